@@ -1,25 +1,26 @@
-/* older_glibc.c - what a program that was linked with glibc 2.35 or newer asks of it, for an older
- * glibc.
+/* older_glibc.c - replaces functions of glibc 2.35 and newer, so that the program runs with an
+ * older glibc.
  *
- * hypot has a version of its own since 2.35, which does not set errno; every glibc of the processor
- * has the version before it.
+ * Since glibc 2.35, hypot has a new symbol version, which does not set errno. Every x86-64 glibc
+ * also has the previous symbol version, which this file calls.
  *
- * _dl_find_object finds the tables of the unwinder for an address. Without it here, the program
- * would need glibc 2.35 for exceptions of C++ alone, which tensord does not throw. */
+ * _dl_find_object finds the unwinder's tables for an address. If it were not defined here, the
+ * program would need glibc 2.35 only for C++ exceptions, which tensord does not throw. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef DLFO_STRUCT_HAS_EH_DBASE /* since glibc 2.35, which declares it */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* defined since glibc 2.35, which also declares _dl_find_object */
 
 struct search {
     uintptr_t address;
     struct dl_find_object *found;
 };
 
-/* Whether the object has the address; its range is that of its loaded segments. */
+/* Callback of dl_iterate_phdr: returns 1 if a loaded segment of the object contains the address.
+ * The object's range is the range of its loaded segments. */
 static int look_into(struct dl_phdr_info *object, size_t size, void *context)
 {
     const struct search *search = context;
@@ -46,7 +47,7 @@ static int look_into(struct dl_phdr_info *object, size_t size, void *context)
     return 1;
 }
 
-/* Hidden: the libraries that the program loads keep that of their glibc. */
+/* Hidden, so that libraries loaded by the program still use their glibc's function. */
 __attribute__((visibility("hidden"))) int _dl_find_object(void *address,
                                                           struct dl_find_object *found)
 {

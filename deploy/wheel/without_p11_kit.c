@@ -1,8 +1,9 @@
-/* without_p11_kit.c - takes the place of libp11-kit, of which there is no static library.
+/* without_p11_kit.c - replaces libp11-kit, which has no static library.
  *
- * GnuTLS asks it for keys and certificates on smart cards and other PKCS #11 devices. tensord reads
- * them from files (server/auth/tls.c), so here no module can be loaded, no URI can be made, and
- * nothing is remembered. These are the functions that the objects of libgnutls.a refer to. */
+ * GnuTLS uses libp11-kit for keys and certificates on smart cards and other PKCS #11 devices.
+ * tensord reads keys and certificates from files (server/auth/tls.c), so the functions here load no
+ * module, create no URI and store nothing. These are the functions that the objects of libgnutls.a
+ * refer to. */
 #include <p11-kit/p11-kit.h>
 #include <p11-kit/pin.h>
 #include <p11-kit/uri.h>
@@ -56,7 +57,7 @@ char *p11_kit_config_option(CK_FUNCTION_LIST *module, const char *option)
 
 const char *p11_kit_message(void)
 {
-    return "this program has no PKCS #11";
+    return "this program does not support PKCS #11";
 }
 
 const char *p11_kit_strerror(CK_RV rv)
@@ -133,7 +134,7 @@ void p11_kit_pin_unref(P11KitPin *pin)
     (void)pin;
 }
 
-/* ---- URIs: none can be made, so the functions below have none to look at */
+/* ---- URIs: none can be created, so the functions below have no URI to read */
 
 P11KitUri *p11_kit_uri_new(void)
 {

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NODELETE: a thread may still run the plugin's close of a device that does not respond. */
+/* NODELETE: a thread might still run the plugin's close for a device that does not respond. */
 #define DLOPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 /* ---- validation of a vtable ------------------------------------------------------------------ */
 
-/* All functions of the vtable. */
+/* Lists all functions of the vtable. */
 #define FUNCTIONS(X)                                                                               \
     X(open)                                                                                        \
     X(close)                                                                                       \
@@ -34,7 +34,7 @@
     X(poll)                                                                                        \
     X(wait)
 
-/* Fails to compile when the vtable has a function that the list lacks. */
+/* Fails to compile if the vtable has a function that the list lacks. */
 enum {
 #define NUMBER(name) FUNCTION_##name,
     FUNCTIONS(NUMBER)
@@ -55,7 +55,7 @@ static const char *missing_function(const struct td_device_api *api)
     return NULL;
 }
 
-/* Checks abi first: with another ABI the other members may be at other offsets. */
+/* Checks abi first: in another version of the ABI, the other members can have other offsets. */
 static td_status check_api(const struct td_device_api *api, const char *where, struct td_error *err)
 {
     if (!api)
@@ -83,11 +83,12 @@ static td_status check_api(const struct td_device_api *api, const char *where, s
 
 /* ---- search ---------------------------------------------------------------------------------- */
 
-/* Folders that are searched, relative to the program's. */
+/* Folders to search, relative to the program's folder. */
 static const char *const search_folders[] = { "", "../lib/tensord/" };
 #define N_SEARCH_FOLDERS ((int)(sizeof(search_folders) / sizeof(search_folders[0])))
 
-/* The folder of the running program, with a trailing slash; "" if it cannot be determined. */
+/* Writes the folder of the running program with a trailing slash, or "" if it cannot be
+ * determined. */
 static void program_folder(char *folder, size_t size)
 {
     ssize_t length = readlink("/proc/self/exe", folder, size - 1);
@@ -96,8 +97,8 @@ static void program_folder(char *folder, size_t size)
     folder[length > 0 ? length : 0] = '\0';
 }
 
-/* Opens the first file found. A file that exists but cannot be loaded ends the search with an
- * error. *path receives the path that was opened or tried last. */
+/* Opens the first plugin file found. If a file exists but cannot be loaded, the search ends with an
+ * error. *path receives the last path tried. */
 static void *open_named(const char *name, const char *folder, char *path, size_t size)
 {
     for (int i = 0; i < N_SEARCH_FOLDERS && folder[0]; i++) {
@@ -144,7 +145,7 @@ static td_status load_plugin(const char *name, struct td_device_library *out, st
         return status;
     td_device_plugin_fn *plugin = NULL;
     void *symbol = dlsym(handle, TD_DEVICE_PLUGIN_NAME);
-    memcpy(&plugin, &symbol, sizeof(plugin)); /* ISO C forbids the cast */
+    memcpy(&plugin, &symbol, sizeof(plugin)); /* ISO C forbids a cast here */
     const struct td_device_api *api = NULL;
     if (plugin) {
         api = plugin();

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define HOST_ALIGN 64
-#define FILL       0xa5 /* of fresh memory: a read before a write shows */
+#define FILL       0xa5 /* pattern of new memory, which makes a read before a write visible */
 
 struct td_reference_block {
     struct td_reference_block *next;
@@ -30,11 +30,11 @@ bool td_reference_in_blocks(const struct td_reference_block *blocks, const void 
     return false;
 }
 
-/* Only so much of an allocation is filled: the pages of a table above 2^32 bytes of which tests
- * write a few rows are never touched. */
+/* Maximum number of bytes to fill in a new allocation. A test can then allocate a table above 2^32
+ * bytes and write a few rows without touching all its pages. */
 #define FILLED ((size_t)64 << 20)
 
-/* Allocates bytes, rounded up to a multiple of align. */
+/* Allocates `bytes`, rounded up to a multiple of `align`. */
 static td_status new_block(struct td_reference_block **list, size_t bytes, size_t align, void **out,
                            struct td_error *err)
 {
@@ -45,7 +45,7 @@ static td_status new_block(struct td_reference_block **list, size_t bytes, size_
         free(block);
         free(data);
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the host has no %zu bytes for the reference device", rounded);
+                            "the host cannot allocate %zu bytes for the reference device", rounded);
     }
     memset(data, FILL, rounded < FILLED ? rounded : FILLED);
     *block = (struct td_reference_block){ .next = *list, .data = data, .bytes = bytes };
@@ -54,7 +54,7 @@ static td_status new_block(struct td_reference_block **list, size_t bytes, size_
     return TD_OK;
 }
 
-/* False if no block begins at data. */
+/* Frees the block that starts at `data`. Returns false if there is none. */
 static bool free_block(struct td_reference_block **list, const void *data, size_t *bytes)
 {
     for (struct td_reference_block **at = list; *at; at = &(*at)->next) {
@@ -81,7 +81,8 @@ uint64_t td_reference_free_blocks(struct td_reference_block *blocks)
     return n;
 }
 
-/* Bytes of the device's limit that an allocation uses. An empty allocation has an address too. */
+/* Returns the bytes of the device's limit that an allocation uses. An empty allocation also has an
+ * address. */
 static size_t footprint(size_t bytes)
 {
     return bytes == 0 ? TD_REFERENCE_ALIGN
@@ -118,7 +119,7 @@ static void wait_for_ever(void)
         (void)pause();
 }
 
-/* Does not return from the free that the options say. */
+/* Counts a free. Never returns if this is the free that the option hang_free names. */
 static void count_free(struct td_device *device)
 {
     if (++device->frees != device->options.hang_free)
@@ -128,8 +129,8 @@ static void count_free(struct td_device *device)
     wait_for_ever();
 }
 
-/* Returns the bytes freed. free has no error to return for an invalid pointer: the device keeps
- * it. */
+/* Frees `memory` and returns its size. Because free cannot return an error for an invalid pointer,
+ * the device stores the error. */
 static size_t release(struct td_device *device, struct td_reference_block **list, void *memory,
                       const char *function)
 {
@@ -157,8 +158,8 @@ td_status td_reference_host_alloc(struct td_device *device, size_t bytes, void *
     td_status status = td_reference_check(device, err);
     if (status != TD_OK)
         return status;
-    if (bytes > SIZE_MAX / 2) /* so that rounding up cannot overflow */
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "the host has no %zu bytes", bytes);
+    if (bytes > SIZE_MAX / 2) /* rounding up must not overflow */
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "the host cannot allocate %zu bytes", bytes);
     return new_block(&device->host_blocks, bytes > 0 ? bytes : 1, HOST_ALIGN, out, err);
 }
 

@@ -1,13 +1,12 @@
-/* memory.h - device and pinned host memory of the reference device.
+/* memory.h - device memory and pinned host memory of the reference device.
  *
- * Both are allocated on the heap and kept in lists of blocks, against which addresses are
- * checked. */
+ * Both are heap blocks in lists, which the device uses to check addresses. */
 #ifndef TD_GPU_REFERENCE_MEMORY_H
 #define TD_GPU_REFERENCE_MEMORY_H
 
 #include "gpu/reference/state.h"
 
-/* Functions of the vtable. */
+/* These functions implement the vtable. */
 td_status td_reference_alloc(struct td_device *device, size_t bytes, void **out,
                              struct td_error *err);
 void td_reference_free(struct td_device *device, void *memory);
@@ -15,11 +14,12 @@ td_status td_reference_host_alloc(struct td_device *device, size_t bytes, void *
                                   struct td_error *err);
 void td_reference_host_free(struct td_device *device, void *memory);
 
-/* Are all these bytes in one of the blocks? True for 0 bytes at any address. */
+/* Returns true if all `bytes` at `address` are in one of the blocks. True for 0 bytes at any
+ * address. */
 bool td_reference_in_blocks(const struct td_reference_block *blocks, const void *address,
                             size_t bytes);
 
-/* Frees a list; returns the number of its blocks. */
+/* Frees the list and returns the number of blocks freed. */
 uint64_t td_reference_free_blocks(struct td_reference_block *blocks);
 
 #endif

@@ -30,7 +30,7 @@ static int find_option(const char *name, size_t length)
     return -1;
 }
 
-/* Decimal digits only. */
+/* Parses decimal digits only. */
 static bool parse_number(const char *text, size_t length, int64_t *out)
 {
     int64_t value = 0;
@@ -63,7 +63,7 @@ static td_status parse_option(const char *text, size_t length, struct td_referen
                             (int)name_length, text);
     const char *name = options[i].name;
     if (*seen & 1u << i) {
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s is given twice; once is expected", name);
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is given twice; give it once", name);
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
     }
     *seen |= 1u << i;

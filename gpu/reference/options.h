@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define TD_REFERENCE_LARGEST 1000000000 /* value of an option */
+#define TD_REFERENCE_LARGEST 1000000000 /* maximum value of an option */
 
 struct td_reference_options {
     int64_t launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s;
@@ -14,12 +14,13 @@ struct td_reference_options {
     int64_t recover, direct_bytes;
 };
 
-/* INVALID_ARGUMENT: an unknown or duplicate option, or a value that is not a number. */
+/* Parses the options in `text`. INVALID_ARGUMENT: an unknown or duplicate option, or a value that
+ * is not a number. */
 TD_MUST_CHECK td_status td_reference_options_parse(const char *text,
                                                    struct td_reference_options *out,
                                                    struct td_error *err);
 
-/* Bandwidth of copies to the host; 0: they take no time. */
+/* Returns the bandwidth of copies to the host, or 0 if copies take no time. */
 static inline int64_t td_reference_back_mb_per_s(const struct td_reference_options *options)
 {
     return options->back_mb_per_s > 0 ? options->back_mb_per_s : options->copy_mb_per_s;

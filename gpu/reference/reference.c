@@ -22,8 +22,7 @@ static td_status reference_open(const struct td_device_options *options, struct 
         return status;
     if (options->ordinal != 0)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "there is no reference device %d; there is one, number 0",
-                            options->ordinal);
+                            "there is no reference device %d; the only one is 0", options->ordinal);
     uint64_t attempt = td_reference_count(TD_REFERENCE_OPEN_ATTEMPTS, 1);
     if (attempt == (uint64_t)own.fail_open)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
@@ -57,8 +56,8 @@ static void reference_close(struct td_device *device)
     free(device);
 }
 
-/* Where no time is modelled: so fast that the CPU is never preferred. Not 0, as it is divided
- * by. */
+/* Bandwidth that stands for "no time": so high that the CPU is never preferred. Not 0, because
+ * callers divide by it. */
 #define NO_TIME_PER_US 1000000000
 
 static uint64_t per_us(int64_t mb_per_s)

@@ -5,27 +5,29 @@
 #include "gpu/device.h"
 #include "gpu/reference/options.h"
 
-#define TD_REFERENCE_ALIGN 256       /* of device memory */
-#define TD_REFERENCE_NEVER INT64_MAX /* as a time */
+#define TD_REFERENCE_ALIGN 256       /* alignment of device memory in bytes */
+#define TD_REFERENCE_NEVER INT64_MAX /* a time that never comes */
 
 struct td_device {
-    struct td_reference_options options; /* without its faults if recover removed them */
+    struct td_reference_options options; /* options, without faults if `recover` removed them */
     uint64_t limit, used;                /* bytes of device memory */
     struct td_reference_block *blocks, *host_blocks;
     struct td_device_stream *streams;
-    int64_t idle_ns;                         /* when all submitted work is complete */
-    int64_t allocs, launches, copies, frees; /* copies: to the device */
+    int64_t idle_ns;                         /* time at which all submitted work is complete */
+    int64_t allocs, launches, copies, frees; /* `copies` counts copies to the device */
     bool lost;
-    char misuse[256]; /* an invalid free, which cannot return an error; all later calls do */
+    /* Message of an invalid free, or "". free cannot return an error, so all later calls return
+     * it. */
+    char misuse[256];
 };
 
 struct td_device_stream {
     struct td_device_stream *next;
     struct td_device *device;
-    int64_t idle_ns; /* when the work submitted to this stream is complete */
+    int64_t idle_ns; /* time at which this stream's work is complete */
 };
 
-/* Process-wide, with relaxed atomics: no counter orders another. */
+/* Process-wide counters, updated with relaxed atomics because no counter orders another. */
 enum td_reference_counter {
     TD_REFERENCE_OPEN_ATTEMPTS,
     TD_REFERENCE_OPENS,
@@ -40,18 +42,18 @@ enum td_reference_counter {
     TD_REFERENCE_COUNTERS
 };
 
-/* Adds n; returns the new value. */
+/* Adds `n` and returns the new value. */
 uint64_t td_reference_count(enum td_reference_counter counter, uint64_t n);
 uint64_t td_reference_counter_value(enum td_reference_counter counter);
 void td_reference_counters_reset(void);
 
-/* The error of a device that was lost or misused; TD_OK otherwise. Every call begins with it. */
+/* Returns the error of a lost or misused device, or TD_OK. Every call starts with this check. */
 TD_MUST_CHECK td_status td_reference_check(const struct td_device *device, struct td_error *err);
 
-/* Counts a violation of the contract; returns INTERNAL. */
+/* Counts a violation of the contract and returns INTERNAL. */
 td_status td_reference_misuse(struct td_error *err, const char *message);
 
-/* Has a launch that never completes been submitted? */
+/* Returns true if a launch that never completes has been submitted. */
 static inline bool td_reference_is_hung(const struct td_device *device)
 {
     return device->idle_ns == TD_REFERENCE_NEVER;

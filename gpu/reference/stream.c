@@ -16,7 +16,7 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Saturates at TD_REFERENCE_NEVER. */
+/* Adds two times; saturates at TD_REFERENCE_NEVER. */
 static int64_t add_times(int64_t a, int64_t b)
 {
     int64_t sum;
@@ -27,7 +27,7 @@ static void sleep_until(int64_t when_ns)
 {
     struct timespec when = { .tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000 };
     while (now_ns() < when_ns)
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL); /* a signal interrupts it */
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL); /* again after a signal */
 }
 
 void td_reference_schedule(struct td_device_stream *stream, int64_t duration_ns)
@@ -100,8 +100,8 @@ static td_status check_copy(const struct td_device *device, const char *function
         return status;
     if (!td_reference_in_blocks(device->blocks, on_device, bytes))
         snprintf(message, sizeof(message),
-                 "%s of %zu bytes: %p is not in an allocation of that much device memory", function,
-                 bytes, on_device);
+                 "%s of %zu bytes: no allocation of device memory contains that many bytes at %p",
+                 function, bytes, on_device);
     else if (td_reference_in_blocks(device->blocks, on_host, 1))
         snprintf(message, sizeof(message),
                  "%s of %zu bytes: %p is device memory; host memory is expected", function, bytes,
@@ -111,7 +111,7 @@ static td_status check_copy(const struct td_device *device, const char *function
     return td_reference_misuse(err, message);
 }
 
-/* Copies nothing after a launch that never completes. */
+/* Copies nothing if a launch that never completes was submitted before. */
 static void copy(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
                  int64_t mb_per_s)
 {
@@ -131,7 +131,7 @@ td_status td_reference_copy_to_device(struct td_device_stream *stream, void *to,
     td_reference_count(TD_REFERENCE_COPIES_TO_DEVICE, 1);
     td_reference_count(TD_REFERENCE_BYTES_TO_DEVICE, bytes);
     if (++stream->device->copies == stream->device->options.lose_copy) {
-        stream->device->lost = true; /* reported by the next call */
+        stream->device->lost = true; /* the next call reports the loss */
         return TD_OK;
     }
     copy(stream, to, from, bytes, stream->device->options.copy_mb_per_s);

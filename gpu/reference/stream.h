@@ -1,10 +1,10 @@
-/* stream.h - streams of the reference device: when submitted work is complete, and copies. */
+/* stream.h - streams of the reference device: the time at which work is complete, and copies. */
 #ifndef TD_GPU_REFERENCE_STREAM_H
 #define TD_GPU_REFERENCE_STREAM_H
 
 #include "gpu/reference/state.h"
 
-/* Functions of the vtable. */
+/* These functions implement the vtable. */
 td_status td_reference_stream_open(struct td_device *device, struct td_device_stream **out,
                                    struct td_error *err);
 void td_reference_stream_close(struct td_device_stream *stream);
@@ -16,7 +16,7 @@ td_status td_reference_poll(struct td_device_stream *stream, bool *done, struct 
 td_status td_reference_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                             struct td_error *err);
 
-/* Schedules work of this duration after all work submitted to the device. */
+/* Schedules work that lasts `duration_ns` and starts after all work submitted to the device. */
 void td_reference_schedule(struct td_device_stream *stream, int64_t duration_ns);
 
 #endif

@@ -20,7 +20,7 @@ bool td_reference_supports(const struct td_op *op, const struct td_op_args *args
     return true;
 }
 
-/* The workspace is the arena's first block, so it also holds the arena's alignment padding. */
+/* Includes the arena's alignment padding, because the workspace is the arena's first block. */
 size_t td_reference_workspace_bytes(struct td_device *device, const struct td_device_work *work)
 {
     enum { PADDING = 1024 };
@@ -30,7 +30,7 @@ size_t td_reference_workspace_bytes(struct td_device *device, const struct td_de
     return bytes > 0 ? (size_t)bytes + PADDING : 0;
 }
 
-/* May its tensors be in pinned memory? */
+/* Returns true if the work's tensors are allowed to be in pinned memory. */
 static bool is_direct(const struct td_device *device, const struct td_device_work *work)
 {
     const struct td_op_args *args = work->args;
@@ -73,7 +73,7 @@ static td_status check_tensor(const struct td_device *device, const char *name, 
     return td_reference_misuse(err, message);
 }
 
-/* The index of keys, if they have one. */
+/* Checks the index of `keys`, if there is one. */
 static td_status check_index(const struct td_device *device, const struct td_tensor *keys,
                              struct td_error *err)
 {
@@ -82,7 +82,8 @@ static td_status check_index(const struct td_device *device, const struct td_ten
                    td_reference_in_blocks(device->blocks, td_key_index_image(index),
                                           td_key_index_bytes(keys->numel))))
         return TD_OK;
-    return td_reference_misuse(err, "the index of keys is not in device memory, or one of others");
+    return td_reference_misuse(
+        err, "the index of keys is not in device memory, or belongs to other keys");
 }
 
 static td_status check_tensors(const struct td_device *device, const struct td_device_work *work,
@@ -105,7 +106,7 @@ static td_status check_tensors(const struct td_device *device, const struct td_d
     return status;
 }
 
-/* The queries of an op whose bad ones are reported, one by one; NULL: it has none. */
+/* Returns the queries of an op whose bad queries are reported one by one, or NULL for other ops. */
 static const struct td_tensor *reported_queries(const struct td_op *op,
                                                 const struct td_op_args *args)
 {
@@ -114,25 +115,25 @@ static const struct td_tensor *reported_queries(const struct td_op *op,
                : NULL;
 }
 
-/* Items must be consecutive, consist of whole tuples and cover the indices. */
+/* Checks that the items are consecutive, consist of whole tuples and cover the indices. */
 static td_status check_items(const struct td_device_work *work, struct td_error *err)
 {
     const struct td_tensor *queries = reported_queries(work->op, work->args);
     struct td_tuple_space space = { .depth = 1 };
     if (work->n_items < 1)
-        return td_reference_misuse(err, "work has no items; 1 or more is expected");
+        return td_reference_misuse(err, "work has no items; n_items must be at least 1");
     if (!queries)
         return TD_OK;
     (void)td_op_rows_space(work->op, work->args, &space);
     if (!work->item_end)
         return work->n_items == 1
                    ? TD_OK
-                   : td_reference_misuse(err, "several items of indices have no item_end");
+                   : td_reference_misuse(err, "item_end is NULL for several items of indices");
     int64_t begin = 0, depth = space.depth > 0 ? space.depth : 1;
     for (int i = 0; i < work->n_items; i++) {
         if (work->item_end[i] < begin || work->item_end[i] % depth != 0)
             return td_reference_misuse(
-                err, "an item_end is less than the one before it, or inside a tuple");
+                err, "an item_end is below the previous item_end, or inside a tuple");
         begin = work->item_end[i];
     }
     if (begin != queries->numel)
@@ -155,19 +156,19 @@ static td_status check_work(struct td_device *device, const struct td_device_wor
         return status;
     size_t reports = (size_t)work->n_items * sizeof(work->reports[0]);
     if (work->reports && !td_reference_in_blocks(device->host_blocks, work->reports, reports))
-        return td_reference_misuse(err, "reports are not in memory of host_alloc");
+        return td_reference_misuse(err, "the reports are not in host_alloc memory");
     if (!td_reference_in_blocks(device->blocks, work->workspace,
                                 td_reference_workspace_bytes(device, work)))
         return td_reference_misuse(
-            err, "the workspace is not in device memory, or less than workspace_bytes");
+            err, "the workspace is not in device memory, or smaller than workspace_bytes");
     return TD_OK;
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* On a device, rows of bad indices are zero where the policy is error, and where clip and wrap have
- * an empty range; so are those of missing keys. The CPU kernel then returns an error and writes
- * nothing, so it runs again with the policy zero. */
+/* Runs the op's CPU kernel so that it gives the results of a device: the rows of bad indices and
+ * missing keys are zero. For these the CPU kernel returns an error and writes nothing, so it runs
+ * again with the policy zero. */
 static td_status run_kernel(const struct td_device_work *work, struct td_exec *exec,
                             struct td_error *err)
 {
@@ -182,7 +183,7 @@ static td_status run_kernel(const struct td_device_work *work, struct td_exec *e
     return op->run(&args, exec, err);
 }
 
-/* The queries [begin, end) without a row, where that is an error. */
+/* Reports the queries [begin, end) that have no row, if the policy makes this an error. */
 static struct td_device_report missing_keys(const struct td_op *op, const struct td_op_args *args,
                                             int64_t begin, int64_t end)
 {
@@ -257,7 +258,7 @@ td_status td_reference_run(struct td_device_stream *stream, const struct td_devi
     td_reference_count(TD_REFERENCE_ITEMS, (uint64_t)work->n_items);
     device->launches++;
     if (device->launches == device->options.lose_at) {
-        device->lost = true; /* reported by the next call, as a GPU's asynchronous errors are */
+        device->lost = true; /* the next call reports the loss, like a GPU's asynchronous error */
         return TD_OK;
     }
     if (device->launches == device->options.hang_at)

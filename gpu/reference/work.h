@@ -5,7 +5,7 @@
 
 #include "gpu/reference/state.h"
 
-/* Functions of the vtable. */
+/* These functions implement the vtable. */
 bool td_reference_supports(const struct td_op *op, const struct td_op_args *args);
 size_t td_reference_workspace_bytes(struct td_device *device, const struct td_device_work *work);
 td_status td_reference_run(struct td_device_stream *stream, const struct td_device_work *work,

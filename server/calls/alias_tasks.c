@@ -14,7 +14,8 @@
 
 /* ---- the text of replies --------------------------------------------------------------------- */
 
-/* Names of tensors have no characters that need an escape; the reasons of problems do. */
+/* Returns an upper bound for the size of the quoted text. Names of tensors have no characters that
+ * need an escape, but the reasons of problems do. */
 static size_t quoted_size(const char *text)
 {
     enum { LONGEST_ESCAPE = 6 };
@@ -29,7 +30,7 @@ static void quote(struct td_text *text, const char *string)
         td_text_string(text, "null");
 }
 
-/* Appends "name":"target" or "name":null, and a comma before it unless it is the first. */
+/* Appends "name":"target" or "name":null, with a comma before it unless it is the first. */
 static void add_alias(struct td_text *text, const char *name, const char *target, bool *first)
 {
     td_text_string(text, *first ? "" : ",");
@@ -48,13 +49,13 @@ static char *begin_text(struct td_call *call, struct td_text *text, size_t size)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-enum { FRAME = 128 }; /* of a document, around its members */
+enum { FRAME = 128 }; /* maximum size of a document without its members */
 
 struct lists {
     struct td_alias_listing *aliases;
     struct td_problem_listing *problems;
     int n_aliases, n_problems;
-    int n_others; /* problems that are not listed */
+    int n_others; /* number of problems that are not listed */
 };
 
 static size_t lists_size(const struct lists *lists)
@@ -96,7 +97,8 @@ static td_status read_lists(struct td_call *call, struct lists *lists)
         status = td_store_list_problems(store, &call->arena, &lists->problems, &lists->n_problems,
                                         &lists->n_others, &call->error);
     if (call->tables.access.n_prefixes > 0)
-        lists->n_problems = lists->n_others = 0; /* they name what the token may not know */
+        /* the problems name files that the token must not learn about */
+        lists->n_problems = lists->n_others = 0;
     return status;
 }
 
@@ -139,7 +141,7 @@ static td_status begin_list(struct td_call *call)
     return TD_OK;
 }
 
-/* A long list is encoded by a worker. */
+/* Sets the bound of the reply's size, so that a worker encodes a long list. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_ALIAS = 1024 };
@@ -156,19 +158,19 @@ const struct td_task td_aliases_list_task = { .begin = begin_list,
 
 struct state {
     struct td_alias_flip flip;
-    struct td_json_scan scan; /* of the body */
+    struct td_json_scan scan; /* scan of the body */
     bool persist_given, set_given;
-    const char *reply; /* made before the flip, which must not fail afterwards */
+    /* The reply, made before the flip because no error is allowed after it. */
+    const char *reply;
     size_t reply_bytes;
 };
 
 static td_status begin_flip(struct td_call *call)
 {
     struct state *state = td_arena_alloc(&call->arena, 1, sizeof *state, &call->error);
-    if (!state ||
-        td_call_refuse_conditions(
-            call, "is not for aliases; the member if of the body says what they must "
-                  "name before: {\"set\": {...}, \"if\": {\"NAME\": \"NAME@VERSION\"}}") != TD_OK)
+    if (!state || td_call_refuse_conditions(
+                      call, "does not apply to aliases; use the member \"if\" of the body: "
+                            "{\"set\": {...}, \"if\": {\"NAME\": \"NAME@VERSION\"}}") != TD_OK)
         return call->error.status;
     *state = (struct state){ .flip.access = &call->tables.access };
     call->state = state;
@@ -177,7 +179,7 @@ static td_status begin_flip(struct td_call *call)
         td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
     if (status == TD_OK && call->body_format != TD_FORMAT_JSON)
         return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
-                            "aliases are set by a body of application/json");
+                            "the body that sets aliases must be application/json");
     return status;
 }
 
@@ -189,7 +191,7 @@ static td_status flip_argument(struct td_call *call, const char *name, size_t le
     const char *shown = TD_SHOWN(name, length);
     if (!td_name_is(known[0], name, length)) {
         td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                     "POST of aliases has no query parameter \"%s\"; there is only persist", shown);
+                     "POST of aliases has no query parameter \"%s\"; expected persist", shown);
         td_suggest(&call->error, name, length, known, 1);
         return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
     }
@@ -203,7 +205,7 @@ static td_status flip_argument(struct td_call *call, const char *name, size_t le
     return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }
 
-/* Reads a map of aliases and their targets. */
+/* Reads a JSON object of aliases and their targets. */
 static td_status read_changes(struct td_call *call, const struct td_json_path *path,
                               const char *what, const struct td_alias_change **out, int *count)
 {
@@ -237,7 +239,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
     }
     if (td_json_name_is(name, "if"))
         return read_changes(call, path, "if", &flip->wanted, &flip->n_wanted);
-    td_json_refuse(path, &call->error, "the member \"%s\" is unknown; expected set and if",
+    td_json_refuse(path, &call->error, "the member \"%s\" is unknown; expected set or if",
                    TD_SHOWN(name.text, name.length));
     td_suggest(&call->error, name.text, name.length, known, 2);
     return TD_MALFORMED_REQUEST;
@@ -260,7 +262,7 @@ static td_status read_body(struct td_call *call)
         return td_json_syntax(scan, scan->at, &call->error, "expected the end of the body");
     if (status == TD_OK && !state->set_given)
         return td_json_refuse(NULL, &call->error,
-                              "set is missing: the aliases to set, {\"set\": {\"NAME\": "
+                              "set is missing; expected the aliases to set: {\"set\": {\"NAME\": "
                               "\"NAME@VERSION\"}}");
     return status;
 }

@@ -1,14 +1,14 @@
-/* alias_tasks.h - the tasks of /v1/aliases, other names of versions:
+/* alias_tasks.h - the tasks of /v1/aliases. An alias is another name for a version of a table:
  * server/store/aliases/aliases.h.
  *
  *     list      GET     {"aliases": {"movies": "movies@2"}, "persisted": {...}, "problems": [...]}
  *     flip      POST    {"set": {"movies": "movies@2", "old": null}, "if": {"movies": "movies@1"}}
  *
- * A flip runs on a worker, since it may wait for the disk. A token needs the right to write to the
- * aliases that it sets, and to name what they are to name; a list has only those whose name and
- * target it may name.
+ * A flip runs on a worker because it might wait for the disk. The token must be allowed to write to
+ * the aliases that a flip sets and to name their targets. A list contains only aliases whose name
+ * and target the token is allowed to name.
  *
- * Errors   Those of td_store_flip; MALFORMED_REQUEST for another body. */
+ * Errors   The errors of td_store_flip; MALFORMED_REQUEST for an invalid body. */
 #ifndef TD_SERVER_CALLS_ALIAS_TASKS_H
 #define TD_SERVER_CALLS_ALIAS_TASKS_H
 

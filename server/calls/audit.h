@@ -1,12 +1,14 @@
-/* audit.h - log lines of changes of tables and aliases: who has changed what, when the change is
+/* audit.h - log lines that record who changed which table or alias, written when the change is
  * made.
  *
  *     audit request_id=… client=192.0.2.1 forwarded_for=… token=NAME operation=put_tensor
  *           table=words@2 version=7 persisted=1
  *
- * They do not depend on the reply: a client that has disconnected has made its change all the same.
- * Requests without a token leave none: nobody could be named, and updates of rows, which may be
- * many thousands a second, would fill the log of a daemon that needs no audit.
+ * The lines do not depend on the reply, because a change counts even if its client has
+ * disconnected.
+ *
+ * Requests without a token leave no line. The line could not name anybody, and row updates, of
+ * which there can be thousands a second, would fill the log of a daemon that needs no audit.
  *
  * Threads  The call's owner. */
 #ifndef TD_SERVER_CALLS_AUDIT_H
@@ -14,14 +16,14 @@
 
 #include "server/calls/call.h"
 
-/* A version of a table was made: by an operation such as "put_tensor". */
+/* Logs that an operation such as "put_tensor" made a version of a table. */
 void td_audit_table(const struct td_call *call, const char *operation,
                     const struct td_tensor_listing *made);
 
-/* persisted: the data folder has changed, too. */
+/* Logs that a table was deleted. persisted: the data folder has also changed. */
 void td_audit_table_deleted(const struct td_call *call, const char *table, bool persisted);
 
-/* target: what the alias names from now on; NULL if it was deleted. */
+/* Logs that an alias was set to `target`, or deleted if target is NULL. */
 void td_audit_alias(const struct td_call *call, const char *alias, const char *target,
                     bool persisted);
 

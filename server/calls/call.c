@@ -57,7 +57,7 @@ void td_request_id_make(struct td_services *services, char id[TD_REQUEST_ID_SIZE
 {
     const uint64_t number =
         atomic_fetch_add_explicit(&services->next_request, 1, memory_order_relaxed);
-    /* An odd factor makes it a bijection, so ids repeat only when the counter does. */
+    /* The odd factor makes this a bijection, so ids repeat only when the counter does. */
     uint64_t digits = (number + services->request_seed) * UINT64_C(0x9e3779b97f4a7c15);
     for (int i = 0; i < 16; i++, digits >>= 4)
         id[i] = "0123456789abcdef"[digits & 15];
@@ -111,9 +111,9 @@ size_t td_call_body_limit(const struct td_call *call)
     return call->body_limit > 0 && call->body_limit < limit ? call->body_limit : limit;
 }
 
-/* The memory of an expanded body, which its client is charged for before it is taken. */
+/* Allocator for a decompressed body. Charges the client before it allocates. */
 struct charged_memory {
-    struct td_memory base; /* first: take casts back */
+    struct td_memory base; /* must be first: take_charged casts back */
     struct td_call *call;
     size_t charged;
 };
@@ -129,7 +129,7 @@ static struct td_buffer *take_charged(struct td_memory *base, size_t bytes, stru
     return memory->take(memory, bytes, err);
 }
 
-/* Undoes the body's Content-Encoding. Until now only the compressed body was charged for. */
+/* Decompresses the body. Until now, the client was charged only for the compressed body. */
 static td_status expand(struct td_call *call)
 {
     struct charged_memory memory = { .base = { take_charged }, .call = call };
@@ -157,8 +157,8 @@ static td_status expand(struct td_call *call)
     return TD_OK;
 }
 
-/* Decodes the body, and once more if the resident tensors that it refers to were not current
- * together (tables.h). */
+/* Decodes the body. Decodes it again if the resident tensors that it refers to were not current at
+ * the same time (tables.h). */
 static td_status decode(struct td_call *call)
 {
     const struct td_request request = call->request;
@@ -205,9 +205,9 @@ td_status td_call_change(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* Compresses the reply in the encoding that the client prefers. A reply with an ETag is not
- * compressed: ranges of it are requested by position. Nor is that of stored outputs: compressing
- * may fail after they are stored. */
+/* Compresses the reply with the encoding that the client prefers. A reply with an ETag is not
+ * compressed, because clients request ranges of it by position. The reply of stored outputs is not
+ * compressed either, because compression can fail after the outputs are stored. */
 static td_status compress(struct td_call *call)
 {
     struct td_reply *reply = &call->reply;
@@ -235,7 +235,7 @@ td_status td_call_encode(struct td_call *call)
 
 td_status td_call_admit_memory(struct td_call *call, size_t bytes)
 {
-    if (bytes <= TD_CALL_BLOCK / 2) /* fits in the call itself */
+    if (bytes <= TD_CALL_BLOCK / 2) /* fits in the call's own block */
         return TD_OK;
     const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
     const td_status status =
@@ -277,12 +277,12 @@ td_status td_call_late(struct td_call *call, const char *when)
 bool td_call_client_left(const struct td_call *call)
 {
     struct pollfd poller = { .fd = call->socket, .events = POLLRDHUP };
-    if (call->socket < 0) /* not suspended: poll() would be a system call for nothing */
+    if (call->socket < 0) /* not suspended, so skip poll() */
         return false;
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* What the call does: "the request was being read". */
+/* Returns what the call does at the moment, for example "the request was being read". */
 static const char *activity(const struct td_call *call, char *text, size_t size)
 {
     if (call->schedule.next == TD_NEXT_DECODE)
@@ -319,7 +319,7 @@ void td_call_count_unsent(struct td_call *call)
     call->unsent = true;
 }
 
-/* Releases what the request holds, except what the log line needs. */
+/* Releases what the request holds, except what its log line needs. */
 static void release_request(struct td_call *call)
 {
     call->request.decoded = false;
@@ -332,14 +332,14 @@ static void release_request(struct td_call *call)
     td_client_limits_discharge(call);
 }
 
-/* Adds to the error which deadline has passed, or would, and who has set it. */
+/* Appends to the error which deadline passed, or would pass, and what set it. */
 static void name_deadline(struct td_call *call)
 {
     const bool queued = call->schedule.start_by_ns < call->schedule.deadline_ns &&
                         td_now_ns() <= call->schedule.deadline_ns;
     const size_t used = strlen(call->error.message), room = sizeof call->error.message - used;
     char *at = call->error.message + used;
-    if (queued) /* it limits the time in the queue */
+    if (queued) /* the limit on the time in the queue applies */
         snprintf(at, room, " (the parameter timeout is %lld us)",
                  (long long)((call->schedule.start_by_ns - call->times.arrived) / 1000));
     else if (call->headers.timeout_ms)
@@ -356,16 +356,16 @@ void td_call_refuse(struct td_call *call)
         name_deadline(call);
     td_row_keys_explain_number(call);
     td_path_table_explain(call);
-    /* If memory is short, the reply reuses what the request held. A refusal that is delayed holds
-     * nothing. */
+    /* If memory is short, the reply reuses the memory of the request. A delayed refusal holds no
+     * memory. */
     if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT ||
         call->error.status == TD_CLIENT_LIMIT || call->schedule.refusal_due_ns)
         release_request(call);
     const bool unknown = call->table.model && !call->table.known;
     const char *op_name = call->op && !unknown ? call->op->name : NULL;
     const char *model = call->table.known ? call->table.model : op_name;
-    if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* it gives the total length */
-        call->reply.n_headers = 0;                      /* they belong to another reply */
+    if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* a 416 reply keeps its Content-Range */
+        call->reply.n_headers = 0;                      /* the headers belong to another reply */
     td_tables_hide_etag(&call->tables, &call->error);
     if (call->style == TD_STYLE_OIP)
         td_oip_problem(&call->error, model, op_name, call->request_id, &call->arena, &call->reply);

@@ -2,13 +2,15 @@
  *
  *     headers, body ─► decode ─► admit ─► compute ─► change ─► encode ─► reply sent ─► td_call_free
  *     I/O thread       I/O thread, or a worker while the connection      I/O thread
- *                      is suspended; a change that may wait for a disk
- *                      is made by a thread for disks
+ *                      is suspended; a change that might wait for a
+ *                      disk is made by a thread for disks
  *
- * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread again.
- *            The call's arena holds everything the request needs and is freed with the call. The
- *            memory of freed calls is reused, and a call keeps nothing from the previous one.
- * Threads    The call has no thread. `finished` tells the I/O side that a worker is done. */
+ * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread
+ *            again. The call's arena holds everything the request needs and is freed with the
+ *            call. The memory of freed calls is reused, and a call keeps nothing from the
+ *            previous call.
+ * Threads    A call has no thread of its own. `finished` tells the I/O side that a worker is
+ *            done. */
 #ifndef TD_SERVER_CALLS_CALL_H
 #define TD_SERVER_CALLS_CALL_H
 
@@ -35,17 +37,18 @@ struct MHD_Connection;
 struct td_call;
 struct td_away;
 
-/* Costs of a call, computed once, at admission. */
+/* Costs of a call, computed once at admission. */
 struct td_admission {
     /* Set by the task. */
-    size_t output_bytes;  /* of an op's outputs */
-    size_t encoded_bound; /* maximum size of the reply; of strings only a small part counts */
-    struct td_cost cost;  /* of compute */
-    /* Set by the scheduler: estimates for a CPU. */
+    size_t output_bytes; /* size of the op's outputs */
+    /* Maximum size of the reply. Includes only a small part of the size of strings. */
+    size_t encoded_bound;
+    struct td_cost cost; /* cost of the compute stage */
+    /* Set by the scheduler: estimated times on a CPU. */
     uint64_t compute_ns, encode_ns;
 };
 
-/* Answers a request without blocking. The answer is in call->reply. */
+/* Answers a request without blocking. Writes the answer to call->reply. */
 typedef td_status td_handler(struct td_call *call);
 
 /* What a call changes: nothing, memory, or the data folder. */
@@ -61,25 +64,25 @@ typedef enum td_stage {
     TD_NEXT_ENCODE
 } td_stage;
 
-/* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a worker.
- * Each stage requires the previous one. NULL: nothing to do. On failure call->error is set. */
+/* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a
+ * worker. Each stage requires the previous one. A NULL stage does nothing. On failure
+ * call->error is set. */
 struct td_task {
-    /* Checks path and headers, on the I/O thread, before the body arrives. */
+    /* Checks the path and the headers on the I/O thread, before the body arrives. */
     td_status (*begin)(struct td_call *call);
-    /* Takes an argument of the query; called for each one after begin. NULL: the query is
+    /* Takes one argument of the query; called for each argument after begin. If NULL, the query is
      * ignored. */
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
-    /* Decodes the body, which is already decompressed. May run twice: what it has added to
-     * call->request is removed before the second time. Only this stage looks resident tensors
-     * up. */
+    /* Decodes the body, which is already decompressed. Can run twice: additions to call->request
+     * are removed before the second time. Only this stage looks up resident tensors. */
     td_status (*decode)(struct td_call *call);
     /* Checks limits and fills in the task's part of `admission`. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
-    /* Returns what the call changes, and describes the writer it needs, except for the deadline and
-     * ready(). NULL: the call changes nothing. */
+    /* Returns what the call changes, and describes the writer that it needs, except for the
+     * deadline and ready(). If NULL, the call changes nothing. */
     td_effect (*effect)(struct td_call *call, struct td_writer *writer);
     /* Makes the change after the writer has entered. Only for calls with must_queue. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
@@ -88,16 +91,18 @@ struct td_task {
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
-    bool on_device; /* compute may run on a device; then the request has the op's arguments */
+    /* True if compute can run on a device. The request then has the op's arguments. */
+    bool on_device;
 
-    /* After decode: returns the number of bytes that admit reads. NULL: few. */
+    /* Returns the number of bytes that admit reads; called after decode. If NULL, admit reads few
+     * bytes. */
     uint64_t (*admit_bytes)(const struct td_call *call);
 };
 
 /* The format of errors. */
 typedef enum td_style {
     TD_STYLE_PROBLEM, /* application/problem+json */
-    TD_STYLE_OIP      /* the Open Inference Protocol's */
+    TD_STYLE_OIP      /* format of the Open Inference Protocol */
 } td_style;
 
 #define TD_PATH_ARGUMENTS 2
@@ -106,68 +111,71 @@ typedef enum td_style {
  * absent. */
 struct td_headers {
     const char *content_type;
-    const char *authorization; /* never logged, nor in an error */
+    const char *authorization; /* never written to a log line or an error */
     const char *content_encoding;
     const char *accept;
     const char *accept_encoding;
     const char *if_match, *if_none_match; /* not parsed: see precondition.h */
     const char *range, *if_range;
-    const char *expect;        /* the client waits for 100 Continue before the body */
-    const char *forwarded_for; /* used only if a trusted proxy sends it: see proxies.h */
+    /* set if the client waits for 100 Continue before it sends the body */
+    const char *expect;
+    const char *forwarded_for; /* used only if a trusted proxy sends the header: see proxies.h */
     const char *traceparent;   /* not parsed: see trace_context.h; "" if the header is repeated */
     const char *timeout_ms;
-    size_t inference_header; /* Inference-Header-Content-Length; TD_OIP_NO_HEADER when absent */
-    int64_t content_length;  /* -1: chunked or none */
+    size_t inference_header; /* value of Inference-Header-Content-Length, or TD_OIP_NO_HEADER */
+    int64_t content_length;  /* -1 if the body is chunked or absent */
     bool chunked;
 };
 
-/* Special limits on bodies. */
-#define TD_BODY_NONE   ((size_t)0)    /* the server drops a body */
-#define TD_BODY_ANY    SIZE_MAX       /* --max-body */
-#define TD_BODY_TENSOR (SIZE_MAX - 1) /* --tensor-quota */
+/* Special values of a body limit. */
+#define TD_BODY_NONE   ((size_t)0)    /* the server drops the body */
+#define TD_BODY_ANY    SIZE_MAX       /* limited by --max-body */
+#define TD_BODY_TENSOR (SIZE_MAX - 1) /* limited by --tensor-quota */
 
 /* The resident table that the path names, which is the first input of the op. */
 struct td_path_table {
-    const char *name;    /* in the arena; NULL: the path names no table */
-    const char *model;   /* the model that a path of /v2 names; otherwise NULL */
-    const char *version; /* the version in a path of /v2; otherwise NULL */
+    const char *name;    /* name of the table, in the arena; NULL if the path names none */
+    const char *model;   /* model that a path of /v2 names, or NULL */
+    const char *version; /* version in a path of /v2, or NULL */
     bool known;          /* the model exists */
-    const char *found;   /* "NAME@VERSION", the version that was read; NULL: not bound yet */
-    int place;           /* the table's index in the metrics, plus one; 0: not bound yet */
+    const char *found;   /* "NAME@VERSION" of the version that was read; NULL if not bound yet */
+    int place;           /* the table's index in the metrics plus 1; 0 if not bound yet */
 };
 
 /* Members that only server/http uses. */
 struct td_call_http {
     struct MHD_Connection *connection;
-    const char *route;   /* the pattern that the path matches; NULL: none */
-    td_access_role role; /* that the route needs */
-    const char *origin;  /* origin of the page, if --allow-origin names it; otherwise NULL */
+    const char *route;   /* pattern that the path matches, or NULL */
+    td_access_role role; /* role that the route requires */
+    const char *origin;  /* origin of the page if --allow-origin names it, or NULL */
     bool preflight;      /* a CORS preflight */
 
-    uint32_t body_chunks;            /* number of chunks of the body so far */
+    uint32_t body_chunks;            /* number of body chunks so far */
     size_t discarded;                /* body bytes read after the request was refused */
-    struct td_populate_job populate; /* the last populated range of a large body's memory */
+    struct td_populate_job populate; /* last populated range of a large body's memory */
 
-    bool accepted; /* counts in services->in_flight */
+    bool accepted; /* the call counts in services->in_flight */
     bool answered; /* a worker has made the reply */
     bool lingers;  /* the reply is sent before the body has arrived */
     bool replied;  /* the reply was passed to the HTTP library */
     bool close_connection;
 };
 
-/* Members that the scheduler decides by. */
+/* Members that the scheduler uses for its decisions. */
 struct td_call_schedule {
-    td_stage next;   /* the next stage of the task */
-    bool must_queue; /* a worker has to run it: it changes something, or copies shared memory */
+    td_stage next; /* the next stage of the task */
+    /* True if a worker must run the call because it changes something or copies shared memory. */
+    bool must_queue;
     int64_t deadline_ns;
-    int64_t start_by_ns; /* a worker does not start it after this time, or after the deadline */
+    /* A worker does not start the call after this time or after the deadline. */
+    int64_t start_by_ns;
 
     struct td_admission admission; /* set by the scheduler when it admits the call */
-    struct td_away *away;          /* the place where it is computed (away.h); NULL: here */
+    struct td_away *away;          /* place where the call is computed (away.h); NULL: here */
     td_effect effect;              /* set when the call is about to make its change */
-    struct td_writer writer;       /* the writer of the change */
+    struct td_writer writer;       /* writer that makes the change */
     struct td_refusal refusal;
-    int64_t refusal_due_ns; /* when a delayed refusal is sent; 0: no delay */
+    int64_t refusal_due_ns; /* time at which a delayed refusal is sent; 0: no delay */
 };
 
 /* Members for client_limits.h. */
@@ -177,36 +185,36 @@ struct td_call_limits {
 };
 
 struct td_call {
-    struct td_job job; /* first: the scheduler casts back */
+    struct td_job job; /* must be first: the scheduler casts back */
     struct td_services *services;
     struct td_call_http http;
     struct td_call_schedule schedule;
 
     /* the client */
-    struct td_sender sender;  /* for logs and spans */
-    struct td_client *client; /* the client whose limits and turns count the call */
+    struct td_sender sender;  /* sender of the request, for logs and spans */
+    struct td_client *client; /* client whose limits and turns apply to the call */
     struct td_call_limits limits;
     int socket;                             /* set while the call is queued; otherwise -1 */
-    void (*finished)(struct td_call *call); /* wakes the connection after a worker is done */
+    void (*finished)(struct td_call *call); /* wakes the connection when a worker is done */
     bool gone;                              /* the client has disconnected and gets no reply */
 
     /* the request */
     const char *method, *path;
     struct td_headers headers;
-    struct td_tables tables; /* the tables that the token allows, and its role */
+    struct td_tables tables; /* tables that the token allows, and its role */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
-    const char *arguments[TD_PATH_ARGUMENTS]; /* the arguments in the path, in the arena */
+    const char *arguments[TD_PATH_ARGUMENTS]; /* arguments in the path, allocated in the arena */
     struct td_path_table table;
     const struct td_op *op; /* NULL: none */
     td_handler *handler;    /* either handler or task is set */
     const struct td_task *task;
     void *state;       /* private to the task, in the arena */
-    size_t body_limit; /* from the route, or one of TD_BODY_... */
+    size_t body_limit; /* from the route, or TD_BODY_... */
     int operation;     /* enum td_operation, for metrics */
     td_format body_format, reply_format;
     bool negotiated;      /* the encoding of the reply is negotiated */
-    td_encoding encoding; /* the one that the client prefers, if negotiated */
+    td_encoding encoding; /* encoding that the client prefers, if negotiated */
     bool encoded;         /* the body arrived compressed */
     const char *body;     /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
@@ -215,7 +223,7 @@ struct td_call {
     struct td_request request;
 
     /* the reply */
-    bool unsent; /* counts in services->unsent */
+    bool unsent; /* the call counts in services->unsent */
     struct td_error error;
     struct td_reply reply;
     struct td_times times;
@@ -226,46 +234,48 @@ struct td_call {
 /* The memory of a call. Small allocations use the block, which is not cleared between calls. */
 enum { TD_CALL_BLOCK = 32 << 10 };
 struct td_call_shell {
-    struct td_call call; /* first: td_call_free casts back */
+    struct td_call call; /* must be first: td_call_free casts back */
     struct td_call_shell *next_free;
     _Alignas(64) char block[TD_CALL_BLOCK];
 };
 
-/* Returns a call with an empty arena, or NULL without memory. */
+/* Returns a call with an empty arena, or NULL if no memory is available. */
 struct td_call *td_call_new(struct td_services *services);
 
 /* Generates an id for a request that has none. */
 void td_request_id_make(struct td_services *services, char id[TD_REQUEST_ID_SIZE]);
 
-/* Releases everything the call holds and keeps the shell for the next call. NULL is fine. */
+/* Releases everything the call holds and keeps the shell for the next call. Accepts NULL. */
 void td_call_free(struct td_call *call);
 
-/* Frees the kept shells. */
+/* Frees the shells that were kept for later calls. */
 void td_call_free_shells(struct td_services *services);
 
-/* The stages of a call's task; each requires the one before. On failure call->error is set. */
+/* The stages of a call's task. Each stage requires the previous one. On failure call->error is
+ * set. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call, struct td_admission *admission);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_change(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 
-/* For admission: checks that `bytes` fit the memory budget beside what the call already holds. */
+/* Checks at admission that `bytes` more than the call already holds fit into the memory budget. */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
 /* Allocates memory for the short reply before a tensor is changed, so that the server does not
- * answer a change that has happened with an error. */
+ * report an error for a change that was made. */
 TD_MUST_CHECK td_status td_call_reserve_reply(struct td_call *call);
 
-/* The check of arena.stop, between the chunks of long work: DRAINING if the time to stop the server
- * is over, DEADLINE_EXCEEDED if the deadline has passed or the client has disconnected. context is
- * the call. */
+/* The check of arena.stop, called between the chunks of long work. Returns DRAINING if the time to
+ * stop the server is over, and DEADLINE_EXCEEDED if the deadline has passed or the client has
+ * disconnected. `context` is the call. */
 td_status td_call_stopped(void *context, struct td_error *err);
 
-/* DEADLINE_EXCEEDED "the deadline passed <when>" if it had at the end of the last stage. */
+/* Returns DEADLINE_EXCEEDED "the deadline passed <when>" if the deadline passed before the last
+ * stage ended. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
-/* Adds the name of the option to an error that is about this limit. Returns `status`. */
+/* Adds the name of the option to the error if the error is about this limit. Returns `status`. */
 td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
                              const char *option);
 
@@ -273,8 +283,8 @@ td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t li
  * name in the message. */
 TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);
 #define TD_CHANGES_NOTHING                                                                         \
-    "is about the tensor that a call replaces, as one with \"store\" does; this one changes "      \
-    "nothing: leave the header out"
+    "applies only to a call that replaces a tensor, such as a call with \"store\"; this call "     \
+    "changes nothing: leave the header out"
 
 /* Returns the op's name or "the request", for messages. */
 static inline const char *td_call_subject(const struct td_call *call)
@@ -283,7 +293,7 @@ static inline const char *td_call_subject(const struct td_call *call)
 }
 
 /* Returns the maximum size of a body: the route's limit, or less if the memory budget could never
- * hold that. */
+ * hold a body of that size. */
 size_t td_call_body_limit(const struct td_call *call);
 
 /* True if the client has disconnected. poll() reports what MSG_PEEK would miss: a FIN after
@@ -291,15 +301,15 @@ size_t td_call_body_limit(const struct td_call *call);
  * same, so a client that closes its sending side while its request is queued gets no reply. */
 bool td_call_client_left(const struct td_call *call);
 
-/* Counts the call as unsent until it is freed: its request has arrived, or its reply was made
- * earlier. A second call has no effect. */
+/* Counts the call as unsent until it is freed, because its request has arrived or its reply was
+ * made earlier. A second call has no effect. */
 void td_call_count_unsent(struct td_call *call);
 
-/* Writes the reply from call->error, in the call's style. */
+/* Writes the reply for call->error in the call's error format. */
 void td_call_refuse(struct td_call *call);
 
-/* Counts the call in the metrics, on the thread of the shard, after its reply has been made or the
- * client has gone. */
+/* Counts the call in the metrics. Runs on the shard's thread after the reply was made or the client
+ * has disconnected. */
 void td_call_count(const struct td_call *call, int shard);
 
 /* Returns the format in which the tensors of the call are sent. */

@@ -13,8 +13,8 @@ td_status td_client_limits_exceeded(struct td_error *err, const char *resource, 
     return TD_CLIENT_LIMIT;
 }
 
-/* The counts are relaxed: they order nothing but themselves. What is refused is never added, not
- * even for a moment: it would refuse a concurrent call that fits. */
+/* The counts use relaxed atomics because they order nothing else. A refused request is never added,
+ * not even for a moment, because it would refuse a concurrent call that fits. */
 td_status td_client_limits_take_request(struct td_call *call)
 {
     const int64_t limit = call->services->config.client_requests;
@@ -42,7 +42,7 @@ void td_client_limits_give_request(struct td_call *call)
     call->limits.counted = false;
 }
 
-/* May the call take so many bytes when its client's calls hold `held`? */
+/* True if the call can take `bytes` more while its client's calls hold `held` bytes. */
 static bool may_take(const struct td_call *call, uint64_t held, size_t bytes)
 {
     const uint64_t limit = (uint64_t)call->services->config.client_memory;
@@ -65,7 +65,7 @@ td_status td_client_limits_charge(struct td_call *call, size_t bytes)
         }
     td_error_set(
         &call->error, TD_CLIENT_LIMIT,
-        "the requests of this client in progress hold %llu bytes, and this one needs %zu more; "
+        "this client's requests in progress hold %llu bytes, and this request needs %zu more; "
         "--client-memory allows %llu",
         (unsigned long long)held, bytes, (unsigned long long)limit);
     return td_client_limits_exceeded(&call->error, "memory_bytes", held + bytes, limit);

@@ -1,10 +1,10 @@
-/* client_limits.h - what the calls of one client may have in progress.
+/* client_limits.h - limits on what the calls of one client have in progress.
  *
- *     --client-requests   calls that are queued or running; none is counted that runs inline
+ *     --client-requests   calls that are queued or running; calls that run inline do not count
  *     --client-memory     bytes of bodies, outputs and workspaces, until the reply is sent
  *
- * A call that is its client's only one with memory may exceed the limit on memory, so that no
- * request that the server could serve is refused forever.
+ * A call can exceed the memory limit if no other call of its client holds memory. Otherwise a
+ * request that the server could serve might be refused every time.
  *
  * Threads  The call's owner; the counts of a client are atomic.
  * Errors   CLIENT_LIMIT, in call->error. A call without a client has no limits. */
@@ -14,13 +14,15 @@
 #include "server/calls/call.h"
 
 TD_MUST_CHECK td_status td_client_limits_take_request(struct td_call *call);
-void td_client_limits_give_request(struct td_call *call); /* if it was taken */
+void td_client_limits_give_request(struct td_call *call); /* no effect if no request was counted */
 
 TD_MUST_CHECK td_status td_client_limits_charge(struct td_call *call, size_t bytes);
-void td_client_limits_give_back(struct td_call *call, size_t bytes); /* of those charged */
-void td_client_limits_discharge(struct td_call *call);               /* all that was charged */
+/* gives back at most the bytes charged */
+void td_client_limits_give_back(struct td_call *call, size_t bytes);
+/* gives back all bytes charged */
+void td_client_limits_discharge(struct td_call *call);
 
-/* Completes a CLIENT_LIMIT error whose message is set, and returns it. */
+/* Completes and returns a CLIENT_LIMIT error whose message is set. */
 td_status td_client_limits_exceeded(struct td_error *err, const char *resource, uint64_t needed,
                                     uint64_t limit);
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* NULL: the first input is not a resident table. */
+/* Returns the resident table that is the first input, or NULL if the first input is none. */
 static const struct td_tensor *table_of(const struct td_call *call)
 {
     const struct td_operand *operand = &call->request.args.inputs[0];
@@ -19,7 +19,7 @@ static bool is_given(const struct td_call *call, int input)
     return call->request.args.inputs[input].count > 0;
 }
 
-/* True if the op has an input of this kind and the request gives one. */
+/* True if the op has an input of this kind and the request gives it. */
 static bool any_given(const struct td_call *call, td_companion kind)
 {
     for (int i = 1; i < call->op->n_inputs; i++)
@@ -28,15 +28,15 @@ static bool any_given(const struct td_call *call, td_companion kind)
     return false;
 }
 
-/* A part of a table that is there. */
+/* A part of a table, as found in the store. */
 struct part {
-    char table[TD_KEYS_NAME]; /* "" if there is none */
+    char table[TD_KEYS_NAME]; /* table that has the part; "" if it has none */
     char name[TD_TENSOR_NAME];
-    const struct td_tensor *tensor; /* NULL if there is none */
+    const struct td_tensor *tensor; /* NULL if the table has no such part */
 };
 
-/* Looks for the part that an input takes: beside the name that the request has for its table, and
- * beside the version. The two names differ if the request names an alias. */
+/* Looks for the part that an input takes, under the name that the request uses for its table and
+ * under the name of the version. The two names differ if the request names an alias. */
 static td_status find(struct td_call *call, const char *input, struct part *part,
                       struct td_error *err)
 {
@@ -60,7 +60,7 @@ static td_status find(struct td_call *call, const char *input, struct part *part
     return status;
 }
 
-/* How the request gives a resident tensor as this input. */
+/* Writes the text with which a request gives a resident tensor as this input. */
 enum { REF_TEXT = 2 * TD_TENSOR_NAME };
 static const char *ref_to(const struct td_call *call, const char *input, const char *tensor,
                           char text[REF_TEXT])
@@ -71,7 +71,7 @@ static const char *ref_to(const struct td_call *call, const char *input, const c
     return text;
 }
 
-/* Refuses the request if the table has this part, or if that cannot be told. */
+/* Refuses the request if the table has this part, or if the part cannot be looked up. */
 static td_status check_part(struct td_call *call, const char *input)
 {
     struct td_error *err = &call->error;
@@ -81,7 +81,7 @@ static td_status check_part(struct td_call *call, const char *input)
     if (status != TD_OK) {
         td_error_hint(
             err,
-            "%s is missing, and that tensor may belong to the table: give %s, or %s = 0 if the "
+            "%s is missing, and that tensor might belong to the table: give %s, or %s = 0 if the "
             "rows have none",
             input, input, input);
         return td_error_at_input(err, status, "%s", input);
@@ -95,8 +95,8 @@ static td_status check_part(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-/* The op has accepted rows of bytes without a scale: it takes the scales from the rows. Refuses the
- * request if the table has scales beside it. */
+/* Refuses the request if the table has scales beside it. The op has accepted rows of bytes without
+ * a scale, and would take the scales from the rows. */
 static td_status check_own_scales(struct td_call *call, const char *input)
 {
     struct td_error *err = &call->error;
@@ -112,7 +112,7 @@ static td_status check_own_scales(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-/* Whether the name is that of a part; then also the table's. */
+/* True if `name` is the name of a part; `whole` is then the name of its table. */
 static bool is_part_name(const char *name, char whole[TD_TENSOR_NAME])
 {
     for (int i = 0; i < TD_TABLE_PARTS; i++)
@@ -121,8 +121,8 @@ static bool is_part_name(const char *name, char whole[TD_TENSOR_NAME])
     return false;
 }
 
-/* Refuses the part of another table, or another part, where the table has its own for the input:
- * t.offset as scale, or the scale of another version. */
+/* Refuses a part of another table, or a wrong part, if the table has its own part for the input.
+ * Examples: t.offset as scale, or the scale of another version. */
 static td_status check_own(struct td_call *call, int input)
 {
     const char *const own = call->op->inputs[input].name;
@@ -136,10 +136,11 @@ static td_status check_own(struct td_call *call, int input)
         !td_store_identity(part.tensor, &own_name, &own_number) ||
         (strcmp(own_name, name) == 0 && own_number == number))
         return TD_OK;
-    td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                 "%s is '%s', but '%s' has '%s' beside it; give %s, or store the other one under a "
-                 "name that is not that of a part",
-                 own, name, part.table, part.name, ref_to(call, own, part.name, ref));
+    td_error_set(
+        &call->error, TD_INVALID_ARGUMENT,
+        "%s is '%s', but '%s' has '%s' beside it; give %s, or store the other tensor under a "
+        "name that is not the name of a part",
+        own, name, part.table, part.name, ref_to(call, own, part.name, ref));
     return td_error_at_input(&call->error, TD_INVALID_ARGUMENT, "%s", own);
 }
 
@@ -178,7 +179,7 @@ void td_companions_explain(struct td_call *call)
                            strcmp(err->input, call->op->inputs[0].name) == 0;
         if (spec->companion == TD_COMPANION_SCALE && !is_given(call, i) && named &&
             find(call, spec->name, &part, TD_IGNORED) == TD_OK && part.table[0])
-            td_error_hint(err, "'%s' has '%s' beside it, %s", part.table, part.name,
+            td_error_hint(err, "'%s' has '%s' beside it: give %s", part.table, part.name,
                           ref_to(call, spec->name, part.name, ref));
     }
 }
@@ -186,7 +187,7 @@ void td_companions_explain(struct td_call *call)
 const char *td_companions_table(struct td_call *call, const char *name)
 {
     char whole[TD_TENSOR_NAME];
-    struct td_error unused; /* it is for the text of an error */
+    struct td_error unused; /* not needed: the caller has no error to return */
     return is_part_name(name, whole) ? td_arena_text(&call->arena, whole, strlen(whole), &unused)
                                      : NULL;
 }

@@ -11,7 +11,7 @@ static void log_tokens(const struct td_services *services)
     if (td_tokens_are_exposed(services->tokens))
         td_log(&services->log, TD_LOG_WARN, "token_file_exposed",
                TD_TEXT("file", services->config.token_file),
-               TD_TEXT("reason", "others than its owner and its group can read or change it"));
+               TD_TEXT("reason", "users other than its owner and group can read or change it"));
 }
 
 static void print_time(int64_t time_s, char text[32])
@@ -22,7 +22,8 @@ static void print_time(int64_t time_s, char text[32])
         text[0] = '\0';
 }
 
-/* A certificate out of its time is served, since clients decide whether they accept it. */
+/* Logs the certificate. The server uses a certificate that is not valid at the moment, because
+ * clients decide whether they accept it. */
 static void log_certificate(const struct td_services *services)
 {
     const struct td_tls_state state = td_tls_state(services->tls);
@@ -42,7 +43,7 @@ static void log_certificate(const struct td_services *services)
     if (state.key_is_exposed)
         td_log(&services->log, TD_LOG_WARN, "key_exposed",
                TD_TEXT("file", services->config.tls_key),
-               TD_TEXT("reason", "others than its owner and its group can read or change it"));
+               TD_TEXT("reason", "users other than its owner and group can read or change it"));
 }
 
 bool td_credentials_open(struct td_services *services, char *message, size_t size)

@@ -9,11 +9,11 @@
 #include <stddef.h>
 
 struct device_call {
-    struct td_away base; /* first: submit casts back */
+    struct td_away base; /* must be first: submit casts back */
     struct td_batch_item item;
     struct td_call *call;
     void (*back)(struct td_call *call);
-    struct td_tensor table; /* of an upload */
+    struct td_tensor table; /* table to upload */
 };
 
 static struct device_call *of_item(struct td_batch_item *item)
@@ -28,8 +28,8 @@ static bool gone(struct td_batch_item *item)
     return call->gone;
 }
 
-/* Does the call continue after this error: on the CPU, or without the upload? After a bad index the
- * CPU runs the op again to find the index, also with device 'gpu'. */
+/* True if the call continues after this error: on the CPU, or without the upload. After a bad index
+ * the CPU runs the op again to find the index, even with device 'gpu'. */
 static bool continues_without(const struct device_call *device, td_status status)
 {
     return device->item.kind == TD_BATCH_UPLOAD || status == TD_INDEX_OUT_OF_BOUNDS ||
@@ -38,7 +38,8 @@ static bool continues_without(const struct device_call *device, td_status status
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 
-/* Outputs to be stored lose their owner, so that the store copies them out of pinned memory. */
+/* Clears the owner of outputs that the call stores, so that the store copies the outputs out of
+ * pinned memory. */
 static void disown_stored(struct device_call *device)
 {
     struct td_op_args *args = device->item.args;
@@ -73,7 +74,8 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
     td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
 }
 
-/* False without memory: then some outputs stay in staging memory. */
+/* Copies the outputs to the arena. Returns false if memory runs out; some outputs then stay in
+ * staging memory. */
 static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
     for (int i = 0; i < args->n_outputs; i++)
@@ -82,7 +84,7 @@ static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
     return true;
 }
 
-/* Checks the tables that it has read, and copies outputs out of scarce pinned memory if there is
+/* Checks the tables that the call read. Copies outputs out of scarce pinned memory if there is
  * memory for the copy. */
 static td_status finish(struct td_call *call)
 {
@@ -97,7 +99,8 @@ static td_status finish(struct td_call *call)
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-/* Which of the first TD_BATCH_TABLES tensors of all inputs are resident tables. */
+/* Returns a mask of those among the first TD_BATCH_TABLES input tensors that are resident
+ * tables. */
 static uint32_t resident_mask(const struct td_call *call)
 {
     uint32_t mask = 0;
@@ -129,7 +132,7 @@ static struct device_call *new_device_call(struct td_call *call, struct td_error
 static td_status refuse_row_keys(struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "device is gpu, but keys in the place of row numbers are found on the CPU; the op "
+                 "device is gpu, but keys in place of row numbers are found on the CPU; the op "
                  "lookup finds rows by key on a device");
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "device");
 }
@@ -140,7 +143,7 @@ td_status td_device_call_place(struct td_call *call)
     struct td_devices *devices = call->services->devices;
     const td_device_choice choice = call->request.options.device;
     bool there;
-    if (call->request.row_keys) /* the row numbers are found on the CPU, when the op runs */
+    if (call->request.row_keys) /* the CPU finds the row numbers when the op runs */
         return choice == TD_DEVICE_GPU ? refuse_row_keys(&call->error) : TD_OK;
     if (!call->task->on_device || choice == TD_DEVICE_CPU ||
         (choice == TD_DEVICE_AUTO && admission->compute_ns < TD_DEVICES_MIN_NS))

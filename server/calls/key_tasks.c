@@ -49,7 +49,7 @@ static td_status decode_put(struct td_call *call)
 static td_status admit_put(struct td_call *call, struct td_admission *admission)
 {
     const struct td_tensor_call *state = call->state;
-    (void)admission; /* the call runs on a worker in any case */
+    (void)admission; /* the call always runs on a worker */
     return td_tables_hide(
         &call->tables, state->write.name,
         td_store_admit_keys(call->services->store, &state->write, &state->keys, &call->error),

@@ -1,11 +1,11 @@
 /* key_tasks.h - the tasks of /v1/tensors/{name}/keys: the keys of a table's rows.
  *
- *     get       GET     as of a tensor (tensor_tasks.h)
- *     put       PUT     a new version with the same rows; 201 if there were no keys
- *     delete    DELETE  a new version with the same rows and without keys; 204
+ *     get       GET     the keys, with the same task as for a tensor (tensor_tasks.h)
+ *     put       PUT     makes a version with the same rows and these keys; 201 if it had none
+ *     delete    DELETE  makes a version with the same rows and no keys; 204
  *
- * Errors   CONFLICT if there are not as many keys as rows, or if the table is an immutable version;
- *          INVALID_ARGUMENT with the positions of equal keys; TENSOR_NOT_FOUND. */
+ * Errors   CONFLICT if the numbers of keys and rows differ, or if the table is an immutable
+ *          version; INVALID_ARGUMENT with the positions of equal keys; TENSOR_NOT_FOUND. */
 #ifndef TD_SERVER_CALLS_KEY_TASKS_H
 #define TD_SERVER_CALLS_KEY_TASKS_H
 

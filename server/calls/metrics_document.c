@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The totals of all operations and tables. */
+/* Totals of all operations and tables. */
 struct totals {
     struct td_operation_totals operations[TD_OPERATION_COUNT];
     struct td_table_totals tables[TD_METRICS_TABLES + 1];
     int n_tables;
 };
 
-/* One sample of a family whose samples differ in one label. */
+/* Writes one sample of a family whose samples differ in one label. */
 static void labelled(struct td_exposition *e, const char *label, const char *value, uint64_t n)
 {
     td_label(e, label, value);
@@ -28,7 +28,7 @@ static void labelled(struct td_exposition *e, const char *label, const char *val
 static void write_requests(struct td_exposition *e, const struct totals *totals)
 {
     td_family(e, "tensord_requests", TD_COUNTER,
-              "requests by what they ask for, HTTP status (499: the client had gone), and form");
+              "requests by operation, HTTP status (499: the client disconnected) and body format");
     for (int operation = 0; operation < TD_OPERATION_COUNT; operation++)
         for (int code = 0; code < TD_CODE_COUNT; code++)
             for (int transport = 0; transport < TD_TRANSPORT_COUNT; transport++) {
@@ -58,7 +58,8 @@ static void write_errors(struct td_exposition *e, const struct totals *totals)
         }
 }
 
-/* The series of an operation begin with its first request: those of all ops would be thousands. */
+/* True if the operation has had a request. The series of an operation start with its first request,
+ * because all ops together would have thousands of series. */
 static bool is_in_use(const struct td_operation_totals *of)
 {
     for (int i = 0; i <= TD_DURATION_BUCKETS; i++)
@@ -70,7 +71,7 @@ static bool is_in_use(const struct td_operation_totals *of)
 static void write_durations(struct td_exposition *e, const struct totals *totals)
 {
     td_family(e, "tensord_request_duration_seconds", TD_HISTOGRAM,
-              "from the headers of a request to its reply, which is then sent");
+              "time from the headers of a request until its reply is ready to send");
     for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
         const struct td_operation_totals *of = &totals->operations[operation];
         if (!is_in_use(of))
@@ -81,7 +82,8 @@ static void write_durations(struct td_exposition *e, const struct totals *totals
     }
 }
 
-/* Any stage tells: a request is counted in all of them. */
+/* True if the operation has samples of stages. Looks at one stage only, because every request
+ * counts in all stages. */
 static bool has_stages(const struct td_operation_totals *of)
 {
     for (int i = 0; i <= TD_STAGE_BUCKETS; i++)
@@ -93,7 +95,7 @@ static bool has_stages(const struct td_operation_totals *of)
 static void write_stages(struct td_exposition *e, const struct totals *totals)
 {
     td_family(e, "tensord_stage_duration_seconds", TD_HISTOGRAM,
-              "stages of the requests that succeeded");
+              "time of each stage of successful requests");
     for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
         const struct td_operation_totals *of = &totals->operations[operation];
         for (int stage = 0; has_stages(of) && stage < TD_STAGE_COUNT; stage++) {
@@ -107,11 +109,11 @@ static void write_stages(struct td_exposition *e, const struct totals *totals)
 
 static void write_bytes(struct td_exposition *e, const struct totals *totals)
 {
-    td_family(e, "tensord_request_bytes", TD_COUNTER, "bodies of requests, expanded");
+    td_family(e, "tensord_request_bytes", TD_COUNTER, "bytes of request bodies, decompressed");
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         if (is_in_use(&totals->operations[i]))
             labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_in);
-    td_family(e, "tensord_reply_bytes", TD_COUNTER, "bodies of replies");
+    td_family(e, "tensord_reply_bytes", TD_COUNTER, "bytes of reply bodies");
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         if (is_in_use(&totals->operations[i]))
             labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_out);
@@ -132,7 +134,8 @@ static void add_table(struct td_table_totals *to, const struct td_table_totals *
     to->failed += from->failed;
 }
 
-/* Only names that the token may know; the lookups of all other tables are added to the last one. */
+/* Keeps only the tables whose names the token is allowed to know. The lookups of all other tables
+ * are added up in one last entry. */
 static void hide_tables(struct totals *totals, const struct td_access *access)
 {
     struct td_table_totals *tables = totals->tables;
@@ -148,7 +151,7 @@ static void hide_tables(struct totals *totals, const struct td_access *access)
     totals->n_tables = kept;
 }
 
-/* Of the tables that have been looked up. */
+/* Writes the counters of the tables that have been looked up. */
 static void write_tables(struct td_exposition *e, const struct td_table_totals *tables, int count)
 {
     td_family(e, "tensord_table_lookups", TD_COUNTER, "lookups of resident tensors");
@@ -156,10 +159,10 @@ static void write_tables(struct td_exposition *e, const struct td_table_totals *
         write_lookups(e, tables[i].name, "succeeded", tables[i].succeeded);
         write_lookups(e, tables[i].name, "failed", tables[i].failed);
     }
-    td_family(e, "tensord_table_rows_read", TD_COUNTER, "rows that lookups have read");
+    td_family(e, "tensord_table_rows_read", TD_COUNTER, "rows read by lookups");
     for (int i = 0; i < count; i++)
         labelled(e, "table", tables[i].name, tables[i].rows);
-    td_family(e, "tensord_table_bytes_read", TD_COUNTER, "bytes of these rows");
+    td_family(e, "tensord_table_bytes_read", TD_COUNTER, "bytes of the rows read by lookups");
     for (int i = 0; i < count; i++)
         labelled(e, "table", tables[i].name, tables[i].bytes);
 }
@@ -184,17 +187,17 @@ static void write_queue(struct td_exposition *e, struct td_services *services,
     gauge(e, "tensord_queue_jobs", "jobs that wait for a worker: requests and checks of files",
           (uint64_t)queue.jobs);
     gauge(e, "tensord_disk_queue_jobs",
-          "jobs that wait for a thread for disks: changes of the data folder, and scans",
+          "jobs that wait for a disk thread: changes and scans of the data folder",
           (uint64_t)disk.jobs);
     gauge(e, "tensord_changes_waiting",
           "requests that wait for another change of the same tensor or of the aliases",
           (uint64_t)td_writers_waiting(services->store));
     gauge(e, "tensord_queue_limit", "--queue-limit", (uint64_t)services->config.queue_limit);
     td_family(e, "tensord_queue_oldest_seconds", TD_GAUGE,
-              "how long the request has waited that has waited longest");
+              "waiting time of the request that has waited longest");
     td_sample_seconds(e, "", (uint64_t)queue.oldest_ns);
     td_family(e, "tensord_queue_work_seconds", TD_GAUGE,
-              "estimated processor time of the requests that wait");
+              "estimated processor time of the waiting requests");
     td_sample_seconds(e, "", queue.cost_ns);
 }
 
@@ -208,9 +211,9 @@ static void write_memory(struct td_exposition *e, const struct td_services_holdi
     labelled(e, "use", "warm", held->buffers.warm);
     labelled(e, "use", "calls", held->calls);
     gauge(e, "tensord_tensors", "resident tensors", (uint64_t)held->store.tensors);
-    gauge(e, "tensord_tensors_damaged", "tensors refused since a checksum does not match",
+    gauge(e, "tensord_tensors_damaged", "tensors refused because a checksum does not match",
           (uint64_t)held->store.damaged);
-    td_family(e, "tensord_tensor_bytes", TD_GAUGE, "resident tensors by where they are");
+    td_family(e, "tensord_tensor_bytes", TD_GAUGE, "bytes of resident tensors by place");
     labelled(e, "place", "mapped", held->store.mapped);
     labelled(e, "place", "memory", held->store.held - held->store.spare);
     labelled(e, "place", "spare", held->store.spare);
@@ -220,14 +223,14 @@ static void write_memory(struct td_exposition *e, const struct td_services_holdi
 static void write_connections(struct td_exposition *e, const struct td_services *services,
                               const struct td_connection_counts *counts)
 {
-    td_family(e, "tensord_connections", TD_GAUGE, "open connections by what they wait for");
+    td_family(e, "tensord_connections", TD_GAUGE, "open connections by phase");
     labelled(e, "phase", "waiting", (uint64_t)counts->waiting);
     labelled(e, "phase", "receiving", (uint64_t)counts->receiving);
     labelled(e, "phase", "working", (uint64_t)counts->working);
     labelled(e, "phase", "sending", (uint64_t)counts->sending);
-    gauge(e, "tensord_connections_restricted", "connections beyond a limit, for health alone",
-          (uint64_t)counts->restricted);
-    gauge(e, "tensord_connections_limit", "--connection-limit, or what open files allow",
+    gauge(e, "tensord_connections_restricted",
+          "connections above a limit, restricted to health checks", (uint64_t)counts->restricted);
+    gauge(e, "tensord_connections_limit", "--connection-limit, or the limit that open files allow",
           (uint64_t)services->connection_limits.open);
 }
 
@@ -237,19 +240,19 @@ static void write_tls(struct td_exposition *e, const struct td_services *service
         return;
     const struct td_tls_state state = td_tls_state(services->tls);
     gauge(e, "tensord_tls_certificate_expires_seconds",
-          "when the certificate expires, in seconds since 1970", (uint64_t)state.expires_s);
+          "expiry time of the certificate, in seconds since 1970", (uint64_t)state.expires_s);
     td_family(e, "tensord_tls_handshakes", TD_COUNTER, "handshakes of new connections");
     labelled(e, "result", "complete", state.completed);
     labelled(e, "result", "failed", state.failed);
 }
 
-/* Of what this server has been told to read. */
+/* Writes whether the last reading of each file and folder in use succeeded. */
 static void write_reloads(struct td_exposition *e, struct td_services *services)
 {
     const bool folder = services->config.data_dir[0];
     const struct td_store_reading reading = td_store_reading(services->store);
     td_family(e, "tensord_last_reload_successful", TD_GAUGE,
-              "1 if the last reading, at the start or after SIGHUP, succeeded");
+              "1 if the last read, at the start or after SIGHUP, succeeded");
     if (services->tokens)
         labelled(e, "what", "tokens", !atomic_load(&services->tokens_kept));
     if (services->tls)
@@ -279,7 +282,7 @@ static void write_device(struct td_exposition *e, const struct td_services *serv
     td_family(e, "tensord_device_queue_calls", TD_GAUGE, "calls given to the device");
     labelled(e, "phase", "waiting", counts.waiting);
     labelled(e, "phase", "in_flight", counts.in_flight);
-    gauge(e, "tensord_device_table_bytes", "resident tensors copied to the device",
+    gauge(e, "tensord_device_table_bytes", "bytes of resident tensors copied to the device",
           counts.table_bytes);
 }
 
@@ -288,7 +291,7 @@ static void write_log(struct td_exposition *e, const struct td_services *service
     td_family(e, "tensord_slow_requests", TD_COUNTER, "requests slower than --slow-ms");
     td_sample_uint(e, "", atomic_load(&services->slow.events));
     td_family(e, "tensord_log_lines_dropped", TD_COUNTER,
-              "lines of the log that could not be written at once");
+              "log lines that could not be written immediately");
     td_sample_uint(e, "", atomic_load(&services->log_state.dropped));
 }
 
@@ -297,13 +300,13 @@ static void write_spans(struct td_exposition *e, struct td_services *services)
     if (!services->exporter)
         return;
     const struct td_exporter_counts counts = td_exporter_counts(services->exporter);
-    td_family(e, "tensord_spans", TD_COUNTER, "spans of traced requests, by what became of them");
+    td_family(e, "tensord_spans", TD_COUNTER, "spans of traced requests by result");
     labelled(e, "result", "exported", counts.exported);
     labelled(e, "result", "dropped", counts.dropped);
     labelled(e, "result", "failed", counts.failed);
 }
 
-/* Names that all programs use for these. */
+/* Writes metrics of the process under the names that all programs use. */
 static void write_process(struct td_exposition *e)
 {
     const struct td_process process = td_process_read();
@@ -326,7 +329,7 @@ static void write_build(struct td_exposition *e)
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-/* OpenMetrics only for clients that prefer it: all others read the older text. */
+/* True if the client prefers OpenMetrics. All other clients get the older text format. */
 static bool wants_openmetrics(const char *accept)
 {
     struct td_preference preference;
@@ -365,9 +368,11 @@ static void write_all(struct td_exposition *e, struct td_services *services,
 
 td_status td_get_metrics(struct td_call *call)
 {
-    enum { SIZE = 768 << 10 }; /* with ten digits in every counter, and a hundred long names */
+    /* Large enough for ten digits in every counter and for a hundred long names. */
+    enum { SIZE = 768 << 10 };
     const bool openmetrics = wants_openmetrics(call->headers.accept);
-    call->arena.memory = &call->services->reserve.base; /* operators want to see full memory */
+    /* Uses the reserve, because operators need the metrics when memory is full. */
+    call->arena.memory = &call->services->reserve.base;
     struct totals *totals = td_arena_alloc(&call->arena, 1, sizeof *totals, &call->error);
     char *body = totals ? td_arena_alloc(&call->arena, SIZE, 1, &call->error) : NULL;
     if (!body)

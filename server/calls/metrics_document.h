@@ -1,8 +1,8 @@
-/* metrics_document.h - GET /metrics: counters of requests and what the daemon holds, for
- * Prometheus.
+/* metrics_document.h - GET /metrics for Prometheus: counters of requests and the state of the
+ * daemon.
  *
- * Answered on the I/O thread and by the daemon at its limits too: what it costs depends on the
- * number of operations, not of requests or tensors. */
+ * The I/O thread answers, even while the daemon is at its limits. The cost depends on the number of
+ * operations, not on the number of requests or tensors. */
 #ifndef TD_SERVER_CALLS_METRICS_DOCUMENT_H
 #define TD_SERVER_CALLS_METRICS_DOCUMENT_H
 

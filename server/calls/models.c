@@ -17,13 +17,14 @@ const char *td_model_version(const char *name)
     return version ? version : only_version;
 }
 
-/* Is the path of a table's model that of something else: an op, or all statistics? */
+/* True if the path of a model with this name belongs to an op or to the statistics of all
+ * models. */
 static bool is_taken(const char *name, size_t length)
 {
     return td_op_named(name, length) || td_name_is("stats", name, length);
 }
 
-/* A scalar has none. */
+/* True if the tensor has rows. A scalar has no rows. */
 static bool has_rows(const struct td_tensor_listing *listing)
 {
     return listing->tensor->shape.rank > 0;
@@ -31,7 +32,8 @@ static bool has_rows(const struct td_tensor_listing *listing)
 
 /* ---- one model ------------------------------------------------------------------------------- */
 
-/* The error for a name that is no model; *err has the store's, with the nearest tensor. */
+/* Sets the error for a name that is not a model. On entry *err has the store's error with the
+ * nearest tensor. */
 static void unknown_model(const char *name, struct td_error *err)
 {
     int count;
@@ -54,7 +56,7 @@ static void unknown_model(const char *name, struct td_error *err)
                     "POST /v2/repository/index");
 }
 
-/* "movies@2" */
+/* Returns MODEL@VERSION, for example "movies@2". */
 static const char *with_version(struct td_call *call, struct td_error *err)
 {
     const struct td_path_table *table = &call->table;
@@ -72,9 +74,9 @@ static td_status get(struct td_call *call, const char *name, struct td_tensor_li
     return td_tables_get(&call->tables, name, &call->arena, out, err);
 }
 
-/* The tensor of model and version: MODEL@VERSION, or what MODEL names if it is of that version. An
- * alias may be set anew before the tensor is read, so the call goes on with the tensor's own
- * name. */
+/* Gets the tensor of a model and a version: MODEL@VERSION, or the tensor that MODEL names if its
+ * version is VERSION. An alias can be changed before the tensor is read, so the call continues with
+ * the tensor's own name. */
 static td_status get_version(struct td_call *call, struct td_tensor_listing *out,
                              struct td_error *err)
 {
@@ -98,7 +100,7 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
     return status == TD_OK || status == TD_TENSOR_NOT_FOUND ? absent : status;
 }
 
-/* Of a path with a version that is not there: does the model have others? */
+/* True if the model has other versions, for a path whose version does not exist. */
 static bool has_others(struct td_call *call, const struct td_error *found)
 {
     const struct td_path_table *table = &call->table;
@@ -123,7 +125,8 @@ static td_status unknown_version(const struct td_path_table *table, struct td_er
 static td_status scalar(const struct td_tensor_listing *listing, struct td_error *err)
 {
     td_error_set(err, TD_NOT_FOUND,
-                 "the tensor '%s' is no model: it is a scalar, which has no rows", listing->name);
+                 "the tensor '%s' is not a model: it is a scalar, which has no rows",
+                 listing->name);
     return TD_NOT_FOUND;
 }
 
@@ -167,7 +170,7 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
 
 /* ---- all models ------------------------------------------------------------------------------ */
 
-/* What has a name that may be that of a model. */
+/* Tensors and aliases whose names might be names of models. */
 struct named {
     struct td_tensor_listing *tensors;
     struct td_alias_listing *aliases;
@@ -192,7 +195,8 @@ static void add_entry(struct td_oip_entry *entries, int *count, const char *name
     entries[(*count)++] = (struct td_oip_entry){ name, length, version };
 }
 
-/* An alias that has the name of its versions is listed as one of them. */
+/* True if the list contains the alias. An alias with the name of its target's table is listed as
+ * one of its versions. */
 static bool is_listed(const struct td_tables *tables, const struct td_alias_listing *alias)
 {
     const size_t length = strlen(alias->name);
@@ -234,7 +238,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
     return TD_OK;
 }
 
-/* The tensor that is listed for the name of a table with counts. */
+/* Gets the tensor to list for the name of a table that has counts. */
 static td_status find_counted(struct td_call *call, const char *name, struct td_tensor_listing *out,
                               struct td_error *err)
 {
@@ -270,7 +274,7 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
     return TD_OK;
 }
 
-/* Logs a name that is taken. */
+/* Logs a name that is already taken, up to a maximum number of lines. */
 static void log_hidden(struct td_services *services, const char *name, int *logged)
 {
     enum { MOST = 100 };

@@ -1,36 +1,37 @@
 /* models.h - the models of /v2: every op, and every resident tensor that has rows, which `gather`
  * looks up.
  *
- * The path of a table's model names it with or without its version: /v2/models/movies/versions/V is
- * the tensor movies@V. The only version of a name without one is "1", of an alias or of a name with
- * a version that of the tensor. Of equal names the op is the model; the path of `stats` is that of
- * all statistics.
+ * The path of a table's model names the table with or without its version:
+ * /v2/models/movies/versions/V is the tensor movies@V. The only version of a name without a version
+ * is "1". An alias, or a name with a version, has the version of its tensor. If an op and a tensor
+ * have the same name, the model is the op. The path of `stats` gives the statistics of all models.
  *
  * Errors     UNKNOWN_OP with the nearest model, NOT_FOUND for a version, FORBIDDEN,
- *            DEVICE_UNAVAILABLE of a damaged table. */
+ *            DEVICE_UNAVAILABLE for a damaged table. */
 #ifndef TD_SERVER_CALLS_MODELS_H
 #define TD_SERVER_CALLS_MODELS_H
 
 #include "api/oip/oip.h"
 #include "server/calls/call.h"
 
-/* The model that the path names; its texts and table live as long as the call. For a table also
- * sets call->table.name to the name of the tensor. */
+/* Finds the model that the path names. The model's texts and table live as long as the call. For a
+ * table, also sets call->table.name to the name of the tensor. */
 TD_MUST_CHECK td_status td_model_find(struct td_call *call, struct td_oip_model *out);
 
-/* The version of a tensor as that of a model. */
+/* Returns the version of the model for the tensor `name`. */
 const char *td_model_version(const char *name);
 
-/* All models that the call may name, ops first. */
+/* Lists all models that the call is allowed to name. Ops come first. */
 TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry **entries,
                                        int *count);
 
-/* The tables with counts of their own (metrics.h) that the call may name and that are models now,
- * one entry for each: with the version that the name names, or else the newest one. */
+/* Lists the tables with their own counts (metrics.h) that the call is allowed to name and that are
+ * models at the moment. Each table has one entry: the version to which its name refers, or else its
+ * newest version. */
 TD_MUST_CHECK td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
                                           int *count);
 
-/* At the start: logs the tensors that are no models, since an op has their name. */
+/* Logs, at the start, the tensors that are not models because an op has their name. */
 void td_models_log_hidden(struct td_services *services);
 
 #endif

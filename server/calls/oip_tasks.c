@@ -46,7 +46,7 @@ td_status td_oip_ready(struct td_call *call)
 
 td_status td_oip_model_ready(struct td_call *call)
 {
-    enum { SIZE = 256 }; /* fits the longest name of a tensor */
+    enum { SIZE = 256 }; /* large enough for the longest name of a tensor */
     struct td_oip_model model;
     td_status status = check_ready(call);
     if (status == TD_OK)
@@ -167,14 +167,14 @@ td_status td_oip_statistics(struct td_call *call)
 
 /* ---- repository ------------------------------------------------------------------------------ */
 
-/* Load and unload have small bodies and reply at once. They are tasks that reply in encode, so that
- * a body may be compressed. */
+/* Index, load and unload have small bodies and reply at once. They are tasks that reply in encode,
+ * so that their bodies can be compressed. */
 static td_status read_index(struct td_call *call)
 {
     return td_oip_check_index(call->body, call->body_bytes, &call->arena, &call->error);
 }
 
-/* A long index is made by a worker. */
+/* Sets the bound of the reply's size, so that a worker makes a long index. */
 static td_status admit_index(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_MODEL = 256 };
@@ -232,7 +232,7 @@ static td_status need_shm(struct td_call *call)
                ? TD_OK
                : td_error_set(&call->error, TD_NOT_SUPPORTED,
                               "shared memory is off; the server's option --system-shared-memory "
-                              "allows it");
+                              "turns it on");
 }
 
 static td_status register_region(struct td_call *call)
@@ -291,8 +291,8 @@ td_status td_oip_no_cuda_unregister(struct td_call *call)
 td_status td_oip_no_cuda_register(struct td_call *call)
 {
     return td_error_set(&call->error, TD_NOT_SUPPORTED,
-                        "CUDA shared memory is not supported; system shared memory is, with the "
-                        "server's option --system-shared-memory");
+                        "CUDA shared memory is not supported; the server's option "
+                        "--system-shared-memory allows system shared memory");
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */

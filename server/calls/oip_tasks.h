@@ -1,10 +1,10 @@
-/* oip_tasks.h - the Open Inference Protocol's paths beside inference: health, models, their
- * statistics, repository, shared memory. Inference is op_task.h.
+/* oip_tasks.h - the paths of the Open Inference Protocol except inference: health, models,
+ * statistics, repository, shared memory. Inference is in op_task.h.
  *
- * Models are the ops, built in and always loaded, and the tables (models.h). Features of the
- * protocol that tensord lacks (CUDA shared memory, trace and log settings) are NOT_SUPPORTED (501).
- * Listing and unregistering CUDA regions succeeds as if there were none, since clients do so at
- * start. */
+ * The models are the ops, which are built in and always loaded, and the tables (models.h). Features
+ * of the protocol that tensord lacks (CUDA shared memory, trace and log settings) are NOT_SUPPORTED
+ * (501). Listing and unregistering CUDA regions succeeds as if there were none, because clients do
+ * so when they start. */
 #ifndef TD_SERVER_CALLS_OIP_TASKS_H
 #define TD_SERVER_CALLS_OIP_TASKS_H
 
@@ -13,13 +13,14 @@
 /* health, metadata, configuration, statistics */
 td_handler td_oip_live, td_oip_ready, td_oip_server_metadata;
 td_handler td_oip_model_ready, td_oip_model_metadata, td_oip_model_config;
-td_handler td_oip_statistics; /* of the call's model, or of all ops and of the tables with
-                               * counts */
+/* Replies with the statistics of the call's model, or of all ops and the tables with counts if the
+ * path names no model. */
+td_handler td_oip_statistics;
 
 /* repository */
 extern const struct td_task td_oip_index_task, td_oip_load_task, td_oip_unload_task;
 
-/* shared memory; the region is the call's first argument; none: all regions */
+/* shared memory: the first argument names a region; without it, all regions */
 extern const struct td_task td_oip_register_task;
 td_handler td_oip_region_status, td_oip_unregister;
 td_handler td_oip_no_cuda_regions, td_oip_no_cuda_unregister, td_oip_no_cuda_register;

@@ -22,8 +22,8 @@
 
 /* ---- before the body ------------------------------------------------------------------------- */
 
-/* May the call read the table of its path? A model that is not there is refused before the body, as
- * an unknown op is. */
+/* Checks that the call is allowed to read the table of its path. A model that does not exist is
+ * refused before the body arrives, like an unknown op. */
 static td_status check_table(struct td_call *call)
 {
     struct td_oip_model model;
@@ -36,7 +36,7 @@ static td_status begin(struct td_call *call)
     td_request_init(&call->request, call->op);
     if (call->table.name && check_table(call) != TD_OK)
         return call->error.status;
-    if (call->style == TD_STYLE_OIP) { /* ignores Content-Type and Accept */
+    if (call->style == TD_STYLE_OIP) { /* the protocol ignores Content-Type and Accept */
         call->body_format = call->reply_format = TD_FORMAT_OIP;
         return TD_OK;
     }
@@ -47,7 +47,7 @@ static td_status begin(struct td_call *call)
                                                    &call->reply_format, &call->error);
 }
 
-/* An op that stores its outputs changes tensors. */
+/* Checks that the call is allowed to write to the tensor in which it stores its outputs. */
 static td_status check_store(struct td_call *call)
 {
     const char *name = call->request.options.store;
@@ -118,8 +118,9 @@ static td_status decode(struct td_call *call)
     return status;
 }
 
-/* Some ops read values to infer the shape of their outputs, and values that an op reads are copied
- * if they are not aligned, as a resident table may not be. */
+/* Returns the number of bytes that admit reads. Some ops read values to infer the shape of their
+ * outputs. Values that an op reads are copied if they are not aligned, which can happen for a
+ * resident table. */
 static uint64_t admit_bytes(const struct td_call *call)
 {
     uint64_t bytes = td_sources_bytes(&call->request) + td_row_keys_copied(call);
@@ -128,7 +129,8 @@ static uint64_t admit_bytes(const struct td_call *call)
         const struct td_operand *operand = &call->request.args.inputs[i];
         for (int j = 0; j < operand->count; j++) {
             const struct td_tensor *tensor = &operand->tensors[j];
-            const bool checked = call->op->valid && spec->role == TD_ROLE_INDEX; /* for a device */
+            /* checked for a device */
+            const bool checked = call->op->valid && spec->role == TD_ROLE_INDEX;
             const bool widened = spec->role == TD_ROLE_KEY && td_key_is_narrow(tensor->dtype);
             if (spec->sets_shape || checked || widened ||
                 (td_input_reads_values(spec) && !td_tensor_is_aligned(tensor)))
@@ -141,15 +143,17 @@ static uint64_t admit_bytes(const struct td_call *call)
 /* ---- admit ----------------------------------------------------------------------------------- */
 
 /* State of a call that stores its outputs. */
-enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* of a name: longer ones are invalid */
+enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* longer parts of a name are invalid */
 struct stored {
-    struct td_store_write write; /* of the output being stored, with this name: */
+    /* Describes the output that is being stored; its name is the next member. */
+    struct td_store_write write;
     char name[2 * LONGEST_PART + 64];
-    const char **names; /* of all outputs, sorted */
+    const char **names; /* sorted names of all outputs */
 };
 
-/* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names; of
- * "w@v" "w.0@v", so that each is a version v. A name that is too long stays so. */
+/* Writes the name of output `i` for the name "w": "w", or "w.0", "w.1", ... if the op has a list of
+ * outputs, or "w.values" if the outputs have names. For "w@v" the names are "w.0@v" and so on, so
+ * that each output is a version v. A name that is too long remains too long, and so invalid. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
@@ -172,7 +176,7 @@ static void name_output(struct td_call *call, int i)
     stored->write.name = stored->name;
 }
 
-/* Are the names of all outputs valid? In a list the last one has the longest name. */
+/* Checks the names of all outputs. In a list, the last output has the longest name. */
 static td_status check_names(struct td_call *call)
 {
     const struct stored *stored = call->state;
@@ -190,8 +194,8 @@ static td_status check_names(struct td_call *call)
     return status;
 }
 
-/* Checks the outputs against --max-output. *bytes is their sum. Of strings only the offsets are
- * counted here; the op limits their bytes through exec. */
+/* Checks the total size of the outputs against --max-output and writes it to *bytes. Strings count
+ * only with their offsets here; the op limits their bytes through exec. */
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
@@ -207,12 +211,13 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
     return td_call_limited_by(call, status, limit, "--max-output");
 }
 
-/* Checks the length of the reply's text against --max-output. Text of numbers may be several times
- * as long as their bytes; other long text, such as nested lists of empty lists, must be within the
+/* Checks the length of the reply's text against --max-output. Text of numbers can be several times
+ * as long as their bytes. Other long text, such as nested lists of empty lists, must be within the
  * limit. */
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
-    enum { TEXT_PER_BYTE = 8 }; /* an int8 in a list of its own is up to 7 characters: [-127], */
+    /* An int8 in a list of its own has up to 7 characters: [-127], */
+    enum { TEXT_PER_BYTE = 8 };
     const uint64_t limit = (uint64_t)call->services->config.max_output;
     if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
         *bytes = SIZE_MAX;
@@ -235,16 +240,16 @@ static td_status check_flops(struct td_call *call, uint64_t flops)
     return td_call_limited_by(call, status, limit, "--max-flops");
 }
 
-/* a + b, saturating. */
+/* Returns a + b, or SIZE_MAX on overflow. */
 static size_t plus(size_t a, uint64_t b)
 {
     size_t sum;
     return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
 }
 
-/* The memory, besides the inputs, to compute the outputs and encode the reply. The number of
- * threads is not known yet, so all workers are counted unless the computation is
- * single-threaded. */
+/* Returns the number of bytes needed to compute the outputs and encode the reply, without the
+ * inputs. Because the number of threads is not known yet, counts all workers unless the computation
+ * is single-threaded. */
 static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
 {
     const struct td_cost *cost = &admission->cost;
@@ -261,8 +266,8 @@ td_status td_op_device(struct td_call *call)
     return td_devices_check(call->services->devices, call->request.options.device, &call->error);
 }
 
-/* device=gpu defaults to bounds=zero, as TensorFlow's GPU kernels do: zeros for an index out of
- * bounds. */
+/* Makes bounds=zero the default for device=gpu: an index out of bounds gives zeros, as in
+ * TensorFlow's GPU kernels. */
 static void default_bounds(struct td_request *request)
 {
     const struct td_op *op = request->op;
@@ -271,11 +276,12 @@ static void default_bounds(struct td_request *request)
             td_op_set_choice(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
 }
 
-/* Checks the format and length of the reply. Dtypes that safetensors lacks are sent as JSON if the
- * client accepts that too. */
+/* Checks the format and the length of the reply. Outputs with dtypes that safetensors lacks are
+ * sent as JSON if the client also accepts JSON. */
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
 {
-    struct td_error unused; /* TD_IGNORED would be cleared for every reply in safetensors */
+    /* Not TD_IGNORED, which would be cleared for every reply in safetensors. */
+    struct td_error unused;
     if (call->reply_format == TD_FORMAT_SAFETENSORS &&
         td_codec_can_encode(call->reply_format, &call->request, &unused) != TD_OK &&
         td_codec_accepts_json(call->headers.accept))
@@ -291,7 +297,7 @@ static int in_order(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names have been checked. */
+/* Lists the names of all outputs in order. The names have already been checked. */
 static td_status list_names(struct td_call *call)
 {
     struct stored *stored = call->state;
@@ -310,8 +316,8 @@ static td_status list_names(struct td_call *call)
     return TD_OK;
 }
 
-/* Of a call that stores its outputs: checks their names and conditions, and that they fit in the
- * store, each after the ones before. */
+/* For a call that stores its outputs: checks their names and conditions, and that each output fits
+ * in the store after the previous ones. */
 static td_status admit_store(struct td_call *call, struct td_admission *admission)
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);
@@ -371,8 +377,8 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
 
 /* ---- compute, change, encode ----------------------------------------------------------------- */
 
-/* Allocates separate memory for an output that is stored, since it outlives the call. The store
- * copies small ones and strings. */
+/* Allocates separate memory for an output that will be stored, because it outlives the call. The
+ * store copies small outputs and strings. */
 static td_status alloc_kept(struct td_call *call, struct td_tensor *output)
 {
     if (output->dtype == TD_DTYPE_STRING || output->bytes <= TD_CALL_BLOCK / 2)
@@ -400,7 +406,7 @@ static td_status alloc_outputs(struct td_call *call)
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    /* Not earlier, so that a queued call holds only its inputs. */
+    /* Allocated only now, so that a queued call holds only its inputs. */
     td_status status = alloc_outputs(call);
     if (status != TD_OK)
         return status;
@@ -415,8 +421,8 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 
-/* Stores the outputs and replies with their metadata. The reply is allocated first: outputs that
- * are stored are not answered with an error. */
+/* Stores the outputs and replies with their metadata. Allocates the reply first, so that the server
+ * does not answer with an error after it has stored the outputs. */
 static td_status store_outputs(struct td_call *call)
 {
     struct stored *stored = call->state;
@@ -449,7 +455,7 @@ static td_effect effect(struct td_call *call, struct td_writer *writer)
     return TD_EFFECT_MEMORY;
 }
 
-/* Checks the outputs again: the length of strings was unknown before. */
+/* Checks the outputs again, because the lengths of strings were unknown before. */
 static td_status check_computed(struct td_call *call, size_t *bytes)
 {
     const td_status status = check_outputs(call, bytes);
@@ -471,7 +477,7 @@ static td_status encode(struct td_call *call)
 {
     size_t outputs, bytes;
     if (call->request.options.store)
-        return TD_OK; /* the change has made the reply */
+        return TD_OK; /* the change stage has made the reply */
     td_status status = check_computed(call, &outputs);
     if (status == TD_OK)
         status = check_encoded(call, outputs, &bytes);
@@ -480,7 +486,7 @@ static td_status encode(struct td_call *call)
     td_path_table_tell(call);
     status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
                              &call->error);
-    /* Outputs in shared memory may have been truncated. */
+    /* Outputs in shared memory might have been truncated. */
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 

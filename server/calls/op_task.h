@@ -1,13 +1,14 @@
 /* op_task.h - the task that runs an op: POST /v1/{op} and inference requests of /v2.
  *
- * The call's style gives the protocol; after decoding both are handled alike.
+ * The call's style selects the protocol. After decoding, both protocols are handled alike.
  *
  * `store`    Stores the outputs under this name instead of returning them, and replies (200) with
- *            their metadata. A list of outputs is stored as name.0, name.1, ..., named outputs as
- *            name.values, .... If-Match and If-None-Match apply to each stored name. Outputs are
- *            stored one after the other. That all of them fit is checked before they are computed,
- *            but one may still fail: the quota was used up meanwhile, or a condition does not hold.
- *            The reply is then that error, and the outputs before it stay stored. */
+ *            their metadata. A list of outputs is stored as name.0, name.1, ..., and named outputs
+ *            as name.values, .... If-Match and If-None-Match apply to each stored name. Outputs are
+ *            stored one after another. Before the outputs are computed, the task checks that all of
+ *            them fit, but storing one can still fail if the quota was used up in the meantime or a
+ *            condition does not hold. The reply is then this error, and the outputs stored before
+ *            it remain stored. */
 #ifndef TD_SERVER_CALLS_OP_TASK_H
 #define TD_SERVER_CALLS_OP_TASK_H
 
@@ -15,8 +16,8 @@
 
 extern const struct td_task td_op_task;
 
-/* For other tasks that run an op: reads attributes and request-wide members from the query, and
- * returns DEVICE_UNAVAILABLE for a device that is not available. */
+/* For other tasks that run an op: td_op_argument reads attributes and request-wide members from the
+ * query; td_op_device returns DEVICE_UNAVAILABLE if the requested device is not available. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);
 TD_MUST_CHECK td_status td_op_device(struct td_call *call);

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "movies@20261122" of a version; of other tensors the name and the number of their version.
- * Encoded as in a path, because a header is ASCII. */
+/* Returns "movies@20261122" for a version. For other tensors, returns the name and the number of
+ * the tensor's version. The text is percent-encoded as in a path, because a header is ASCII. */
 static const char *describe(struct td_call *call, const struct td_tensor *tensor)
 {
     enum { SIZE = 3 * (size_t)TD_TENSOR_NAME + sizeof "@18446744073709551615" };
@@ -33,7 +33,7 @@ static const char *describe(struct td_call *call, const struct td_tensor *tensor
     return found;
 }
 
-/* The keys of the table, for an op that looks rows up in these alone. */
+/* Replaces the table with its keys, for an op that looks up rows only in the keys. */
 static td_status use_keys(struct td_call *call, const char *version, struct td_tensor *tensor)
 {
     if (!tensor->keys)
@@ -53,10 +53,11 @@ td_status td_path_table_bind(struct td_call *call)
     uint64_t number;
     td_status status = td_resolve(&call->sources.resolver, table->name, strlen(table->name),
                                   &call->arena, tensor, &call->error);
-    if (status == TD_OK) /* errors name the version of an alias, for which the way out holds */
+    /* Errors name the version instead of the alias, because their advice applies to the version. */
+    if (status == TD_OK)
         (void)td_store_identity(tensor, &version, &number);
     call->request.table_has_keys = status == TD_OK && tensor->keys;
-    if (!call->request.table_has_keys) /* for errors, in which it may be named */
+    if (!call->request.table_has_keys) /* an error can name the whole table */
         call->request.whole = td_companions_table(call, version);
     if (status == TD_OK && td_input_is_row_keys(&call->op->inputs[0]))
         status = use_keys(call, version, tensor);
@@ -78,7 +79,7 @@ const char *td_path_table_version(const struct td_call *call)
                                                                           : NULL;
 }
 
-/* The name as a whole word of the text, or NULL. */
+/* Finds the name as a whole word of the text. Returns NULL if there is none. */
 static const char *find_word(const char *text, const char *word)
 {
     const size_t length = strlen(word);
@@ -89,7 +90,7 @@ static const char *find_word(const char *text, const char *word)
     return NULL;
 }
 
-/* Replaces `length` bytes of the message at `at`, if the text fits. */
+/* Replaces `length` bytes of the message at `at` with `text`, if the result fits. */
 static void replace(struct td_error *err, const char *at, size_t length, const char *text)
 {
     const size_t start = (size_t)(at - err->message), end = start + length, size = strlen(text);
@@ -124,7 +125,7 @@ void td_path_table_explain(struct td_call *call)
     if (request->called_keys && queries > 0 && !td_input_is_row_numbers(&inputs[queries]))
         call_keys(inputs[queries].name, err);
     char text[2 * TD_TENSOR_NAME];
-    /* A misspelt name is not the table: "params" in place of "parameters". */
+    /* A misspelt name does not mean the table, for example "params" instead of "parameters". */
     if (inputs[0].role != TD_ROLE_DATA || err->did_you_mean[0] ||
         !find_word(err->message, inputs[0].name))
         return;

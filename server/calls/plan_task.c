@@ -13,8 +13,9 @@ static td_status begin_plan(struct td_call *call)
     const td_status status =
         td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
     if (status == TD_OK && call->body_format != TD_FORMAT_JSON)
-        return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
-                            "a plan is made from shapes, in a body of application/json");
+        return td_error_set(
+            &call->error, TD_UNSUPPORTED_MEDIA_TYPE,
+            "the body must be application/json; a plan is computed from shapes alone");
     return status == TD_OK ? td_call_refuse_conditions(call, TD_CHANGES_NOTHING) : status;
 }
 

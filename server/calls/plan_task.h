@@ -1,4 +1,5 @@
-/* plan_task.h - POST /v1/einsum/plan: how an einsum would be computed, from shapes alone. */
+/* plan_task.h - POST /v1/einsum/plan: describes how an einsum would be computed, from shapes
+ * alone. */
 #ifndef TD_SERVER_CALLS_PLAN_TASK_H
 #define TD_SERVER_CALLS_PLAN_TASK_H
 

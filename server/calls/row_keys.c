@@ -27,8 +27,8 @@ static const char *keys_name(const struct td_call *call)
 
 /* ---- before inference ------------------------------------------------------------------------ */
 
-/* The name of the resident tensor, that of the version for an alias; NULL: the values are in the
- * body. */
+/* Returns the name of the resident tensor, with the version's name for an alias, or NULL if the
+ * values are in the body. */
 static const char *table_name(const struct td_call *call)
 {
     const char *name = NULL;
@@ -37,7 +37,8 @@ static const char *table_name(const struct td_call *call)
                                                                                : call->table.name;
 }
 
-/* member: what the request gives or lacks because the table is expected to have keys. */
+/* Refuses a table without keys. `member` names what the request gives or leaves out because it
+ * expects the table to have keys. */
 static td_status no_keys(struct td_call *call, const char *member)
 {
     const char *table = table_name(call), *whole = td_companions_table(call, table);
@@ -46,8 +47,8 @@ static td_status no_keys(struct td_call *call, const char *member)
     return td_error_at_input(&call->error, status, "%s", member);
 }
 
-/* True if `keys` of the body are the keys of the rows only because the table of the path has
- * none. */
+/* True if the `keys` in the body count as the keys of the rows only because the table of the path
+ * has no keys. */
 static bool are_queries(const struct td_call *call)
 {
     const int queries = td_op_keys_input(call->op);
@@ -55,7 +56,8 @@ static bool are_queries(const struct td_call *call)
            !call->request.row_keys;
 }
 
-/* A string in place of a table: the name of one, whose keys would then be missing. */
+/* Refuses a string given in place of a table. It is probably the name of a table, but a string has
+ * no keys. */
 static td_status refuse_name(struct td_call *call, const struct td_tensor *name)
 {
     const char *text = (const char *)name->data + name->offsets[0];
@@ -72,7 +74,7 @@ static bool is_string(const struct td_tensor *tensor)
            tensor->offsets;
 }
 
-/* The keys of the rows, if the request left them out and the table has some. */
+/* Fills in the keys of the rows if the request left them out and the table has keys. */
 static td_status fill_keys(struct td_call *call)
 {
     struct td_op_args *args = &call->request.args;
@@ -98,7 +100,8 @@ static td_status fill_keys(struct td_call *call)
     return TD_OK;
 }
 
-/* Keys are those of the table's rows along its first dimension. After describe_rows. */
+/* Checks that an axis attribute, if given, is 0: keys choose rows along the first dimension. Called
+ * after describe_rows. */
 static td_status check_axis(struct td_call *call)
 {
     const struct td_op *op = call->op;
@@ -147,8 +150,8 @@ static td_status check_keys(struct td_call *call)
             keys->dtype == TD_DTYPE_BOOL
                 ? "keys have dtype %s, but the keys of the table have dtype %s; a mask has "
                   "no keys: the positions at which it is true are row numbers"
-                : "keys have dtype %s, but the keys of the table have dtype %s; give them "
-                  "as that",
+                : "keys have dtype %s, but the keys of the table have dtype %s; use that "
+                  "dtype",
             td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name);
     else
         return TD_OK;
@@ -174,7 +177,7 @@ uint64_t td_row_keys_copied(const struct td_call *call)
     return copied ? keys->bytes : 0;
 }
 
-/* Keys of 32 bits become keys of the dtype that the table has. */
+/* Converts 32-bit keys to the dtype of the table's keys. */
 static td_status widen_keys(struct td_call *call)
 {
     const struct td_tensor *table = table_of(call);
@@ -199,8 +202,8 @@ td_status td_row_keys_bind(struct td_call *call)
     return status == TD_OK ? check_bounds(call) : status;
 }
 
-/* The rows to look up are missing: perhaps keys were given as those of the rows, which the table
- * has. */
+/* Adds a hint if the rows to look up are missing: perhaps the request gave its keys as keys of the
+ * rows, but the table already has keys. */
 static void explain_queries(struct td_call *call)
 {
     const int queries = td_op_keys_input(call->op);
@@ -225,7 +228,7 @@ void td_row_keys_explain(struct td_call *call)
     explain_queries(call);
     if (call->request.row_keys && call->request.row_keys_name &&
         strcmp(err->input, call->op->inputs[call->request.row_input].name) == 0) {
-        td_error_hint(err, "%s are in the place of %s", keys_name(call), err->input);
+        td_error_hint(err, "%s are given in place of %s", keys_name(call), err->input);
         snprintf(err->input, sizeof err->input, "%s", keys_name(call));
     }
     for (int i = 0; i < call->op->n_inputs; i++) {

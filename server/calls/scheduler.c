@@ -14,8 +14,9 @@
 
 enum { LONG_WAIT_NS = 1000000 };
 
-/* Does the request name shared memory? Decoding copies values that determine addresses out of it,
- * and they may be of any size, so such a request is decoded by a worker, as a large job. */
+/* True if the request names shared memory. Decoding copies values that determine addresses out of
+ * shared memory. These values can be of any size, so a worker decodes such a request as a large
+ * job. */
 static bool names_shared_memory(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
@@ -29,8 +30,8 @@ static void end(struct td_call *call, td_status status)
         td_call_refuse(call);
 }
 
-/* At the end of admission: starts the time of queueing or computing, and refuses a call whose
- * deadline has passed. */
+/* Ends admission: starts the time of queueing or computing, and refuses a call whose deadline has
+ * passed. */
 static td_status check_read_in_time(struct td_call *call)
 {
     const int64_t now = td_now_ns();
@@ -44,15 +45,15 @@ static td_verdict answer(struct td_call *call, td_status status)
     return TD_ANSWERED;
 }
 
-/* The time after which a queued call is refused without being computed. */
+/* Returns the time after which a queued call is refused without being computed. */
 static int64_t start_by(const struct td_call *call)
 {
     return call->schedule.start_by_ns < call->schedule.deadline_ns ? call->schedule.start_by_ns
                                                                    : call->schedule.deadline_ns;
 }
 
-/* The cost of a job in the queue. A job that may block counts as large, so that it does not run
- * between two chunks of another job's loop. */
+/* Returns the cost of a job in the queue. A job that might block counts as large, so that it does
+ * not run between two chunks of another job's loop. */
 static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
 {
     return call->schedule.must_queue && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
@@ -69,8 +70,8 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
     return TD_QUEUE_FULL;
 }
 
-/* The client that takes turns with others in the queue of the pool. None without memory for a
- * client. */
+/* Returns the client that takes turns with other clients in the pool's queue, or NULL if the call
+ * has no client entry. */
 static struct td_job_source *source_in(const struct td_call *call,
                                        const struct td_worker_pool *pool)
 {
@@ -85,15 +86,16 @@ static bool reserve_in(struct td_call *call, struct td_worker_pool *pool)
     return td_worker_pool_reserve(pool, source_in(call, pool));
 }
 
-/* To the place that was reserved. */
+/* Submits the call to the place that was reserved for it. */
 static void submit_to(struct td_call *call, struct td_worker_pool *pool)
 {
     call->job.source = source_in(call, pool);
     td_worker_pool_submit(pool, &call->job);
 }
 
-/* DEADLINE_EXCEEDED, as in the queue, since it is the same event for the client, which has to
- * change its deadline or to wait: with Retry-After, as QUEUE_FULL. */
+/* Refuses a call that cannot meet its deadline. The error is DEADLINE_EXCEEDED, as for a deadline
+ * that passes in the queue, because the client has the same choice: change the deadline or wait.
+ * The error has Retry-After, like QUEUE_FULL. */
 static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
@@ -112,7 +114,7 @@ static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
     return TD_DEADLINE_EXCEEDED;
 }
 
-/* Decides whether the refusal waits, since the client retries earlier than it was told. */
+/* Decides whether the refusal is delayed because the client retries earlier than it was told. */
 static void decide_delay(struct td_call *call)
 {
     const unsigned retry_after_s = td_problem_retry_after_s(&call->error);
@@ -121,8 +123,9 @@ static void decide_delay(struct td_call *call)
     const int64_t now = td_now_ns();
     const int64_t delay = td_refusals_record(&call->client->refused, now, retry_after_s);
     if (delay > 0)
-        call->schedule.refusal_due_ns =
-            now + delay; /* maybe after its deadline: else a short one would exempt it */
+        /* Can be after the call's deadline. Otherwise a client with a short deadline would be
+         * exempt. */
+        call->schedule.refusal_due_ns = now + delay;
 }
 
 static td_status reserve(struct td_call *call)
@@ -131,7 +134,7 @@ static td_status reserve(struct td_call *call)
     return reserve_in(call, workers) ? TD_OK : queue_full(call, workers);
 }
 
-/* Refuses a call that is suspended: true if the refusal waits. */
+/* Refuses a suspended call. Returns true if the refusal is delayed. */
 static bool refuse_later(struct td_call *call)
 {
     td_client_limits_give_request(call);
@@ -141,14 +144,14 @@ static bool refuse_later(struct td_call *call)
     return call->schedule.refusal_due_ns != 0;
 }
 
-/* What is known of the cost only after admission. */
+/* Returns the part of the cost that is known only after admission. */
 static uint64_t admitted_ns(const struct td_call *call)
 {
     return call->schedule.admission.compute_ns + call->schedule.admission.encode_ns;
 }
 
-/* Counts the call as suspended before it reads `refusing`: once `refusing` is set and the count is
- * zero, no call is suspended any more. */
+/* Queues the call, or refuses it. Counts the call as suspended before it reads `refusing`: once
+ * `refusing` is set and the count is zero, no call is suspended. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
@@ -164,12 +167,13 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     } else if (refuse_later(call)) {
         return TD_QUEUE;
     }
-    atomic_fetch_sub(&services->suspended, 1); /* after this the workers may have been stopped */
+    /* After this line the workers might have been stopped. */
+    atomic_fetch_sub(&services->suspended, 1);
     return answer(call, call->error.status);
 }
 
-/* The only place where the admission is set. The task returns the cost of the call, which
- * determines where it is computed. */
+/* Admits the call. This is the only place that sets the admission. The task returns the cost of the
+ * call, which determines where the call is computed. */
 static td_status admit(struct td_call *call)
 {
     struct td_admission admission = { 0 };
@@ -189,7 +193,7 @@ td_verdict td_schedule(struct td_call *call)
     td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
-    /* A long body is a large job anyway and is not searched. */
+    /* A long body is a large job in any case, so it is not searched. */
     if (!call->encoded && (cost <= limit || cost < TD_JOB_SMALL_NS) && names_shared_memory(call))
         call->schedule.must_queue = true;
     if (cost > limit || call->encoded || call->schedule.must_queue)
@@ -200,8 +204,9 @@ td_verdict td_schedule(struct td_call *call)
     cost += td_stage_admit_ns(call);
     if (cost > limit)
         return enqueue(call, cost);
-    status =
-        admit(call); /* also of a call that must be queued: its cost decides what others wait */
+    /* Also admits a call that must be queued, because its cost affects how long other calls
+     * wait. */
+    status = admit(call);
     if (status != TD_OK)
         return answer(call, status);
     cost += admitted_ns(call);
@@ -217,14 +222,14 @@ td_verdict td_schedule(struct td_call *call)
 
 /* ---- on a worker ---------------------------------------------------------------------------- */
 
-/* Lets the next writer of the same names go on. */
+/* Lets the next writer of the same names continue. */
 static void leave(struct td_call *call)
 {
     if (td_writer_has_entered(&call->schedule.writer))
         td_writer_leave(call->services->store, &call->schedule.writer);
 }
 
-/* The last step of a call on a worker. */
+/* Ends the work on a suspended call. Last step of a call on a worker. */
 static void finish(struct td_call *call)
 {
     struct td_services *services = call->services;
@@ -234,7 +239,7 @@ static void finish(struct td_call *call)
     atomic_fetch_sub(&services->suspended, 1);
 }
 
-/* On the thread of the refusals. */
+/* Sends a delayed refusal. Runs on the thread of the refusals. */
 static void end_refusal(struct td_refusal *refusal)
 {
     struct td_call *call =
@@ -243,7 +248,7 @@ static void end_refusal(struct td_refusal *refusal)
     finish(call);
 }
 
-/* The last step of a call that is refused while it is suspended. */
+/* Ends a call that is refused while it is suspended, perhaps with a delay. */
 static void finish_refusal(struct td_call *call)
 {
     call->schedule.refusal.end = end_refusal;
@@ -271,8 +276,8 @@ static td_status waited_too_long(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker);
 static void drop(struct td_job *job, td_status why);
 
-/* On the thread of whoever computed the call: a worker continues, even if only to reply with an
- * error. */
+/* Runs on the thread of whoever computed the call. A worker continues the call, even if only to
+ * reply with an error. */
 static void back(struct td_call *call)
 {
     const struct td_admission *admission = &call->schedule.admission;
@@ -296,8 +301,8 @@ static void submit_away(struct td_call *call)
     call->schedule.away->submit(call, back);
 }
 
-/* On a worker: reserves a new place in the queue for the call's return and submits it. False if the
- * queue is full: the call continues here. */
+/* Reserves a new place in the queue for the call's return and submits the call elsewhere. Runs on a
+ * worker. Returns false if the queue is full; the call then continues here. */
 static bool queue_away(struct td_call *call)
 {
     if (!reserve_in(call, call->services->workers)) {
@@ -308,8 +313,8 @@ static bool queue_away(struct td_call *call)
     return true;
 }
 
-/* On a worker, for a call just admitted: true if it was submitted elsewhere. If the queue is
- * full it is computed here, unless the request has "device": "gpu". */
+/* Returns true if a call that was just admitted was submitted elsewhere. Runs on a worker. If the
+ * queue is full, the call is computed here, unless the request has "device": "gpu". */
 static bool submitted_away(struct td_call *call, td_status *status)
 {
     if (!td_away_is(call, TD_AWAY_DUE))
@@ -321,19 +326,19 @@ static bool submitted_away(struct td_call *call, td_status *status)
     return false;
 }
 
-/* Decodes and admits a call that the I/O thread left to the workers; only then is the cost of the
- * rest known. */
+/* Decodes and admits a call that the I/O thread left to the workers. The cost of the rest is known
+ * only after that. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
     const int64_t taken = call->times.stage_end;
     td_status status = TD_OK;
-    if (call->schedule.next == TD_NEXT_ENCODE) /* returned from an upload, complete or not */
+    if (call->schedule.next == TD_NEXT_ENCODE) /* the upload has ended, completely or not */
         return TD_OK;
-    if (call->schedule.next == TD_NEXT_CHANGE) /* has waited to make it */
+    if (call->schedule.next == TD_NEXT_CHANGE) /* the call has waited to make its change */
         return taken > start_by(call) ? waited_too_long(call) : TD_OK;
     if (td_away_is(call, TD_AWAY_REFUSED))
         return call->error.status;
-    if (call->schedule.away) /* returned from where its deadline was checked */
+    if (call->schedule.away) /* the device has already checked start_by */
         return taken > call->schedule.deadline_ns ? waited_too_long(call) : TD_OK;
     if (taken > start_by(call))
         return waited_too_long(call);
@@ -341,7 +346,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
         return TD_OK;
     if (call->schedule.next == TD_NEXT_DECODE)
         status = td_call_decode(call);
-    if (status == TD_OK && taken > start_by(call)) /* the body may have set it */
+    if (status == TD_OK && taken > start_by(call)) /* the body can set start_by */
         return waited_too_long(call);
     if (status == TD_OK)
         status = admit(call);
@@ -357,7 +362,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     return status;
 }
 
-/* Computes the call unless that was done elsewhere. */
+/* Computes the call unless it was computed elsewhere. */
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     if (call->schedule.next >= TD_NEXT_CHANGE)
@@ -369,7 +374,7 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* What the call is going to change; describes its writer. */
+/* Returns what the call is going to change, and describes its writer. */
 static td_effect effect_of(struct td_call *call)
 {
     return call->task->effect ? call->task->effect(call, &call->schedule.writer) : TD_EFFECT_NONE;
@@ -381,8 +386,8 @@ static struct td_worker_pool *pool_of_change(const struct td_call *call)
                                                    : call->services->workers;
 }
 
-/* The writer of the call has entered, or its wait has ended without that; then the deadline has
- * passed or the server stops, and the call is refused in the queue. */
+/* Called when the call's writer has entered, or when its wait ended early because the deadline
+ * passed or the server is stopping. After an early end, the queue refuses the call. */
 static void ready_to_change(struct td_writer *writer)
 {
     struct td_call *call =
@@ -390,9 +395,9 @@ static void ready_to_change(struct td_writer *writer)
     submit_to(call, pool_of_change(call));
 }
 
-/* On a worker or a disk thread, for a call just computed: true if the call makes its change later,
- * on another thread, since another writer has one of its names or it may wait for a disk. No thread
- * waits meanwhile. */
+/* Returns true if a call that was just computed makes its change later, on another thread, because
+ * another writer has one of its names or the change might wait for a disk. Runs on a worker or a
+ * disk thread. No thread waits in the meantime. */
 static bool changes_later(struct td_call *call, struct td_worker *worker, td_status *status)
 {
     if (td_writer_has_entered(&call->schedule.writer))
@@ -412,13 +417,13 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
     }
     call->job.cost_ns = job_cost(call, admitted_ns(call));
     call->job.deadline_ns = start_by(call);
-    if (td_writer_enter(
-            store, &call->schedule.writer)) /* if not, another thread may have the call by now */
+    /* If the writer has not entered, another thread might already have the call. */
+    if (td_writer_enter(store, &call->schedule.writer))
         submit_to(call, pool);
     return true;
 }
 
-/* Makes the change, if there is one. */
+/* Makes the call's change, if it has one. */
 static td_status change(struct td_call *call, struct td_worker *worker)
 {
     if (call->schedule.effect == TD_EFFECT_NONE || call->schedule.next == TD_NEXT_ENCODE)
@@ -430,8 +435,8 @@ static td_status change(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* On a worker, for a call just computed: true if the upload of its table was submitted. If the
- * queue is full the table is uploaded when an op first uses it. */
+/* Returns true if the upload of a computed call's table was submitted. Runs on a worker. If the
+ * queue is full, the table is uploaded when an op first uses it. */
 static bool submitted_upload(struct td_call *call)
 {
     const struct td_tensor *table = call->task->upload ? call->task->upload(call) : NULL;
@@ -447,8 +452,8 @@ static void run(struct td_job *job, struct td_worker *worker)
     bool put_back = false;
     left_queue(call);
     const int64_t begun = call->times.stage_end;
-    /* Skips poll() after short waits: a disconnect is unlikely, and the call costs a tenth of a
-     * small job. */
+    /* Skips poll() after short waits, because a disconnect is unlikely and poll() costs a tenth of
+     * a small job. */
     call->gone = call->gone || (call->times.queue > LONG_WAIT_NS && td_call_client_left(call));
     if (!call->gone) {
         td_status status = prepare(call, worker, &put_back);
@@ -476,11 +481,12 @@ static void run(struct td_job *job, struct td_worker *worker)
 
 static void displaced(struct td_call *call)
 {
-    td_client_limits_give_request(call); /* the refusal may be delayed */
+    /* frees the client's place before a refusal that can be delayed */
+    td_client_limits_give_request(call);
     td_error_set(
         &call->error, TD_QUEUE_FULL,
-        "the queue is full: at most %lld requests may wait (--queue-limit), and more of them are "
-        "this client's than any other's",
+        "the queue is full: at most %lld requests may wait (--queue-limit), and this client has "
+        "more waiting requests than any other",
         (long long)call->services->config.queue_limit);
     call->error.retry_after_s = td_worker_pool_retry_after_s(call->services->workers);
     decide_delay(call);
@@ -489,8 +495,9 @@ static void displaced(struct td_call *call)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    leave(call); /* now, since the refusal may be delayed */
-    /* A call that has made its change, or got its result, is finished: encoding is short. */
+    /* Lets other writers continue before a refusal that can be delayed. */
+    leave(call);
+    /* Completes a call that has made its change or has its result, because encoding is short. */
     if (call->schedule.next == TD_NEXT_ENCODE ||
         (why == TD_DRAINING && td_away_is(call, TD_AWAY_DONE) &&
          effect_of(call) == TD_EFFECT_NONE && call->schedule.away->finish(call) == TD_OK)) {

@@ -1,7 +1,7 @@
-/* services.h - the parts of the daemon that a call may use, all those below HTTP.
+/* services.h - the parts of the daemon below HTTP, which calls can use.
  *
- * Threads  Opened before the first connection and closed after the last one (services_open.h); in
- *          between only members that are atomic, or guard themselves, change. */
+ * Threads  Opened before the first connection and closed after the last one (services_open.h). In
+ *          between, only members that are atomic or do their own locking change. */
 #ifndef TD_SERVER_CALLS_SERVICES_H
 #define TD_SERVER_CALLS_SERVICES_H
 
@@ -26,64 +26,69 @@
 
 struct td_call;
 
-/* A scan of the data folder, or an attempt to lock it: a job of the disk threads. */
+/* A scan of the data folder, or an attempt to lock the folder. Runs as a job of the disk
+ * threads. */
 struct td_rescan {
-    struct td_job job; /* first: run casts back */
+    struct td_job job; /* must be first: run_rescan casts back */
     struct td_store *store;
-    atomic_bool running; /* or queued */
-    bool whole;          /* of the job: scan also if the lock was not taken */
-    bool wanted;         /* main thread */
-    int64_t tried_ns;    /* main thread: when the last attempt to lock began */
+    atomic_bool running; /* the job is running or queued */
+    bool whole;          /* the job scans even if it did not get the lock */
+    bool wanted;         /* a scan was requested; main thread only */
+    int64_t tried_ns;    /* start of the last attempt to lock; main thread only */
 };
 
-/* Compares blocks of mapped files with their checksums: a job of the worker pool, which an idle
- * worker runs until a request is queued. */
+/* Compares blocks of mapped files with their checksums. Runs as a job of the worker pool, on an
+ * idle worker, until a request is queued. */
 struct td_verification {
-    struct td_job job; /* first: run casts back */
+    struct td_job job; /* must be first: run_verification casts back */
     struct td_services *services;
-    atomic_bool running; /* or queued */
+    atomic_bool running; /* the job is running or queued */
 };
 
 struct td_services {
     struct td_config config;
-    bool (*stop_requested)(void); /* NULL, or asked while td_services_open loads the data folder */
+    /* Called while td_services_open loads the data folder; can be NULL. */
+    bool (*stop_requested)(void);
     struct td_log log;
     struct td_log_state log_state;
-    struct td_log_limit slow; /* of the lines of slow requests */
+    struct td_log_limit slow; /* limit on the log lines of slow requests */
     struct td_buffer_pool *buffers;
-    struct td_reserve reserve; /* of documents for operators */
-    struct td_kept *kept;      /* documents that do not change, compressed */
+    struct td_reserve reserve; /* memory for documents that operators need */
+    struct td_kept *kept;      /* compressed documents that do not change */
     struct td_worker_pool *workers;
-    struct td_worker_pool *disk_threads; /* make the changes that may wait for a disk; scans */
+    /* Threads that make changes that might wait for a disk, and scan the data folder. */
+    struct td_worker_pool *disk_threads;
     struct td_refusals *refusals;
     struct td_store *store;
     struct td_devices *devices;
     struct td_clients *clients;
-    struct td_tokens *tokens;           /* NULL: none are needed */
-    struct td_tls *tls;                 /* NULL: HTTP without TLS */
-    struct td_connections *connections; /* set before the first one is accepted, */
-    struct td_metrics *metrics;         /* as these: a shard for each I/O thread, one for
-                                        --metrics-listen and one for the main thread */
+    struct td_tokens *tokens;           /* NULL if no tokens are needed */
+    struct td_tls *tls;                 /* NULL if HTTP runs without TLS */
+    struct td_connections *connections; /* set before the first connection is accepted */
+    /* Set before the first connection is accepted. Has a shard for each I/O thread, one for
+     * --metrics-listen and one for the main thread. */
+    struct td_metrics *metrics;
     struct td_connection_limits connection_limits;
-    struct td_shm *shm;           /* NULL: clients may not share memory */
-    struct td_exporter *exporter; /* NULL: requests are not traced */
+    struct td_shm *shm;           /* NULL if clients cannot share memory */
+    struct td_exporter *exporter; /* NULL if requests are not traced */
     struct td_rescan rescan;
     struct td_verification verification;
-    atomic_bool tokens_kept, certificate_kept; /* the last reload of them failed */
-    atomic_bool draining;                      /* not ready; each reply closes its connection */
-    atomic_bool refusing;          /* refuse new calls and queued ones, and stop running ones */
+    atomic_bool tokens_kept, certificate_kept; /* the last reload of these files failed */
+    /* the server is not ready; each reply closes its connection */
+    atomic_bool draining;
+    atomic_bool refusing;          /* refuse new and queued calls, and stop running calls */
     atomic_int_fast64_t in_flight; /* requests of tasks, accepted and not yet answered */
-    atomic_int_fast64_t suspended; /* of those: wait for a worker or run on one */
-    atomic_int_fast64_t unsent;    /* requests that have arrived and replies that are not sent
-                                        yet, of any request */
+    atomic_int_fast64_t suspended; /* requests in flight that wait for a worker or run on one */
+    /* Requests that have arrived and replies that are not sent yet, for all requests. */
+    atomic_int_fast64_t unsent;
     atomic_uint_fast64_t next_request;
-    uint64_t hash_seed;    /* of hash tables; not to be seen in any reply */
+    uint64_t hash_seed;    /* seed of hash tables; must not be visible in any reply */
     uint64_t request_seed; /* makes request ids differ between processes */
 
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the members below */
     struct td_call_shell *free_calls;
     int n_free_calls;
-    int n_calls; /* shells, kept or in use */
+    int n_calls; /* number of call shells, kept or in use */
 };
 
 #endif

@@ -9,18 +9,19 @@
 
 #include <unistd.h>
 
-#define LOCK_RETRY_NS 1000000000 /* how often to try for the lock of the data folder */
+#define LOCK_RETRY_NS 1000000000 /* interval between attempts to lock the data folder */
 
-/* Of the 100 ms between two ticks: a quarter of one worker's time, so that loops of requests, which
- * idle workers help, lose little. As the cost of a job it is large: no worker runs it between the
- * chunks of a request's loop. */
+/* Time for verification between two ticks, which are 100 ms apart. It is a quarter of one worker's
+ * time, so loops of requests lose little of the help of idle workers. As the cost of a job it
+ * counts as large, so that no worker runs the job between the chunks of a request's loop. */
 #define VERIFY_NS 25000000
 
-/* A thread waits for a disk, so their number is how many changes a disk may have in progress, not
- * one of processors: a file system commits the files that are synced at the same time together. */
+/* A disk thread mostly waits for a disk. The number of threads therefore limits the changes that a
+ * disk has in progress, and does not depend on the processors. A file system commits several files
+ * together if they are synced at the same time. */
 enum { DISK_THREADS = 4 };
 
-enum { RESERVED_BUFFERS = 16 }; /* two for each of some metrics documents */
+enum { RESERVED_BUFFERS = 16 }; /* two buffers for each of several metrics documents */
 
 static void release_spares(void *context)
 {
@@ -91,7 +92,7 @@ void td_services_stop_workers(struct td_services *services)
     td_refusals_free(services->refusals);
     services->refusals = NULL;
     if (services->store)
-        td_store_stop(services->store); /* a scan may be running */
+        td_store_stop(services->store); /* a scan might be running */
     td_worker_pool_stop(services->disk_threads);
     td_worker_pool_stop(services->workers);
 }
@@ -102,10 +103,10 @@ bool td_services_close(struct td_services *services)
     td_worker_pool_free(services->disk_threads);
     td_worker_pool_free(services->workers);
     services->disk_threads = services->workers = NULL;
-    const bool closed =
-        td_devices_close(services->devices); /* it holds versions of tensors, and memory */
+    /* Closed first, because the devices hold versions of tensors, and memory. */
+    const bool closed = td_devices_close(services->devices);
     services->devices = NULL;
-    if (services->buffers) /* no other thread allocates any more */
+    if (services->buffers) /* no other thread allocates from here on */
         td_buffer_pool_spares(services->buffers, NULL, NULL);
     td_call_free_shells(services);
     td_shm_free(services->shm);
@@ -131,7 +132,7 @@ static void run_rescan(struct td_job *job, struct td_worker *worker)
 static void drop_rescan(struct td_job *job, td_status why)
 {
     struct td_rescan *rescan = (struct td_rescan *)(void *)job;
-    (void)why; /* the server stops */
+    (void)why; /* the server is stopping */
     atomic_store(&rescan->running, false);
 }
 
@@ -140,7 +141,8 @@ void td_services_rescan(struct td_services *services, bool wanted)
     struct td_rescan *rescan = &services->rescan;
     const int64_t now = td_now_ns();
     rescan->wanted = rescan->wanted || wanted;
-    /* First: while the job exchanges the folder, td_store_is_locked_out would block this thread. */
+    /* Checked first, because td_store_is_locked_out would block this thread while the job exchanges
+     * the folder. */
     if (atomic_load(&rescan->running))
         return;
     const bool retry =
@@ -170,12 +172,12 @@ bool td_services_is_rescanning(const struct td_services *services)
 static void drop_verification(struct td_job *job, td_status why)
 {
     struct td_verification *verification = (struct td_verification *)(void *)job;
-    (void)why; /* the server stops */
+    (void)why; /* the server is stopping */
     atomic_store(&verification->running, false);
 }
 
-/* One block after the other, some 0.1 ms each if the file is in the page cache, until a request
- * needs a worker. */
+/* Verifies one block after another until a request needs a worker. A block takes about 0.1 ms if
+ * the file is in the page cache. */
 static void run_verification(struct td_job *job, struct td_worker *worker)
 {
     struct td_verification *verification = (struct td_verification *)(void *)job;
@@ -206,7 +208,7 @@ void td_services_verify(struct td_services *services)
 
 void td_services_expire(struct td_services *services, int64_t now_ns, bool everything)
 {
-    /* First, since the requests that wait for a writer go back to the queues. */
+    /* Called first, because the requests that wait for a writer go back to the queues. */
     td_writers_expire(services->store, now_ns, everything);
     td_worker_pool_expire(services->disk_threads, now_ns, everything);
     td_worker_pool_expire(services->workers, now_ns, everything);
@@ -222,7 +224,8 @@ struct td_services_holdings td_services_holdings(struct td_services *services)
         .mappings = td_guard_ranges(),
         .regions = services->shm ? td_shm_count(services->shm) : 0,
     };
-    /* The memory of connections is shown by itself; it was counted a moment later. */
+    /* The memory of connections is reported separately. It was counted a moment later, so it can
+     * exceed in_use. */
     held.buffers.in_use -= held.buffers.in_use < held.connections.memory_bytes
                                ? held.buffers.in_use
                                : held.connections.memory_bytes;

@@ -1,46 +1,47 @@
-/* services_open.h - opening and closing the parts of the daemon that calls use.
+/* services_open.h - opens and closes the parts of the daemon that calls use.
  *
- * Threads  The main thread; td_services_holdings from any. */
+ * Threads  The main thread. td_services_holdings can be called from any thread. */
 #ifndef TD_SERVER_CALLS_SERVICES_OPEN_H
 #define TD_SERVER_CALLS_SERVICES_OPEN_H
 
 #include "server/calls/services.h"
 
-/* Opens the parts, as services->config says; false (logged) when one fails. Once
- * services->stop_requested() is true, tensors may be missing, and nothing may be served.
- * td_services_close also closes what a failed td_services_open has opened. */
+/* Opens the parts according to services->config. If a part fails, logs this and returns false;
+ * td_services_close then closes the parts that were opened. Once services->stop_requested() is
+ * true, tensors might be missing and nothing may be served. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
-/* False if a device is left open (td_batcher_free): then the process is to end by _exit, since the
- * handlers of exit, a driver's among them, may wait for that device for ever. */
+/* Returns false if a device is left open (td_batcher_free). The process must then end with _exit,
+ * because the exit handlers, including those of a driver, might wait for the device forever. */
 bool td_services_close(struct td_services *services);
 
-/* Ends the workers and the delayed refusals, before the rest. No call may be queued any more. */
+/* Stops the workers and ends the delayed refusals, before the other parts are closed. Do not queue
+ * calls after this. */
 void td_services_stop_workers(struct td_services *services);
 
-/* Scans the data folder, as soon as there is a free place in the queue; again when `wanted` during
- * a scan. Tries for the folder's lock each second while another process holds it. Called by the
- * main thread at every tick. */
+/* Scans the data folder as soon as the queue has a free place. If `wanted` is set during a scan,
+ * scans again. Tries to lock the folder every second while another process holds its lock. The main
+ * thread calls this at every tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
 
-/* Whether a scan is wanted, queued or running. */
+/* True if a scan is wanted, queued or running. */
 bool td_services_is_rescanning(const struct td_services *services);
 
-/* Lets an idle worker compare mapped files with their checksums for part of the time until the next
- * tick, and until a request is queued. Called by the main thread at every tick. */
+/* Lets an idle worker compare mapped files with their checksums, for part of the time until the
+ * next tick and until a request is queued. The main thread calls this at every tick. */
 void td_services_verify(struct td_services *services);
 
-/* Refuses the queued calls, and those that wait for another writer, whose deadline has passed; all
- * of them if `everything`. */
+/* Refuses the calls whose deadline has passed, among those that are queued or wait for another
+ * writer. If `everything` is set, refuses all of them. */
 void td_services_expire(struct td_services *services, int64_t now_ns, bool everything);
 
-/* What the daemon holds, as GET /readyz reports it: bytes, then numbers. */
+/* Resources that the daemon holds, as GET /readyz reports them: sizes in bytes, then counts. */
 struct td_services_holdings {
     struct td_buffer_pool_stats buffers;
-    uint64_t calls; /* shells of calls, kept or in use */
+    uint64_t calls; /* bytes of call shells, kept or in use */
     struct td_store_stats store;
     struct td_connection_counts connections;
     int64_t requests;
-    int mappings, regions; /* mapped files and regions; regions */
+    int mappings, regions; /* `mappings` counts mapped files and regions */
 };
 struct td_services_holdings td_services_holdings(struct td_services *services);
 

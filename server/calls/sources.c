@@ -10,7 +10,7 @@
 struct td_borrowed {
     struct td_borrowed *next;
     const void *data;
-    struct td_buffer *owner; /* of a stored tensor; NULL: shared memory of a client */
+    struct td_buffer *owner; /* owner of a stored tensor; NULL for shared memory of a client */
     const char *name;
     size_t name_length;
 };
@@ -65,8 +65,8 @@ void td_sources_begin(struct td_sources *sources, struct td_resolver *store, str
                                     .faults = td_guard_faults() };
 }
 
-/* Must the tensor be copied before it is checked? An index of another dtype is refused without
- * being read. */
+/* True if the tensor must be copied before it is checked. An index of an unsupported dtype is
+ * refused without being read, so it is not copied. */
 static bool must_copy(const struct td_input_spec *spec, const struct td_tensor *tensor)
 {
     return spec->role == TD_ROLE_INDEX && (spec->dtypes >> tensor->dtype & 1) &&

@@ -1,8 +1,8 @@
-/* sources.h - tensors that the body of a call only names: resident tensors and shared memory.
+/* sources.h - resident tensors and shared memory, which the body of a call refers to by name.
  *
- * Both may be in mapped memory that another process can truncate (fault_guard.h). The call records
- * what it borrowed and checks at its end that all of it was readable. Until then any part may turn
- * into zeros, so values that must not change while an op runs are copied first.
+ * Both can be in mapped memory that another process can truncate (fault_guard.h). The call
+ * records what it borrows, and checks at its end that all of it was readable. Until then, any
+ * part can turn into zeros, so values that must not change while an op runs are copied first.
  *
  * Ownership  Borrows the store, the registry and the arena of the call.
  * Threads    The call's owner.
@@ -21,23 +21,24 @@ struct td_sources {
     struct td_resolver *store;
     struct td_regions *shm;
     struct td_borrowed *borrowed; /* memory in use by the call */
-    uint64_t faults;              /* of the process, at td_sources_begin */
+    uint64_t faults;              /* fault count of the process at td_sources_begin */
 };
 
 void td_sources_begin(struct td_sources *sources, struct td_resolver *store,
                       struct td_regions *shm);
 
-/* Replaces indices in mapped files by copies, before admission: indices determine addresses and
- * lengths and are read more than once, and the file may be truncated meanwhile. Copies
- * td_sources_bytes. */
+/* Replaces indices in mapped files with copies, td_sources_bytes in all. Called before admission,
+ * because indices determine addresses and lengths, are read more than once, and the file might be
+ * truncated in between. */
 TD_MUST_CHECK td_status td_sources_copy_indices(struct td_request *request, struct td_arena *arena,
                                                 struct td_error *err);
 uint64_t td_sources_bytes(const struct td_request *request);
 
-/* Is it a resident tensor as returned by the store, whose owner identifies its version? */
+/* True if the tensor is a resident tensor as returned by the store. Its owner identifies its
+ * version. */
 bool td_sources_is_table(const struct td_sources *sources, const struct td_tensor *tensor);
 
-/* Checks that all borrowed memory has been readable until now. */
+/* Checks that all borrowed memory has been readable so far. */
 TD_MUST_CHECK td_status td_sources_check(const struct td_sources *sources, struct td_error *err);
 
 #endif

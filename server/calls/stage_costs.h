@@ -1,8 +1,9 @@
 /* stage_costs.h - estimates the time of a call's stages on a CPU, in nanoseconds, from sizes.
  *
- * Constants from tests/bench, rounded up. An estimate only separates tiny calls from others, so one
- * set of constants serves all machines. No sum overflows: bytes and rows are those of tensors that
- * exist or have been found to fit, and a sixteenth of any number of FLOPs leaves room for them.
+ * The constants are from tests/bench, rounded up. An estimate only separates tiny calls from
+ * others, so one set of constants serves all machines. No sum overflows: bytes and rows belong to
+ * tensors that exist or are known to fit, and a sixteenth of any number of FLOPs leaves room for
+ * them.
  *
  * Threads  The call's owner. */
 #ifndef TD_SERVER_CALLS_STAGE_COSTS_H
@@ -10,10 +11,10 @@
 
 #include "server/calls/call.h"
 
-uint64_t td_stage_decode_ns(const struct td_call *call); /* before it is decoded */
-uint64_t td_stage_admit_ns(const struct td_call *call);  /* after it is decoded */
+uint64_t td_stage_decode_ns(const struct td_call *call); /* called before the call is decoded */
+uint64_t td_stage_admit_ns(const struct td_call *call);  /* called after the call is decoded */
 
-/* Of an admitted call. */
+/* Estimates for a call that has been admitted. */
 uint64_t td_stage_compute_ns(const struct td_cost *cost);
 uint64_t td_stage_encode_ns(const struct td_call *call, const struct td_admission *admission);
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Compresses the document; *tag becomes that of its bytes, in the arena. */
+/* Compresses the document and sets *tag to the tag of the compressed bytes, in the arena. */
 static td_status encode(struct td_call *call, td_encoding encoding, const char **tag)
 {
     enum { SUFFIX = 16 };
@@ -19,14 +19,15 @@ static td_status encode(struct td_call *call, td_encoding encoding, const char *
     const td_status status =
         td_kept_deflate(call->services->kept, *tag, reply, encoding,
                         td_buffer_pool_memory(call->services->buffers), &call->arena, &call->error);
-    if (status != TD_OK || reply->n_headers == 0) /* it is not smaller, or there is no memory */
+    /* Not compressed: the result is not smaller, or there is no memory. */
+    if (status != TD_OK || reply->n_headers == 0)
         return status;
     snprintf(encoded, size, "%.*s-%s\"", (int)length - 1, *tag, td_encoding_name(encoding));
     *tag = encoded;
     return TD_OK;
 }
 
-/* Is this tag among those that the client has? */
+/* Sets *listed to whether the client's If-None-Match lists this tag. */
 static td_status is_listed(struct td_call *call, const char *tag, bool *listed)
 {
     const char *list = call->headers.if_none_match;
@@ -57,7 +58,8 @@ td_status td_static_reply(struct td_call *call, const char *etag)
         reply->n_chunks = reply->n_headers = 0;
     }
     td_reply_header(reply, "ETag", tag);
-    td_reply_header(reply, "Cache-Control", "no-cache"); /* kept, and asked for again: a 304 */
+    /* Lets clients keep the document, but ask again each time, which gives a 304. */
+    td_reply_header(reply, "Cache-Control", "no-cache");
     if (varies)
         td_reply_header(reply, "Vary", "Accept-Encoding");
     return TD_OK;

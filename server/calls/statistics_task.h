@@ -1,9 +1,11 @@
-/* statistics_task.h - GET /v1/tensors/{name}/statistics: computed once for each version, by the
- * workers if it takes longer than --inline-limit-us, and kept with the version. Two calls may
- * compute those of one version at the same time; the first that ends keeps its own.
+/* statistics_task.h - the task of GET /v1/tensors/{name}/statistics.
  *
- * Errors   those of GET of a tensor; MEMORY_EXHAUSTED, DEADLINE_EXCEEDED while they are
- *          computed. */
+ * Statistics are computed once for each version and kept with the version. Workers compute them if
+ * this takes longer than --inline-limit-us. Two calls can compute the statistics of one version at
+ * the same time; the call that ends first keeps its result.
+ *
+ * Errors   The errors of GET for a tensor; MEMORY_EXHAUSTED and DEADLINE_EXCEEDED during the
+ *          computation. */
 #ifndef TD_SERVER_CALLS_STATISTICS_TASK_H
 #define TD_SERVER_CALLS_STATISTICS_TASK_H
 

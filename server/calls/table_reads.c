@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* The name that all versions are counted under. */
+/* Writes the name under which all versions of the tensor are counted. */
 static void name_of(const struct td_tensor *tensor, char name[TD_TENSOR_NAME])
 {
     const char *whole;
@@ -31,7 +31,7 @@ int td_table_reads_place(struct td_metrics *metrics, const struct td_tensor *ten
     return place;
 }
 
-/* The place of the table that the call reads, plus one; 0: none. */
+/* Returns the place of the table that the call reads, plus 1, or 0 if it reads none. */
 static int place_of(const struct td_call *call)
 {
     const struct td_operand *params = &call->request.args.inputs[0];

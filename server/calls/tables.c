@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a name stands for: X if that is "X.keys". */
+/* The table that a name stands for: X if the name is "X.keys". */
 struct meant {
     const char *name;
     size_t length;
@@ -21,8 +21,8 @@ static void parse_name(const char *name, size_t length, struct meant *out)
         out->length = length;
 }
 
-/* Keys belong to their table: with a right to their name alone the answer would tell whether
- * there are any. */
+/* Checks that the request is allowed to use the name. Keys also need the right to their table.
+ * Otherwise a right to the name of the keys would reveal whether the table has keys. */
 static td_status need(const struct td_tables *tables, const char *name, size_t length,
                       struct td_error *err)
 {
@@ -38,8 +38,9 @@ static bool has_table(const struct td_tables *tables, const char *name)
     return td_access_has_table(&tables->access, name, strlen(name));
 }
 
-/* An unknown name is compared with those that the request may name, as if there were no others. A
- * table that is there has no keys, as the error says. */
+/* Hides other names in the error for an unknown name: it suggests only names that the request is
+ * allowed to use, as if no others existed. If the table exists, the error already says that it has
+ * no keys. */
 static td_status hide(const struct td_tables *tables, const char *name, size_t length,
                       td_status status, struct td_error *err)
 {
@@ -59,12 +60,13 @@ static td_status forbid_target(const struct td_tables *tables, const char *name,
                                struct td_error *err)
 {
     return td_access_forbid(&tables->access, err,
-                            "the token is not for the version that '%s' names",
+                            "the token does not allow the version that '%s' names",
                             TD_SHOWN(name, length));
 }
 
-/* The error of a tensor that could not be read. Of the version of an alias it says the name, its
- * file and whether it has keys, which only a request that may name the version may know. */
+/* Returns the error for a tensor that could not be read. For an alias, the error of the store
+ * contains the name of the version, its file and whether it has keys. A request that is not allowed
+ * to name the version gets FORBIDDEN instead. */
 static td_status refuse(const struct td_tables *tables, const char *name, size_t length,
                         td_status status, struct td_error *err)
 {
@@ -75,8 +77,8 @@ static td_status refuse(const struct td_tables *tables, const char *name, size_t
     return hide(tables, name, length, status, err);
 }
 
-/* Whether the request may know the tensor, whose name differs from the one that it was found by if
- * that is an alias. */
+/* Checks that the request is allowed to know the tensor. If `name` is an alias, the tensor has
+ * another name. */
 static td_status check_target(const struct td_tables *tables, const char *name, size_t length,
                               const struct td_tensor *tensor, struct td_error *err)
 {
@@ -89,15 +91,16 @@ static td_status check_target(const struct td_tables *tables, const char *name, 
 
 /* ---- names of one moment --------------------------------------------------------------------- */
 
-/* A tensor that the request refers to. */
+/* A tensor to which the request refers. */
 struct td_found_table {
     struct td_found_table *next;
     struct td_store_name name;
-    const struct td_buffer *owner;  /* its version, which the arena of the call keeps */
-    const struct td_tensor *agreed; /* current together with the others; NULL before agree */
+    const struct td_buffer *owner; /* version of the tensor, which the call's arena keeps */
+    /* Tensor that was current together with the others, or NULL before td_tables_agree. */
+    const struct td_tensor *agreed;
 };
 
-/* Notes what was found, for td_tables_agree. */
+/* Records a tensor that was found, for td_tables_agree. */
 static td_status note(struct td_tables *tables, struct td_store_name name,
                       const struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
 {
@@ -122,7 +125,8 @@ static td_status look_up(struct td_tables *tables, const char *name, size_t leng
                            : note(tables, (struct td_store_name){ name, length }, out, arena, err);
 }
 
-/* The names are those of the first time, in the same order: the body is the same. */
+/* Takes the next tensor from those that were current together. The names come in the same order as
+ * the first time, because the body is the same. */
 static td_status take_agreed(struct td_tables *tables, struct td_tensor *out)
 {
     *out = *tables->next->agreed;
@@ -160,7 +164,7 @@ void td_tables_init(struct td_tables *tables, struct td_store *store)
         (struct td_tables){ .resolver.resolve = resolve, .store = store, .last = &tables->first };
 }
 
-/* Looks up all names that were found, at one moment. */
+/* Looks up all recorded names at one moment. */
 static td_status find_together(struct td_tables *tables, struct td_arena *arena,
                                struct td_error *err)
 {
@@ -232,7 +236,7 @@ bool td_tables_know(const struct td_tables *tables, const char *name)
     return td_store_knows(tables->store, name);
 }
 
-/* A part that is deleted between the two look-ups is not there. */
+/* A part that is deleted between the two lookups counts as nonexistent. */
 td_status td_tables_find_part(const struct td_tables *tables, const char *table, const char *part,
                               struct td_arena *arena, char name[TD_TENSOR_NAME],
                               const struct td_tensor **found, struct td_error *err)
@@ -253,8 +257,9 @@ td_status td_tables_find_part(const struct td_tables *tables, const char *table,
     return status;
 }
 
-/* One more than the limit shows whether there are further ones. How many of a range may be named is
- * known beforehand only if all may. */
+/* Asks for one tensor more than the limit, to find out whether more exist. If the token is
+ * limited to prefixes, asks for the whole range, because the number of allowed names is unknown
+ * beforehand. */
 td_status td_tables_list(const struct td_tables *tables, const struct td_name_range *range,
                          struct td_arena *arena, struct td_tensor_listing **list, int *count,
                          bool *more, struct td_error *err)
@@ -298,8 +303,8 @@ td_status td_tables_newest(const struct td_tables *tables, const char *table,
     return TD_OK;
 }
 
-/* The name is that of the moment when the ETag was read: an alias may name another version by
- * now. */
+/* Checks the name that the tensor had when the ETag was read, because an alias might name another
+ * version by now. */
 void td_tables_hide_etag(const struct td_tables *tables, struct td_error *err)
 {
     if (err->etag[0] && !has_table(tables, err->etag_of))

@@ -70,8 +70,8 @@ td_status td_tensor_call_check_write(struct td_call *call)
     return td_store_check_change(call->services->store, &state->write, &call->error);
 }
 
-/* A client that waits for 100 Continue gets errors at once. Others get them after the body: many
- * clients do not read before they have sent it. */
+/* Starts a change. A client that waits for 100 Continue gets errors immediately. Other clients get
+ * them after the body, because many clients read nothing before they have sent it. */
 td_status td_tensor_call_begin_write(struct td_call *call)
 {
     td_status status = td_tensor_call_begin(call);
@@ -83,12 +83,14 @@ td_status td_tensor_call_begin_write(struct td_call *call)
 
 td_status td_tensor_call_refuse_body(struct td_call *call)
 {
-    if (call->headers.content_length <= 0) /* a chunked body may be empty: libcurl sends such */
+    /* A chunked body can be empty: libcurl sends such bodies. */
+    if (call->headers.content_length <= 0)
         return TD_OK;
-    return td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                        "DELETE has a body, but deletes all that its path names; send it without a "
-                        "body, or remove rows by their keys with POST /v1/tensors/%s/remove",
-                        call->arguments[0]);
+    return td_error_set(
+        &call->error, TD_MALFORMED_REQUEST,
+        "DELETE has a body, but deletes everything that its path names; send it without "
+        "a body, or remove rows by key with POST /v1/tensors/%s/remove",
+        call->arguments[0]);
 }
 
 td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer)
@@ -104,12 +106,12 @@ td_status td_tensor_call_unknown(struct td_call *call, const char *name, size_t 
 {
     const char *shown = TD_SHOWN(name, length);
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "%s of a tensor has no query parameter \"%s\"; there %s%s%s%s", call->method,
+                 "%s of a tensor has no query parameter \"%s\"; expected %s%s%s%s", call->method,
                  shown,
-                 n == 0   ? "is none"
-                 : n == 1 ? "is only "
-                          : "are only ",
-                 n > 0 ? known[0] : "", n > 1 ? " and " : "", n > 1 ? known[1] : "");
+                 n == 0   ? "none"
+                 : n == 1 ? "only "
+                          : "",
+                 n > 0 ? known[0] : "", n > 1 ? " or " : "", n > 1 ? known[1] : "");
     td_suggest(&call->error, name, length, known, n);
     return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
 }
@@ -153,7 +155,7 @@ td_status td_tensor_call_encode_listing(struct td_call *call)
 
 td_status td_tensor_call_add_location(struct td_call *call, const char *suffix)
 {
-    enum { LOCATION_SIZE = 3 * TD_TENSOR_NAME + 32 }; /* fits the longest name */
+    enum { LOCATION_SIZE = 3 * TD_TENSOR_NAME + 32 }; /* large enough for the longest name */
     const struct td_tensor_call *state = call->state;
     if (!state->created)
         return TD_OK;
@@ -179,8 +181,8 @@ void td_tensor_call_recognise(struct td_call *call)
 void td_tensor_call_own(struct td_call *call, struct td_tensor *tensor, bool in_body)
 {
     if (in_body)
-        tensor->owner = call->body_buffer; /* NULL: the body is in the call */
+        tensor->owner = call->body_buffer; /* NULL: the body is in the call's memory */
     else if (!tensor->owner && tensor->numel > 0)
-        tensor->owner =
-            td_arena_owner(&call->arena, tensor->data); /* decoded from text, or converted */
+        /* The tensor was decoded from text, or converted. */
+        tensor->owner = td_arena_owner(&call->arena, tensor->data);
 }

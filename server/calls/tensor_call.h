@@ -1,6 +1,6 @@
-/* tensor_call.h - what the calls on one resident tensor have in common: their state, the arguments
- * in the query, the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths
- * under it.
+/* tensor_call.h - code that the calls on one resident tensor share: their state, the arguments in
+ * the query, the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths under
+ * it.
  *
  * Ownership  The state is in the arena of the call.
  * Threads    The call's owner. */
@@ -12,52 +12,56 @@
 
 /* State of a call on one tensor. */
 struct td_tensor_call {
-    struct td_tensor_listing listing; /* of the version found or made */
-    const char *etag;                 /* GET: of the version in the format of the reply */
+    struct td_tensor_listing listing; /* listing of the version that was found or made */
+    /* GET: ETag of the version in the format of the reply. */
+    const char *etag;
     /* GET */
     bool unmodified; /* If-None-Match matches */
-    bool whole;      /* the reply is the tensor, not its metadata */
+    bool whole;      /* the reply is the tensor, not only its metadata */
     td_layout layout;
-    unsigned given;                         /* bit set of enum td_tensor_argument */
-    const struct td_statistics *statistics; /* GET of statistics: NULL until they are computed */
-    /* PUT: the new tensor; scatter, upsert, remove: the one found while decoding, its keys; GET: a
-     * copy of mapped strings */
+    unsigned given; /* bit set of enum td_tensor_argument */
+    /* GET of statistics: NULL until they are computed. */
+    const struct td_statistics *statistics;
+    /* PUT: the new tensor. Row changes: the description of the tensor found while decoding. GET: a
+     * copy of mapped strings. */
     struct td_tensor tensor;
     /* writers */
     struct td_store_write write;
-    struct td_tensor keys; /* PUT: those in the body */
+    /* PUT: the keys in the body. Row changes by key: the description of the table's keys. */
+    struct td_tensor keys;
     bool has_keys;
     bool created;
-    bool upload; /* PUT: upload to the device too */
+    bool upload; /* PUT: also upload the tensor to the device */
 };
 
-/* In the query. */
+/* Arguments in the query of a call on a tensor. */
 enum td_tensor_argument { TD_TENSOR_PERSIST, TD_TENSOR_DEVICE, TD_TENSOR_RESPONSE };
 
-/* Makes call->state. FORBIDDEN if the request may not name the tensor. */
+/* Creates call->state. FORBIDDEN if the request is not allowed to name the tensor. */
 TD_MUST_CHECK td_status td_tensor_call_begin(struct td_call *call);
 
-/* Of a GET, to decode it: finds the version, sets listing, etag and unmodified. TENSOR_NOT_FOUND,
- * PRECONDITION_FAILED, errors of the store. */
+/* Finds the version for a GET, as its decode stage; sets listing, etag and unmodified. Errors:
+ * TENSOR_NOT_FOUND, PRECONDITION_FAILED, errors of the store. */
 TD_MUST_CHECK td_status td_tensor_call_find(struct td_call *call);
 
-/* 304 with the ETag. */
+/* Replies 304 with the ETag. */
 td_status td_tensor_call_unmodified(struct td_call *call);
 
-/* Of a change, which a worker makes. */
+/* Starts a change, which a worker makes. */
 TD_MUST_CHECK td_status td_tensor_call_begin_write(struct td_call *call);
 
-/* For a DELETE: refuses a body of known length, which probably says that a part is meant. */
+/* Refuses a DELETE with a body of known length, because the client probably meant to delete only a
+ * part. */
 TD_MUST_CHECK td_status td_tensor_call_refuse_body(struct td_call *call);
 TD_MUST_CHECK td_status td_tensor_call_check_write(struct td_call *call);
 td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer);
 
-/* The error of a query parameter that is not one of `known`, of which there are at most two. */
+/* Sets the error for a query parameter that is not in `known`, which has at most two names. */
 td_status td_tensor_call_unknown(struct td_call *call, const char *name, size_t length,
                                  const char *const *known, int n);
 
-/* The index of `value` in the choices; -1 with the error set if it is none of them, or the
- * parameter is repeated. */
+/* Returns the index of `value` in the choices. Returns -1 with the error set if the value is not a
+ * choice or the parameter is repeated. */
 int td_tensor_call_choose(struct td_call *call, enum td_tensor_argument argument,
                           const char *const *choices, const char *value, size_t length);
 
@@ -65,17 +69,18 @@ int td_tensor_call_choose(struct td_call *call, enum td_tensor_argument argument
 TD_MUST_CHECK td_status td_tensor_call_persist(struct td_call *call, const char *value,
                                                size_t length);
 
-/* Replies to changes are JSON, whose tag is that of the version. */
+/* Adds the ETag of the reply. Replies to changes are JSON and have the ETag of the version. */
 void td_tensor_call_add_etag(struct td_call *call);
 TD_MUST_CHECK td_status td_tensor_call_encode_listing(struct td_call *call);
 
-/* 201 with the path of what was created, if state->created: below /v1/tensors. */
+/* If state->created, replies 201 with the path of the created resource below /v1/tensors. */
 TD_MUST_CHECK td_status td_tensor_call_add_location(struct td_call *call, const char *suffix);
 
-/* The format of the body where Content-Type does not state it. */
+/* Recognises the format of the body if Content-Type does not state it. */
 void td_tensor_call_recognise(struct td_call *call);
 
-/* Of a tensor read from the body: who owns its data, so that the store can keep it. */
+/* Sets the owner of the data of a tensor read from the body, so that the store can keep the
+ * data. */
 void td_tensor_call_own(struct td_call *call, struct td_tensor *tensor, bool in_body);
 
 #endif

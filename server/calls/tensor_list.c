@@ -33,7 +33,7 @@ static td_status unknown(struct td_call *call, const char *name, size_t length)
 {
     const char *shown = TD_SHOWN(name, length);
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "the list of tensors has no query parameter \"%s\"; there are prefix, after and "
+                 "the list of tensors has no query parameter \"%s\"; expected prefix, after or "
                  "limit",
                  shown);
     td_suggest(&call->error, name, length, names, N_PARAMETERS);
@@ -55,14 +55,14 @@ static td_status set_limit(struct td_call *call, const char *text, size_t length
     return TD_OK;
 }
 
-/* No name has a NUL, which would end the text here. */
+/* Sets a text parameter. Names contain no NUL, which would end the text here. */
 static td_status set_name(struct td_call *call, enum parameter parameter, const char *text,
                           size_t length)
 {
     struct state *state = call->state;
     if (memchr(text, '\0', length)) {
-        td_error_set(&call->error, TD_MALFORMED_REQUEST, "%s has a NUL, which is in no name",
-                     names[parameter]);
+        td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                     "%s contains a NUL; names cannot contain one", names[parameter]);
         return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, names[parameter]);
     }
     const char *copy = td_arena_text(&call->arena, text, length, &call->error);
@@ -90,7 +90,7 @@ static td_status list_argument(struct td_call *call, const char *name, size_t le
                               : set_name(call, (enum parameter)parameter, value, value_length);
 }
 
-/* A long list is encoded by a worker. */
+/* Sets the bound of the reply's size, so that a worker encodes a long list. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_TENSOR = 512 };

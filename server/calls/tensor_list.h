@@ -1,14 +1,14 @@
-/* tensor_list.h - the task of GET /v1/tensors: the resident tensors that the request may name, all
- * or a page of them.
+/* tensor_list.h - the task of GET /v1/tensors: lists the resident tensors that the request is
+ * allowed to name, all at once or in pages.
  *
- *     prefix   only names that begin with it
- *     after    only names that come after this one, which need not exist: "next" of the page before
- *     limit    at most so many, at least 1; without it all
+ *     prefix   only names that start with this text
+ *     after    only names after this name, which need not exist: "next" of the previous page
+ *     limit    maximum number of names, at least 1; all names if absent
  *
- * A page has "next", its last name, if the list goes on. Pages are read one after the other, not at
- * one moment: a tensor that is stored meanwhile is in the list only if its page was still to come.
+ * A page has "next", its last name, if the list continues. Pages are read one after another, not at
+ * one moment. A tensor that is stored in between is listed only if its page has not been read yet.
  *
- * Errors   MALFORMED_REQUEST for other parameters, repeated ones and other values. */
+ * Errors   MALFORMED_REQUEST for unknown or repeated parameters and for invalid values. */
 #ifndef TD_SERVER_CALLS_TENSOR_LIST_H
 #define TD_SERVER_CALLS_TENSOR_LIST_H
 

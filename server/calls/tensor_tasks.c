@@ -59,7 +59,7 @@ static td_status decode_get(struct td_call *call)
     return status;
 }
 
-/* The length of the text of strings depends on every byte. */
+/* True if the reply is the text of strings, whose length depends on every byte. */
 static bool is_measured(const struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -73,8 +73,8 @@ static uint64_t get_bytes(const struct td_call *call)
     return is_measured(call) ? state->listing.tensor->bytes : 0;
 }
 
-/* Strings are measured before they are printed. If the file is truncated in between, the zeros need
- * longer escapes than were measured, so mapped strings are copied first. */
+/* Copies mapped strings. Strings are measured before they are printed. If the file were truncated
+ * in between, the zeros would need longer escapes than measured. */
 static td_status copy_mapped_strings(struct td_call *call)
 {
     struct td_tensor_call *state = call->state;
@@ -120,8 +120,8 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     return td_call_admit_memory(call, admission->encoded_bound);
 }
 
-/* Applies Range: HEAD ignores it, and If-Range limits it to one version in one format, so that the
- * client does not mix two. */
+/* Returns the range to apply, or NULL. HEAD ignores Range. If-Range limits Range to one version in
+ * one format, so that the client does not mix two versions. */
 static const char *wanted_range(const struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -136,7 +136,8 @@ static td_status encode_whole(struct td_call *call)
     const struct td_tensor_call *state = call->state;
     td_status status = td_tensor_write(call->reply_format, state->layout, state->listing.tensor,
                                        &call->arena, &call->reply, &call->error);
-    if (status == TD_OK) /* of copied or printed replies; chunks are read as they are sent */
+    /* For copied or printed replies; chunks are read while they are sent. */
+    if (status == TD_OK)
         status = td_store_check(&state->listing, &call->error);
     if (status != TD_OK)
         return status;
@@ -162,7 +163,8 @@ const struct td_task td_tensor_get_task = { .begin = begin_get,
                                             .encode = encode_get,
                                             .admit_bytes = get_bytes };
 
-/* The keys of a table have a name of their own, so a GET of them is one of a tensor. */
+/* Starts a GET of keys. The keys of a table have their own name, so a GET of keys is a GET of a
+ * tensor. */
 static td_status begin_get_keys(struct td_call *call)
 {
     char name[TD_KEYS_NAME];
@@ -223,7 +225,8 @@ static td_status decode_put(struct td_call *call)
     state->tensor = document.rows;
     state->keys = document.keys;
     state->has_keys = document.has_keys;
-    if (!document.has_keys && document.rows.keys) { /* a resident table, which has them */
+    /* The body names a resident table that has keys. */
+    if (!document.has_keys && document.rows.keys) {
         state->keys = *document.rows.keys;
         state->has_keys = true;
     }
@@ -237,12 +240,12 @@ static td_status refuse_upload_of_strings(struct td_error *err)
 {
     td_error_set(
         err, TD_UNSUPPORTED_DTYPE,
-        "device is 'gpu', but the tensor is of dtype string, which no device supports; 'auto' "
+        "device is 'gpu', but the tensor has dtype string, which no device supports; 'auto' "
         "or 'cpu' is expected");
     return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 
-/* A table that the device does not support is refused before it is stored. */
+/* Refuses a table that the device does not support, before the table is stored. */
 static td_status check_upload(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -261,7 +264,7 @@ static td_status admit_put(struct td_call *call, struct td_admission *admission)
     if (__builtin_add_overflow(td_tensor_footprint(&state->tensor), keys, &bytes))
         bytes = UINT64_MAX;
     const td_status status = check_upload(call);
-    (void)admission; /* the call runs on a worker in any case */
+    (void)admission; /* the call always runs on a worker */
     return status != TD_OK
                ? status
                : td_store_admit(call->services->store, &state->write, bytes, &call->error);
@@ -289,8 +292,8 @@ static const struct td_tensor *upload_put(const struct td_call *call)
     return state->upload ? state->listing.tensor : NULL;
 }
 
-/* The tensor is stored, so the request succeeds even if the upload failed; the reply reports the
- * device. */
+/* Replies to a PUT. The request succeeds even if the upload failed, because the tensor is stored.
+ * The reply reports the device. */
 static td_status encode_put(struct td_call *call)
 {
     struct td_tensor_call *state = call->state;

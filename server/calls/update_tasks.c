@@ -62,11 +62,11 @@ static td_status no_keys(struct td_call *call)
     return td_table_without_keys(state->write.name, NULL, NULL, call->op, &call->error);
 }
 
-/* For the estimate of the cost, which does not read it. */
+/* Stands for an existing index in the cost estimate, which does not read the index. */
 static const struct td_key_index there_is_one;
 
-/* What decoding and inference need to know of the current version. No reference to it is kept,
- * since a version without other references can be updated in place. */
+/* Describes the current version for decoding and inference. Keeps no reference to the version,
+ * because only a version without other references can be updated in place. */
 static td_status describe_inputs(struct td_call *call, const struct td_tensor *table)
 {
     struct td_tensor_call *state = call->state;
@@ -83,8 +83,9 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
     return TD_OK;
 }
 
-/* Rows of integers have their scale, offset and zero point in tensors of their own, which would no
- * longer belong to the rows. A scalar is for all rows, whichever they are. */
+/* Refuses changes by key to quantised rows that have a scale, offset or zero point per row in
+ * another tensor, because its elements would no longer belong to the rows. A scalar applies to all
+ * rows, so it is accepted. */
 static td_status check_parts(struct td_call *call, const struct td_tensor *table,
                              struct td_arena *arena)
 {
@@ -100,8 +101,8 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
             return status;
         if (found && found->shape.rank > 0)
             return td_error_set(&call->error, TD_CONFLICT,
-                                "'%s' has an element for each row of '%s', which %s does not "
-                                "change; import the table again with the new rows",
+                                "'%s' has an element for each row of '%s', and %s does not "
+                                "change it; import the table again with the new rows",
                                 part, state->write.name, call->op->name);
     }
     return TD_OK;
@@ -124,7 +125,7 @@ static td_status describe(struct td_call *call)
     return status;
 }
 
-/* The op that writes rows by their keys. */
+/* Returns the op that writes rows by their keys. */
 static const struct td_op *writer_by_key(void)
 {
 #define TD_OP(folder, name) &td_op_##name,
@@ -138,7 +139,7 @@ static const struct td_op *writer_by_key(void)
     return NULL;
 }
 
-/* Keys, in a request that takes row numbers. */
+/* Explains the error of a request that gives keys to an op that takes row numbers. */
 static td_status explain_keys(struct td_call *call, td_status status)
 {
     static const char member[] = "/" TD_TABLE_KEYS;
@@ -186,7 +187,7 @@ static void init_exec(struct td_call *call, struct td_worker *worker, struct td_
     exec->base.isa = call->services->config.isa;
 }
 
-/* Ends the update: publishes it, or not. */
+/* Ends the update: publishes it if it succeeded, or aborts it. */
 static td_status end(struct td_call *call, td_status status, struct td_store_update *update,
                      const struct td_written_slices *slices)
 {
@@ -208,9 +209,8 @@ static td_status end(struct td_call *call, td_status status, struct td_store_upd
 
 /* ---- in place -------------------------------------------------------------------------------- */
 
-/* Applies the update to the new version. Its tensor may differ from the one that the body was
- * decoded for: if another writer has replaced that one meanwhile, the newer one is updated if
- * possible. */
+/* Applies the update to the new version. If another writer has replaced the tensor for which the
+ * body was decoded, the newer tensor is updated if possible. */
 static td_status write_rows(struct td_call *call, struct td_store_update *update,
                             struct td_exec *exec, struct td_written_slices *slices)
 {
@@ -231,8 +231,8 @@ static td_status write_rows(struct td_call *call, struct td_store_update *update
     update->unchanged = false;
     status = call->op->run(args, exec, &call->error);
     if (status != TD_OK) {
-        update->unchanged =
-            status == TD_INDEX_OUT_OF_BOUNDS; /* reported before anything is written */
+        /* An index error is reported before anything is written. */
+        update->unchanged = status == TD_INDEX_OUT_OF_BOUNDS;
         return status;
     }
     if (output->dtype != TD_DTYPE_STRING)
@@ -257,7 +257,7 @@ static td_status change_in_place(struct td_call *call, struct td_worker *worker)
 
 /* ---- by key ---------------------------------------------------------------------------------- */
 
-/* The inputs of the version that is being changed. */
+/* Sets the inputs to the version that is being changed, and its keys. */
 static td_status set_inputs(struct td_call *call, const struct td_store_update *update)
 {
     struct td_op_args *args = &call->request.args;
@@ -273,7 +273,8 @@ static td_status set_inputs(struct td_call *call, const struct td_store_update *
     return td_op_infer(call->op, args, &call->arena, &call->error);
 }
 
-/* The first rows of a vector of numbers, and room for n in all; of strings room for offsets. */
+/* Allocates a tensor with n rows. Copies the first rows of a tensor of numbers; for strings, only
+ * allocates the offsets. */
 static td_status resize(const struct td_tensor *tensor, int64_t n, struct td_arena *arena,
                         struct td_tensor *out, struct td_error *err)
 {
@@ -287,7 +288,7 @@ static td_status resize(const struct td_tensor *tensor, int64_t n, struct td_are
     return status;
 }
 
-/* Whether keys come or go. */
+/* True if the change adds or removes keys. */
 static bool changes_keys(const struct td_row_change *change, const struct td_tensor *keys)
 {
     return change->n_rows != keys->numel;
@@ -321,7 +322,7 @@ static td_status change_keys(struct td_call *call, struct td_store_update *updat
                            : status;
 }
 
-/* Where rows were written in a table that has as many as before. */
+/* Returns where rows were written in a table whose number of rows did not change. */
 static td_status written_slices(const struct td_row_change *change, const struct td_tensor *table,
                                 struct td_arena *arena, struct td_written_slices *out,
                                 struct td_error *err)
@@ -349,7 +350,7 @@ static td_status apply(struct td_call *call, struct td_store_update *update,
                : written_slices(change, &update->tensor, &call->arena, slices, &call->error);
 }
 
-/* What the reply says of the rows. */
+/* Sets the row counts of the reply. */
 static void count_rows(const struct td_op_change *op, const struct td_row_change *change,
                        struct td_row_count *rows)
 {

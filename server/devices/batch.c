@@ -7,35 +7,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BLOCK = 32768 }; /* of the arena: a few dozen calls need no more */
+enum { FIRST_BLOCK = 32768 }; /* first block of the arena; enough for a few dozen calls */
 
-/* Scratch memory is rounded up to that. */
+/* Scratch memory is allocated in multiples of this size. */
 #define SCRATCH_STEP ((size_t)1 << 16)
 
 struct td_batch {
     struct td_batch_device *shared;
     struct td_device_stream *stream;
-    /* On the device, kept for the next batch: to allocate and to free it would end the overlap of
-     * two batches. */
+    /* Scratch memory on the device. It is kept for the next batch, because allocating and freeing
+     * memory would end the overlap of two batches. */
     void *scratch;
     size_t scratch_bytes;
-    size_t scratch_most; /* needed by a batch since td_batch_settle */
-    bool settles;        /* when the batch in flight has ended */
+    /* Maximum number of bytes that a batch has needed since td_batch_settle. */
+    size_t scratch_most;
+    /* Call td_batch_settle again when the batch in flight has ended. */
+    bool settles;
 
     bool in_flight;
-    td_batch_kind kind; /* of its items */
+    td_batch_kind kind; /* kind of the batch's items */
     int64_t begun_ns, deadline_ns;
-    struct td_batch_item **items; /* [batch_limit]; NULL: given back */
+    struct td_batch_item **items; /* [batch_limit]; an entry is NULL once its item is given back */
     int n_items;
     struct td_launch launch; /* unused by an upload */
     struct td_buffer *in, *out;
-    struct td_device_table *tables[2 * TD_BATCH_TABLES]; /* and their indices */
+    /* Tables in use, and their indices. */
+    struct td_device_table *tables[2 * TD_BATCH_TABLES];
     int n_tables;
-    struct td_upload upload; /* of a large table; then nothing else is in flight */
-    uint64_t bytes;          /* moved, at most; part of shared->bytes */
-    bool submitted;          /* since the stream was idle */
+    /* Upload of a large table; nothing else is then in flight. */
+    struct td_upload upload;
+    /* Upper bound of the bytes moved; part of shared->bytes. */
+    uint64_t bytes;
+    /* Work was submitted since the stream was last idle. */
+    bool submitted;
 
-    struct td_arena arena; /* for what lives while the batch is in flight */
+    struct td_arena arena; /* holds data that lives while the batch is in flight */
     _Alignas(64) char first[FIRST_BLOCK];
 };
 
@@ -43,7 +49,8 @@ struct td_batch {
 
 int64_t td_batch_time_limit_ns(const struct td_batch_device *shared)
 {
-    const uint64_t disk = 100; /* bytes per us: 100 MB/s, the slowest devices */
+    /* Bytes per us: 100 MB/s, the rate of the slowest disks. */
+    const uint64_t disk = 100;
     const uint64_t copies = shared->copy_bytes_per_us;
     const uint64_t rate = copies > 0 && copies < disk ? copies : disk;
     return shared->hang_ns + (int64_t)(2e3 * (double)shared->bytes / (double)rate);
@@ -78,7 +85,8 @@ static bool is_large_and_lacking(const struct td_batch *batch, const struct td_t
            td_device_tables_lacks(batch->shared->tables, tensor);
 }
 
-/* Takes a table, unless it is large and lacking: then it becomes *missing, if that has none. */
+/* Takes a table that is small or on the device. Otherwise stores the table in *missing, if that is
+ * still empty. */
 static td_status take_or_miss(struct td_batch *batch, const struct td_tensor *tensor,
                               struct td_device_table **out, struct td_tensor *missing,
                               struct td_error *err)
@@ -107,8 +115,8 @@ static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *m
                                 index ? td_device_table_data(index) : NULL, &batch->arena, err);
 }
 
-/* All of them, so that none is evicted while another one is uploaded; *missing is one that has to
- * be. */
+/* Takes all tables, so that none is evicted while another table is uploaded. *missing becomes a
+ * table that must be uploaded first, if there is one. */
 static td_status take_tables(struct td_batch *batch, struct td_tensor *missing,
                              struct td_error *err)
 {
@@ -152,14 +160,14 @@ void td_batch_settle(struct td_batch *batch)
     batch->settles = batch->in_flight;
     if (batch->in_flight)
         return;
-    /* The least that is allocated is not worth to be allocated anew every time. */
+    /* A block of the minimum size is not freed, because it would soon be allocated again. */
     if (batch->scratch_bytes > SCRATCH_STEP && batch->scratch_most < batch->scratch_bytes / 4)
         (void)td_batch_trim(batch);
     batch->scratch_most = 0;
 }
 
-/* Half as much again as before, so that slowly growing batches allocate seldom. No table is evicted
- * for it. */
+/* Allocates one and a half times the previous size, so that slowly growing batches rarely allocate.
+ * Evicts no table. Returns false if the device has no room. */
 static bool grow_generously(struct td_batch *batch, size_t bytes, size_t before)
 {
     const struct td_device_api *api = batch->shared->api;
@@ -175,7 +183,7 @@ static bool grow_generously(struct td_batch *batch, size_t bytes, size_t before)
     return true;
 }
 
-/* Makes the scratch memory at least `bytes`; frees the old block first. */
+/* Makes the scratch memory at least `bytes`. Frees the old block first. */
 static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_error *err)
 {
     const size_t before = batch->scratch_bytes;
@@ -205,7 +213,7 @@ static char *inputs_of(const struct td_batch *batch)
     return (char *)batch->in->data + batch->launch.report_bytes;
 }
 
-/* Is it so small that the device reads and writes staging memory? */
+/* True if the launch is so small that the device reads and writes staging memory. */
 static bool is_direct(const struct td_batch_device *shared, const struct td_launch *launch)
 {
     return !launch->args.plan && launch->in_bytes <= shared->direct_bytes &&
@@ -219,13 +227,12 @@ static td_status lay_out_scratch(struct td_batch *batch, struct td_error *err)
     const size_t workspace = batch->shared->api->workspace_bytes(batch->shared->device, &work);
     if (workspace == SIZE_MAX)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the device does not report how much memory %s needs",
-                            launch->op->name);
+                            "the device cannot compute how much memory %s needs", launch->op->name);
     td_launch_lay_out_scratch(launch, workspace);
     return TD_OK;
 }
 
-/* Would it fit in the device's memory if that held nothing else? */
+/* Checks that the batch would fit in the device's memory if the device held nothing else. */
 static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t scratch,
                               struct td_error *err)
 {
@@ -236,13 +243,13 @@ static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t 
         bytes = UINT64_MAX;
     return bytes <= info.memory ? TD_OK
                                 : td_error_resource(err, "gpu_memory_bytes", bytes, info.memory,
-                                                    "the request, on the device,");
+                                                    "the request on the device");
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* A device may find only at the launch that it has no kernel; the call is then answered as one
- * that td_launch_check_kernel refuses. */
+/* Translates the error of a device that notices only at the launch that it has no kernel. The call
+ * gets the same answer as a call that td_launch_check_kernel refuses. */
 static td_status no_kernel_is_a_dtype(td_status status, struct td_error *err)
 {
     if (status != TD_NOT_SUPPORTED)
@@ -271,8 +278,8 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* The only place where a batch releases its tables and its staging memory. It can be started
- * again. */
+/* Releases the batch's tables and staging memory. This is the only place that does so. The batch
+ * can be started again. */
 static void release(struct td_batch *batch)
 {
     td_upload_end(&batch->upload);
@@ -288,8 +295,8 @@ static void release(struct td_batch *batch)
     td_arena_reset(&batch->arena);
 }
 
-/* After a failed start: waits for what was submitted before, since the stream reads and writes
- * memory that is about to be released. */
+/* Waits, after a failed start, for work that was already submitted, because the stream reads and
+ * writes memory that is about to be released. */
 static td_status drain(struct td_batch *batch, struct td_error *err)
 {
     const int64_t late_ns = td_now_ns() + td_batch_time_limit_ns(batch->shared);
@@ -299,7 +306,7 @@ static td_status drain(struct td_batch *batch, struct td_error *err)
         if (status != TD_OK)
             return status;
         if (!done && td_now_ns() > late_ns)
-            return td_error_set(err, TD_DEVICE_UNAVAILABLE, "the device does not respond any more");
+            return td_error_set(err, TD_DEVICE_UNAVAILABLE, "the device no longer responds");
     }
     return TD_OK;
 }
@@ -309,7 +316,8 @@ bool td_batch_is_lost(td_status status)
     return status == TD_DEVICE_UNAVAILABLE || status == TD_INTERNAL;
 }
 
-/* After a failed start: restores the idle state. Also returns whether the device is lost. */
+/* Restores the idle state after a failed start. Returns the status, or the error of a device that
+ * turns out to be lost. */
 static td_status undo(struct td_batch *batch, td_status status, struct td_error *err)
 {
     struct td_error lost;
@@ -334,7 +342,7 @@ static void begin(struct td_batch *batch)
     }
 }
 
-/* Begins to upload a table that the device lacks. */
+/* Starts to upload a table that is not on the device. */
 static td_status upload_large(struct td_batch *batch, const struct td_tensor *tensor,
                               struct td_device_table **out, struct td_error *err)
 {
@@ -366,7 +374,7 @@ static td_status upload(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* Uploads what the items need before they can be started. */
+/* Starts the upload of a table that the items need before they can be started. */
 static td_status prepare(struct td_batch *batch, const struct td_tensor *missing,
                          struct td_error *err)
 {
@@ -512,7 +520,7 @@ void td_batch_expire(struct td_batch *batch, int64_t now_ns)
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
-/* Gives back the remaining items, with their results or as lost. */
+/* Gives back the remaining items with their results, or with the error of a lost device. */
 static void finish(struct td_batch *batch, const struct td_error *lost)
 {
     const struct td_results results = { .launch = &batch->launch,
@@ -544,7 +552,7 @@ void td_batch_fail(struct td_batch *batch, const struct td_error *err)
     finish(batch, err);
 }
 
-/* If it is not in flight its items are still in the queue, or given back. */
+/* If the batch is not in flight, its items are still in the queue or have been given back. */
 void td_batch_leave(struct td_batch *batch, const struct td_error *err)
 {
     for (int i = 0; batch && batch->in_flight && i < batch->n_items; i++)
@@ -565,7 +573,7 @@ struct td_batch *td_batch_new(struct td_batch_device *shared, struct td_error *e
     }
     if (!batch || !batch->items) {
         free(batch);
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for a batch");
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left for a batch");
         return NULL;
     }
     if (shared->api->stream_open(shared->device, &batch->stream, err) != TD_OK) {

@@ -1,21 +1,23 @@
-/* batch.h - one batch in flight, with its stream and memory on the device, which are reused.
+/* batch.h - one batch in flight, with its stream and its memory on the device, which are reused.
  *
  *     start: merge the calls ─► tables, staging, device memory ─► copy in ─► run ─► copy out
- *     wait:  is the stream idle?
+ *     wait:  reports whether the stream is idle
  *     end:   each item gets its portion of the staging memory, or its own error
  *
- * Inputs are in staging memory when start returns, and outputs are written there, so an item can be
- * given back at any time before the end. launch.h defines the layout, results.h the results. An
- * upload (item.h) is a batch of one item, with a table and nothing to run. If calls need a large
- * table that the device lacks, start uploads that, in a batch without items, and they are to be
- * started again.
+ * When start returns, the inputs are in staging memory, and the outputs will be written there. So
+ * an item can be given back at any time before the end. launch.h defines the layout, results.h the
+ * results.
  *
- * Errors     A failed start leaves nothing in flight and the items unchanged: MEMORY_EXHAUSTED (no
- *            room for them now), RESOURCE_LIMIT (never room for all of them), UNSUPPORTED_DTYPE
- *            (the device has no kernel), or the kernel's error. DEVICE_UNAVAILABLE and INTERNAL
- *            mean that the device is lost, as does any error of wait.
- * Time limit A batch that takes longer than td_batch_time_limit_ns means that the device is lost.
- * Threads    The batcher's. */
+ * An upload (item.h) is a batch of one item, with a table and nothing to run. If calls need a large
+ * table that is not on the device, start uploads the table in a batch without items, and the calls
+ * must be started again.
+ *
+ * Errors      A failed start leaves nothing in flight and the items unchanged: MEMORY_EXHAUSTED (no
+ *             room for them now), RESOURCE_LIMIT (never room for all of them), UNSUPPORTED_DTYPE
+ *             (the device has no kernel), or the kernel's error. DEVICE_UNAVAILABLE and INTERNAL
+ *             mean that the device is lost, and so does any error of wait.
+ * Time limit  If a batch takes longer than td_batch_time_limit_ns, the device counts as lost.
+ * Threads     The batcher's thread. */
 #ifndef TD_SERVER_DEVICES_BATCH_H
 #define TD_SERVER_DEVICES_BATCH_H
 
@@ -25,72 +27,77 @@
 
 struct td_batch;
 
-/* Shared by all batches of a device. Borrows all that it points to. */
+/* Data that all batches of a device share. Borrows everything it points to. */
 struct td_batch_device {
     const struct td_device_api *api;
     struct td_device *device;
     struct td_staging *staging;
     struct td_device_tables *tables;
-    struct td_copiers *copiers; /* fill staging memory */
-    struct td_memory *memory;   /* for merged arguments */
+    struct td_copiers *copiers; /* threads that fill staging memory */
+    struct td_memory *memory;   /* memory for merged arguments */
     int batch_limit;
     int64_t hang_ns;
-    uint64_t copy_bytes_per_us; /* as the device measured it; 0: unknown */
+    uint64_t copy_bytes_per_us; /* rate that the device measured; 0: unknown */
     uint64_t direct_bytes;      /* td_device_info.direct_bytes */
-    uint64_t bytes;             /* moved by all batches in flight, uploads of tables included */
+    /* bytes moved by all batches in flight, including uploads of tables */
+    uint64_t bytes;
 };
 
-/* Time limit of a batch: hang_ns and twice the time to copy the bytes of all batches in flight,
- * since one may wait for another. The copy of a table may also have to read it from a disk. */
+/* Returns the time limit of a batch: hang_ns plus twice the time to copy the bytes of all batches
+ * in flight, because a batch can wait for another batch. The limit also allows for reading a table
+ * from a disk. */
 int64_t td_batch_time_limit_ns(const struct td_batch_device *shared);
 
-/* NULL with err filled. Borrows `shared`. */
+/* Returns NULL with err set on failure. Borrows `shared`. */
 struct td_batch *td_batch_new(struct td_batch_device *shared, struct td_error *err);
-/* Called with nothing in flight. NULL is fine. */
+/* Frees a batch that is not in flight. Accepts NULL. */
 void td_batch_free(struct td_batch *batch);
-/* Frees the batch of a lost device without calling the device: closing it frees its memory. */
+/* Frees the batch of a lost device without calling the device, because closing the device frees the
+ * batch's device memory. */
 void td_batch_abandon(struct td_batch *batch);
 
-/* Does this status of start or wait mean that the device is lost? */
+/* True if this status of start or wait means that the device is lost. */
 bool td_batch_is_lost(td_status status);
 
-/* Is one of the item's tables being uploaded by another batch? Then it starts after that one. */
+/* True if another batch is uploading one of the item's tables. The item must start after that
+ * batch. */
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
-/* Starts n calls that merge, or one. On failure they stay the caller's, and if *prepares: an upload
- * has begun that they need first. */
+/* Starts n calls that merge, or one call. On failure the items remain the caller's. They also
+ * remain the caller's if *prepares is set: an upload that they need was then started instead. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        bool *prepares, struct td_error *err);
 
 bool td_batch_in_flight(const struct td_batch *batch);
-/* Of a batch in flight: does it only upload a table? */
+/* True if a batch in flight only uploads a table. */
 bool td_batch_is_upload(const struct td_batch *batch);
 int64_t td_batch_begun_ns(const struct td_batch *batch);
-/* The earliest deadline of the items not yet given back; TD_NEVER: none. */
+/* Returns the earliest deadline of the items not yet given back, or TD_NEVER if there are none. */
 int64_t td_batch_deadline_ns(const struct td_batch *batch);
 
-/* Waits for at most timeout_ns until it is done. */
+/* Waits for at most timeout_ns until the batch is done. */
 TD_MUST_CHECK td_status td_batch_wait(struct td_batch *batch, int64_t timeout_ns, bool *done,
                                       struct td_error *err);
 
-/* Gives back the items whose deadline has passed; the batch continues. */
+/* Gives back the items whose deadline has passed. The batch continues. */
 void td_batch_expire(struct td_batch *batch, int64_t now_ns);
 
-/* Of a batch that is done: gives back the items with their results. It can be started again. */
+/* Ends a batch that is done: gives back the items with their results. The batch can be started
+ * again. */
 void td_batch_end(struct td_batch *batch);
 
-/* Of a lost device: gives back the items with this error. */
+/* Gives back the items with this error, after the device was lost. */
 void td_batch_fail(struct td_batch *batch, const struct td_error *err);
 
-/* Of a device that does not return from a call: gives back the items in flight with this error. The
- * batch is not used any more, nor freed. NULL is fine. */
+/* Gives back the items in flight with this error, for a device that does not return from a call.
+ * The batch is neither used nor freed afterwards. Accepts NULL. */
 void td_batch_leave(struct td_batch *batch, const struct td_error *err);
 
-/* Frees memory on the device that is kept for the next batch if those since the last call needed
- * less than a quarter of it; of a batch in flight when it has ended. */
+/* Frees the device memory kept for the next batch if the batches since the last call needed less
+ * than a quarter of it. For a batch in flight, this happens when it ends. */
 void td_batch_settle(struct td_batch *batch);
 
-/* Frees memory on the device that is kept for the next batch; false if there is none. */
+/* Frees the device memory kept for the next batch. Returns false if there is none. */
 bool td_batch_trim(struct td_batch *batch);
 
 #endif

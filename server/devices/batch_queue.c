@@ -21,7 +21,7 @@ void td_batch_queue_destroy(struct td_batch_queue *queue)
 void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
                            const struct td_error *err)
 {
-    struct td_item_list refused; /* items added meanwhile stay */
+    struct td_item_list refused; /* items added during the loop stay in the queue */
     td_item_list_init(&refused);
     td_item_list_move(&refused, &queue->waiting);
     while (refused.first)
@@ -30,7 +30,7 @@ void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
 
 /* ---- late items ------------------------------------------------------------------------------ */
 
-/* The time after which it is not launched. */
+/* Returns the time after which the item is not launched. */
 static int64_t start_by(const struct td_batch_item *item)
 {
     return item->start_by_ns > 0 && item->start_by_ns < item->deadline_ns ? item->start_by_ns
@@ -84,7 +84,8 @@ int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue)
 
 /* ---- choosing a batch ------------------------------------------------------------------------ */
 
-/* Tables without a version (copied to be aligned, for example) are ordinary inputs. */
+/* Clears the resident bits of tables without a version, for example tables copied for alignment.
+ * They are ordinary inputs. */
 static void check_residents(struct td_batch_item *item)
 {
     for (int i = 0, number = 0; i < item->op->n_inputs; i++)
@@ -104,7 +105,7 @@ void td_batch_queue_prepare(struct td_batch_item *item)
         item->key = td_merge_key(item->op, item->args, shared) | 1;
 }
 
-/* Estimate of the staging memory an item needs. */
+/* Estimates the staging memory that an item needs. */
 static uint64_t staging_of(const struct td_batch_item *item)
 {
     const struct td_op_args *args = item->args;

@@ -1,14 +1,14 @@
-/* batch_queue.h - items that wait for a device, by age, and the choice of the next batch.
+/* batch_queue.h - items that wait for a device, ordered by age, and the choice of the next batch.
  *
- *     oldest ─► a ─ b ─ a ─ c ─ a ─ ...        pick: the a's; the next pick begins with b
+ *     oldest ─► a ─ b ─ a ─ c ─ a ─ ...        pick: the a's; the next pick starts with b
  *
- * A batch is the oldest item and those that merge with it (kernels/merge.h), in queue order, up to
- * `batch_limit` items and `batch_bytes` of staging memory. An item that does not merge is a batch
- * of one. Picked items stay in the queue until their batch has started.
+ * A batch is the oldest item and the items that merge with it (kernels/merge.h), in queue order, up
+ * to `batch_limit` items and `batch_bytes` of staging memory. An item that does not merge is a
+ * batch of one. Picked items stay in the queue until their batch has started.
  *
- * Ownership  Borrows items from add to take. Late and refused items, and those whose client has
- *            disconnected, are given back (item.h). Items added meanwhile stay.
- * Threads    One at a time; prepare from any thread. */
+ * Ownership  Borrows items from add to take. Gives back (item.h) late items, refused items, and
+ *            items whose client has disconnected. Items added in the meantime stay.
+ * Threads    One thread at a time. Any thread can call prepare. */
 #ifndef TD_SERVER_DEVICES_BATCH_QUEUE_H
 #define TD_SERVER_DEVICES_BATCH_QUEUE_H
 
@@ -21,31 +21,33 @@ struct td_batch_queue {
     uint64_t batch_bytes;
 };
 
-/* False: out of memory. */
+/* Returns false if memory runs out. */
 bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t batch_bytes);
-/* The queue is empty; also after init has failed. */
+/* Destroys an empty queue. Allowed even if init has failed. */
 void td_batch_queue_destroy(struct td_batch_queue *queue);
 
-/* Required before an item is added: sets key, and clears in resident what cannot be a table. */
+/* Prepares an item; required before it is added. Sets its key and clears the resident bits of
+ * tensors that cannot be tables. */
 void td_batch_queue_prepare(struct td_batch_item *item);
 
-/* Picks the oldest item that is still wanted and those that merge with it, without removing them;
- * gives back the others it finds unwanted. Returns how many it picked; 0: the queue is empty. */
+/* Picks the oldest item that is still wanted and the items that merge with it, without removing
+ * them. Gives back unwanted items that it finds. Returns the number of picked items; 0 if the queue
+ * is empty. */
 int td_batch_queue_pick(struct td_batch_queue *queue, int64_t now_ns);
 
 /* Removes the first n picked items from the queue. */
 void td_batch_queue_take(struct td_batch_queue *queue, int n);
 
-/* Estimate of how many waiting items the next batch would have; at most the limit. */
+/* Estimates how many waiting items the next batch would have, up to the limit. */
 int td_batch_queue_count_mergeable(const struct td_batch_queue *queue);
 
-/* The earliest time after which an item is late; TD_NEVER: none. */
+/* Returns the earliest time after which an item is late, or TD_NEVER if there is none. */
 int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue);
 
 /* Gives back the late items. */
 void td_batch_queue_drop_late(struct td_batch_queue *queue, int64_t now_ns);
 
-/* Gives back all items that wait now. */
+/* Gives back all items that are waiting at the moment. */
 void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
                            const struct td_error *err);
 

@@ -10,34 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DESIGN. One thread does all work in a loop, watched by another one (supervisor.h): open or close
- * the device, receive items, start batches, poll those in flight. It exchanges messages with other
- * threads (mailbox.h): items arrive there and are returned through `done`. batch_queue.h orders and
- * merges the waiting items.
+/* DESIGN. One thread does all work in a loop: it opens or closes the device, receives items, starts
+ * batches and polls the batches in flight. Another thread watches it (supervisor.h). It exchanges
+ * messages with other threads (mailbox.h): items arrive there and are returned through `done`.
+ * batch_queue.h orders and merges the waiting items.
  *
  *                    opened                        error of poll, wait or run, or hang_ms
  *     [no device] ──────────────► [device, 2 batches] ──────────────► [lost]
  *          ▲      every retry_ms                                         │ all staging is released
  *          └────────────────── [being closed, on a thread of its own] ◄──┘
  *
- * Opening and closing a device may not return, hence the other threads (session.h). A lost device
- * is closed before it is opened again, as its memory is freed only then.
+ * Opening and closing a device might not return, so separate threads do it (session.h). A lost
+ * device is closed before it is opened again, because its memory is freed only then.
  *
  * This file decides when to open, start, poll, give up and sleep. */
 
 #define US ((int64_t)1000)
 #define MS ((int64_t)1000000)
 
-/* Longest wait for the device: while another batch could start; while none could; and then beside
- * an upload, of which two pieces take 600 us at 50 GB/s. */
+/* Maximum wait for the device: SHORT_WAIT while another batch could start, LONG_WAIT while none
+ * could, and UPLOAD_WAIT during an upload, because two of its pieces take 600 us at 50 GB/s. */
 #define SHORT_WAIT   (100 * US)
 #define LONG_WAIT    (1 * MS)
 #define UPLOAD_WAIT  (300 * US)
 #define IDLE_MS      5000
-#define HOUSEKEEPING (500 * MS)  /* drops stale tables, reads the device's info */
-#define GRACE        (1000 * MS) /* at shutdown: for batches to end, then for the device to close */
-/* A batch starts this long, plus the time that starting takes, before the expected end of the one
- * in flight: an item that arrives later has to wait for a whole batch more. */
+/* interval for dropping stale tables and reading the device's info */
+#define HOUSEKEEPING (500 * MS)
+/* time at shutdown for batches to end, and then for the device to close */
+#define GRACE        (1000 * MS)
+/* A batch starts this long, plus the time that starting takes, before the expected end of the batch
+ * in flight. An item that arrives later must wait for one more whole batch. */
 #define LEAD         (50 * US)
 
 struct td_batcher {
@@ -45,22 +47,23 @@ struct td_batcher {
     struct td_supervisor *supervisor;
     struct td_batch_mailbox mailbox; /* shared with other threads */
 
-    /* Used by the batcher's thread only, or, once a call of that does not return, by the
-     * supervisor's. */
-    const struct td_device_api *api;   /* the device's functions for this thread */
-    struct td_device_session *session; /* NULL: there is no device */
-    struct td_device_session *lost;    /* being closed; NULL: there is none */
-    struct td_device_opener *opener;   /* opening; NULL: there is none */
-    int64_t open_ns;                   /* when to try to open a device, if there is none */
+    /* Used only by the batcher's thread, or by the supervisor's thread once a call of the batcher's
+     * thread does not return. */
+    const struct td_device_api *api;   /* functions of the device for this thread */
+    struct td_device_session *session; /* open device; NULL: none */
+    struct td_device_session *lost;    /* device that is being closed; NULL: none */
+    struct td_device_opener *opener;   /* device that is being opened; NULL: none */
+    int64_t open_ns;                   /* time of the next attempt to open a device */
     struct td_batch_queue queue;
-    bool blocked;            /* the next batch needs memory or a table of one in flight */
-    int64_t last_end_ns;     /* when the last batch ended */
-    int64_t start_ns;        /* time that starting takes, a moving average */
+    bool blocked;            /* the next batch needs memory or a table of a batch in flight */
+    int64_t last_end_ns;     /* end time of the last batch */
+    int64_t start_ns;        /* time to start a batch, as a moving average */
     int64_t housekeeping_ns; /* time of the next housekeeping */
-    int64_t used_ns;         /* when the last batch was started */
-    int64_t give_up_ns;      /* deadline of batches in flight; TD_NEVER until the server drains */
-    bool info_stale;         /* the device's info may have changed since it was read */
-    bool left;               /* a device stays open, or a call to it does not return */
+    int64_t used_ns;         /* start time of the last batch */
+    /* deadline of the batches in flight; TD_NEVER until the server drains */
+    int64_t give_up_ns;
+    bool info_stale; /* the device's info might have changed since it was read */
+    bool left;       /* a device stays open, or a call to it does not return */
 };
 
 /* ---- opening and losing ---------------------------------------------------------------------- */
@@ -78,7 +81,7 @@ static void refresh_info(struct td_batcher *batcher)
 static void open_failed(struct td_batcher *batcher, td_status status, const char *why)
 {
     batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
-    /* Logged once, not at every try. */
+    /* The same reason is logged once, not at every attempt. */
     if (strncmp(batcher->mailbox.counts.why, why, TD_DEVICE_TEXT - 1) != 0)
         td_log(batcher->options.log, TD_LOG_WARN, "device_unavailable",
                TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", why));
@@ -95,7 +98,7 @@ static void opened(struct td_batcher *batcher)
     td_batch_mailbox_opened(&batcher->mailbox, batcher->session);
 }
 
-/* One step of opening a device. */
+/* Does one step of opening a device. */
 static void open_device(struct td_batcher *batcher)
 {
     struct td_device_opener *opener = batcher->opener;
@@ -117,7 +120,7 @@ static void open_device(struct td_batcher *batcher)
         open_failed(batcher, status, err.message);
 }
 
-/* Gives back all items in flight and waiting; the device is not called any more. */
+/* Gives back all items, in flight and waiting. The device is not called afterwards. */
 static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
 {
     struct td_error err;
@@ -133,16 +136,16 @@ static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
     td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
 }
 
-/* A second at least: on a busy machine the thread itself may be late, and a device that is left
- * keeps its memory. */
+/* Returns the time limit of a call to the device, at least a second. On a busy machine the thread
+ * itself can be late, and a device that is abandoned keeps its memory. */
 static int64_t call_limit_ns(const struct td_batcher_options *options)
 {
     const int64_t least = 1000 * MS, ns = options->hang_ms * MS;
     return ns > least ? ns : least;
 }
 
-/* On the supervisor's thread: the batcher's is inside a call that does not return, and stays there.
- * The session is left to it. */
+/* Takes over from the batcher's thread, which remains inside a call that does not return. Runs on
+ * the supervisor's thread. The session is left to the stuck thread. */
 static void *take_over(void *context)
 {
     struct td_batcher *batcher = context;
@@ -175,16 +178,17 @@ static bool is_draining(const struct td_batcher *batcher)
     return batcher->give_up_ns != TD_NEVER;
 }
 
-/* Estimate of when the device began its current batch. */
+/* Estimates when the device started its current batch. */
 static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_batch *batch)
 {
     const int64_t begun_ns = td_batch_begun_ns(batch);
     return begun_ns > batcher->last_end_ns ? begun_ns : batcher->last_end_ns;
 }
 
-/* When the next batch should start; not after now: at once. On a busy device that is shortly before
- * its expected end (once idle, while no batch has been timed), so that as many items as possible
- * merge; a batch that cannot grow does not wait. */
+/* Returns when the next batch should start; a time that is not after now means at once. On a busy
+ * device, this is shortly before the expected end of its batch, so that as many items as possible
+ * merge. If no batch has been timed yet, the next batch starts once the device is idle. A batch
+ * that cannot grow does not wait. */
 static int64_t time_to_start_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     const struct td_batch_item *lead = batcher->queue.waiting.first;
@@ -204,7 +208,7 @@ static int64_t time_to_start_ns(const struct td_batcher *batcher, int64_t now_ns
            (int64_t)batcher->mailbox.counts.batch_ns - 2 * batcher->start_ns - LEAD;
 }
 
-/* How long to wait for the device before other work is due. */
+/* Returns how long to wait for the device before other work is due. */
 static int64_t wait_limit_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     int64_t until_ns = now_ns + LONG_WAIT;
@@ -226,13 +230,13 @@ static int64_t wait_limit_ns(const struct td_batcher *batcher, int64_t now_ns)
     return until_ns > now_ns + US ? until_ns - now_ns : US;
 }
 
-/* When the thread has work without a new item or request. */
+/* Returns the time at which the thread has work again even if no item or request arrives. */
 static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     if (batcher->opener)
-        return now_ns + MS; /* polls the opener */
+        return now_ns + MS; /* time to poll the opener */
     if (batcher->lost)
-        return now_ns + 5 * MS; /* polls its staging memory, then its closer */
+        return now_ns + 5 * MS; /* time to poll the lost device's staging memory, then its closer */
     if (!batcher->session)
         return is_draining(batcher) ? TD_NEVER : batcher->open_ns;
     int64_t until_ns = TD_NEVER;
@@ -249,19 +253,20 @@ static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* The picked items did not start together. Returns how many of them to try next; 0: none, and a
- * single item that cannot start has been refused. */
+/* Handles picked items that did not start together. Returns how many of them to try next, or 0 if
+ * none. A single item that cannot start is refused. */
 static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struct td_error *err)
 {
     const bool short_of_room =
         err->status == TD_MEMORY_EXHAUSTED || err->status == TD_RESOURCE_LIMIT;
     if (err->status == TD_MEMORY_EXHAUSTED && td_device_session_in_flight(batcher->session) > 0) {
-        batcher->blocked = true; /* until a batch releases its memory */
+        batcher->blocked = true; /* blocked until a batch releases its memory */
         return 0;
     }
     if (err->status == TD_MEMORY_EXHAUSTED && !*trimmed) {
-        /* Once: a failed start itself leaves memory to trim. Of staging memory a start that lacked
-         * it has released what is free, and device memory comes of scratch memory alone. */
+        /* Trims only once, because a failed start itself leaves memory to trim. Frees only
+         * scratch memory: a start that lacked staging memory has already released the free
+         * staging memory. */
         *trimmed = true;
         if (td_device_session_trim_scratch(batcher->session))
             return n;
@@ -273,7 +278,7 @@ static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struc
     return 0;
 }
 
-/* Starts the next batch. False if nothing can start now. */
+/* Starts the next batch. Returns false if nothing can start now. */
 static bool start_items(struct td_batcher *batcher, struct td_batch *batch)
 {
     const int64_t now_ns = td_now_ns();
@@ -301,7 +306,7 @@ static bool start_items(struct td_batcher *batcher, struct td_batch *batch)
     batcher->used_ns = begun_ns;
     batcher->info_stale = true;
     if (prepares)
-        return true; /* the items wait for it */
+        return true; /* the items wait for the upload */
     td_batch_queue_take(&batcher->queue, n);
     if (!td_batch_is_upload(batch))
         td_batch_mailbox_began(&batcher->mailbox, batcher->queue.picked, n);
@@ -334,7 +339,7 @@ static void end_batch(struct td_batcher *batcher, int i)
     td_batch_end(batch);
 }
 
-/* Has it exceeded its time limit? */
+/* True if the batch has exceeded its time limit. */
 static bool is_given_up(const struct td_batcher *batcher, const struct td_batch *batch,
                         int64_t now_ns, struct td_error *err)
 {
@@ -350,8 +355,8 @@ static bool is_given_up(const struct td_batcher *batcher, const struct td_batch 
     return true;
 }
 
-/* The batch in flight to wait for: the oldest, but not an upload if there is another, since no
- * computation depends on it yet and it may take long. */
+/* Returns the batch in flight to wait for. This is the oldest, but not an upload if there is
+ * another batch, because no computation depends on the upload yet and it can take long. */
 static int next_to_end(const struct td_batcher *batcher)
 {
     const int oldest = td_device_session_oldest_batch(batcher->session);
@@ -379,7 +384,7 @@ static void poll_batches(struct td_batcher *batcher)
             mark_lost(batcher, &err);
             return;
         }
-        timeout_ns = 0; /* the first wait covered the others */
+        timeout_ns = 0; /* the first wait was long enough for the other batches */
         now_ns = td_now_ns();
         if (done) {
             end_batch(batcher, i);
@@ -419,7 +424,7 @@ static void refuse_if_draining(struct td_batcher *batcher, struct td_batch_order
     td_batch_queue_refuse(&batcher->queue, TD_DRAINING, &err);
 }
 
-/* One round with a device. */
+/* Runs one round of the loop with a device. */
 static void serve(struct td_batcher *batcher, struct td_batch_orders orders)
 {
     td_batch_queue_drop_late(&batcher->queue, td_now_ns());
@@ -427,7 +432,7 @@ static void serve(struct td_batcher *batcher, struct td_batch_orders orders)
     while (batcher->session && start_one(batcher))
         ;
     if (!batcher->session)
-        return; /* lost */
+        return; /* the device was lost */
     housekeep(batcher, td_now_ns());
     if (orders.trim)
         (void)td_device_session_trim(batcher->session);
@@ -439,7 +444,7 @@ static void serve(struct td_batcher *batcher, struct td_batch_orders orders)
         td_batch_mailbox_sleep(&batcher->mailbox, wake_ns(batcher, td_now_ns()));
 }
 
-/* One round without a device. */
+/* Runs one round of the loop without a device. */
 static void wait_for_device(struct td_batcher *batcher, struct td_batch_orders orders)
 {
     struct td_error err;
@@ -459,8 +464,9 @@ static void wait_for_device(struct td_batcher *batcher, struct td_batch_orders o
         td_batch_mailbox_sleep(&batcher->mailbox, wake_ns(batcher, td_now_ns()));
 }
 
-/* All items have been given back. Unread replies are in staging memory, and closing a device that
- * does not respond may never return: both have a second. After that the device is left open. */
+/* Closes the device after all items have been given back. Unread replies are in staging memory, and
+ * closing a device that does not respond might never return, so both have one second. After that,
+ * the device is left open. */
 static void finish(struct td_batcher *batcher)
 {
     const int64_t until_ns = td_now_ns() + GRACE;
@@ -482,7 +488,7 @@ static void finish(struct td_batcher *batcher)
     while (!td_staging_all_returned(session->staging) && td_now_ns() < until_ns)
         nanosleep(&moment, NULL);
     td_batch_mailbox_not_available(&batcher->mailbox, false, "the server is shutting down");
-    batcher->session = NULL; /* from here on nothing of it is in flight */
+    batcher->session = NULL; /* nothing of the session is in flight from here on */
     if (td_staging_all_returned(session->staging)) {
         td_device_session_close(session);
     } else {
@@ -527,8 +533,8 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
     batcher->options.idle_ms = options->idle_ms > 0 ? options->idle_ms : IDLE_MS;
     batcher->give_up_ns = TD_NEVER;
     td_batch_mailbox_init(&batcher->mailbox);
-    /* A quarter of the staging memory for a batch leaves room for a second batch in flight and for
-     * unread replies. */
+    /* A batch can use a quarter of the staging memory, which leaves room for a second batch in
+     * flight and for unread replies. */
     if (td_batch_queue_init(&batcher->queue, options->batch_limit, options->staging_bytes / 4))
         batcher->supervisor =
             td_supervisor_new(&(struct td_supervised){ .device = options->api,

@@ -1,6 +1,6 @@
-/* batcher_types.h - options and counts of the batcher, which its session and mailbox use too.
+/* batcher_types.h - options and counts of the batcher, which the session and the mailbox also use.
  *
- * Ownership  Options borrow all they point to, for the life of the batcher. */
+ * Ownership  The options borrow everything they point to, for the life of the batcher. */
 #ifndef TD_SERVER_DEVICES_BATCHER_TYPES_H
 #define TD_SERVER_DEVICES_BATCHER_TYPES_H
 
@@ -14,25 +14,27 @@ struct td_batcher_options {
     const struct td_device_api *api;
     struct td_device_options device;
     struct td_buffer_pool *buffers; /* staging memory counts against its budget */
-    struct td_copiers *copiers;     /* fill staging memory */
+    struct td_copiers *copiers;     /* threads that fill staging memory */
     const struct td_log *log;
-    int batch_limit; /* items in a launch, 1 or more */
+    int batch_limit; /* maximum number of items in a launch, at least 1 */
     int64_t batch_wait_us;
     uint64_t staging_bytes; /* pinned memory for inputs and outputs of all batches */
     int64_t hang_ms, retry_ms;
-    int64_t idle_ms;    /* idle time after which memory for batches is freed; 0: 5 s */
-    bool in_background; /* td_batcher_new does not wait for the first try to open the device */
+    int64_t idle_ms; /* idle time after which memory for batches is freed; 0: 5 s */
+    /* td_batcher_new does not wait for the first attempt to open the device. */
+    bool in_background;
 };
 
 struct td_batcher_counts {
-    struct td_device_info device; /* as last seen */
+    struct td_device_info device; /* the device as last seen */
     bool available;
     char why[TD_DEVICE_TEXT];
-    uint64_t waiting, in_flight;           /* items, now */
-    uint64_t batches, items;               /* launched since the start, uploads not counted */
-    uint64_t failed_items;                 /* given back as DEVICE_UNAVAILABLE */
-    uint64_t opens;                        /* times the device was opened */
-    uint64_t tables, table_bytes, evicted; /* on the device */
+    uint64_t waiting, in_flight; /* number of items at the moment */
+    /* Batches and items launched since the start, without uploads. */
+    uint64_t batches, items;
+    uint64_t failed_items;                 /* items given back as DEVICE_UNAVAILABLE */
+    uint64_t opens;                        /* number of times the device was opened */
+    uint64_t tables, table_bytes, evicted; /* tables on the device */
     uint64_t staging_bytes;
     /* Moving averages, for the choice between the device and the CPU. */
     uint64_t wait_ns, batch_ns;

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A slice takes some 50 us, so that a cancelled job ends soon and threads finish together. */
+/* A slice takes about 50 us, so that a cancelled job ends soon and threads finish together. */
 #define SLICE (TD_COPIERS_SHARE / 2)
 
 struct td_copiers {
-    pthread_mutex_t mutex;     /* for the fields of jobs, too */
-    pthread_cond_t work, done; /* there is a slice to begin; a job is done */
-    struct td_copy_job *first; /* with slices that nobody has begun */
+    pthread_mutex_t mutex;     /* also guards the fields of jobs */
+    pthread_cond_t work, done; /* `work`: a slice can start; `done`: a job is done */
+    struct td_copy_job *first; /* jobs with slices that no thread has started */
     bool stopping;
     uint64_t helped;
     int n_threads;
@@ -35,7 +35,7 @@ static void unlist(struct td_copiers *copiers, const struct td_copy_job *job)
         *at = job->next;
 }
 
-/* Skips so many bytes of a job's ranges. After the last byte there may be no range. */
+/* Skips `bytes` bytes of a job's ranges. After the last byte there might be no range. */
 static void skip(struct td_copy_job *job, size_t bytes)
 {
     while (bytes > 0 && bytes >= job->ranges->bytes - job->at) {
@@ -56,7 +56,7 @@ static void copy_ranges(const struct td_copy_range *range, size_t at, size_t byt
     }
 }
 
-/* Copies the next slice without the mutex; returns its bytes. There is one. */
+/* Copies the next slice, which must exist, without the mutex. Returns the number of bytes. */
 static size_t copy_slice(struct td_copiers *copiers, struct td_copy_job *job)
 {
     const size_t left = job->bytes - job->begun, n = left < SLICE ? left : SLICE, at = job->at;
@@ -133,7 +133,7 @@ void td_copiers_free(struct td_copiers *copiers)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-/* There are bytes to be copied. */
+/* Adds a job, which must have bytes to copy. */
 static void enlist(struct td_copiers *copiers, struct td_copy_job *job)
 {
     pthread_mutex_lock(&copiers->mutex);

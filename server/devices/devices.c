@@ -13,19 +13,19 @@ struct td_devices {
     struct td_device_library library;
     struct td_copiers *copiers;
     struct td_batcher *batcher;
-    char why[256]; /* on_device is none */
+    char why[256]; /* reason why there is no device */
 };
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-/* With "auto" the device may be absent, or become available later. */
+/* True for "auto": the device can be absent, or become available later. */
 static bool is_auto(const struct td_config *config)
 {
     return strcmp(config->gpu, "auto") == 0;
 }
 
-/* "reference:launch_us=1000": the name ends at the first colon after its folder; the options of the
- * device follow. */
+/* Splits a text such as "reference:launch_us=1000". The name ends at the first colon after its
+ * folder; the options of the device follow. */
 static void split_name(const char *text, char *name, size_t size, const char **options)
 {
     const char *slash = strrchr(text, '/'), *colon = strchr(slash ? slash : text, ':');
@@ -34,7 +34,7 @@ static void split_name(const char *text, char *name, size_t size, const char **o
     *options = colon ? colon + 1 : "";
 }
 
-/* An unknown name may be a typing error: appends the valid ones to the message. */
+/* Appends the valid names to the message, because an unknown name might be a typing error. */
 static void add_valid_names(const char *name, char message[TD_CONFIG_MESSAGE])
 {
     static const char *const names[] = { "auto", "off", "cuda", "reference" };
@@ -70,8 +70,8 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
     return valid;
 }
 
-/* Four threads saturate the memory of a host or its bus, and leave most processors to the
- * workers. */
+/* Returns the number of copying threads. Four threads saturate the memory of a host or its bus, and
+ * leave most processors to the workers. */
 static int n_copiers(const struct td_config *config)
 {
     const int64_t share = config->workers / 4;
@@ -97,7 +97,8 @@ static bool start(struct td_devices *devices, const struct td_config *config, co
         .staging_bytes = (uint64_t)config->gpu_staging,
         .hang_ms = config->gpu_hang_ms,
         .retry_ms = config->gpu_retry_ms,
-        .in_background = is_auto(config), /* a driver may take seconds to start, or never return */
+        /* A driver might take seconds to start, or never return. */
+        .in_background = is_auto(config),
     });
     return devices->batcher != NULL;
 }
@@ -115,7 +116,7 @@ static bool open_device(struct td_devices *devices, const struct td_config *conf
     }
     split_name(automatic ? "cuda" : config->gpu, name, sizeof name, &text);
     if (td_device_load(name, &devices->library, &err) != TD_OK) {
-        /* Clients read this; what could not be loaded from where is for the log. */
+        /* Clients read this text. The log has the file that could not be loaded. */
         snprintf(devices->why, sizeof devices->why,
                  "this server has no GPU plugin that it can load");
         td_log(log, automatic ? TD_LOG_DEBUG : TD_LOG_ERROR, automatic ? "no_gpu" : "start_failed",

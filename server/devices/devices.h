@@ -1,8 +1,9 @@
-/* devices.h - the device beside the CPU: its plugin, its batcher, its description.
+/* devices.h - the compute device that the server uses besides the CPU: plugin, batcher,
+ * description.
  *
  *     --gpu auto|off|cuda|reference|PATH ──► plugin (gpu/device.h) ──► batcher (batcher.h)
  *
- * Threads  open and close: the main thread; the rest: any. */
+ * Threads  open and close: the main thread; the other functions: any thread. */
 #ifndef TD_SERVER_DEVICES_DEVICES_H
 #define TD_SERVER_DEVICES_DEVICES_H
 
@@ -13,26 +14,26 @@
 
 struct td_devices;
 
-/* Checks --gpu against the system: a named device can be loaded and accepts its options. False with
- * an error text as that of td_config_check_system. "auto" and "off" always pass. */
+/* Checks --gpu against the system: a named device can be loaded and accepts its options. Returns
+ * false with an error text like td_config_check_system. "auto" and "off" always pass. */
 bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
 
-/* NULL (logged) if a named device cannot be loaded, or without memory. "auto" and "off" succeed
- * without a device too; that of "auto" is opened in the background, and calls get
- * DEVICE_UNAVAILABLE until then. */
+/* Opens the device. Returns NULL (logged) if a named device cannot be loaded or memory runs out.
+ * "auto" and "off" succeed without a device. With "auto" the device is opened in the background,
+ * and calls get DEVICE_UNAVAILABLE until then. */
 struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,
                                    const struct td_log *log);
-void td_devices_trim(struct td_devices *devices);  /* memory is short: see td_batcher_trim */
+void td_devices_trim(struct td_devices *devices);  /* for short memory: see td_batcher_trim */
 void td_devices_drain(struct td_devices *devices); /* see td_batcher_drain */
-bool td_devices_close(struct td_devices *devices); /* see td_batcher_free; NULL is fine */
+bool td_devices_close(struct td_devices *devices); /* see td_batcher_free; accepts NULL */
 
-/* Threads that copy a large input into pinned memory. */
+/* Returns the number of threads that copy a large input into pinned memory. */
 int td_devices_copying_threads(const struct td_devices *devices);
 
-/* NULL: there is none. */
+/* Returns the batcher, or NULL if there is no device. */
 struct td_batcher *td_devices_batcher(struct td_devices *devices);
 
-/* For "device": "gpu": is the device available? DEVICE_UNAVAILABLE gives the reason. */
+/* Checks for "device": "gpu" that the device is available. DEVICE_UNAVAILABLE gives the reason. */
 TD_MUST_CHECK td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
                                          struct td_error *err);
 

@@ -6,20 +6,22 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The state is a number: even outside of calls, odd inside; each call begins with a new one, so
- * that give_up cannot mistake a call for a later one. */
+/* The state is a number, even outside of calls and odd inside. Each call gets a new number, so that
+ * give_up cannot mistake a call for a later one. */
 #define GIVEN_UP UINT64_MAX
 
 struct td_hang_guard {
-    const struct td_device_api *device; /* the vtable that is called */
-    struct td_device_api api;           /* the one that callers use */
+    const struct td_device_api *device; /* vtable of the device, which the guard calls */
+    struct td_device_api api;           /* vtable that callers use */
     int64_t limit_ns;
     atomic_uint_fast64_t state;
-    _Atomic int64_t begun_ns, late_ns; /* of the call inside */
-    void *left;                        /* to a call that was given up, so that it counts as used */
+    /* Start and time limit of the call in progress. */
+    _Atomic int64_t begun_ns, late_ns;
+    /* Data left to a call that was given up. The pointer keeps the data reachable. */
+    void *left;
 };
 
-/* The functions of a vtable have no context of their own. */
+/* The guard of this thread, because the functions of a vtable have no context of their own. */
 static _Thread_local struct td_hang_guard *attached;
 
 /* ---- entering and leaving -------------------------------------------------------------------- */
@@ -34,8 +36,8 @@ static struct td_hang_guard *enter(int64_t more_ns)
     return guard;
 }
 
-/* Does not return if the call has been given up. The thread stays, because the device may keep
- * pointers to its stack. */
+/* Ends a call. Does not return if the call has been given up: the thread stays, because the device
+ * might keep pointers to its stack. */
 static void leave(struct td_hang_guard *guard)
 {
     uint64_t inside = atomic_load(&guard->state);
@@ -61,8 +63,8 @@ void td_hang_guard_keep(struct td_hang_guard *guard, void *left)
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-/* Results go to variables of this thread first: when a call returns after it was given up, what the
- * caller wanted them in may be gone. */
+/* Results first go to variables of this thread. If a call returns after it was given up, the memory
+ * in which the caller wanted the results might no longer exist. */
 #define CALL(more_ns, function, ...)                                                               \
     struct td_hang_guard *guard = enter(more_ns);                                                  \
     struct td_error own = { .status = TD_OK };                                                     \
@@ -134,10 +136,11 @@ static void stream_close(struct td_device_stream *stream)
     leave(guard);
 }
 
-/* Memory that is not pinned may be a file, which is read during the call. */
+/* Extra time for a copy, because memory that is not pinned can be a file that is read during the
+ * call. */
 static int64_t copy_ns(size_t bytes)
 {
-    const double disk_bytes_per_ns = 0.1; /* 100 MB/s, the slowest devices */
+    const double disk_bytes_per_ns = 0.1; /* 100 MB/s, the rate of the slowest disks */
     return (int64_t)(2 * (double)bytes / disk_bytes_per_ns);
 }
 
@@ -196,8 +199,10 @@ struct td_hang_guard *td_hang_guard_new(const struct td_device_api *api, int64_t
         return NULL;
     guard->device = api;
     guard->limit_ns = limit_ns;
-    guard->api = *api;      /* also `supports`, which neither waits nor has a thread of its own */
-    guard->api.open = NULL; /* on a thread of its own: session.h */
+    /* Includes `supports`, which does not wait and is called on any thread. */
+    guard->api = *api;
+    /* Called on a separate thread: session.h. */
+    guard->api.open = NULL;
     guard->api.close = close_device;
     guard->api.info = info;
     guard->api.alloc = alloc;

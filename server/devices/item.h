@@ -5,7 +5,7 @@
  *
  * Every item leaves the batcher through td_batch_item_give_back and is not accessed afterwards.
  *
- * Threads  A list is used by its owner only. Any thread may read the counts. */
+ * Threads  Only its owner uses a list. Any thread can read the counts. */
 #ifndef TD_SERVER_DEVICES_ITEM_H
 #define TD_SERVER_DEVICES_ITEM_H
 
@@ -15,44 +15,55 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Counts of items. Relaxed atomics: they are independent, and used for reports and estimates. */
+/* Counts of items. Relaxed atomics, because the counts are independent and serve only for reports
+ * and estimates. */
 struct td_batch_item_counts {
     atomic_uint_fast64_t waiting, in_flight;
-    atomic_uint_fast64_t failed; /* given back as DEVICE_UNAVAILABLE, since the start */
+    atomic_uint_fast64_t failed; /* items given back as DEVICE_UNAVAILABLE since the start */
 };
 
 typedef enum td_batch_kind {
     TD_BATCH_OP, /* one call of an op */
-    /* Upload of a resident table, which stays on the device as long as its version lives and is
-     * evicted last. Never merged. */
+    /* Upload of a resident table. The table stays on the device as long as its version lives, and
+     * is evicted last. Uploads are never merged. */
     TD_BATCH_UPLOAD
 } td_batch_kind;
 
-/* Tensors of a call that can be tables on the device: bits of td_batch_item.resident. */
+/* Maximum number of tensors of a call that can be tables on the device: bits of
+ * td_batch_item.resident. */
 enum { TD_BATCH_TABLES = 32 };
 
 struct td_batch_item {
     struct td_batch_item *next;
     td_batch_kind kind;
-    const struct td_tensor *table; /* of an upload; its owner identifies the version */
+    const struct td_tensor *table; /* table to upload; its owner identifies the version */
 
-    /* Of an op. */
+    /* The following members are for an op. */
     const struct td_op *op;
-    struct td_op_args *args; /* inferred; outputs get their data and args->replaced is set */
-    uint32_t resident;       /* bit i: tensor i, counted through the lists of all inputs, is a
-                                resident table, and its owner identifies the version */
-    struct td_arena *arena;  /* of the call; holds the references to the outputs' owners */
+    /* The inferred arguments. The batcher sets the outputs' data and args->replaced. */
+    struct td_op_args *args;
+    /* Bit i is set if tensor i, counted through the lists of all inputs, is a resident table, whose
+     * owner identifies the version. */
+    uint32_t resident;
+    /* The call's arena, which holds the references to the outputs' owners. */
+    struct td_arena *arena;
 
     int64_t deadline_ns;
-    int64_t start_by_ns; /* not launched after this; 0: the deadline */
-    /* Has the client disconnected? NULL: never. */
+    int64_t start_by_ns; /* the item is not launched after this time; 0: the deadline */
+    /* Returns true if the client has disconnected. NULL: the client never disconnects. */
     bool (*gone)(struct td_batch_item *item);
-    /* TD_OK, INDEX_OUT_OF_BOUNDS (no outputs; running the op on the host finds the index, in time
-     * proportional to the number of indices, so it is not done on this thread), DEADLINE_EXCEEDED
-     * (also when the client has disconnected), MEMORY_EXHAUSTED (no room now on the device or in
-     * staging memory, even unmerged), RESOURCE_LIMIT (there never is), DEVICE_UNAVAILABLE,
-     * UNSUPPORTED_DTYPE (the device has no kernel for it) or DRAINING. err is valid during the
-     * callback; NULL with TD_OK. The callback may free the item. */
+    /* Receives the result. The callback can free the item. `err` is valid during the callback, and
+     * NULL for TD_OK. The status is one of:
+     * - TD_OK
+     * - INDEX_OUT_OF_BOUNDS: no outputs. The caller finds the index by running the op on the host,
+     *   which takes time proportional to the number of indices and is therefore not done on this
+     *   thread.
+     * - DEADLINE_EXCEEDED: also if the client has disconnected
+     * - MEMORY_EXHAUSTED: no room now on the device or in staging memory, even unmerged
+     * - RESOURCE_LIMIT: never room
+     * - DEVICE_UNAVAILABLE
+     * - UNSUPPORTED_DTYPE: the device has no kernel for the op
+     * - DRAINING */
     void (*done)(struct td_batch_item *item, td_status status, const struct td_error *err);
 
     /* Set by the batcher. */
@@ -62,20 +73,21 @@ struct td_batch_item {
     struct td_batch_item_counts *counts;
 };
 
-/* The op's name or "the upload", for messages. */
+/* Returns the op's name or "the upload", for messages. */
 const char *td_batch_item_subject(const struct td_batch_item *item);
 
-/* Of an op: which of its tensors all items of a merged launch have in common (kernels/merge.h). */
+/* Returns the tensors of an op's item that all items of a merged launch share (kernels/merge.h). */
 uint32_t td_batch_item_shared(const struct td_batch_item *item);
 
-/* Marks and counts it as waiting. */
+/* Marks and counts the item as waiting. */
 void td_batch_item_submitted(struct td_batch_item *item, struct td_batch_item_counts *counts,
                              int64_t now_ns);
 
-/* Marks and counts it as in flight. */
+/* Marks and counts the item as in flight. */
 void td_batch_item_begun(struct td_batch_item *item, int64_t now_ns);
 
-/* The only way out of the batcher: updates the counts and calls done. err is ignored with TD_OK. */
+/* Updates the counts and calls `done`. Every item leaves the batcher through this function. `err`
+ * is ignored for TD_OK. */
 void td_batch_item_give_back(struct td_batch_item *item, td_status status,
                              const struct td_error *err);
 
@@ -88,9 +100,9 @@ struct td_item_list {
 
 void td_item_list_init(struct td_item_list *list);
 void td_item_list_add(struct td_item_list *list, struct td_batch_item *item);
-/* Appends all of `from` to `to`. */
+/* Appends all items of `from` to `to`. */
 void td_item_list_move(struct td_item_list *to, struct td_item_list *from);
-/* Removes *link from the list. */
+/* Removes *link from the list and returns it. */
 struct td_batch_item *td_item_list_take(struct td_item_list *list, struct td_batch_item **link);
 
 #endif

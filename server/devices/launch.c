@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGN = 256 }; /* of data on the device (gpu/device.h) */
+enum { ALIGN = 256 }; /* alignment of data on the device (gpu/device.h) */
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -47,7 +47,8 @@ bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image)
 
 /* ---- kernels of the device ------------------------------------------------------------------- */
 
-/* The input to name when there is no kernel: the first of dtype string, else the first. */
+/* Finds the input to name if there is no kernel: the first input of dtype string, or else the first
+ * input. */
 static void input_at_fault(const struct td_op *op, const struct td_op_args *args, int *input,
                            int *number)
 {
@@ -77,7 +78,8 @@ static td_status refuse_inputs(const struct td_op *op, const struct td_op_args *
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", name, list_number);
 }
 
-/* The length of strings is unknown until they are computed, so no device returns them. */
+/* True if the op returns strings. No device does so, because the length of strings is unknown until
+ * they are computed. */
 static bool returns_strings(const struct td_op_args *args)
 {
     for (int i = 0; i < args->n_outputs; i++)
@@ -117,9 +119,9 @@ static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_a
     return TD_OK;
 }
 
-/* One call, not merged: its arguments, with copies of the tensors, whose data are bound later, and
- * with a plan of its own: all that the device may read lives as long as the batch, not as the
- * call. */
+/* Describes one call that is not merged. Copies its arguments and tensors, whose data are bound
+ * later, and makes its own plan, so that everything that the device reads lives as long as the
+ * batch, not only as long as the call. */
 static td_status describe_one(struct td_launch *launch, const struct td_batch_item *item,
                               struct td_arena *arena, struct td_error *err)
 {
@@ -201,10 +203,11 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
     }
     return fits ? TD_OK
                 : td_error_resource(err, "gpu_memory_bytes", UINT64_MAX, SIZE_MAX,
-                                    "the request, on the device,");
+                                    "the request on the device");
 }
 
-/* Keys that are copied like any other input leave their index on the host. */
+/* Removes the index of keys that are copied like any other input, because the index stays on the
+ * host. */
 static void forget_indices(struct td_launch *launch)
 {
     for (int i = 0; i < launch->n_inputs; i++)
@@ -242,13 +245,15 @@ struct td_device_work td_launch_work(const struct td_launch *launch,
 void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
 {
     size_t end = launch->direct ? 0 : launch->in_bytes;
+    /* The last sum adds a byte, so that every address is inside the memory even if its part is
+     * empty. */
     if (!place(&end, launch->direct ? 0 : launch->out_bytes, &launch->outputs) ||
         !place(&end, workspace_bytes, &launch->workspace) ||
-        !td_size_add(end, 1, &launch->scratch_bytes)) /* after every address, even when empty */
+        !td_size_add(end, 1, &launch->scratch_bytes))
         launch->scratch_bytes = SIZE_MAX;
 }
 
-/* Is table i the same memory as an earlier one? */
+/* True if table i is the same memory as an earlier table. */
 static bool is_repeated(const struct td_launch *launch, int i)
 {
     const struct td_tensor *table = td_launch_input(&launch->args, i);

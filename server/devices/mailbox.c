@@ -139,7 +139,7 @@ void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns)
 
 /* ---- batcher's thread: publish --------------------------------------------------------------- */
 
-/* session: NULL if the device is not available. */
+/* Publishes the device's state. `session` is NULL if the device is not available. */
 static void publish(struct td_batch_mailbox *mailbox, const struct td_device_session *session,
                     bool refused, const char *why)
 {
@@ -173,7 +173,7 @@ void td_batch_mailbox_set_info(struct td_batch_mailbox *mailbox, const struct td
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
-/* Exponential moving average with weight 1/8. */
+/* Updates an exponential moving average with weight 1/8. */
 static void average(uint64_t *mean, int64_t value)
 {
     const uint64_t now = value > 0 ? (uint64_t)value : 0;

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Outputs of a merged call are copied out of staging memory up to this size: some 5 us at most. */
+/* Maximum size of outputs of a merged call that are copied out of staging memory. Copying takes
+ * about 5 us at most. */
 #define SMALL_PORTION ((size_t)64 << 10)
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -19,7 +20,7 @@ static bool has_empty_dimension(const struct td_batch_item *item)
     return false;
 }
 
-/* Has the call's bounds policy replaced its bad indices? */
+/* True if the call's bounds policy has replaced its bad indices. */
 static bool is_replaced(const struct td_batch_item *item)
 {
     unsigned choice = TD_BOUNDS_ERROR;
@@ -30,8 +31,9 @@ static bool is_replaced(const struct td_batch_item *item)
     return choice == TD_BOUNDS_ZERO || (choice != TD_BOUNDS_ERROR && !has_empty_dimension(item));
 }
 
-/* Finding the index means running the op on the host, in time proportional to the number of
- * indices, so it is not done on the batcher's thread. */
+/* Checks the device's report for an item. Does not find the bad index, because this means running
+ * the op on the host, which takes time proportional to the number of indices and must not block the
+ * batcher's thread. */
 static td_status check_report(const struct td_results *results, int i, struct td_batch_item *item,
                               struct td_error *err)
 {
@@ -50,15 +52,15 @@ static td_status check_report(const struct td_results *results, int i, struct td
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
-/* The data of an output, as the device has written it. */
+/* Returns the data of an output as written by the device. */
 static void *output_of(const struct td_results *results, int i, int j)
 {
     const struct td_launch *launch = results->launch;
     return (char *)results->out->data + launch->begins[i * launch->n_outputs + j];
 }
 
-/* Is its portion of a batch so small that it is copied, so that a slow client does not hold the
- * rest? */
+/* True if the item's portion of a batch is so small that it is copied, so that a slow client does
+ * not keep the staging memory of the whole batch. */
 static bool is_small_portion(const struct td_launch *launch, const struct td_op_args *args)
 {
     size_t bytes = 0;
@@ -67,8 +69,8 @@ static bool is_small_portion(const struct td_launch *launch, const struct td_op_
     return launch->n_items > 1 && bytes <= SMALL_PORTION;
 }
 
-/* Sets the outputs of an item to its portion of the staging memory, referenced by its arena, or to
- * a copy. */
+/* Sets the outputs of an item to its portion of the staging memory, which its arena then
+ * references, or to a copy. */
 static td_status set_outputs(const struct td_results *results, int i, struct td_batch_item *item,
                              struct td_error *err)
 {

@@ -1,11 +1,12 @@
-/* results.h - results of the items of a completed launch: their outputs or their errors.
+/* results.h - results of the items of a completed launch: outputs or errors.
  *
  * Ownership  An item's outputs are views of the staging memory, to which its arena keeps a
- *            reference. Small portions of a merged launch are copied into the arena, since a client
- *            that does not read its reply would otherwise hold the staging memory of all.
+ *            reference. Small portions of a merged launch are copied into the arena, because
+ *            otherwise a client that does not read its reply would hold the staging memory of all
+ *            items.
  * Errors     INDEX_OUT_OF_BOUNDS if the device reported a bad index that no policy has replaced;
  *            MEMORY_EXHAUSTED.
- * Threads    The batcher's. */
+ * Threads    The batcher's thread. */
 #ifndef TD_SERVER_DEVICES_RESULTS_H
 #define TD_SERVER_DEVICES_RESULTS_H
 

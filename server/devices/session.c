@@ -9,7 +9,8 @@
 
 #define MS ((int64_t)1000000)
 
-/* State of an opener or closer, whose thread may never end. The last of its two users frees it. */
+/* State of an opener or closer, whose thread might never end. The last of its two users frees
+ * it. */
 enum { AT_WORK, DONE, ABANDONED };
 
 struct td_device_closer {
@@ -21,11 +22,12 @@ struct td_device_closer {
 struct td_device_opener {
     const struct td_device_api *api;
     struct td_device_options options;
-    struct td_device *device; /* NULL: it could not be opened */
+    struct td_device *device; /* NULL if the device could not be opened */
     td_status status;
     struct td_error err;
     atomic_int state;
-    char text[]; /* of the options, which may be freed before it is done */
+    /* Text of the options, copied because the original might be freed before the opener is done. */
+    char text[];
 };
 
 static bool start_thread(void *(*run)(void *), void *context)
@@ -63,7 +65,7 @@ struct td_device_opener *td_device_opener_new(const struct td_batcher_options *o
     const size_t length = strlen(options->device.text);
     struct td_device_opener *opener = calloc(1, sizeof *opener + length + 1);
     if (!opener) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to open a device with");
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left to open a device");
         return NULL;
     }
     opener->api = options->api;
@@ -74,7 +76,7 @@ struct td_device_opener *td_device_opener_new(const struct td_batcher_options *o
     if (start_thread(run_opener, opener))
         return opener;
     free(opener);
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no thread to open a device with");
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "no thread could be started to open a device");
     return NULL;
 }
 
@@ -98,7 +100,7 @@ static td_status open_parts(struct td_device_session *session,
         td_staging_new(session->api, session->device, options->buffers, options->staging_bytes);
     session->tables = td_device_tables_new(session->api, session->device);
     if (!session->staging || !session->tables)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to use a device with");
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left to use a device");
     struct td_device_info info;
     session->api->info(session->device, &info);
     session->shared = (struct td_batch_device){
@@ -129,9 +131,9 @@ td_status td_device_session_open(struct td_device_opener *opener,
     struct td_device_session *session = status == TD_OK ? calloc(1, sizeof *session) : NULL;
     if (!session) {
         (void)td_device_opener_abandon(opener);
-        return status != TD_OK ? status
-                               : td_error_set(err, TD_MEMORY_EXHAUSTED,
-                                              "there is no memory to use a device with");
+        return status != TD_OK
+                   ? status
+                   : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left to use a device");
     }
     session->api = api;
     session->own_api = options->api;
@@ -217,7 +219,7 @@ static void *run_closer(void *context)
     return NULL;
 }
 
-/* Without memory or threads session->closer stays NULL. */
+/* Starts to close a lost device. Leaves session->closer NULL if memory or threads are lacking. */
 static void begin_closing(struct td_device_session *session)
 {
     struct td_device_closer *closer = malloc(sizeof *closer);
@@ -232,7 +234,7 @@ static void begin_closing(struct td_device_session *session)
         free(closer);
 }
 
-/* Frees the host side of a device, closed or not, without calling it. */
+/* Frees the host side of a device, whether closed or not, without calling the device. */
 static void free_host_side(struct td_device_session *session, bool closed)
 {
     for (int i = 0; i < TD_SESSION_BATCHES; i++)

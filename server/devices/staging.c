@@ -6,13 +6,14 @@
 #include <stdlib.h>
 
 enum {
-    SMALLEST_SHIFT = 14, /* 16 KiB: pinning is by the page, and small batches share one class */
-    STEPS = 4,           /* classes per power of two */
+    /* 16 KiB: memory is pinned by the page, and small batches share one class. */
+    SMALLEST_SHIFT = 14,
+    STEPS = 4, /* size classes per power of two */
     N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS
 };
 
 struct staged {
-    struct td_buffer base; /* first: release casts back */
+    struct td_buffer base; /* must be first: release casts back */
     struct td_staging *staging;
     struct staged *next;
     int size_class;
@@ -23,7 +24,7 @@ struct td_staging {
     struct td_device *device;
     struct td_buffer_pool *pool;
     uint64_t limit;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the members below */
     uint64_t bytes;
     uint64_t out, out_bytes; /* buffers in use */
     bool abandoned;          /* releasing the last buffer frees this struct */
@@ -35,7 +36,7 @@ static size_t class_bytes(int size_class)
     return ((size_t)(STEPS + size_class % STEPS) << (size_class / STEPS + SMALLEST_SHIFT)) / STEPS;
 }
 
-/* The smallest class that holds `bytes`, or -1. */
+/* Returns the smallest class that holds `bytes`, or -1. */
 static int class_of(size_t bytes)
 {
     for (int i = 0; i < N_CLASSES; i++)
@@ -69,8 +70,8 @@ static void release(struct td_buffer *base)
         destroy(staging);
 }
 
-/* Removes a free buffer from its class or one of up to twice the size, so that not every class
- * fills up when batches vary in size. NULL if there is none. */
+/* Removes a free buffer from its class or from one of up to twice the size, so that not every class
+ * fills up when batches vary in size. Returns NULL if there is none. */
 static struct staged *reuse(struct td_staging *staging, int size_class)
 {
     struct staged *buffer = NULL;
@@ -88,7 +89,7 @@ static struct staged *reuse(struct td_staging *staging, int size_class)
     return buffer;
 }
 
-/* Removes the largest free buffer; NULL if there is none. */
+/* Removes and returns the largest free buffer, or NULL if there is none. */
 static struct staged *largest_free(struct td_staging *staging)
 {
     struct staged *buffer = NULL;
@@ -102,7 +103,7 @@ static struct staged *largest_free(struct td_staging *staging)
     return buffer;
 }
 
-/* Counts a new buffer, in use. */
+/* Counts a new buffer as in use. */
 static void count_new(struct td_staging *staging, uint64_t bytes)
 {
     pthread_mutex_lock(&staging->mutex);
@@ -120,7 +121,7 @@ static void count_freed(struct td_staging *staging, uint64_t bytes)
     pthread_mutex_unlock(&staging->mutex);
 }
 
-/* Releases one free buffer to the device. False if there is none. */
+/* Releases one free buffer to the device. Returns false if there is none. */
 static bool shrink(struct td_staging *staging)
 {
     struct staged *buffer = largest_free(staging);
@@ -134,7 +135,8 @@ static bool shrink(struct td_staging *staging)
     return true;
 }
 
-/* Releases free buffers until there is room for so many bytes; false if there is not. */
+/* Releases free buffers until there is room for `bytes`. Returns false if there is still no
+ * room. */
 static bool make_room(struct td_staging *staging, size_t bytes)
 {
     if (bytes > staging->limit)
@@ -145,21 +147,21 @@ static bool make_room(struct td_staging *staging, size_t bytes)
     return true;
 }
 
-/* One try; MEMORY_EXHAUSTED if releasing free buffers may help. */
+/* Tries once to make a buffer. MEMORY_EXHAUSTED means that releasing free buffers might help. */
 static td_status make(struct td_staging *staging, int size_class, struct staged **out,
                       struct td_error *err)
 {
     const size_t bytes = class_bytes(size_class);
     struct staged *buffer = calloc(1, sizeof *buffer);
     if (!buffer) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the entry of a buffer");
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left for the entry of a buffer");
         return TD_MEMORY_EXHAUSTED;
     }
     td_status status = td_buffer_pool_charge(staging->pool, bytes, err);
     if (status != TD_OK) {
         td_error_set(
             err, TD_MEMORY_EXHAUSTED,
-            "%zu bytes of staging memory do not fit the memory budget beside what requests use",
+            "%zu bytes of staging memory do not fit into the memory budget, which requests share",
             bytes);
         free(buffer);
         return TD_MEMORY_EXHAUSTED;
@@ -177,7 +179,7 @@ static td_status make(struct td_staging *staging, int size_class, struct staged 
     return TD_OK;
 }
 
-/* The size that a buffer of so many bytes counts as. */
+/* Returns the size with which a buffer of `bytes` is counted. */
 static uint64_t needed(size_t bytes)
 {
     const int size_class = class_of(bytes);
@@ -193,7 +195,7 @@ td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
     return both <= staging->limit
                ? TD_OK
                : td_error_resource(err, "gpu_staging_bytes", both, staging->limit,
-                                   "what the device reads and writes");
+                                   "the data that the device reads and writes");
 }
 
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err)
@@ -203,8 +205,8 @@ struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, stru
     if (!buffer) {
         if (size_class < 0 || !make_room(staging, class_bytes(size_class))) {
             td_error_set(err, TD_MEMORY_EXHAUSTED,
-                         "%zu bytes of staging memory are needed; the limit of %llu bytes has no "
-                         "room for them now",
+                         "%zu bytes of staging memory are needed; the limit of %llu bytes leaves "
+                         "no room for them at the moment",
                          bytes, (unsigned long long)staging->limit);
             return NULL;
         }
@@ -272,10 +274,11 @@ void td_staging_abandon(struct td_staging *staging)
     struct staged *buffer;
     while ((buffer = largest_free(staging)))
         free(buffer);
-    /* All of it: the pool may be freed before the last buffer is released. */
+    /* Discharges all bytes, because the pool might be freed before the last buffer is released. */
     td_buffer_pool_discharge(staging->pool, td_staging_bytes(staging));
     pthread_mutex_lock(&staging->mutex);
-    /* Frees buffers released since, under the mutex; those released from now on free themselves. */
+    /* Frees, under the mutex, buffers released since the loop above. Buffers that are released
+     * later free themselves. */
     for (int i = 0; i < N_CLASSES; i++)
         while ((buffer = staging->classes[i])) {
             staging->classes[i] = buffer->next;

@@ -1,17 +1,18 @@
-/* staging.h - pinned host memory, which a device reads and writes directly, as buffers.
+/* staging.h - buffers of pinned host memory, which a device reads and writes directly.
  *
  *     take ──► a batch, then clients' replies ──► last unref ──► free, for the next take
  *
- * Allocating such memory is slow, so buffers are kept by size class, a quarter of a power of two
- * apart, and reused, also for a request of half their size. A free buffer is released to the device
- * only to make room for another class. Replies may hold half of the limit; beyond that they are
- * copied (td_staging_is_scarce), as a client that does not read would hold what others need.
+ * Allocating pinned memory is slow, so buffers are kept by size class and reused, also for requests
+ * of half their size. Size classes are a quarter of a power of two apart. A free buffer is released
+ * to the device only to make room for another class. Replies can hold half of the limit. Beyond
+ * that, they are copied (td_staging_is_scarce), because a client that does not read its reply would
+ * hold memory that others need.
  *
- * Bounds     At most `limit` bytes, in use or free; all of them count against the pool's budget.
- * Ownership  The memory belongs to the device that allocated it and must not outlive it: a device
- *            is closed when td_staging_all_returned.
- * Threads    take, trim, free and abandon: the batcher's. Any thread may release a buffer and call
- *            the rest.
+ * Bounds     At most `limit` bytes, in use or free. All of them count against the pool's budget.
+ * Ownership  The memory belongs to the device that allocated it and must not outlive the device: a
+ *            device is closed only when td_staging_all_returned.
+ * Threads    The batcher's thread calls take, trim, free and abandon. Any thread can release a
+ *            buffer and call the other functions.
  * Errors     take: MEMORY_EXHAUSTED if the limit, the budget or the device has no room; otherwise
  *            the device's error. */
 #ifndef TD_SERVER_DEVICES_STAGING_H
@@ -22,37 +23,39 @@
 struct td_staging;
 struct td_buffer_pool;
 
-/* NULL: out of memory. */
+/* Returns NULL if memory runs out. */
 struct td_staging *td_staging_new(const struct td_device_api *api, struct td_device *device,
                                   struct td_buffer_pool *pool, uint64_t limit);
 
-/* Would two such buffers fit in empty staging memory? If not, RESOURCE_LIMIT. */
+/* Returns RESOURCE_LIMIT if buffers of `a` and `b` bytes would not fit together into empty staging
+ * memory. */
 TD_MUST_CHECK td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
                                          struct td_error *err);
 
-/* A buffer of at least `bytes`, and at least one byte. NULL with err filled. */
+/* Returns a buffer of at least `bytes`, and at least one byte, or NULL with err set. */
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err);
 
-/* Of any buffer: is it in staging memory of which more than half is in use? From any thread. */
+/* True if the buffer is staging memory of which more than half is in use. Accepts any buffer. Any
+ * thread can call it. */
 bool td_staging_is_scarce(const struct td_buffer *buffer);
 
-/* Has every buffer been released? */
+/* True if every buffer has been released. */
 bool td_staging_all_returned(struct td_staging *staging);
 
-/* As it was made. */
+/* Returns the limit given to td_staging_new. */
 uint64_t td_staging_limit(const struct td_staging *staging);
 
-/* Bytes in use and free. */
+/* Returns the number of bytes, in use and free. */
 uint64_t td_staging_bytes(struct td_staging *staging);
 
-/* Releases the free buffers to the device; false if there are none. */
+/* Releases the free buffers to the device. Returns false if there are none. */
 bool td_staging_trim(struct td_staging *staging);
 
-/* Releases the memory to the device. NULL is fine. */
+/* Releases the memory to the device. Accepts NULL. */
 void td_staging_free(struct td_staging *staging);
 
-/* Frees the staging memory of a lost device without calling the device: closing it frees its
- * memory. Buffers in use stay valid until the device is closed. */
+/* Frees the staging memory of a lost device without calling the device, because closing the device
+ * frees its memory. Buffers in use stay valid until the device is closed. */
 void td_staging_abandon(struct td_staging *staging);
 
 #endif

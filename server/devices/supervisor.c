@@ -8,20 +8,21 @@
 
 #define MS ((int64_t)1000000)
 
-/* How often it looks: an idle daemon is not to be woken more than once a second. */
+/* Limits of the interval between checks of the device's thread. An idle daemon must not wake more
+ * than once a second. */
 #define LEAST_LOOK (5 * MS)
 #define MOST_LOOK  (1000 * MS)
 
 struct td_supervisor {
     struct td_supervised supervised;
     pthread_t thread;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the members below */
     pthread_cond_t changed;
     bool hurried;
     bool served; /* serve has returned */
 };
 
-/* What a thread refers to; left behind with it. */
+/* Data that a device's thread refers to; left behind with a thread that does not return. */
 struct service {
     struct td_supervisor *supervisor;
     struct td_hang_guard *guard;
@@ -55,7 +56,7 @@ static void free_service(struct service *service)
     free(service);
 }
 
-/* NULL without memory or threads. */
+/* Starts a device's thread. Returns NULL if memory or threads are lacking. */
 static struct service *start_service(struct td_supervisor *supervisor, pthread_t *thread)
 {
     const struct td_supervised *supervised = &supervisor->supervised;
@@ -83,7 +84,8 @@ static int64_t look_ns(const struct td_supervisor *supervisor)
     return ns < LEAST_LOOK ? LEAST_LOOK : ns > MOST_LOOK ? MOST_LOOK : ns;
 }
 
-/* Until serve has returned, or, false, a call was given up. */
+/* Watches the device's thread. Returns true once serve has returned, or false if a call was given
+ * up. */
 static bool watch(struct td_supervisor *supervisor, struct td_hang_guard *guard)
 {
     bool given_up = false;
@@ -101,7 +103,8 @@ static bool watch(struct td_supervisor *supervisor, struct td_hang_guard *guard)
     return !given_up;
 }
 
-/* Without a second thread it serves itself, and nobody notices a call that does not return. */
+/* Serves on the supervisor's thread if no second thread could be started. No thread then notices a
+ * call that does not return. */
 static void serve_here(struct td_supervisor *supervisor)
 {
     supervisor->supervised.serve(supervisor->supervised.context, supervisor->supervised.device);

@@ -1,17 +1,17 @@
-/* supervisor.h - a thread that calls a device, and another one that takes over when a call does not
+/* supervisor.h - a thread that calls a device, and another one that takes over if a call does not
  * return.
  *
  *     supervisor ── starts ──► the device's thread: serve(context, api), whose calls are guarded
  *         ▲                        │ returns: the end
- *         └── take_over(context) ◄─┘ a call did not return: what the thread has is the
- *                                    supervisor's now, and a new thread serves
+ *         └── take_over(context) ◄─┘ a call did not return: the supervisor takes over the thread's
+ *                                    state, and a new thread serves
  *
- * Calls      Those of the api have the guard's time limit (hang_guard.h); in a hurry they have
- *            `hurry_ns`.
+ * Calls      Calls through the api have the guard's time limit (hang_guard.h), or `hurry_ns` in a
+ *            hurry.
  * Ownership  Borrows the context and the device's vtable until td_supervisor_free. A thread whose
- *            call did not return is left behind; it uses nothing any more if the call returns after
- *            all.
- * Threads    serve and take_over never run at the same time. Any thread calls hurry. */
+ *            call did not return is left behind. If the call returns after all, the thread uses
+ *            nothing.
+ * Threads    serve and take_over never run at the same time. Any thread can call hurry. */
 #ifndef TD_SERVER_DEVICES_SUPERVISOR_H
 #define TD_SERVER_DEVICES_SUPERVISOR_H
 
@@ -22,18 +22,19 @@ struct td_supervisor;
 struct td_supervised {
     const struct td_device_api *device;
     void (*serve)(void *context, const struct td_device_api *api);
-    void *(*take_over)(void *context); /* returns what the call may still use, NULL for nothing */
+    /* Returns the data that the call might still use, or NULL if there is none. */
+    void *(*take_over)(void *context);
     void *context;
     int64_t limit_ns, hurry_ns;
 };
 
-/* NULL without memory or threads. */
+/* Returns NULL if memory or threads are lacking. */
 struct td_supervisor *td_supervisor_new(const struct td_supervised *supervised);
 
-/* From now on calls have hurry_ns, those in progress too. */
+/* Limits calls to hurry_ns from now on, including calls in progress. */
 void td_supervisor_hurry(struct td_supervisor *supervisor);
 
-/* Waits until serve has returned; hurries. NULL is fine. */
+/* Hurries, and waits until serve has returned. Accepts NULL. */
 void td_supervisor_free(struct td_supervisor *supervisor);
 
 #endif

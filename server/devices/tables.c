@@ -8,29 +8,32 @@
 enum { N_BUCKETS = 1024 };
 
 struct td_device_table {
-    struct td_device_table *next; /* in its bucket */
-    struct td_buffer *owner;      /* a reference */
-    const void *from;             /* its data on the host */
+    struct td_device_table *next; /* next table in the same bucket */
+    struct td_buffer *owner;      /* owner, to which this entry holds a reference */
+    const void *from;             /* data on the host */
     size_t bytes;
-    void *data;                              /* its data on the device */
-    const struct td_device_stream *uploader; /* NULL: the upload is complete */
+    void *data; /* data on the device */
+    /* stream of the upload; NULL: the upload is complete */
+    const struct td_device_stream *uploader;
     int users;
     bool kept;
-    uint64_t used; /* value of `uses` at its last use */
+    uint64_t used; /* value of `uses` at the last use */
 };
 
 struct td_device_tables {
     const struct td_device_api *api;
     struct td_device *device;
     uint64_t uses;
-    int uploading; /* number of tables with an uploader */
-    /* The batcher's thread writes the fields below with the mutex held and reads them without. */
+    int uploading; /* number of tables that have an uploader */
+    /* The batcher's thread writes the members below with the mutex held and reads them without
+     * it. */
     pthread_mutex_t mutex;
     struct td_device_tables_count count;
     struct td_device_table *buckets[N_BUCKETS];
 };
 
-/* From its owner only, so entries with the same owner are in one bucket. */
+/* Returns the bucket. Depends only on the owner, so entries with the same owner are in one
+ * bucket. */
 static int bucket_of(const struct td_buffer *owner)
 {
     const uint64_t address = (uint64_t)(uintptr_t)owner / sizeof(struct td_buffer);
@@ -59,7 +62,7 @@ static void insert(struct td_device_tables *tables, struct td_device_table *tabl
     pthread_mutex_unlock(&tables->mutex);
 }
 
-/* Removes it from its bucket. */
+/* Removes the table from its bucket. */
 static void detach(struct td_device_tables *tables, struct td_device_table *table)
 {
     struct td_device_table **link = &tables->buckets[bucket_of(table->owner)];
@@ -80,13 +83,14 @@ static void drop(struct td_device_tables *tables, struct td_device_table *table)
     free(table);
 }
 
-/* Should a be evicted before b? */
+/* True if a must be evicted before b. */
 static bool evict_before(const struct td_device_table *a, const struct td_device_table *b)
 {
     return a->kept != b->kept ? b->kept : a->used < b->used;
 }
 
-/* Drops the kept-last, least recently used table; false if all are in use. */
+/* Drops the least recently used table, and a kept table only if there is no other. Returns false if
+ * all tables are in use. */
 static bool evict(struct td_device_tables *tables)
 {
     struct td_device_table *victim = NULL;
@@ -103,7 +107,7 @@ static bool evict(struct td_device_tables *tables)
     return true;
 }
 
-/* Would there be room without all tables that are not in use? */
+/* True if there would be room without all tables that are not in use. */
 static bool may_fit(struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;
@@ -116,8 +120,8 @@ static bool may_fit(struct td_device_tables *tables, size_t bytes)
     return used <= info.memory && bytes <= info.memory - used;
 }
 
-/* Is there room once memory is free that work in flight still uses? Then evicting more would not
- * help. */
+/* True if there will be room once memory is free that work in flight still uses. Evicting more
+ * tables would then not help. */
 static bool comes_back(const struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;
@@ -152,17 +156,18 @@ static void use(struct td_device_tables *tables, struct td_device_table *table)
     table->used = ++tables->uses;
 }
 
-/* A table that is not in the cache yet, with its memory. */
+/* Makes an entry, with its device memory, for a table that is not in the cache yet. */
 static td_status make(struct td_device_tables *tables, const struct td_tensor *tensor,
                       const struct td_device_stream *stream, struct td_device_table **out,
                       struct td_error *err)
 {
     struct td_device_table *table = calloc(1, sizeof *table);
     if (!table) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the entry of a table");
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left for the entry of a table");
         return TD_MEMORY_EXHAUSTED;
     }
-    /* The store may want to write the next version into the memory of the previous one. */
+    /* Drops stale versions first, because the store might want to write the next version into the
+     * memory of the previous version. */
     td_device_tables_drop_stale(tables);
     const td_status status =
         td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
@@ -271,8 +276,9 @@ void td_device_tables_finish_uploads(struct td_device_tables *tables,
     pthread_mutex_unlock(&tables->mutex);
 }
 
-/* Is its version replaced, or are all references to it the cache's? A new reference can only be
- * made from an existing one, so none can appear then. */
+/* True if the table's version is replaced, or if all references to the version are the cache's. In
+ * the second case, no new reference can appear, because references are only made from existing
+ * references. */
 static bool is_stale(const struct td_device_tables *tables, const struct td_device_table *table)
 {
     size_t ours = 0;

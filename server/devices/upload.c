@@ -4,8 +4,8 @@
 
 enum { WINDOW = TD_UPLOAD_WINDOW, N_PIECES = TD_UPLOAD_PIECES };
 
-/* A piece of the largest size takes 300 us at 50 GB/s; between two windows the device waits for the
- * batcher's thread, some 20 us, or as long as that waits for another batch. */
+/* A piece of the largest size takes 300 us at 50 GB/s. Between two windows, the device waits for
+ * the batcher's thread: about 20 us, or as long as this thread waits for another batch. */
 #define LARGEST_PIECE  ((size_t)16 << 20)
 #define SMALLEST_PIECE ((size_t)64 << 10)
 
@@ -14,7 +14,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Takes pieces of at most so many bytes, all or none. */
+/* Takes pieces of at most `bytes` bytes, all or none. */
 static bool take_pieces(struct td_upload *upload, size_t bytes, struct td_error *err)
 {
     struct td_staging *staging = upload->device.staging;
@@ -29,7 +29,7 @@ static bool take_pieces(struct td_upload *upload, size_t bytes, struct td_error 
 td_status td_upload_take(struct td_upload *upload, const struct td_upload_device *device,
                          size_t bytes, struct td_error *err)
 {
-    /* A quarter of the pinned memory leaves room for what others compute meanwhile. */
+    /* A quarter of the pinned memory leaves room for other computations. */
     const size_t most = td_staging_limit(device->staging) / 4;
     size_t piece = smaller(LARGEST_PIECE, (smaller(bytes, most) + N_PIECES - 1) / N_PIECES);
     for (;; piece /= 2) {
@@ -41,7 +41,7 @@ td_status td_upload_take(struct td_upload *upload, const struct td_upload_device
     }
 }
 
-/* Begins to fill each piece that is free. */
+/* Starts to fill each free piece. */
 static void fill(struct td_upload *upload)
 {
     for (int k = 0; k < N_PIECES; k++) {
@@ -63,7 +63,7 @@ void td_upload_begin(struct td_upload *upload, void *to, const void *from)
     fill(upload);
 }
 
-/* Submits the next piece, which is filled. */
+/* Submits the next piece, which has been filled. */
 static td_status submit(struct td_upload *upload, struct td_error *err)
 {
     const struct td_upload_device *device = &upload->device;
@@ -78,7 +78,7 @@ static td_status submit(struct td_upload *upload, struct td_error *err)
     return TD_OK;
 }
 
-/* After at most timeout_ns: have the pieces in flight arrived? */
+/* Waits for at most timeout_ns, and sets *idle if the pieces in flight have arrived. */
 static td_status wait_for_device(const struct td_upload *upload, int64_t timeout_ns, bool *idle,
                                  struct td_error *err)
 {
@@ -90,7 +90,7 @@ static td_status wait_for_device(const struct td_upload *upload, int64_t timeout
                           : device->api->poll(device->stream, idle, err);
 }
 
-/* Can another piece be submitted, once it is filled? */
+/* True if another piece can be submitted once it is filled. */
 static bool has_room(const struct td_upload *upload)
 {
     return upload->in_flight < WINDOW && upload->submitted < upload->bytes;
@@ -100,7 +100,7 @@ td_status td_upload_step(struct td_upload *upload, int64_t timeout_ns, bool *don
                          struct td_error *err)
 {
     bool idle;
-    /* While there is room the step waits for a piece to be filled instead. */
+    /* While there is room, the step waits for a piece to be filled instead. */
     td_status status = wait_for_device(upload, has_room(upload) ? 0 : timeout_ns, &idle, err);
     *done = false;
     if (status != TD_OK)

@@ -1,23 +1,24 @@
-/* upload.h - a large table on its way to the device, in pieces.
+/* upload.h - uploads a large table to the device in pieces.
  *
  *     table ── copiers ──► four pieces of pinned memory ── stream ──► device memory
  *                          two are filled while two others are copied
  *
- * No call waits for a copy, and none submits more than a window of two pieces, however large the
- * table is: a stream holds only so many copies before the next one blocks its caller, and pageable
- * memory is read at a fraction of the bus's speed. With two the device has the next one while the
- * batcher's thread does other work. A stream has one upload at a time, and no other work.
+ * No call waits for a copy, and no call submits more than a window of two pieces, however large the
+ * table is. A stream holds a limited number of copies before the next copy blocks its caller, and
+ * pageable memory is read at a fraction of the bus's speed. With two pieces, the device has its
+ * next piece while the batcher's thread does other work. A stream has one upload at a time, and no
+ * other work.
  *
- * Ownership  Borrows the table and the memory on the device; takes pinned memory from begin to end.
- * Threads    The batcher's.
- * Errors     Those of the device. MEMORY_EXHAUSTED: begin found no pinned memory. */
+ * Ownership  Borrows the table and the memory on the device. Holds pinned memory from take to end.
+ * Threads    The batcher's thread.
+ * Errors     The errors of the device. MEMORY_EXHAUSTED: take found no pinned memory. */
 #ifndef TD_SERVER_DEVICES_UPLOAD_H
 #define TD_SERVER_DEVICES_UPLOAD_H
 
 #include "server/devices/copiers.h"
 #include "server/devices/staging.h"
 
-/* From so many bytes on a table takes this way. Smaller ones are copied at once. */
+/* Minimum size of a table that is uploaded in pieces. Smaller tables are copied at once. */
 #define TD_UPLOAD_LEAST ((size_t)1 << 20)
 
 struct td_upload_device {
@@ -29,35 +30,38 @@ struct td_upload_device {
 
 enum { TD_UPLOAD_WINDOW = 2, TD_UPLOAD_PIECES = 2 * TD_UPLOAD_WINDOW };
 
-/* All zero: no upload. */
+/* State of an upload. All zero: no upload. */
 struct td_upload {
     struct td_upload_device device;
     char *to;
     const char *from;
     size_t bytes;
-    size_t filled, submitted; /* bytes that filling was begun of, that were given to the stream */
+    /* Bytes that pieces have started to fill, and bytes submitted to the stream. */
+    size_t filled, submitted;
     struct td_upload_piece {
         struct td_buffer *buffer;
         struct td_copy_job filling;
-        size_t bytes; /* 0: it is free */
+        size_t bytes; /* 0: the piece is free */
     } pieces[TD_UPLOAD_PIECES];
-    int next;      /* the piece to be submitted next */
-    int in_flight; /* of the pieces before it: submitted since the stream was idle */
+    int next; /* the piece to submit next */
+    /* Number of pieces before `next` that were submitted since the stream was last idle. */
+    int in_flight;
 };
 
-/* Takes pinned memory; the rest begins with run. */
+/* Takes the pinned memory for an upload. The copying starts with td_upload_begin. */
 TD_MUST_CHECK td_status td_upload_take(struct td_upload *upload,
                                        const struct td_upload_device *device, size_t bytes,
                                        struct td_error *err);
 
-/* Begins to copy the bytes that take was told. */
+/* Starts the copy of the bytes for which td_upload_take took memory. */
 void td_upload_begin(struct td_upload *upload, void *to, const void *from);
 
-/* One step, after at most timeout_ns. *done: the device has all of it. */
+/* Does one step of the upload, within at most timeout_ns. Sets *done if the device has the whole
+ * table. */
 TD_MUST_CHECK td_status td_upload_step(struct td_upload *upload, int64_t timeout_ns, bool *done,
                                        struct td_error *err);
 
-/* Releases what it has, at any time: also when the device is lost. */
+/* Releases everything that the upload holds. Allowed at any time, even if the device is lost. */
 void td_upload_end(struct td_upload *upload);
 
 #endif

@@ -410,11 +410,11 @@ static const struct {
     { output_on_the_host, "outputs[0], 8 bytes at " },
     { misaligned_output, "is not aligned to 256 bytes" },
     { misaligned_table, "is not aligned to 4 bytes" },
-    { reports_not_pinned, "reports are not in memory of host_alloc" },
+    { reports_not_pinned, "the reports are not in host_alloc memory" },
     { no_items, "work has no items" },
-    { no_item_end, "several items of indices have no item_end" },
+    { no_item_end, "item_end is NULL for several items of indices" },
     { items_that_end_early, "the last item_end is not the number of indices" },
-    { items_that_overlap, "an item_end is less than the one before it" },
+    { items_that_overlap, "an item_end is below the previous item_end" },
 };
 
 TD_TEST_EACH(work_that_violates_the_contract_is_refused, misuses)
@@ -795,7 +795,7 @@ TD_TEST(only_device_0_exists)
     struct td_device_options options = { .ordinal = 1, .text = "" };
     api = td_device_reference();
     ck_assert_int_eq(api->open(&options, &device, &err), TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "there is one, number 0");
+    EXPECT_MESSAGE(&err, "the only one is 0");
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

@@ -113,7 +113,7 @@ class Reading(AliasTest):
         for header in "If-Match", "If-None-Match":
             problem = self.assertProblem(self.request("POST", ALIASES, {"set": {"x": None}}, {header: '"nope"'}), 400, "MALFORMED_REQUEST",
                                          attribute=header)
-            self.assertIn("the member if of the body", problem["detail"])
+            self.assertIn("use the member \"if\" of the body", problem["detail"])
 
     def test_conditions_are_those_of_the_version(self):
         self.versions("m@1", "m@2")

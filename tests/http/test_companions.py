@@ -53,7 +53,7 @@ class Companions(TensorTest):
             for path, body in self.requests(name, scale={"ref": wrong}, offset=0):
                 self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT", input="scale",
                                    detail=f"scale is '{wrong}', but '{name}' has '{name}.scale' beside it; give \"scale\": {{\"ref\": \"{name}.scale\"}}, "
-                                          "or store the other one under a name that is not that of a part")
+                                          "or store the other tensor under a name that is not the name of a part")
         bare = self.store(self.name(), "uint8", ROWS)
         self.assertStatus(self.post("/v1/dequantize", {"params": {"ref": bare}, "scale": {"ref": name + ".scale"}}), 200)
         free = self.store(self.name(), "float32", FACTORS)
@@ -115,7 +115,7 @@ class Companions(TensorTest):
         for path, body in (("/v1/dequantize", {"params": {"ref": name}}), ("/v1/embedding_bag", {"params": {"ref": name}, "indices": [[0]]}),
                            (f"/v1/tensors/{name}/embedding_bag", {"indices": [[0]]})):
             detail = self.assertAnyProblem(self.post(path, body))["detail"]
-            self.assertIn(f"; '{name}' has '{name}.scale' beside it, \"scale\": {{\"ref\": \"{name}.scale\"}}", detail)
+            self.assertIn(f"; '{name}' has '{name}.scale' beside it: give \"scale\": {{\"ref\": \"{name}.scale\"}}", detail)
 
 
 class Unreadable(HttpTest):
@@ -190,7 +190,7 @@ class Unreadable(HttpTest):
                 self.assertStatus(client.request("PUT", "/v1/tensors/" + name, {"dtype": dtype, "data": data}, admin), 201)
             self.assertOutput(ask("/v1/dequantize", {"params": {"ref": "q@1"}, "scale": 0.5}), "float32", [2, 2], [[0, 5], [10, 15]])
             self.assertStatus(client.post("/v1/aliases", {"set": {"live": "q@1", "live.offset": "other@1"}}, admin), 200)
-            self.assertRefused(ask, "live", 403, "FORBIDDEN", "the token is not for the version that 'live.offset' names")
+            self.assertRefused(ask, "live", 403, "FORBIDDEN", "the token does not allow the version that 'live.offset' names")
             for request in ({"params": {"ref": "live"}, "scale": 0.5}, {"params": {"ref": "live"}, "scale": 0.5, "offset": {"ref": "live.offset"}}):
                 reply = ask("/v1/dequantize", request)
                 self.assertStatus(reply, 403)

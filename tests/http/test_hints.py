@@ -535,7 +535,7 @@ class Paths(HttpTest):
     def test_an_error_of_keys_in_place_of_row_numbers_names_keys(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.bag", {"tensor": [[0.5]], "keys": ["a"]}), 201)
         problem = self.assertProblem(self.post("/v1/tensors/hint.bag/embedding_bag", {"keys": [[["a"]]]}), 422, "SHAPE_MISMATCH", input="keys")
-        self.assertIn("keys are in the place of indices", problem["detail"])
+        self.assertIn("keys are given in place of indices", problem["detail"])
         self.assertProblem(self.post("/v1/tensors/hint.bag/gather", b'{"keys": ["a"], "keys": ["a"]}'), 400, "MALFORMED_REQUEST", input="keys")
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.bag"), 204)
 
