@@ -8,7 +8,7 @@ td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from)
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         const td_dtype to = (td_dtype)i;
         if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
-            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) || /* sums of bools need room */
+            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) || /* sums of bools need more range */
             (td_dtype_is_complex(to) && !td_dtype_is_complex(from)) ||
             !(td_dtype_holds(to, from) || td_dtype_rounds(to, from)))
             continue;
@@ -31,8 +31,9 @@ static bool may_be(const struct td_dtype_pair *pair, td_dtype dtype)
     return dtype != TD_DTYPE_COUNT && pair->accepted >> dtype & 1;
 }
 
-/* The dtype to which both are converted though it rounds: there is no other; TD_DTYPE_COUNT if one
- * would change what it does not have. */
+/* Returns the widest float dtype, to which both are converted with rounding if no dtype can
+ * represent the values of both. Returns TD_DTYPE_COUNT if both are integers, because rounding would
+ * change them. */
 static td_dtype widest_float(const struct td_dtype_pair *pair)
 {
     if (td_dtype_is_complex(pair->first) || td_dtype_is_complex(pair->dtype))
@@ -41,14 +42,14 @@ static td_dtype widest_float(const struct td_dtype_pair *pair)
                                                                             : TD_DTYPE_COUNT;
 }
 
-/* Bytes that become floats are probably quantised rows, which cast does not scale. */
+/* True if bytes would become floats: they are probably quantised rows, and cast does not scale. */
 static bool are_quantised(td_dtype from, td_dtype to)
 {
     return (from == TD_DTYPE_INT8 || from == TD_DTYPE_UINT8) && to != TD_DTYPE_COUNT &&
            td_dtype_is_float(to);
 }
 
-/* Advises only conversions that keep the keys. */
+/* Writes advice for keys: only conversions that keep the keys. */
 static void advise_keys(const struct td_dtype_pair *pair, char *text)
 {
     if (td_dtype_holds(pair->first, pair->dtype))
@@ -60,8 +61,8 @@ static void advise_keys(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first));
 }
 
-/* Returns what numbers of `from` have and numbers of `to` lack, or NULL if only the range
- * differs. */
+/* Returns what numbers of `from` can have and numbers of `to` cannot, or NULL if only the ranges
+ * differ. */
 static const char *lacks(td_dtype to, td_dtype from)
 {
     const bool imaginary = td_dtype_is_complex(from) && !td_dtype_is_complex(to);
@@ -73,7 +74,7 @@ static const char *lacks(td_dtype to, td_dtype from)
                                   : NULL;
 }
 
-/* Values for a table, which keeps its dtype. */
+/* Writes advice for values that change a table, which keeps its dtype. */
 static void advise_change(const struct td_dtype_pair *pair, char *text)
 {
     const char *lacking = lacks(pair->first, pair->dtype);
@@ -103,8 +104,9 @@ static void advise_change(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first));
 }
 
-/* Inputs of an op: all get the dtype of the first, which is often a resident table, if it has the
- * values of the other or rounds them; that of the other; or one that has the values of both. */
+/* Writes advice for the inputs of an op. The first input is often a resident table, so its dtype is
+ * preferred if it can represent or round the values of the other input; then the dtype of the other
+ * input; then a dtype that can represent both. */
 static void advise_inputs(const struct td_dtype_pair *pair, char *text)
 {
     const td_dtype common = td_dtype_common(pair->first, pair->dtype);
