@@ -266,8 +266,8 @@ static const char *tensor_name(const struct td_input_spec *spec, int element, ch
     return text;
 }
 
-/* Returns the input that seems to have been exchanged with this input, or NULL: each has a dtype
- * that the other accepts and it does not accept itself. */
+/* Returns the input that seems to have been exchanged with this input, or NULL if there is none.
+ * Each of the two has a dtype that the other accepts and that it does not accept itself. */
 static const struct td_input_spec *exchanged(const struct td_op *op, const struct td_op_args *args,
                                              const struct td_input_spec *spec, td_dtype dtype)
 {

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reports element `first` of an index tensor: "indices[0,1] = 7 <problem>". */
+/* Sets the error for element `first` of an index tensor, with the message "indices[0,1] = 7
+ * <problem>". */
 static td_status bad_index(struct td_error *err, const char *name, const struct td_tensor *indices,
                            int64_t first, int64_t n_bad, const char *problem)
 {
