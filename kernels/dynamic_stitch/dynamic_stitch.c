@@ -9,8 +9,8 @@
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
 
-/* Completes a SHAPE_MISMATCH of data[m] with its shape and that of the tensor that it
- * contradicts. */
+/* Completes a SHAPE_MISMATCH of data[m] with its shape and the shape of the tensor that contradicts
+ * it. */
 static td_status shapes_at_fault(struct td_error *err, int m, const struct td_tensor *data,
                                  const char *other_list, int other, const struct td_tensor *tensor)
 {
@@ -22,7 +22,7 @@ static td_status shapes_at_fault(struct td_error *err, int m, const struct td_te
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "data[%d]", m);
 }
 
-/* The shape of a row of data: the dimensions after those of its indices. */
+/* Returns the shape of a row of data, which is the dimensions after the shape of its indices. */
 static struct td_shape row_shape(const struct td_tensor *data, const struct td_tensor *indices)
 {
     struct td_shape row = { .rank = 0 };
@@ -30,7 +30,7 @@ static struct td_shape row_shape(const struct td_tensor *data, const struct td_t
     return row;
 }
 
-/* Do the rows of data[m] have the shape of those of data[0]? */
+/* True if the rows of data[m] have the same shape as the rows of data[0]. */
 static bool same_row_shape(const struct td_op_args *args, int m)
 {
     const struct td_shape *data = &args->inputs[TD_STITCH_DATA].tensors[m].shape;
@@ -98,9 +98,9 @@ static td_status refuse_negative(const struct td_tensor *indices, int m, struct 
     return td_rows_negative(err, name, indices, first, n_bad);
 }
 
-/* A request may name one resident tensor for every element of a list. A tensor of this size or more
- * is read once only: infer cannot be cancelled, and so takes no longer than reading all resident
- * tensors and the body once. */
+/* A request can name the same resident tensor for every element of a list. A tensor of at least
+ * this size is read only once: infer cannot be cancelled, so it must not take longer than reading
+ * all resident tensors and the body once. */
 #define LARGE_INDICES 4096
 
 static bool is_repeated(const struct td_tensor *tensors, int m)
@@ -115,7 +115,7 @@ static bool is_repeated(const struct td_tensor *tensors, int m)
     return false;
 }
 
-/* *largest = the largest of all indices, -1 when there is none. */
+/* Sets *largest to the largest of all indices, or to -1 if there is none. */
 static td_status largest_index(const struct td_op_args *args, int64_t *largest,
                                struct td_error *err)
 {
@@ -149,7 +149,7 @@ static td_status make_geometry(struct td_op_args *args, const struct td_tensor *
     if (!geometry->first)
         return err->status;
     geometry->first[0] = 0;
-    /* The list may repeat one resident tensor, so even the number of rows can overflow. */
+    /* The list can repeat a resident tensor, so even the number of rows can overflow. */
     for (int m = 0; m < geometry->n_tensors; m++)
         if (__builtin_add_overflow(geometry->first[m], indices->tensors[m].numel,
                                    &geometry->first[m + 1]))
