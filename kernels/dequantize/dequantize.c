@@ -10,7 +10,7 @@
 
 enum { PARAMS, SCALE, OFFSET, ZERO_POINT, INPUTS };
 
-/* NULL: not given. */
+/* Returns the tensor of an input, or NULL if it is not given. */
 static const struct td_tensor *input(const struct td_op_args *args, int i)
 {
     return args->inputs[i].count > 0 ? args->inputs[i].tensors : NULL;
@@ -76,14 +76,15 @@ static struct td_cost cost(const struct td_op_args *args)
 
 struct job {
     td_dequantize_fn *loop;
-    struct td_cast_path path; /* from what the loop computes to the output */
-    const int8_t *from;       /* of either dtype */
+    struct td_cast_path path; /* converts the result of the loop to the dtype of the output */
+    const int8_t *from;       /* int8 or uint8 */
     char *to;
-    size_t real_size, to_size;   /* of an element */
-    int64_t row_numel;           /* elements with the same scale and the same offset */
-    const float *scale, *offset; /* with a step, 0 or 1, from one row to the next: */
+    size_t real_size, to_size; /* bytes per element */
+    int64_t row_numel;         /* elements with the same scale and the same offset */
+    /* Scales and offsets, with a step of 0 or 1 from one row to the next. */
+    const float *scale, *offset;
     int64_t scale_step, offset_step;
-    struct td_zero_points zero_points; /* where offset is NULL */
+    struct td_zero_points zero_points; /* used if offset is NULL */
 };
 
 static double shift_of(const struct job *job, int64_t row)
@@ -92,7 +93,7 @@ static double shift_of(const struct job *job, int64_t row)
                        : (double)td_zero_point(&job->zero_points, row);
 }
 
-/* Elements [begin, end), row by row. */
+/* Computes the elements [begin, end), row by row. */
 static void dequantize(const struct job *job, void *to, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end;) {

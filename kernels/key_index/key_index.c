@@ -387,7 +387,7 @@ struct build {
 };
 
 /* Locks a block. Each block has its own lock, a bit of `passed`. The count of keys that went past a
- * block stops at 2^31. */
+ * block stops at 2^31 - 1. */
 static void lock(struct block *block)
 {
     while (__atomic_fetch_or(&block->passed, LOCKED, __ATOMIC_ACQUIRE) & LOCKED)

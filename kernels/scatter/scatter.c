@@ -170,7 +170,7 @@ static void scatter_init(struct scatter *job, const struct td_op_args *args)
     td_gathering_tuple_space(params, 0, depth, &job->space);
     if (job->out->numel == 0 || job->updates->numel == 0)
         return;
-    /* Divides numel, so it cannot overflow. */
+    /* The product divides numel, so it cannot overflow. */
     (void)td_shape_product(params, depth, params->rank, &job->row_numel);
     job->n = job->updates->numel / job->row_numel;
     job->row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
