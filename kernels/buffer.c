@@ -36,7 +36,7 @@ void td_buffer_unref(struct td_buffer *buffer)
 /* A heap buffer is one allocation, with the struct in the first cache line and the data after
  * it. */
 #define HEAP_ALIGN 64
-static_assert(sizeof(struct td_buffer) <= HEAP_ALIGN, "the data must begin on a cache line");
+static_assert(sizeof(struct td_buffer) <= HEAP_ALIGN, "the data must start on a cache line");
 
 static void heap_release(struct td_buffer *buffer)
 {

@@ -57,7 +57,7 @@ static void advise_keys(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first), pair->name);
     else
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": give it as %s; a value that does not fit is none of the keys",
+                 ": pass it as %s; a value that does not fit cannot be one of the keys",
                  name_of(pair->first));
 }
 
@@ -85,22 +85,23 @@ static void advise_change(const struct td_dtype_pair *pair, char *text)
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s converts %s",
                  name_of(pair->first), pair->name);
     else if (lacking)
-        snprintf(text, TD_DTYPE_ADVICE,
-                 ": %s has no %s: put the table again as %s%s, with the keys that it has; %s "
-                 "without %s may be given as %s",
-                 name_of(pair->first), lacking, name_of(wide),
-                 rounds ? ", which rounds integers above 2^53" : "", pair->name, lacking,
-                 name_of(pair->first));
+        snprintf(
+            text, TD_DTYPE_ADVICE,
+            ": %s has no %s. Put the table again as %s%s, with its keys; or pass %s without %s "
+            "as %s",
+            name_of(pair->first), lacking, name_of(wide),
+            rounds ? ", which rounds integers above 2^53" : "", pair->name, lacking,
+            name_of(pair->first));
     else if (td_dtype_rounds(pair->first, pair->dtype))
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s rounds %s",
                  name_of(pair->first), pair->name);
     else if (pair->first == TD_DTYPE_FLOAT16)
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": the op cast with dtype = float16 rounds %s, and makes infinities of numbers "
-                 "beyond 65504",
+                 ": the op cast with dtype = float16 rounds %s, and numbers beyond 65504 become "
+                 "infinite",
                  pair->name);
     else
-        snprintf(text, TD_DTYPE_ADVICE, ": give %s as %s, if all of them fit", pair->name,
+        snprintf(text, TD_DTYPE_ADVICE, ": pass %s as %s if all values fit", pair->name,
                  name_of(pair->first));
 }
 
@@ -117,17 +118,17 @@ static void advise_inputs(const struct td_dtype_pair *pair, char *text)
                                                     : "both";
     char rounding[128] = "";
     if (common != pair->first && keeps && td_dtype_rounds(pair->first, pair->dtype))
-        snprintf(rounding, sizeof rounding, " with dtype = %s rounds %s, and one",
+        snprintf(rounding, sizeof rounding, " with dtype = %s rounds %s, and cast",
                  name_of(pair->first), pair->name);
     if (are_quantised(pair->dtype, common) || are_quantised(pair->first, common))
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": dequantize converts quantised rows, and the op cast with dtype = %s bytes that "
-                 "are not",
+                 ": the op dequantize converts quantised rows, and the op cast with dtype = %s "
+                 "converts other bytes",
                  name_of(common));
     else if (!keeps && !may_be(pair, to))
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": no dtype has the values of both, and the op cast with dtype = %s changes those "
-                 "that do not fit",
+                 ": no dtype can hold the values of both, and the op cast with dtype = %s changes "
+                 "values that do not fit",
                  name_of(pair->first));
     else
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast%s with dtype = %s converts %s%s", rounding,
@@ -139,7 +140,7 @@ const char *td_dtype_advise(const struct td_dtype_pair *pair, char text[TD_DTYPE
     text[0] = '\0';
     if (pair->first == TD_DTYPE_STRING || pair->dtype == TD_DTYPE_STRING) {
         if (pair->role == TD_ROLE_KEY)
-            snprintf(text, TD_DTYPE_ADVICE, ": give it as %s", name_of(pair->first));
+            snprintf(text, TD_DTYPE_ADVICE, ": pass it as %s", name_of(pair->first));
     } else if (pair->role == TD_ROLE_KEY) {
         advise_keys(pair, text);
     } else if (pair->is_change) {

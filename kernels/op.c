@@ -309,17 +309,18 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
     td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected",
                  tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
     if (other)
-        td_error_hint(err, "%s and %s seem to be exchanged", spec->name, other->name);
+        td_error_hint(err, "%s and %s seem to be swapped", spec->name, other->name);
     else if (spec->role == TD_ROLE_KEY && tensor->dtype == TD_DTYPE_BOOL)
-        td_error_hint(err, "a mask has no keys; the positions at which it is true are row numbers");
+        td_error_hint(err,
+                      "a mask has no keys; use the positions at which it is true as row numbers");
     else if (spec->part == TD_ROW_PART_QUERY && tensor->dtype == TD_DTYPE_BOOL)
-        td_error_hint(err, "of a mask give the positions at which it is true");
+        td_error_hint(err, "for a mask, pass the positions at which it is true");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype == TD_DTYPE_BOOL)
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
     else if (spec->role == TD_ROLE_INDEX && td_dtype_is_float(tensor->dtype))
-        td_error_hint(err, "give integers, as int64");
+        td_error_hint(err, "pass integers as int64");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype != TD_DTYPE_STRING)
-        td_error_hint(err, "give them as int64");
+        td_error_hint(err, "pass them as int64");
     else if (to != TD_DTYPE_COUNT)
         td_error_hint(err, "the op cast with dtype = %s %s it", td_dtype_info(to)->name,
                       td_dtype_holds(to, tensor->dtype) ? "converts" : "rounds");
@@ -393,7 +394,7 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
                 .role = role,
                 .is_change = op->change != NULL && role == TD_ROLE_DATA,
             };
-            td_error_set(err, status, "%s has dtype %s and %s %s; the same is expected%s", name,
+            td_error_set(err, status, "%s has dtype %s and %s %s; the dtypes must be equal%s", name,
                          td_dtype_info(tensor->dtype)->name, first_name,
                          td_dtype_info(first->dtype)->name, td_dtype_advise(&pair, advice));
             return td_error_at_input(err, status, "%s", name);

@@ -136,7 +136,7 @@ td_status td_error_resource(struct td_error *err, const char *resource, uint64_t
                             uint64_t limit, const char *what)
 {
     const char *unit = resource_unit(resource);
-    td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " %s, the limit is %" PRIu64, what,
+    td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " %s; the limit is %" PRIu64, what,
                  needed, unit, limit);
     snprintf(err->resource, sizeof(err->resource), "%s", resource);
     err->needed = needed;

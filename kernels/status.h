@@ -143,7 +143,7 @@ td_status td_error_at_key(struct td_error *err, td_status status, const char *ke
 td_status td_error_at_device(struct td_error *err, td_status status, const char *device);
 void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape);
 
-/* Sets RESOURCE_LIMIT with the message "<what> needs N <unit>, the limit is M". */
+/* Sets RESOURCE_LIMIT with the message "<what> needs N <unit>; the limit is M". */
 td_status td_error_resource(struct td_error *err, const char *resource, uint64_t needed,
                             uint64_t limit, const char *what);
 

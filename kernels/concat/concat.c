@@ -68,7 +68,7 @@ static td_status check_shape(const struct td_operand *inputs, int i, int axis, s
             continue;
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "dimension %d of inputs[%d] %s is %" PRId64 "; %" PRId64
-                     " is expected, as in inputs[0] %s: only dimension %d, axis, may differ",
+                     " is expected, as in inputs[0] %s; only dimension %d, the axis, can differ",
                      d, i, text, shape->dim[d], first->dim[d], more, axis);
         return mismatch(inputs, i, err);
     }

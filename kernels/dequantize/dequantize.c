@@ -28,9 +28,8 @@ static td_status check_shape(const struct td_op_args *args, int i, const char *n
     if (shape->rank == 0 || (shape->rank == 1 && rows->rank > 0 && shape->dim[0] == rows->dim[0]))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "%s has shape %s and params %s; a number for each row is expected, or a scalar",
-                 name, td_shape_text(shape, text, sizeof(text)),
-                 td_shape_text(rows, more, sizeof(more)));
+                 "%s has shape %s and params %s; one number per row or a scalar is expected", name,
+                 td_shape_text(shape, text, sizeof(text)), td_shape_text(rows, more, sizeof(more)));
     td_error_add_shape(err, "params", rows);
     td_error_add_shape(err, name, shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
@@ -41,7 +40,7 @@ static td_status check_shift(const struct td_op_args *args, struct td_error *err
     if (!input(args, OFFSET) || !input(args, ZERO_POINT))
         return TD_OK;
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "zero_point is given beside offset; at most one of the two is expected");
+                 "zero_point is given together with offset; at most one of them is allowed");
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "zero_point");
 }
 

@@ -60,8 +60,8 @@ static td_status check_tensor(const struct td_op_args *args, int m, struct td_er
         struct td_shape row = row_shape(data, indices);
         struct td_shape row0 = row_shape(data0, &args->inputs[TD_STITCH_INDICES].tensors[0]);
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "the rows of data[%d] have shape %s and the rows of data[0] %s; the same is "
-                     "expected",
+                     "the rows of data[%d] have shape %s and the rows of data[0] %s; the shapes "
+                     "must be equal",
                      m, td_shape_text(&row, text, sizeof(text)),
                      td_shape_text(&row0, more, sizeof(more)));
         return shapes_at_fault(err, m, data, "data", 0, data0);
@@ -75,8 +75,8 @@ static td_status check_lists(const struct td_op_args *args, struct td_error *err
         n_data = args->inputs[TD_STITCH_DATA].count;
     if (n_indices != n_data) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "data is a list of %d and indices of %d; the same length is expected", n_data,
-                     n_indices);
+                     "data is a list of %d and indices a list of %d; the lengths must be equal",
+                     n_data, n_indices);
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "data");
     }
     for (int m = 0; m < n_data; m++) {
@@ -192,8 +192,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs[] = {
     [TD_STITCH_INDICES] = {
         .name = "indices",
-        .summary = "Row numbers of the output, each 0 or more: tensors of any rank, scalars "
-                   "included.",
+        .summary = "Row numbers of the output, each at least 0: tensors of any rank, including "
+                   "scalars.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .list = true,
@@ -201,7 +201,7 @@ static const struct td_input_spec inputs[] = {
     },
     [TD_STITCH_DATA] = {
         .name = "data",
-        .summary = "The rows: one tensor for each tensor of indices, all of one dtype. The "
+        .summary = "The rows: one tensor for each tensor of indices, all of the same dtype. The "
                    "shape of data[m] starts with the shape of indices[m]; the remaining "
                    "dimensions are the same for all.",
         .dtypes = TD_DTYPES_ALL,

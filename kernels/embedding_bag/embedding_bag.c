@@ -69,7 +69,7 @@ static td_status refuse_length(const struct td_op_args *args, int input, int oth
                            *like = td_embedding_bag_given(args, other);
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "%s has shape %s and %s %s; an element for each %s is expected%s", names[input],
+                 "%s has shape %s and %s %s; one element per %s is expected%s", names[input],
                  td_shape_text(&tensor->shape, text, sizeof(text)), names[other],
                  td_shape_text(&like->shape, more, sizeof(more)), what,
                  other == TD_BAG_PARAMS ? ", or a scalar" : "");
@@ -108,16 +108,15 @@ static td_status check_indices_rank(const struct td_op_args *args, struct td_err
         return TD_OK;
     if (shape->rank == 1) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "offsets and segment_ids are missing; one of the two is expected, or indices "
-                     "of rank 2, each row of which is a bag");
+                     "offsets and segment_ids are missing; expected one of them, or indices of "
+                     "rank 2 with a bag in each row");
         if (td_embedding_bag_given(args, TD_BAG_OFFSET))
-            td_error_hint(err, "offset, which is given, is added to rows of int8 and uint8; bags "
-                               "start at offsets");
+            td_error_hint(err, "the input offset is added to rows of int8 and uint8; the input "
+                               "offsets says where bags start");
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "offsets");
     }
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "indices has shape %s; a vector is expected, or a matrix, each row of which is a "
-                 "bag",
+                 "indices has shape %s; expected a vector, or a matrix with a bag in each row",
                  td_shape_text(shape, text, sizeof(text)));
     td_error_add_shape(err, "indices", shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "indices");
@@ -162,7 +161,8 @@ static td_status check_bags(const struct td_op_args *args, struct td_error *err)
 {
     if (td_embedding_bag_given(args, TD_BAG_OFFSETS) &&
         td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS))
-        return refuse_input(TD_BAG_SEGMENT_IDS, "beside offsets; one of the two is expected", err);
+        return refuse_input(TD_BAG_SEGMENT_IDS,
+                            "together with offsets; only one of them is allowed", err);
     td_status status = check_indices_rank(args, err);
     if (status == TD_OK)
         status = check_bag_attributes(args, err);
@@ -205,13 +205,13 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
     }
     for (int input = TD_BAG_SCALE; input <= TD_BAG_ZERO_POINT; input++)
         if (td_embedding_bag_given(args, input))
-            return refuse_input(input, "with layout = byte_rowwise, whose rows have their own",
+            return refuse_input(input, "with layout = byte_rowwise, in which each row has its own",
                                 err);
     if (params->shape.rank == 2 && params->shape.dim[1] >= TD_BAG_TRAILER)
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "params has shape %s; rows of %d bytes or more, the last %d of which are their "
-                 "scale and offset, are expected with layout = byte_rowwise",
+                 "params has shape %s; layout = byte_rowwise expects rows of at least %d bytes, of "
+                 "which the last %d are scale and offset",
                  td_shape_text(&params->shape, text, sizeof(text)), TD_BAG_TRAILER, TD_BAG_TRAILER);
     td_error_add_shape(err, "params", &params->shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
@@ -224,14 +224,14 @@ static td_status check_quantized(const struct td_op_args *args, struct td_error 
                offset = td_embedding_bag_given(args, TD_BAG_OFFSET),
                zero_point = td_embedding_bag_given(args, TD_BAG_ZERO_POINT);
     if (offset && zero_point)
-        return refuse_input(TD_BAG_ZERO_POINT, "beside offset; at most one of the two is expected",
-                            err);
+        return refuse_input(TD_BAG_ZERO_POINT,
+                            "together with offset; at most one of them is allowed", err);
     if (scale)
         return TD_OK;
     td_error_set(err, TD_UNSUPPORTED_DTYPE,
                  "params has dtype %s and scale is missing; float16, bfloat16, float32 or float64 "
-                 "is expected without scale. Rows that deploy/import has quantised need scale and "
-                 "offset, the tables X.scale and X.offset beside X",
+                 "is expected without scale. Rows quantised by deploy/import need scale and "
+                 "offset, which are the tables X.scale and X.offset beside X",
                  td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
 }
@@ -249,8 +249,7 @@ static td_status check_scale(const struct td_op_args *args, struct td_error *err
         if (!given)
             continue;
         if (!quantized)
-            return refuse_input(input, "and params has no integers; int8 or uint8 is expected",
-                                err);
+            return refuse_input(input, "without quantised params; int8 or uint8 is expected", err);
         if (given->shape.rank > 0)
             status = check_length(args, input, TD_BAG_PARAMS, "row", err);
     }
@@ -265,8 +264,7 @@ static td_status check_padding(const struct td_op_args *args, struct td_error *e
     if (index == TD_ATTR_UNSET || index < params->dim[0])
         return TD_OK;
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "padding_index is %" PRId64 "; the number of a row of params, which has shape %s, "
-                 "is expected",
+                 "padding_index is %" PRId64 "; expected a row number of params, whose shape is %s",
                  index, td_shape_text(params, text, sizeof(text)));
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "padding_index");
 }

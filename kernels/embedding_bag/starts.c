@@ -90,14 +90,13 @@ static td_status refuse_order(const struct order *order, const char *name, struc
         td_rows_out_of_bounds(err, name, order->tensor, first, n_bad, 0, 0, "");
         snprintf(err->message, sizeof(err->message),
                  "%s[%" PRId64 "] = %" PRId64 " is below %s[%" PRId64 "] = %" PRId64
-                 "; each is expected to be at least the one before",
+                 "; each element must be at least the element before it",
                  name, first, value, name, first - 1, td_tensor_index_at(order->tensor, first - 1));
         err->has_bound = false;
         return TD_INDEX_OUT_OF_BOUNDS;
     }
     return td_rows_out_of_bounds(err, name, order->tensor, first, n_bad, most + 1, 0,
-                                 most < order->most ? ": the first bag is expected to begin at 0"
-                                                    : "");
+                                 most < order->most ? ": the first bag must start at 0" : "");
 }
 
 static void init_order(struct order *order, const struct td_op_args *args)
@@ -135,8 +134,9 @@ static td_status refuse_end(const struct td_op_args *args, struct td_error *err)
     const int64_t last = offsets->numel - 1;
     td_rows_out_of_bounds(err, "offsets", offsets, last, 1, 0, 0, "");
     snprintf(err->message, sizeof(err->message),
-             "offsets[%" PRId64 "] = %" PRId64 "; %" PRId64
-             " is expected: with include_last_offset the last offset is the number of indices",
+             "offsets[%" PRId64 "] = %" PRId64
+             "; with include_last_offset the last offset must be %" PRId64
+             ", the number of indices",
              last, td_tensor_index_at(offsets, last),
              td_embedding_bag_given(args, TD_BAG_INDICES)->numel);
     err->has_bound = false;

@@ -39,7 +39,7 @@ static td_status resolve_gather(const struct td_op_args *args, struct resolved *
         return td_gathering_refuse_scalar("params", err);
     if (params->dtype == TD_DTYPE_STRING && resolved->dtype != TD_DTYPE_STRING) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "params has dtype string, which is not converted to %s; none is expected",
+                     "params has dtype string, which cannot be converted to %s; leave out dtype",
                      td_dtype_info(resolved->dtype)->name);
         return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, "dtype");
     }
@@ -69,7 +69,7 @@ static td_status resolve_gather(const struct td_op_args *args, struct resolved *
     }
     if (batch_dims > axis) {
         td_error_set(err, TD_INVALID_BATCH_DIMS,
-                     "batch_dims = %d is above axis = %d; at most the axis is expected", batch_dims,
+                     "batch_dims = %d is above axis = %d; it must be at most axis", batch_dims,
                      axis);
         return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
     }

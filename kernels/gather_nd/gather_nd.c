@@ -47,8 +47,8 @@ static td_status resolve(const struct td_op_args *args, struct resolved *resolve
     if (depth > rank - batch_dims) {
         char more[TD_SHAPE_TEXT];
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "batch_dims = %d and the last dimension of indices %s, %" PRId64
-                     ", together exceed the rank of params %s, %d",
+                     "batch_dims = %d plus the last dimension of indices %s, %" PRId64
+                     ", exceeds the rank of params %s, %d",
                      batch_dims, td_shape_text(&indices->shape, text, sizeof(text)), depth,
                      td_shape_text(&params->shape, more, sizeof(more)), rank);
         return td_gathering_shapes_at_fault(err, &params->shape, &indices->shape);

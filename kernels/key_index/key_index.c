@@ -45,7 +45,7 @@ struct header {
 #define BYTE_ORDER_MARK 0x01020304u
 
 _Static_assert(sizeof(struct block) == BLOCK_BYTES, "a block is a cache line");
-_Static_assert(sizeof(struct header) == BLOCK_BYTES, "blocks are aligned as the image is");
+_Static_assert(sizeof(struct header) == BLOCK_BYTES, "blocks must be aligned like the image");
 
 /* The digit is the version of the format and of the hash functions. */
 static const char magic[8] = { 'T', 'D', 'K', 'E', 'Y', 'S', '1', 0 };
@@ -531,9 +531,8 @@ static td_status refuse_equal(const struct build *build, const char *input, stru
                  "%s[%" PRId64 "] is equal to %s[%" PRId64 "]; distinct keys are expected", input,
                  second, input, first);
     if (may_be_rounded(build->keys, first))
-        td_error_hint(err,
-                      "JavaScript rounds integers above 2^53, which are written as strings, in "
-                      "{\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}");
+        td_error_hint(err, "JavaScript rounds integers above 2^53; write them as strings, as in "
+                           "{\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}");
     err->has_equal = true;
     err->equal[0] = first;
     err->equal[1] = second;

@@ -245,10 +245,10 @@ td_status td_key_not_found(struct td_error *err, const char *input, const struct
     td_error_set(err, TD_KEY_NOT_FOUND, "%s%s = %s%s%s is not one of the keys", input, place,
                  key.quote, TD_SHOWN(key.text, key.length), key.quote);
     if (keys && keys->numel == 0)
-        td_error_hint(err, "there are none");
+        td_error_hint(err, "there are no keys");
     if (keys && keys->numel > 0) {
         write_key(keys, 0, &example);
-        td_error_hint(err, "the first of them is %s%s%s", example.quote,
+        td_error_hint(err, "the first key is %s%s%s", example.quote,
                       TD_SHOWN(example.text, example.length), example.quote);
     }
     err->position_rank = position.rank;

@@ -85,8 +85,8 @@ static td_status check_default(const struct td_op_args *args, td_missing missing
     if (shape->rank == 0 || td_shape_equal(shape, &row) || has_default_rows(args))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "default has shape %s; a scalar or %s, the shape of a row of params, is expected, "
-                 "or such a row for each query",
+                 "default has shape %s; expected a scalar, a row of params, which has shape %s, or "
+                 "one such row per query",
                  td_shape_text(shape, text, sizeof(text)), td_shape_text(&row, more, sizeof(more)));
     td_error_add_shape(err, "params", params);
     td_error_add_shape(err, "queries", queries);
@@ -236,7 +236,7 @@ static td_status default_row(struct td_tensor *row, const struct td_tensor *give
 
 /* The td_rows_fn of a lookup. A missing key has the row TD_ROW_ZERO. */
 #if TD_ROW_NONE != TD_ROW_ZERO
-#error "rows of a search are rows of a copy"
+#error "the copy uses the row numbers of the search"
 #endif
 /* NOLINTNEXTLINE(readability-non-const-parameter): a td_rows_fn can write to rows */
 static const int64_t *rows_found(const void *context, int64_t begin, int64_t n, int64_t *rows)
@@ -276,7 +276,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     struct job job = { .found = { .rows = NULL } };
     td_status status = find_rows(&job, args, exec, err);
     if (status == TD_KEY_NOT_FOUND && args->inputs[TD_LOOKUP_DEFAULT].count > 0)
-        td_error_hint(err, "with missing = default such a key gives the default");
+        td_error_hint(err, "with missing = default, missing keys give the default");
     if (status != TD_OK || args->outputs[OUTPUT].numel == 0)
         return status;
     return copy_rows(&job, args, exec, err);
@@ -327,7 +327,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_LOOKUP_DEFAULT] = {
         .name = "default",
-        .summary = "What a missing key gives: a row, a scalar for all elements of a row, or a "
+        .summary = "The result for a missing key: a row, a scalar for all elements of a row, or a "
                    "row for each query. Required with missing = default, otherwise not used.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,

@@ -30,9 +30,9 @@ td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *
     char text[TD_SHAPE_TEXT];
     const int64_t n = indices->dim[0];
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "indices has shape %s, one tuple of %" PRId64
-                 " positions; rows chosen by number have "
-                 "indices of shape [%" PRId64 ",1], a tuple for each: [[i], [j], ...]",
+                 "indices has shape %s, which is one tuple of %" PRId64
+                 " positions; to select rows by number, pass "
+                 "indices of shape [%" PRId64 ",1], one tuple per row: [[i], [j], ...]",
                  td_shape_text(indices, text, sizeof(text)), n, n);
     return td_gathering_shapes_at_fault(err, params, indices);
 }
@@ -46,7 +46,7 @@ td_status td_gathering_check_batch(const struct td_shape *params, const struct t
         char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "batch dimension %d is %" PRId64 " in params %s and %" PRId64
-                     " in indices %s; the same is expected",
+                     " in indices %s; the sizes must be equal",
                      i, params->dim[i], td_shape_text(params, text, sizeof(text)), indices->dim[i],
                      td_shape_text(indices, more, sizeof(more)));
         return td_gathering_shapes_at_fault(err, params, indices);

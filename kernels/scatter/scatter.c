@@ -116,8 +116,8 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
         struct td_shape whole = tuples;
         const bool fits = td_shape_append(&whole, &slice, 0, slice.rank);
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "updates %s does not start with the shape of indices without its last "
-                     "dimension, %s",
+                     "the shape of updates, %s, does not start with the shape of indices without "
+                     "its last dimension, %s",
                      td_shape_text(updates, text, sizeof(text)),
                      td_shape_text(&tuples, more, sizeof(more)));
         if (fits)
@@ -130,7 +130,7 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
         return td_gathering_refuse_flat(err, params, indices);
     if (!td_shape_equal(&slice, &given)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "each update has shape %s, but tuples of %d select slices of shape %s",
+                     "each update has shape %s, but tuples of length %d select slices of shape %s",
                      td_shape_text(&given, text, sizeof(text)), depth,
                      td_shape_text(&slice, more, sizeof(more)));
         return updates_at_fault(err, updates, "params", params);
@@ -572,8 +572,8 @@ static td_status written_slices(const struct td_op_args *args, struct td_arena *
 static const struct td_input_spec inputs[] = {
     [TD_GATHERING_PARAMS] = {
         .name = "params",
-        .summary = "The tensor to write into, of rank 1 or more; the result is a new one of its "
-                   "shape.",
+        .summary = "The tensor to write into, of rank 1 or more. The result is a new tensor of the "
+                   "same shape.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
         .reads_values = true,
@@ -588,7 +588,7 @@ static const struct td_input_spec inputs[] = {
     },
     [UPDATES] = {
         .name = "updates",
-        .summary = "What is written, of the dtype of params: for each tuple an element or a slice, "
+        .summary = "The values to write, in the dtype of params: one element or slice per tuple, "
                    "indices.shape[:-1] + params.shape[indices.shape[-1]:].",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
@@ -599,8 +599,8 @@ static const struct td_input_spec inputs[] = {
 static const struct td_attr_spec attrs[] = {
     {
         .name = "mode",
-        .summary = "set replaces, and of equal tuples the later counts; add, mul, min and max "
-                   "combine the element with all of its updates, in order.",
+        .summary = "set replaces elements, and the last of equal tuples is used. add, mul, min and "
+                   "max combine each element with all of its updates, in order.",
         .kind = TD_ATTR_CHOICE,
         .choices = modes,
         .default_int = TD_SCATTER_SET,

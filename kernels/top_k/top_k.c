@@ -187,8 +187,8 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
     }
     if (k > n) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "k is %" PRId64 "; 0 to %" PRId64
-                     ", the length of axis %d, is expected: x has shape %s",
+                     "k is %" PRId64 "; must be from 0 to %" PRId64
+                     ", the length of axis %d of x, which has shape %s",
                      k, n, axis, td_shape_text(x, text, sizeof(text)));
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "k");
     }
@@ -489,7 +489,7 @@ const struct td_op td_op_top_k = {
     .name = "top_k",
     .summary = "Selects the k largest or smallest elements along a dimension, in order.",
     .source = "tf.math.top_k (TensorFlow 2 API reference), with largest and axis as in ONNX and "
-              "PyTorch, and NaN as the greatest value",
+              "PyTorch, and NaN as the largest value",
     .inputs = inputs_specs,
     .n_inputs = 1,
     .attrs = attrs_specs,

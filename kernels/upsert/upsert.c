@@ -41,7 +41,7 @@ static td_status check_rows(const struct td_op_args *args, struct td_error *err)
     if (td_shape_equal(rows, &want))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "rows has shape %s; a row of params for each of the keys is expected, %s",
+                 "rows has shape %s; expected one row of params per key, %s",
                  td_shape_text(rows, text, sizeof(text)), td_shape_text(&want, more, sizeof(more)));
     td_error_add_shape(err, "params", &input(args, TD_UPSERT_PARAMS)->shape);
     td_error_add_shape(err, "keys", &input(args, TD_UPSERT_KEYS)->shape);
@@ -232,7 +232,7 @@ static const struct td_input_spec inputs[] = {
     },
     [TD_UPSERT_ROW_KEYS] = {
         .name = ROW_KEYS,
-        .summary = "The keys of its rows.",
+        .summary = "The keys of the table's rows.",
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
@@ -264,7 +264,7 @@ static const struct td_op_change upsert_change = { .find = upsert_find,
 
 const struct td_op td_op_upsert = {
     .name = "upsert",
-    .summary = "Replaces the rows of keys that the table has, and appends the others.",
+    .summary = "Replaces the rows of keys that the table has, and appends the other rows.",
     .inputs = inputs,
     .n_inputs = 4,
     .errors = errors,
@@ -277,7 +277,7 @@ static const struct td_op_change remove_change = { .find = remove_find, .found =
 
 const struct td_op td_op_remove = {
     .name = "remove",
-    .summary = "Removes the rows of keys. The last rows move up.",
+    .summary = "Removes the rows of the given keys. The last rows fill the gaps.",
     .inputs = inputs,
     .n_inputs = 3,
     .errors = errors,
