@@ -108,7 +108,7 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
         return NULL;
     }
     if (bytes == 0)
-        bytes = 1; /* makes the pointer valid and unique */
+        bytes = 1; /* a byte makes the pointer valid and unique */
     void *place = bump(arena, bytes);
     if (place)
         return place;
@@ -168,7 +168,8 @@ void td_arena_reset(struct td_arena *arena)
         struct td_arena_node *next = node->next;
         struct td_buffer *buffer = node->buffer;
         if (buffer->data == (void *)node)
-            UNPOISON(buffer->data, BLOCK_SIZE); /* this is a block; the pool can reuse it */
+            /* The buffer is a block, which the pool can reuse. */
+            UNPOISON(buffer->data, BLOCK_SIZE);
         td_buffer_unref(buffer);
         node = next;
     }

@@ -42,8 +42,8 @@ void td_arena_init(struct td_arena *arena, void *first, size_t first_size,
 void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct td_error *err);
 
 /* Makes sure that the next allocations succeed, up to a total of `bytes` (at most TD_ARENA_RESERVE)
- * including alignment. Needed before changes that cannot be undone and are followed by
- * allocations. */
+ * including alignment. Use it before changes that cannot be undone and need allocations
+ * afterwards. */
 #define TD_ARENA_RESERVE ((size_t)8 * 1024)
 TD_MUST_CHECK td_status td_arena_reserve(struct td_arena *arena, size_t bytes,
                                          struct td_error *err);

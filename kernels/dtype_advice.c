@@ -7,8 +7,9 @@ td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from)
     td_dtype best = TD_DTYPE_COUNT;
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         const td_dtype to = (td_dtype)i;
+        /* Bools are cast to int64 only, because their sums need a larger range. */
         if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
-            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) || /* sums of bools need more range */
+            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) ||
             (td_dtype_is_complex(to) && !td_dtype_is_complex(from)) ||
             !(td_dtype_holds(to, from) || td_dtype_rounds(to, from)))
             continue;
@@ -42,14 +43,15 @@ static td_dtype widest_float(const struct td_dtype_pair *pair)
                                                                             : TD_DTYPE_COUNT;
 }
 
-/* True if bytes would become floats: they are probably quantised rows, and cast does not scale. */
+/* True if bytes would become floats. Such bytes are probably quantised rows, which cast does not
+ * scale. */
 static bool are_quantised(td_dtype from, td_dtype to)
 {
     return (from == TD_DTYPE_INT8 || from == TD_DTYPE_UINT8) && to != TD_DTYPE_COUNT &&
            td_dtype_is_float(to);
 }
 
-/* Writes advice for keys: only conversions that keep the keys. */
+/* Writes advice for keys. Only conversions that keep the keys are advised. */
 static void advise_keys(const struct td_dtype_pair *pair, char *text)
 {
     if (td_dtype_holds(pair->first, pair->dtype))
@@ -61,8 +63,8 @@ static void advise_keys(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first));
 }
 
-/* Returns what numbers of `from` can have and numbers of `to` cannot, or NULL if only the ranges
- * differ. */
+/* Returns the parts that numbers of `from` can have and numbers of `to` cannot, such as
+ * "fractions", or NULL if only the ranges differ. */
 static const char *lacks(td_dtype to, td_dtype from)
 {
     const bool imaginary = td_dtype_is_complex(from) && !td_dtype_is_complex(to);

@@ -17,13 +17,13 @@ td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from);
 struct td_dtype_pair {
     const char *first_name, *name;
     td_dtype first, dtype;
-    td_dtype_set accepted; /* dtypes that both are allowed to have */
+    td_dtype_set accepted; /* dtypes that both tensors can have */
     td_role role;
     /* True if the first tensor is a table that the op changes. The table keeps its dtype. */
     bool is_change;
 };
 
-#define TD_DTYPE_ADVICE 256 /* maximum size of an advice */
+#define TD_DTYPE_ADVICE 256 /* maximum bytes of the text */
 
 /* Writes how the two tensors can get the same dtype, as the end of a message, such as ": the op
  * cast with dtype = float64 converts both". Writes "" if there is no way. Returns text. */

@@ -20,13 +20,13 @@ struct td_exec {
      * still connected. DEADLINE_EXCEEDED, with err filled, means that some ranges were not run. */
     td_status (*parallel_for)(struct td_exec *self, int64_t count, int64_t grain, td_range_fn *fn,
                               void *context, struct td_error *err);
-    /* Makes the same check for single-threaded loops, which call it every few milliseconds. NULL:
-     * the call cannot be cancelled. Only for the caller's thread. */
+    /* Makes the check of parallel_for in single-threaded loops, which call it every few
+     * milliseconds. NULL: the call cannot be cancelled. Used only by the caller's thread. */
     td_status (*check)(struct td_exec *self, struct td_error *err);
-    /* Scratch memory, and memory of outputs whose size depends on the data. Only for the caller's
-     * thread. */
+    /* Scratch memory, and memory of outputs whose size depends on the data. Used only by the
+     * caller's thread. */
     struct td_arena *arena;
-    uint64_t output_limit; /* maximum bytes of an output that is taken from arena */
+    uint64_t output_limit; /* maximum bytes of an output that is allocated in arena */
     /* Seed of hash tables. It is random, so that clients cannot choose keys that collide. */
     uint64_t hash_seed;
     int width; /* maximum number of ranges that run at once; at least 1 */

@@ -56,7 +56,7 @@ static inline uint16_t td_narrow_round(double value, struct td_narrow format, ui
     *unsure = false;
     if (exponent < smallest)
         drop += smallest - exponent;
-    if (drop > 60) /* far below half of the smallest subnormal, or zero */
+    if (drop > 60) /* the value is 0, or far below half of the smallest subnormal */
         return (uint16_t)sign;
     uint64_t kept = significand >> drop, half = UINT64_C(1) << (drop - 1),
              rest = significand & ((UINT64_C(1) << drop) - 1);

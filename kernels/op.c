@@ -227,7 +227,7 @@ bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *f
     memcpy(place, from->attrs + attr->offset, td_attr_size(attr->kind));
     if (!bytes || (attr->kind != TD_ATTR_INTS && attr->kind != TD_ATTR_TEXT))
         return true;
-    char *copy = td_arena_alloc(arena, size + 1, 1, err); /* one more byte for the NUL of a text */
+    char *copy = td_arena_alloc(arena, size + 1, 1, err); /* the extra byte is the NUL of a text */
     if (!copy)
         return false;
     memcpy(copy, bytes, size);
@@ -403,7 +403,7 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
     return TD_OK;
 }
 
-/* True if the input takes keys of rows but has a matrix or a scalar. */
+/* True if the input takes keys of rows but is not a vector. */
 static bool is_matrix(const struct td_op *op, const struct td_op_args *args, int i)
 {
     return td_input_is_row_keys(&op->inputs[i]) && args->inputs[i].count == 1 &&

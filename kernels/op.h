@@ -19,7 +19,7 @@
 #define TD_ATTRS_SIZE 128
 #define TD_MAX_ATTRS  32
 
-/* Bounds policy: the result of an index outside [0, bound). */
+/* Bounds policies, which decide the result of an index outside [0, bound). */
 typedef enum td_bounds {
     TD_BOUNDS_ERROR, /* INDEX_OUT_OF_BOUNDS, nothing computed */
     TD_BOUNDS_ZERO,  /* a row of zeros (of empty strings) */
@@ -82,14 +82,14 @@ struct td_input_spec {
      * error is td_op.mixed_dtypes. An input that does not accept the dtype of the first is exempt.
      * Untyped JSON values get the dtype of the typed ones. */
     bool one_dtype;
-    bool optional; /* can be missing, and then has no tensors */
-    bool list;     /* takes a list of tensors: indices.0, indices.1, ... */
+    bool optional; /* the input can be missing, and then has no tensors */
+    bool list;     /* the input is a list of tensors: indices.0, indices.1, ... */
     int most;      /* maximum length of the list; 0: no maximum */
     /* For data: true if the kernel reads values. For other roles it always does. */
     bool reads_values;
     bool sets_shape; /* infer reads values, which determine the shape of an output */
-    /* For ops with td_op.rows. PER_ROW keys can be left out of a request if its table is resident
-     * and has keys. */
+    /* Part of the input, for ops with td_op.rows. A request can leave out PER_ROW keys if its table
+     * is resident and has keys. */
     td_row_part part;
     bool or_keys; /* a request can pass keys of a resident table instead of row numbers */
     td_companion companion;
@@ -116,7 +116,7 @@ struct td_untyped {
     /* The narrowest dtype of integers: int64 for keys; float32 if the input accepts float32 and not
      * int32; otherwise int32. */
     td_dtype integer;
-    bool no_fractions; /* indices and keys: only integers */
+    bool no_fractions; /* only integers are accepted: indices and keys */
     /* Dtypes that the client can choose instead, for advice; 0 if another tensor sets the dtype. */
     td_dtype_set others;
 };
@@ -205,11 +205,11 @@ struct td_operand {
 /* The arguments and results of one call. */
 struct td_op;
 struct td_op_args {
-    /* For functions that several ops share. td_op_set_defaults and td_op_infer set it. */
+    /* The op, for functions that several ops share. td_op_set_defaults and td_op_infer set it. */
     const struct td_op *op;
-    struct td_operand inputs[TD_MAX_INPUTS]; /* in the order of the descriptor */
+    struct td_operand inputs[TD_MAX_INPUTS]; /* inputs in the order of the descriptor */
     _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
-    uint32_t attrs_set;        /* bit i: the request sets attribute i */
+    uint32_t attrs_set;        /* bit i is set if the request sets attribute i */
     struct td_tensor *outputs; /* described by infer, filled by run */
     int n_outputs;
     int64_t replaced; /* number of indices that the bounds policy replaced; run sets it */
@@ -320,12 +320,13 @@ bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *f
 
 /* Makes the checks that all ops have in common: every required input is given, no list is empty,
  * dtypes are accepted and are equal where one_dtype is set, required attributes are given, and
- * attributes are within their ranges. td_op_infer includes these checks. */
+ * attributes are within their ranges. td_op_infer calls this function. */
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
-/* For infer. td_op_outputs allocates n outputs in the arena, which infer then describes.
- * td_op_output allocates and describes a single output, with the errors of td_tensor_describe. */
+/* Allocate outputs, for infer. td_op_outputs allocates n outputs in the arena, which infer then
+ * describes. td_op_output allocates and describes a single output, with the errors of
+ * td_tensor_describe. */
 TD_MUST_CHECK td_status td_op_outputs(struct td_op_args *args, int n, struct td_arena *arena,
                                       struct td_error *err);
 TD_MUST_CHECK td_status td_op_output(struct td_op_args *args, td_dtype dtype,

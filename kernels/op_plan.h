@@ -33,7 +33,7 @@ struct td_plan {
     int n_path;
     uint64_t flops;
     uint64_t naive_flops;      /* FLOPs of a single nest of loops, without steps */
-    uint64_t largest_elements; /* maximum elements of a result, including the output of the op */
+    uint64_t largest_elements; /* elements of the largest result, including the output of the op */
     uint64_t largest_bytes;
     uint64_t workspace; /* bytes; UINT64_MAX if the number is larger */
 };

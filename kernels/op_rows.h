@@ -54,11 +54,13 @@ struct td_op_rows {
     /* Bit i: in every plain call, attribute i means the same as its default, even if its value
      * differs (axis = -2). */
     uint32_t plain_attrs;
-    int count_attr; /* number of bags, for bags by segments; or TD_ROWS_NONE */
-    /* Policy for queries that have no row, or TD_ROWS_NONE if such queries are never an error. */
+    int count_attr; /* attribute with the number of bags, for bags by segments; or TD_ROWS_NONE */
+    /* Attribute with the policy for queries that have no row, or TD_ROWS_NONE if such queries are
+     * never an error. */
     int policy_attr;
-    int found_output;   /* bool, true if a query by key has a row; or TD_ROWS_NONE */
-    int numbers_output; /* int64 row numbers, -1 for a query without a row; or TD_ROWS_NONE */
+    int found_output; /* bool output, true if a query by key has a row; or TD_ROWS_NONE */
+    /* Output of int64 row numbers, -1 for a query without a row; or TD_ROWS_NONE. */
+    int numbers_output;
     const struct td_op_bags *bags; /* NULL: the outputs have one row per query */
     /* Sets the dimensions of the table that row numbers index. NULL: the first dimension. */
     void (*space)(const struct td_op_args *args, struct td_tuple_space *out);

@@ -73,7 +73,7 @@ struct td_error {
     char attribute[64]; /* attribute, header or option at fault, or "" */
     /* For UNSUPPORTED_DTYPE: the device that has no kernel for the dtype, or "". */
     char device[8];
-    char pointer[256]; /* JSON Pointer into a JSON body; may contain NULs */
+    char pointer[256]; /* JSON Pointer into a JSON body; can contain NULs */
     size_t pointer_length;
     int64_t offset;   /* byte offset into the body or the equation, or -1 */
     bool has_pointer; /* true if pointer is set; "" is the root */
@@ -88,11 +88,11 @@ struct td_error {
     /* For KEY_NOT_FOUND: true if key, position_rank, position and bad_count are set. */
     bool has_key;
     bool key_is_number; /* true if key consists of the decimal digits of a number */
-    char key[129];      /* the first key that was not found; may contain NULs */
+    char key[129];      /* the first key that was not found; can contain NULs */
     size_t key_length;
     bool has_equal;   /* true if equal is set */
     int64_t equal[2]; /* two positions in a vector with equal values, in ascending order */
-    int n_shapes;     /* number of shapes; they do not match */
+    int n_shapes;     /* number of shapes, which do not match */
     struct {
         char name[64];
         struct td_shape shape;

@@ -29,13 +29,13 @@ static inline TD_MUST_CHECK td_status td_stop_check(const struct td_stop *stop,
     return stop && stop->check ? stop->check(stop->context, err) : TD_OK;
 }
 
-/* Bytes of work that one element counts as. */
+/* Work of one element, in bytes. */
 #define TD_STOP_ELEMENT (TD_STOP_STEP / (size_t)TD_STOP_ELEMENTS)
 
 /* Counts work until the next check, for loops whose steps differ in size. */
 struct td_stop_meter {
     const struct td_stop *stop;
-    size_t left; /* bytes of work until the next check, from TD_STOP_STEP */
+    size_t left; /* bytes of work until the next check, at most TD_STOP_STEP */
 };
 
 static inline struct td_stop_meter td_stop_meter(const struct td_stop *stop)

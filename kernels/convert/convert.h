@@ -20,7 +20,7 @@ typedef enum td_compute {
     TD_COMPUTE_F64,
     TD_COMPUTE_U32, /* integers of up to 32 bits */
     TD_COMPUTE_U64,
-    TD_COMPUTE_C64,  /* struct of two floats: re, im */
+    TD_COMPUTE_C64,  /* struct of two floats, re and im */
     TD_COMPUTE_C128, /* two doubles */
     TD_COMPUTE_COUNT
 } td_compute;

@@ -191,8 +191,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return TD_OK;
 }
 
-/* Returns the bytes of scratch memory, which has the write positions of each block in each output,
- * and the row numbers. */
+/* Returns the bytes of scratch memory, which holds the write positions of each block in each
+ * output, and the row numbers. */
 static uint64_t scratch_bytes(const struct plan *plan)
 {
     uint64_t table = (uint64_t)(plan->n_blocks * plan->n_partitions) * sizeof(char *);

@@ -30,9 +30,9 @@ extern const struct td_op td_op_dynamic_partition;
 
 /* The sizes of a call, after infer. The number of rows of an output is its first dimension. */
 struct td_dynamic_partition_geometry {
-    int64_t n_rows; /* rows of data, even if rows have no elements */
+    int64_t n_rows; /* number of rows of data, even if the rows have no elements */
     int64_t n_partitions;
-    int64_t row_numel; /* elements in a row; 0 if data has none */
+    int64_t row_numel; /* elements in a row; 0 if data is empty */
     size_t row_bytes;  /* 0 for strings */
 };
 struct td_dynamic_partition_geometry td_dynamic_partition_geometry(const struct td_op_args *args);

@@ -29,7 +29,7 @@ static int tensor_of(const struct td_dynamic_stitch_geometry *geometry, int64_t 
 }
 
 /* Sets *chunk to the next input rows of [*begin, end) that are in one tensor, and advances *begin.
- * Returns false if there are none. Start with chunk->tensor set by tensor_of. */
+ * Returns false if there are none. The caller initialises chunk->tensor with tensor_of. */
 static bool next_chunk(const struct td_stitch *job, int64_t *begin, int64_t end,
                        struct chunk *chunk)
 {
@@ -63,7 +63,7 @@ static const char *chunk_data(const struct td_stitch *job, const struct chunk *c
     return (const char *)job->data[chunk->tensor].data + (size_t)chunk->begin * job->row_bytes;
 }
 
-/* Bytes of input between two checks of the deadline, which take a few milliseconds. */
+/* Bytes of input between two checks of the deadline: a few milliseconds of work. */
 #define STEP_BYTES ((size_t)4 * 1024 * 1024)
 
 /* Calls fn for all rows of the input, in order, on this thread. A row counts as row_bytes bytes. */
@@ -160,9 +160,9 @@ static int64_t sum_marks(const uint8_t *marks, size_t n)
     return sum;
 }
 
-/* Fills job->marks and sets *n_marked to the number of marked rows. Single-threaded: two threads
- * that write to the whole table would contend for its cache lines and be slower than one, and
- * last_row would need their order to be restored (tests/bench/bench_stitch). */
+/* Fills job->marks and sets *n_marked to the number of marked rows. Runs on one thread: two threads
+ * that write to the whole table would contend for its cache lines and be slower than one, and they
+ * would fill last_row in the wrong order (tests/bench/bench_stitch). */
 static td_status mark_rows(struct td_stitch *job, int64_t *n_marked, struct td_exec *exec,
                            struct td_error *err)
 {

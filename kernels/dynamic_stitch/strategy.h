@@ -17,11 +17,11 @@ enum { TD_STITCH_INDICES, TD_STITCH_DATA };
 
 enum td_stitch_strategy {
     TD_STITCH_EMPTY, /* the output has no elements */
-    /* Sets the whole output to zero, then writes the rows in order. For narrow rows, or few
+    /* Sets the whole output to zero, then writes the rows in order. Used for narrow rows, or few
      * rows. */
     TD_STITCH_ZERO_FIRST,
-    /* One thread writes the rows in order and marks them; then unmarked rows are set to zero. For
-     * small calls. */
+    /* One thread writes the rows in order and marks them; then unmarked rows are set to zero. Used
+     * for small calls. */
     TD_STITCH_SERIAL,
     /* One thread marks rows; then several threads set unmarked rows to zero and write the rows. Of
      * equal indices, only the last row is written. */
@@ -50,8 +50,8 @@ struct td_stitch {
     /* For PARALLEL with equal indices: the number of the last input row with the index, undefined
      * if no index names the row. Uses the memory of `marks`. */
     uint32_t *last_row;
-    struct td_string_row *string_rows; /* for STRINGS: the strings of the row */
-    const char **row_sources;          /* for LARGE_ROWS: address of the row in data, or NULL */
+    struct td_string_row *string_rows; /* for STRINGS: the strings of each row */
+    const char **row_sources;          /* for LARGE_ROWS: address of each row in data, or NULL */
 };
 
 /* Sets up a job from a call after infer, and chooses its strategy. */

@@ -28,7 +28,7 @@ typedef enum td_bag_layout {
 
 struct td_embedding_bag_attrs {
     int64_t padding_index; /* TD_ATTR_UNSET: none */
-    int64_t num_segments;  /* TD_ATTR_UNSET: last of segment_ids + 1 */
+    int64_t num_segments;  /* TD_ATTR_UNSET: the last segment id plus 1 */
     td_bag_mode mode;
     td_bounds bounds;
     td_dtype dtype; /* dtype of the output, if the request sets it */
@@ -46,7 +46,7 @@ const struct td_tensor *td_embedding_bag_given(const struct td_op_args *args, in
 
 /* Sizes of a call; valid after infer. */
 struct td_embedding_bag_geometry {
-    int64_t n_rows;    /* rows of params, which is the bound of the indices */
+    int64_t n_rows;    /* number of rows of params: the bound of the indices */
     int64_t n_indices; /* number of indices, m in embedding_bag.h */
     int64_t n_bags;    /* number of bags, b in embedding_bag.h; 0 if the output is empty */
     int64_t row_numel; /* elements of an output row; 0 if the output is empty */

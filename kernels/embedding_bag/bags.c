@@ -49,7 +49,7 @@ static struct plan plan_of(const struct td_op_args *args,
     return plan;
 }
 
-/* The divisor of a bag's sum, and which kinds of rows the bag has. */
+/* The divisor of a bag's sum, and what kinds of rows the bag has. */
 struct tally {
     /* Number of rows, sum of their weights, or sum of the squares of their weights. */
     double divisor;
@@ -57,7 +57,7 @@ struct tally {
     /* True if the bag has a row of zeros, which replaces an index out of bounds and is not a row of
      * params. */
     bool zeros;
-    bool nan; /* true if the weight of a row of zeros is NaN or infinite: the sum is NaN */
+    bool nan; /* true if the weight of a row of zeros is NaN or infinite, so the sum is NaN */
 };
 
 /* Returns the maximum number of bags that are longer than a batch. */
@@ -106,7 +106,7 @@ struct job {
     struct td_cast_path weights_path; /* converts weights to the type of sums */
     struct td_cast_path path;         /* converts sums to the dtype of the output */
     struct td_tensor *out;
-    char *partial;         /* sums of parts, [n_slots, row_numel] */
+    char *partial;         /* sums of parts: [n_slots, row_numel] */
     struct tally *tallies; /* [n_slots] */
     int64_t *long_bags;    /* in no particular order */
     atomic_int_fast64_t n_long_bags;
@@ -120,7 +120,7 @@ struct space {
     int64_t rows[BATCH + TD_PREFETCH_MOST];
     int64_t kept[BATCH]; /* position in the batch of each row that is kept */
     int64_t ends[BATCH];
-    double weights[BATCH], kept_weights[BATCH], factors[BATCH]; /* of the type of sums */
+    double weights[BATCH], kept_weights[BATCH], factors[BATCH]; /* arrays of the type of sums */
     struct tally tallies[BATCH];
     _Alignas(64) char sums[SUMS_BYTES];
 };
@@ -412,7 +412,7 @@ static void add_tally(struct tally *tally, const struct tally *more)
     tally->nan |= more->nan;
 }
 
-/* Item i of the range is block i % n_blocks of long bag i / n_blocks. */
+/* Adds up the parts of long bags. Item i is block i % n_blocks of long bag i / n_blocks. */
 static void add_parts(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
@@ -509,7 +509,7 @@ static void sum_units(struct job *job, struct space *space, int64_t begin, int64
     }
 }
 
-/* Item i of the range is unit i % units of column block i / units. */
+/* Sums the work units of a range. Item i is unit i % units of column block i / units. */
 static void sum_range(void *context, int64_t begin, int64_t end)
 {
     struct job *job = context;
@@ -562,9 +562,9 @@ static void find_scales(struct job *job, const struct td_op_args *args)
     job->zero_points = td_zero_points_of(td_embedding_bag_given(args, TD_BAG_ZERO_POINT));
 }
 
-/* A table and an output of fewer bytes in total stay in the last-level cache that a core of many
- * servers has. Streaming stores, which bypass the cache, would then take up to twice as long: 37 ns
- * a row instead of 18 (20 MB of bags of one row, Zen 4). */
+/* On many servers, a core's last-level cache holds a table and an output of fewer bytes in total.
+ * Streaming stores, which bypass the cache, would then take up to twice as long: 37 ns a row
+ * instead of 18 (20 MB of bags of one row, Zen 4). */
 #define LAST_CACHE ((size_t)32 * 1024 * 1024)
 
 /* True if the output should be written with streaming stores: td_rows_should_stream returns true,

@@ -10,11 +10,11 @@
  * returns a number too large to be allocated. */
 uint64_t td_bags_workspace(const struct td_op_args *args);
 
-/* Result of checking the indices before the run. */
+/* State of the indices before the run. */
 typedef enum {
     TD_BAG_INDICES_UNKNOWN, /* td_bags_run checks the indices as it reads them */
     TD_BAG_INDICES_IN_BOUNDS,
-    /* some are out of bounds; the attribute bounds says what replaces them */
+    /* some indices are out of bounds; the attribute bounds decides what replaces them */
     TD_BAG_INDICES_OUT_OF_BOUNDS,
 } td_bag_indices;
 

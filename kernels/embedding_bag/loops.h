@@ -23,8 +23,8 @@ struct td_bag_batch {
     int64_t n_known;
     /* A row is prefetched this many rows before it is read; 0: never. */
     int64_t ahead;
-    const void *weights; /* real, one for each of `rows`; NULL: all weights are 1 */
-    /* For int8 and uint8: a float for each row of the table, and the bytes from one float to the
+    const void *weights; /* weights as real, one for each of `rows`; NULL: all are 1 */
+    /* Scales of int8 and uint8 tables: one float for each row, and the bytes from one float to the
      * next. */
     const char *scales;
     size_t scale_bytes;
@@ -34,9 +34,10 @@ struct td_bag_batch {
     const int64_t *ends; /* end of each bag in `rows`; the first bag starts at 0 */
     int64_t n_bags;
     bool single;         /* each bag has exactly one row */
-    const void *factors; /* real, multiplied with the bag's sum; NULL: all factors are 1 */
-    void *sums;          /* real [n_bags, columns]; if `narrow`, in the dtype of the table */
-    size_t sums_bytes;   /* bytes from one bag to the next */
+    const void *factors; /* factor of each bag's sum, as real; NULL: all are 1 */
+    /* Sums as real [n_bags, columns]; if `narrow`, in the dtype of the table. */
+    void *sums;
+    size_t sums_bytes; /* bytes from one bag to the next */
     /* Sums are written as float16 or bfloat16. Requires td_bag_loops.narrows. */
     bool narrow;
     /* Sums are written with streaming stores. Requires rows of whole, aligned vectors. */

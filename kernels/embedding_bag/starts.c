@@ -13,7 +13,7 @@
  * all are in [0, most]. */
 struct order {
     const struct td_tensor *tensor;
-    int64_t first_most; /* maximum of the first element */
+    int64_t first_most; /* maximum value of the first element */
     int64_t most;
     /* Number of bad elements, and the position of the first. Sum and minimum do not depend on the
      * order of the ranges. Relaxed accesses are enough: the end of td_exec_for publishes the
@@ -29,9 +29,9 @@ static bool is_bad(const struct order *order, int64_t i)
            (i > 0 && value < td_tensor_index_at(order->tensor, i - 1));
 }
 
-/* True if the range has a bad element. The sign bit of `all` is set if a value is negative or a
- * difference of neighbours is; differences are exact if no value is negative. The loop vectorises
- * because it has no comparisons, which SSE2 lacks for int64. */
+/* True if the range has a bad element. The sign bit of `all` is set if a value, or the difference
+ * of two neighbours, is negative; differences are exact if no value is negative. The loop has no
+ * comparisons, because SSE2 lacks them for int64 and could not vectorise it. */
 #define ANY_BAD(type, name)                                                                        \
     static bool any_bad_##name(const struct order *order, int64_t begin, int64_t end)              \
     {                                                                                              \
@@ -118,8 +118,8 @@ static void init_order(struct order *order, const struct td_op_args *args)
     };
 }
 
-/* False if include_last_offset is set and the last offset is not the number of indices. The offsets
- * must be in order. */
+/* True unless include_last_offset is set and the last offset is not the number of indices. The
+ * offsets must be in order. */
 static bool has_right_end(const struct td_op_args *args)
 {
     const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);

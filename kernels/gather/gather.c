@@ -176,7 +176,7 @@ struct plan {
     const struct td_tensor *indices;
     /* Set to TD_BOUNDS_ERROR if all indices are in range, because no policy then applies. */
     td_bounds bounds;
-    /* True for int64 indices in range and a single slice: they are the row numbers. */
+    /* True if the indices themselves are the row numbers: int64, in range, and a single slice. */
     bool indices_are_rows;
 };
 

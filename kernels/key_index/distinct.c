@@ -62,7 +62,7 @@ static void add(struct table *table, int64_t i)
     table->last[table->slots[at]] = i;
 }
 
-/* Keys between two checks of the deadline, which take about a millisecond. */
+/* Keys between two checks of the deadline: about a millisecond of work. */
 #define CHECKED 16384
 
 td_status td_distinct_keys_find(const struct td_tensor *keys, struct td_exec *exec,

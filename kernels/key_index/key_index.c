@@ -23,7 +23,8 @@
 
 struct block {
     unsigned char tags[SLOTS_NARROW];
-    uint32_t passed; /* keys that went past this block, and LOCKED while the index is built */
+    /* Number of keys that went past this block, plus LOCKED while the index is built. */
+    uint32_t passed;
     union {
         uint32_t narrow[SLOTS_NARROW];
         uint64_t wide[SLOTS_WIDE];
@@ -258,7 +259,7 @@ struct batch {
     uint64_t hashes[TOGETHER];
     unsigned char found[TOGETHER];     /* queries with a candidate row */
     unsigned char elsewhere[TOGETHER]; /* queries that are not in their home block */
-    /* Queries in neither block, or whose candidate row has another key. */
+    /* Queries that are in neither block, or whose candidate row has another key. */
     unsigned char slow[TOGETHER];
 };
 
@@ -370,7 +371,7 @@ void td_key_index_find(const struct td_key_index *index, const struct td_tensor 
 
 #define LOCKED ((uint32_t)1 << 31)
 
-/* Rows and blocks in one range of parallel_for, which takes about a millisecond. */
+/* Rows and blocks in one range of parallel_for: about a millisecond of work. */
 #define ROWS_IN_RANGE   ((int64_t)16 * 1024)
 #define BLOCKS_IN_RANGE ((int64_t)16 * 1024)
 
@@ -476,8 +477,8 @@ static void insert_elsewhere(struct build *build, uint64_t row, uint64_t hash)
 }
 
 /* Number of keys that are inserted together. With more keys, blocks that were prefetched for
- * writing have been evicted before they are written. (10 million int64 keys on Zen 4: 34 ns a key
- * with 16, 38 with 12, 50 with 64.) */
+ * writing are evicted before they are written. (10 million int64 keys on Zen 4: 34 ns a key with
+ * 16, 38 with 12, 50 with 64.) */
 #define INSERTED_TOGETHER 16
 
 static void insert_together(struct build *build, int64_t begin, int64_t n)

@@ -11,8 +11,8 @@
 
 /* ---- Keys in order ------------------------------------------------------------------------- */
 
-/* Compares element i of a with element j of b. The result is below, equal to or above 0. Strings
- * are ordered by their bytes. */
+/* Compares element i of a with element j of b. The result is negative, 0 or positive. Strings are
+ * ordered by their bytes. */
 static inline int compare(const struct td_tensor *a, int64_t i, const struct td_tensor *b,
                           int64_t j)
 {
@@ -37,7 +37,7 @@ struct order {
     atomic_bool broken;
 };
 
-/* Keys in one range of the check, which takes at least 50 us at memory speed. */
+/* Keys in one range of the check: at least 50 us of work at memory speed. */
 #define ORDER_GRAIN 65536
 
 static void check_order(void *context, int64_t begin, int64_t end)

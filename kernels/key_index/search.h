@@ -40,7 +40,7 @@ TD_MUST_CHECK td_status td_key_search_begin(struct td_key_search *search,
 void td_key_search_rows(const struct td_key_search *search, int64_t begin, int64_t n,
                         int64_t *rows);
 
-/* Queries in one range of parallel_for, which takes 20 us if each query is two cache misses. */
+/* Queries in one range of parallel_for: 20 us of work if each query is two cache misses. */
 #define TD_KEY_SEARCH_GRAIN 1024
 
 /* The results of all queries. */
@@ -59,8 +59,8 @@ TD_MUST_CHECK td_status td_key_search_all(const struct td_key_search *search,
                                           struct td_error *err);
 
 /* Sets KEY_NOT_FOUND for element `first` of the queries, n_bad of which have no row. The message
- * has the first of the keys, to show how they are written. If keys is NULL, they are not available
- * here. */
+ * shows the first of the keys, so that the client sees how keys are written. keys is NULL if they
+ * are not available here. */
 td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *keys,
                            const struct td_tensor *queries, int64_t first, int64_t n_bad);
 

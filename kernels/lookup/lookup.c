@@ -131,7 +131,7 @@ static int64_t row_numel(const struct td_op_args *args)
     return numel > 0 ? numel / args->inputs[TD_LOOKUP_QUERIES].tensors->numel : 0;
 }
 
-/* Returns the bytes of the row that a scalar default is repeated to. For strings, counts only the
+/* Returns the bytes of the row to which a scalar default is repeated. For strings, counts only the
  * offsets. */
 static uint64_t repeated_bytes(const struct td_op_args *args)
 {

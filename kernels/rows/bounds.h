@@ -36,7 +36,7 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
                                 const struct td_tensor *indices, int64_t first, int64_t n_bad,
                                 int64_t bound, int axis, const char *more);
 
-/* Returns a value for `more` in ops with the attribute bounds: how the attribute can handle a
+/* Returns a value for `more`, for ops with the attribute bounds: how the attribute can handle a
  * negative index. Returns "" if the index is not negative. */
 const char *td_rows_bounds_hint(const struct td_tensor *indices, int64_t first, int64_t bound);
 

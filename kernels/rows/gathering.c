@@ -179,7 +179,7 @@ struct casting {
     const struct td_gathering *gathering;
     struct td_cast_path path;
     size_t from_size, to_size; /* bytes per element */
-    int64_t part;              /* elements of a row that are cast at a time */
+    int64_t part;              /* number of elements of a row that are cast at a time */
     int64_t parts;             /* parts per row */
     bool aligned;              /* true if the table is aligned to its dtype */
 };

@@ -16,7 +16,7 @@ struct application {
     int64_t *sources;
 };
 
-/* Bytes copied by one range. */
+/* Number of bytes that one range copies. */
 enum { GRAIN_BYTES = 256 * 1024 };
 
 static void move_range(void *context, int64_t begin, int64_t end)

@@ -22,8 +22,8 @@
 /* Number of row numbers resolved at a time: 8 KiB of stack, which fits into the L1 cache. */
 #define TD_ROWS_CHUNK 1024
 
-/* Bytes of rows in one range of parallel_for. A range takes at least about 10 us of copying, and
- * every thread gets a few ranges if the output is large enough for a second thread to pay off. */
+/* Bytes of rows in one range of parallel_for. Copying a range takes at least about 10 us, and every
+ * thread gets a few ranges if the output is large enough for a second thread to pay off. */
 #define TD_ROWS_RANGE_BYTES ((size_t)128 * 1024)
 
 /* Returns the number of rows in such a range, at least 1. A row counts as at least TD_ROWS_NARROW

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Input after TD_GATHERING_PARAMS and TD_GATHERING_INDICES. */
+/* The input that follows TD_GATHERING_PARAMS and TD_GATHERING_INDICES. */
 enum { UPDATES = 2 };
 
 /* Combines to[i] with from[i] for n elements. */
@@ -28,7 +28,7 @@ struct scatter {
     size_t row_bytes;  /* 0 for strings */
     bool stream;
 
-    /* Loops for all modes except "set". */
+    /* The loops of the mode; unused for "set". */
     combine_fn *combine;
     combine_fn *combine_floats; /* the three loops for float16 and bfloat16 */
     td_widen_fn *widen;

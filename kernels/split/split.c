@@ -173,7 +173,7 @@ static struct td_tensor slice(const struct td_tensor *from, int64_t begin, int64
     const size_t row_bytes = (size_t)row_numel * td_dtype_info(from->dtype)->size;
     to.shape.dim[0] = end - begin;
     to.numel = (end - begin) * row_numel;
-    to.key_index = NULL; /* the index is for all rows */
+    to.key_index = NULL; /* the index is for the whole table */
     to.keys = NULL;
     if (from->dtype == TD_DTYPE_STRING) {
         to.offsets = from->offsets ? from->offsets + begin * row_numel : NULL;

@@ -31,7 +31,7 @@ enum td_split_no_part {
 };
 
 struct td_split_part {
-    struct td_op_args args; /* after infer; the outputs have no data */
+    struct td_op_args args; /* arguments after infer; the outputs have no data */
     /* int64 [n]: position of each query of the part in the queries of the call. */
     struct td_tensor places;
 };
@@ -41,7 +41,7 @@ struct td_split {
     const int64_t *begin; /* the caller's array */
     int n_parts;
     struct td_split_part *parts;
-    int64_t replaced;   /* number of indices of the call that the bounds policy replaced */
+    int64_t replaced;   /* number of indices that the bounds policy replaced */
     const int *part;    /* [number of queries]: number of a part, or a td_split_no_part */
     const int64_t *bag; /* [number of queries]: bag of each query, if the op has bags */
 };

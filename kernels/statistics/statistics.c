@@ -13,7 +13,7 @@ enum {
     MOST_ITEMS = 1 << 12, /* maximum number of items; larger tensors have larger items */
     /* Values that are measured at a time, as doubles that stay in the L1 cache. */
     TILE = 768,
-    WIDE = 8192 /* columns; with more columns, a block has at least 128 */
+    WIDE = 8192 /* number of columns; with more, a block has at least 128 columns */
 };
 
 /* If all values of a tile are finite and smaller than this in magnitude, their sums and sums of
@@ -292,7 +292,7 @@ static bool add_value(struct part *part, double value)
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-/* Sums of one item for each block of columns. */
+/* The sums of one item, for each block of columns. */
 struct blocks {
     long double *sums;
     int64_t *excluded;

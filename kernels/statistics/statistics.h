@@ -30,7 +30,7 @@ enum { TD_STATISTICS_BLOCKS = 64 }; /* maximum blocks along rows, and along colu
 typedef enum {
     TD_NUMBERS_REAL,
     TD_NUMBERS_INTEGER, /* int8 to int64 */
-    TD_NUMBERS_NATURAL  /* bool, uint8 to uint64, lengths of strings */
+    TD_NUMBERS_NATURAL  /* for bool, uint8 to uint64, and lengths of strings */
 } td_numbers;
 
 union td_number {
@@ -43,9 +43,9 @@ struct td_statistics {
     int64_t numel, zeros, nans, positive_infinities, negative_infinities;
     /* Number of finite values; the members below describe these values. */
     int64_t finite;
-    td_numbers numbers;               /* member that minimum and maximum use */
-    union td_number minimum, maximum; /* set only if `finite` is at least 1 */
-    double mean, deviation;           /* set only if `finite` is at least 1 */
+    td_numbers numbers;               /* the member used by minimum and maximum */
+    union td_number minimum, maximum; /* set only if there are finite values */
+    double mean, deviation;           /* set only if there are finite values */
     double norm;                      /* 0 if no value is finite */
     uint64_t bytes;                   /* strings: total length; otherwise 0 */
     int64_t rows, columns;            /* shape of the matrix */

@@ -29,7 +29,7 @@ struct source {
     td_dtype dtype;
     const struct td_top_k_keys *loops;
     uint64_t flip;  /* all ones to select the smallest elements, otherwise 0 */
-    int64_t stride; /* elements from one element of a row to the next */
+    int64_t stride; /* distance between two neighbours in a row, in elements */
 };
 
 #define GATHER(width)                                                                              \
@@ -104,7 +104,8 @@ static const struct td_top_k_keys *loops_of(td_isa isa)
 
 struct plan {
     int64_t n, k, n_rows;
-    /* Elements of x from one element of a row to the next: the product of the later dimensions. */
+    /* Distance in x between two neighbours in a row, in elements: the product of the later
+     * dimensions. */
     int64_t stride;
     /* Elements of a run: a whole row, or RUN for a long row. */
     int64_t run;
@@ -335,7 +336,8 @@ static void select_runs(void *context, int64_t begin, int64_t end)
     td_workspace_release(&job->workspace, thread);
 }
 
-/* Items of merge_lists: item i is part i % parts of merge i / parts, with PART entries per part. */
+/* Number of entries in one part of a merge. Item i of merge_lists is part i % parts of merge i /
+ * parts. */
 #define PART ((int64_t)16 * 1024)
 
 static int64_t merge_parts(const struct job *job)
