@@ -6,20 +6,21 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A list node: a buffer reference that reset drops. Nodes are allocated in the arena's blocks, not
- * in front of the buffers' data: a request for a power of two remains one in the pool's size
- * classes. */
+/* A list node for a buffer reference that reset drops. Nodes are in the arena's blocks and not in
+ * front of the buffers' data, so that a request for a power of two stays a power of two in the
+ * pool's size classes. */
 struct td_arena_node {
     struct td_arena_node *next;
     struct td_buffer *buffer;
 };
 
 #define BLOCK_SIZE ((size_t)64 * 1024)
-/* Larger allocations get a buffer of their own, so that at most a quarter of a block is unused. */
+/* Larger allocations get their own buffer, so at most a quarter of a block stays unused. */
 #define LARGE_SIZE (BLOCK_SIZE / 4)
 
-/* Under AddressSanitizer the free part of a block is poisoned, and so are 16 bytes after every
- * allocation. The first block is borrowed: it is poisoned from the first allocation until reset. */
+/* Under AddressSanitizer the free part of each block and 16 bytes after every allocation are
+ * poisoned. The first block is borrowed, so it is poisoned only between the first allocation and
+ * the reset. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_ASAN 1
 #elif defined(__has_feature)
@@ -50,7 +51,7 @@ void td_arena_init(struct td_arena *arena, void *first, size_t first_size, struc
     };
 }
 
-/* Allocates `bytes` in the current block; NULL when they do not fit. */
+/* Allocates `bytes` in the current block, or returns NULL if they do not fit. */
 static void *bump(struct td_arena *arena, size_t bytes)
 {
     size_t align = bytes >= 64 ? 64 : 16;
@@ -67,8 +68,8 @@ static void *bump(struct td_arena *arena, size_t bytes)
     return place;
 }
 
-/* Replaces the current block by a new one, whose first allocation is the list node of its
- * buffer. */
+/* Replaces the current block with a new one. The first allocation in a new block is the list node
+ * for its buffer. */
 static bool new_block(struct td_arena *arena, struct td_error *err)
 {
     struct td_buffer *buffer = arena->memory->take(arena->memory, BLOCK_SIZE, err);
@@ -107,7 +108,7 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
         return NULL;
     }
     if (bytes == 0)
-        bytes = 1; /* a valid and unique pointer */
+        bytes = 1; /* a byte makes the pointer valid and unique */
     void *place = bump(arena, bytes);
     if (place)
         return place;
@@ -129,7 +130,7 @@ td_status td_arena_reserve(struct td_arena *arena, size_t bytes, struct td_error
 
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data)
 {
-    /* A block starts with its own node, so no allocation has the block's address. */
+    /* A block starts with its own list node, so no other allocation has the address of a block. */
     const struct td_arena_node *node = arena->nodes;
     while (node && node->buffer->data != data)
         node = node->next;
@@ -159,15 +160,16 @@ void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer)
 
 void td_arena_reset(struct td_arena *arena)
 {
-    /* A node may be in the buffer that it refers to, so it is read before the buffer is released.
-     * The buffer of a block comes in the list after all other nodes in that block, so no node is
-     * read after its memory was released. */
+    /* A node can be inside the buffer that it refers to, so the node is read before that buffer is
+     * released. The buffer of a block comes in the list after all other nodes in that block, so no
+     * node is read after its memory was released. */
     struct td_arena_node *node = arena->nodes;
     while (node) {
         struct td_arena_node *next = node->next;
         struct td_buffer *buffer = node->buffer;
         if (buffer->data == (void *)node)
-            UNPOISON(buffer->data, BLOCK_SIZE); /* a block: the pool may reuse it */
+            /* The buffer is a block, which the pool can reuse. */
+            UNPOISON(buffer->data, BLOCK_SIZE);
         td_buffer_unref(buffer);
         node = next;
     }

@@ -17,7 +17,8 @@ void td_buffer_init(struct td_buffer *buffer, void *data, size_t size,
 
 struct td_buffer *td_buffer_ref(struct td_buffer *buffer)
 {
-    /* Relaxed: the caller holds a reference already, so this synchronises with nothing. */
+    /* Relaxed order is enough: the caller already holds a reference, so no synchronisation is
+     * needed. */
     atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
     return buffer;
 }
@@ -26,15 +27,16 @@ void td_buffer_unref(struct td_buffer *buffer)
 {
     if (!buffer)
         return;
-    /* Release: the writes of this holder come before the free. Acquire: the last holder sees the
-     * writes of all others. */
+    /* Release order puts the writes of this holder before the free. Acquire order lets the last
+     * holder see the writes of all others. */
     if (atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) == 1)
         buffer->release(buffer);
 }
 
-/* A heap buffer is one allocation: the struct in the first cache line, the data after it. */
+/* A heap buffer is one allocation, with the struct in the first cache line and the data after
+ * it. */
 #define HEAP_ALIGN 64
-static_assert(sizeof(struct td_buffer) <= HEAP_ALIGN, "the data must begin on a cache line");
+static_assert(sizeof(struct td_buffer) <= HEAP_ALIGN, "the data must start on a cache line");
 
 static void heap_release(struct td_buffer *buffer)
 {

@@ -1,9 +1,10 @@
-/* buffer.h - reference-counted memory of tensor data: from the pool, a request body, a mapped file.
+/* buffer.h - reference-counted memory of tensor data, from the pool, a request body or a mapped
+ * file.
  *
  * Ownership  A new buffer has one reference. The last td_buffer_unref calls release, which frees
  *            the memory and the struct. Implementations embed struct td_buffer in their own struct.
- * Threads    ref and unref from any thread. They do not synchronise access to the bytes: each
- *            implementation documents who may write. */
+ * Threads    Any thread can call ref and unref. The calls do not synchronise access to the bytes;
+ *            each implementation documents who is allowed to write. */
 #ifndef TD_KERNELS_BUFFER_H
 #define TD_KERNELS_BUFFER_H
 
@@ -13,7 +14,7 @@
 struct td_buffer {
     atomic_size_t refs;
     size_t size; /* usable bytes at data */
-    void *data;  /* 64-byte aligned, except in mapped files */
+    void *data;  /* aligned to 64 bytes, except in mapped files */
     void (*release)(struct td_buffer *self);
 };
 
@@ -22,8 +23,8 @@ void td_buffer_init(struct td_buffer *buffer, void *data, size_t size,
 struct td_buffer *td_buffer_ref(struct td_buffer *buffer);
 void td_buffer_unref(struct td_buffer *buffer); /* NULL is allowed */
 
-/* An allocator of buffers. The server's implementation counts them against the memory budget and
- * reuses warm ones; td_memory_heap is plain malloc, for tests and tools. */
+/* An allocator of buffers. The server's allocator counts buffers against the memory budget and
+ * reuses warm ones. td_memory_heap uses plain malloc, for tests and tools. */
 struct td_error;
 struct td_memory {
     /* Returns a buffer of at least `bytes` writable bytes, contents undefined, or NULL with err

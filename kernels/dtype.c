@@ -30,7 +30,7 @@ bool td_dtype_from_name(const char *name, size_t length, td_dtype *out)
 bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out)
 {
     if (length == 0)
-        return false; /* "" in the table means that the format lacks the dtype */
+        return false; /* "" in the table means that the format does not have the dtype */
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         if (td_name_is(infos[i].safetensors, name, length)) {
             *out = (td_dtype)i;
@@ -50,10 +50,10 @@ const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size)
     return td_names_text(names, n, text, size);
 }
 
-/* The numbers that a real dtype has. */
+/* The range and precision of a real dtype. */
 struct numbers {
-    int bits;     /* of the absolute value of an integer, or of the significand of a float */
-    int exponent; /* the largest one of a float; 0 for integers */
+    int bits;     /* bits of the absolute value of an integer, or of the significand of a float */
+    int exponent; /* largest exponent of a float; 0 for integers */
     bool is_signed;
 };
 
@@ -79,7 +79,7 @@ bool td_dtype_holds(td_dtype wide, td_dtype narrow)
     if (to.bits == 0 || from.bits == 0 ||
         (td_dtype_is_complex(narrow) && !td_dtype_is_complex(wide)))
         return false;
-    /* Each float has exponents for all integers of as many bits as its significand. */
+    /* Every float dtype has exponents for all integers that fit its significand. */
     return to.bits >= from.bits && to.exponent >= from.exponent &&
            (to.is_signed || !from.is_signed);
 }
@@ -99,12 +99,12 @@ td_dtype td_dtype_common(td_dtype a, td_dtype b)
         if (td_dtype_is_complex(dtype) != is_complex || !td_dtype_holds(dtype, a) ||
             !td_dtype_holds(dtype, b))
             continue;
-        /* Where an integer and a float of one size have both, both are integers. */
+        /* If an integer and a float dtype of the same size both qualify, a and b are integers. */
         if (best == TD_DTYPE_COUNT || infos[dtype].size < infos[best].size ||
             (infos[dtype].size == infos[best].size && numbers_of(dtype).exponent == 0))
             best = dtype;
     }
     const bool is_new = best != a && best != b && best != TD_DTYPE_COUNT;
-    /* Products and sums of two dtypes of integers need more room than their values. */
+    /* Products and sums of two integer dtypes need more range than their values. */
     return is_new && numbers_of(best).exponent == 0 ? TD_DTYPE_INT64 : best;
 }

@@ -1,4 +1,4 @@
-/* dtype.h - the element types: one X-macro list, from which all tables of dtypes are made. */
+/* dtype.h - the element types, as one X-macro list from which all tables of dtypes are made. */
 #ifndef TD_KERNELS_DTYPE_H
 #define TD_KERNELS_DTYPE_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* X(enum suffix, name in the API, bytes per element, alignment, safetensors name, Open Inference
- * Protocol name). A name is "" where that format lacks the dtype. Strings have no fixed size: see
- * tensor.h. */
+ * Protocol name). A name is "" if the format does not have the dtype. Strings have no fixed size;
+ * see tensor.h. */
 #define TD_DTYPES(X)                                                                               \
     X(BOOL, "bool", 1, 1, "BOOL", "BOOL")                                                          \
     X(INT8, "int8", 1, 1, "I8", "INT8")                                                            \
@@ -44,29 +44,32 @@ struct td_dtype_info {
     const char *name;
     size_t size; /* bytes per element; 0 for string */
     size_t align;
-    const char *safetensors; /* "" when the format lacks the dtype */
-    const char *oip;         /* Open Inference Protocol; "" when it lacks the dtype */
+    const char *safetensors; /* "" if the format does not have the dtype */
+    /* Name in the Open Inference Protocol; "" if it does not have the dtype. */
+    const char *oip;
 };
 
 const struct td_dtype_info *td_dtype_info(td_dtype dtype);
 
-/* Look up a dtype by its exact name; false when there is none. `name` need not end in NUL. */
+/* Look up a dtype by its exact name, and return false if no dtype has it. `name` need not end in
+ * NUL. */
 bool td_dtype_from_name(const char *name, size_t length, td_dtype *out);
 bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out);
 
-/* Writes "int16, int32, int64" for a set; returns text. */
+/* Writes the names of a set, such as "int16, int32, int64". Returns text. */
 #define TD_DTYPE_SET_TEXT 160
 const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size);
 
-/* True if `wide` has every value of `narrow`: a conversion loses nothing. */
+/* True if `wide` can represent every value of `narrow`, so that a conversion loses nothing. */
 bool td_dtype_holds(td_dtype wide, td_dtype narrow);
 
-/* True if a conversion of values that it does not have rounds them: to floats of the range of
- * float32 at least. Others cut fractions off, wrap around or become infinite. */
+/* True if a conversion rounds the values that `to` cannot represent: `to` is a float with at least
+ * the range of float32. Other conversions cut off fractions, wrap around or overflow to
+ * infinity. */
 bool td_dtype_rounds(td_dtype to, td_dtype from);
 
-/* A dtype that has every value of both: one of them, or else int64 for integers, or the smallest
- * for others; TD_DTYPE_COUNT if there is none. */
+/* Returns a dtype that can represent every value of a and b: a or b if possible; otherwise int64
+ * for integers, and the smallest such dtype for others. Returns TD_DTYPE_COUNT if there is none. */
 td_dtype td_dtype_common(td_dtype a, td_dtype b);
 
 static inline bool td_dtype_is_float(td_dtype dtype)
@@ -81,7 +84,7 @@ static inline bool td_dtype_is_complex(td_dtype dtype)
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
 }
 
-/* The dtype of a complex dtype's parts; any other dtype itself. */
+/* Returns the dtype of the two parts of a complex number; any other dtype is returned unchanged. */
 static inline td_dtype td_dtype_part(td_dtype dtype)
 {
     return dtype == TD_DTYPE_COMPLEX64    ? TD_DTYPE_FLOAT32

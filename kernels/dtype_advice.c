@@ -7,8 +7,9 @@ td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from)
     td_dtype best = TD_DTYPE_COUNT;
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         const td_dtype to = (td_dtype)i;
+        /* Bools are cast to int64 only, because their sums need a larger range. */
         if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
-            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) || /* sums of bools need room */
+            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) ||
             (td_dtype_is_complex(to) && !td_dtype_is_complex(from)) ||
             !(td_dtype_holds(to, from) || td_dtype_rounds(to, from)))
             continue;
@@ -31,8 +32,9 @@ static bool may_be(const struct td_dtype_pair *pair, td_dtype dtype)
     return dtype != TD_DTYPE_COUNT && pair->accepted >> dtype & 1;
 }
 
-/* The dtype to which both are converted though it rounds: there is no other; TD_DTYPE_COUNT if one
- * would change what it does not have. */
+/* Returns the widest float dtype, to which both are converted with rounding if no dtype can
+ * represent the values of both. Returns TD_DTYPE_COUNT if both are integers, because rounding would
+ * change them. */
 static td_dtype widest_float(const struct td_dtype_pair *pair)
 {
     if (td_dtype_is_complex(pair->first) || td_dtype_is_complex(pair->dtype))
@@ -41,14 +43,15 @@ static td_dtype widest_float(const struct td_dtype_pair *pair)
                                                                             : TD_DTYPE_COUNT;
 }
 
-/* Bytes that become floats are probably quantised rows, which cast does not scale. */
+/* True if bytes would become floats. Such bytes are probably quantised rows, which cast does not
+ * scale. */
 static bool are_quantised(td_dtype from, td_dtype to)
 {
     return (from == TD_DTYPE_INT8 || from == TD_DTYPE_UINT8) && to != TD_DTYPE_COUNT &&
            td_dtype_is_float(to);
 }
 
-/* Advises only conversions that keep the keys. */
+/* Writes advice for keys. Only conversions that keep the keys are advised. */
 static void advise_keys(const struct td_dtype_pair *pair, char *text)
 {
     if (td_dtype_holds(pair->first, pair->dtype))
@@ -56,12 +59,12 @@ static void advise_keys(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first), pair->name);
     else
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": give it as %s; a value that does not fit is none of the keys",
+                 ": pass it as %s; a value that does not fit cannot be one of the keys",
                  name_of(pair->first));
 }
 
-/* Returns what numbers of `from` have and numbers of `to` lack, or NULL if only the range
- * differs. */
+/* Returns the parts that numbers of `from` can have and numbers of `to` cannot, such as
+ * "fractions", or NULL if only the ranges differ. */
 static const char *lacks(td_dtype to, td_dtype from)
 {
     const bool imaginary = td_dtype_is_complex(from) && !td_dtype_is_complex(to);
@@ -73,7 +76,7 @@ static const char *lacks(td_dtype to, td_dtype from)
                                   : NULL;
 }
 
-/* Values for a table, which keeps its dtype. */
+/* Writes advice for values that change a table, which keeps its dtype. */
 static void advise_change(const struct td_dtype_pair *pair, char *text)
 {
     const char *lacking = lacks(pair->first, pair->dtype);
@@ -84,27 +87,29 @@ static void advise_change(const struct td_dtype_pair *pair, char *text)
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s converts %s",
                  name_of(pair->first), pair->name);
     else if (lacking)
-        snprintf(text, TD_DTYPE_ADVICE,
-                 ": %s has no %s: put the table again as %s%s, with the keys that it has; %s "
-                 "without %s may be given as %s",
-                 name_of(pair->first), lacking, name_of(wide),
-                 rounds ? ", which rounds integers above 2^53" : "", pair->name, lacking,
-                 name_of(pair->first));
+        snprintf(
+            text, TD_DTYPE_ADVICE,
+            ": %s has no %s. Put the table again as %s%s, with its keys; or pass %s without %s "
+            "as %s",
+            name_of(pair->first), lacking, name_of(wide),
+            rounds ? ", which rounds integers above 2^53" : "", pair->name, lacking,
+            name_of(pair->first));
     else if (td_dtype_rounds(pair->first, pair->dtype))
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s rounds %s",
                  name_of(pair->first), pair->name);
     else if (pair->first == TD_DTYPE_FLOAT16)
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": the op cast with dtype = float16 rounds %s, and makes infinities of numbers "
-                 "beyond 65504",
+                 ": the op cast with dtype = float16 rounds %s, and numbers beyond 65504 become "
+                 "infinite",
                  pair->name);
     else
-        snprintf(text, TD_DTYPE_ADVICE, ": give %s as %s, if all of them fit", pair->name,
+        snprintf(text, TD_DTYPE_ADVICE, ": pass %s as %s if all values fit", pair->name,
                  name_of(pair->first));
 }
 
-/* Inputs of an op: all get the dtype of the first, which is often a resident table, if it has the
- * values of the other or rounds them; that of the other; or one that has the values of both. */
+/* Writes advice for the inputs of an op. The first input is often a resident table, so its dtype is
+ * preferred if it can represent or round the values of the other input; then the dtype of the other
+ * input; then a dtype that can represent both. */
 static void advise_inputs(const struct td_dtype_pair *pair, char *text)
 {
     const td_dtype common = td_dtype_common(pair->first, pair->dtype);
@@ -115,17 +120,17 @@ static void advise_inputs(const struct td_dtype_pair *pair, char *text)
                                                     : "both";
     char rounding[128] = "";
     if (common != pair->first && keeps && td_dtype_rounds(pair->first, pair->dtype))
-        snprintf(rounding, sizeof rounding, " with dtype = %s rounds %s, and one",
+        snprintf(rounding, sizeof rounding, " with dtype = %s rounds %s, and cast",
                  name_of(pair->first), pair->name);
     if (are_quantised(pair->dtype, common) || are_quantised(pair->first, common))
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": dequantize converts quantised rows, and the op cast with dtype = %s bytes that "
-                 "are not",
+                 ": the op dequantize converts quantised rows, and the op cast with dtype = %s "
+                 "converts other bytes",
                  name_of(common));
     else if (!keeps && !may_be(pair, to))
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": no dtype has the values of both, and the op cast with dtype = %s changes those "
-                 "that do not fit",
+                 ": no dtype can hold the values of both, and the op cast with dtype = %s changes "
+                 "values that do not fit",
                  name_of(pair->first));
     else
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast%s with dtype = %s converts %s%s", rounding,
@@ -137,7 +142,7 @@ const char *td_dtype_advise(const struct td_dtype_pair *pair, char text[TD_DTYPE
     text[0] = '\0';
     if (pair->first == TD_DTYPE_STRING || pair->dtype == TD_DTYPE_STRING) {
         if (pair->role == TD_ROLE_KEY)
-            snprintf(text, TD_DTYPE_ADVICE, ": give it as %s", name_of(pair->first));
+            snprintf(text, TD_DTYPE_ADVICE, ": pass it as %s", name_of(pair->first));
     } else if (pair->role == TD_ROLE_KEY) {
         advise_keys(pair, text);
     } else if (pair->is_change) {

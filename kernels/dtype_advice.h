@@ -1,30 +1,32 @@
-/* dtype_advice.h - what an error about a dtype advises: a conversion that keeps the values, or says
- * how it changes them.
+/* dtype_advice.h - advice for errors about dtypes: a conversion that keeps the values, or a
+ * statement of how it changes them.
  *
- * Threads  Pure. */
+ * Threads    Pure functions. */
 #ifndef TD_KERNELS_DTYPE_ADVICE_H
 #define TD_KERNELS_DTYPE_ADVICE_H
 
 #include "kernels/dtype.h"
 #include "kernels/op.h"
 
-/* The smallest accepted dtype that has the values of `from`, or else the largest that rounds them;
- * TD_DTYPE_COUNT if each may change them. */
+/* Returns the smallest accepted dtype that can represent all values of `from`, or else the largest
+ * one that rounds them. Returns TD_DTYPE_COUNT if every conversion could change values in another
+ * way. */
 td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from);
 
-/* Two tensors that are to have one dtype. */
+/* Two tensors that must have the same dtype. */
 struct td_dtype_pair {
     const char *first_name, *name;
     td_dtype first, dtype;
-    td_dtype_set accepted; /* dtypes that both may have */
+    td_dtype_set accepted; /* dtypes that both tensors can have */
     td_role role;
-    bool is_change; /* the first is that of a table that the op changes, which keeps its dtype */
+    /* True if the first tensor is a table that the op changes. The table keeps its dtype. */
+    bool is_change;
 };
 
-#define TD_DTYPE_ADVICE 256 /* the longest */
+#define TD_DTYPE_ADVICE 256 /* maximum bytes of the text */
 
-/* Writes how the two get the same dtype, as the end of a message: ": the op cast with dtype =
- * float64 converts both", or "" if there is no way. Returns text. */
+/* Writes how the two tensors can get the same dtype, as the end of a message, such as ": the op
+ * cast with dtype = float64 converts both". Writes "" if there is no way. Returns text. */
 const char *td_dtype_advise(const struct td_dtype_pair *pair, char text[TD_DTYPE_ADVICE]);
 
 #endif

@@ -1,9 +1,9 @@
-/* exec.h - what a kernel's caller provides: parallel_for, scratch memory, cancellation.
+/* exec.h - what the caller of a kernel provides: parallel loops, scratch memory, cancellation.
  *
- * kernels/ starts no threads. The server's worker pool implements this interface; td_exec_serial
- * runs everything on one thread, for tests and for work too small to split.
+ * kernels/ starts no threads. The server's worker pool implements this interface. td_exec_serial
+ * runs everything on one thread, for tests and for work that is too small to split.
  *
- * Threads  fn runs on any thread, several at once, on ranges that never overlap. */
+ * Threads    fn runs on any thread, and on several at once; its ranges never overlap. */
 #ifndef TD_KERNELS_EXEC_H
 #define TD_KERNELS_EXEC_H
 
@@ -17,21 +17,26 @@ typedef void td_range_fn(void *context, int64_t begin, int64_t end);
 struct td_exec {
     /* Calls fn on ranges that together are [0, count), each of about `grain` work items, and
      * returns when all are done. Between ranges it checks the deadline and whether the client is
-     * still connected: DEADLINE_EXCEEDED (err filled) means that some ranges were not run. */
+     * still connected. DEADLINE_EXCEEDED, with err filled, means that some ranges were not run. */
     td_status (*parallel_for)(struct td_exec *self, int64_t count, int64_t grain, td_range_fn *fn,
                               void *context, struct td_error *err);
-    /* The check of parallel_for for single-threaded loops, which call it every few milliseconds.
-     * NULL: the call cannot be cancelled. Caller's thread only. */
+    /* Makes the check of parallel_for in single-threaded loops, which call it every few
+     * milliseconds. NULL: the call cannot be cancelled. Used only by the caller's thread. */
     td_status (*check)(struct td_exec *self, struct td_error *err);
-    /* For scratch memory, and for outputs whose size depends on the data; caller's thread only. */
+    /* Scratch memory, and memory of outputs whose size depends on the data. Used only by the
+     * caller's thread. */
     struct td_arena *arena;
-    uint64_t output_limit; /* the most bytes that an output taken from arena may have */
-    uint64_t hash_seed;    /* of hash tables: random, so that no client chooses keys that collide */
-    int width;             /* the most ranges that run at once, 1 or more */
-    td_isa isa;            /* for arithmetic kernels; 0, TD_ISA_AUTO, is the best available */
+    uint64_t output_limit; /* maximum bytes of an output that is allocated in arena */
+    /* Seed of hash tables. It is random, so that clients cannot choose keys that collide. */
+    uint64_t hash_seed;
+    int width; /* maximum number of ranges that run at once; at least 1 */
+    /* Instruction set of arithmetic kernels; 0, which is TD_ISA_AUTO, selects the best
+     * available. */
+    td_isa isa;
 };
 
-/* Runs everything on the calling thread, `grain` work items at a time, without cancellation. */
+/* Sets exec to run everything on the calling thread, `grain` work items at a time, without
+ * cancellation. */
 void td_exec_serial(struct td_exec *exec, struct td_arena *arena);
 
 /* Calls exec->parallel_for. */

@@ -1,6 +1,6 @@
-/* half.h - float16 and bfloat16 as bit patterns: conversion to float, rounding from double.
+/* half.h - float16 and bfloat16 as bit patterns: conversion to float, and rounding from double.
  *
- * Source  IEEE 754-2008, binary16; bfloat16 is the upper half of a binary32. */
+ * Source     IEEE 754-2008, binary16; bfloat16 is the upper half of a binary32. */
 #ifndef TD_KERNELS_HALF_H
 #define TD_KERNELS_HALF_H
 
@@ -30,7 +30,7 @@ static inline float td_float16_value(uint16_t bits)
     uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
              fraction = bits & 1023;
     float value;
-    if (exponent == 0) { /* zero or subnormal: a multiple of 2^-24 */
+    if (exponent == 0) { /* zero or subnormal, which is a multiple of 2^-24 */
         value = (float)fraction * 0x1p-24f;
         return sign ? -value : value;
     }
@@ -39,10 +39,10 @@ static inline float td_float16_value(uint16_t bits)
     return value;
 }
 
-/* Rounds a finite value to nearest, ties to even, subnormals included; values that are too large
- * become infinity. *unsure: value is within `slack` units in its last place of the midpoint between
- * two representable neighbours. So when value is itself only an approximation with that error (with
- * slack 0: possibly inexact), the exact value may round to the other neighbour. */
+/* Rounds a finite value to nearest, ties to even, including subnormals. Values that are too large
+ * become infinity. Sets *unsure if value is within `slack` units in its last place of the midpoint
+ * between two representable neighbours. If value is an approximation with that error (with slack 0,
+ * possibly inexact), the exact value might then round to the other neighbour. */
 static inline uint16_t td_narrow_round(double value, struct td_narrow format, uint64_t slack,
                                        bool *unsure)
 {
@@ -56,13 +56,13 @@ static inline uint16_t td_narrow_round(double value, struct td_narrow format, ui
     *unsure = false;
     if (exponent < smallest)
         drop += smallest - exponent;
-    if (drop > 60) /* far below half of the smallest subnormal, or zero */
+    if (drop > 60) /* the value is 0, or far below half of the smallest subnormal */
         return (uint16_t)sign;
     uint64_t kept = significand >> drop, half = UINT64_C(1) << (drop - 1),
              rest = significand & ((UINT64_C(1) << drop) - 1);
     *unsure = rest - half + slack <= 2 * slack;
     kept += rest > half || (rest == half && (kept & 1));
-    /* The leading one of a normal number, and any carry, add one to the exponent. */
+    /* The leading 1 bit of a normal number, and any carry, add 1 to the exponent. */
     uint32_t base =
         exponent < smallest ? 0 : (uint32_t)(exponent - smallest) << format.fraction_bits;
     uint32_t infinity = ((UINT32_C(1) << format.exponent_bits) - 1) << format.fraction_bits;

@@ -1,7 +1,7 @@
-/* integers.h - minimum, maximum, division that rounds up, for extents, blocks and strides.
+/* integers.h - minimum, maximum and division that rounds up, for extents, blocks and strides.
  *
- * Bounds   Operands are counts: 0 or more, b of a division 1 or more, sums below 2^63.
- * Threads  Pure. */
+ * Bounds     Operands are counts of at least 0, divisors are at least 1, and sums are below 2^63.
+ * Threads    Pure functions. */
 #ifndef TD_KERNELS_INTEGERS_H
 #define TD_KERNELS_INTEGERS_H
 
@@ -17,19 +17,19 @@ static inline int64_t td_larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* a / b, rounded up. */
+/* Returns a / b, rounded up. */
 static inline int64_t td_ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
-/* The smallest multiple of b that is at least a. */
+/* Returns the smallest multiple of b that is at least a. */
 static inline int64_t td_round_up(int64_t a, int64_t b)
 {
     return td_ceil_div(a, b) * b;
 }
 
-/* The absolute value, of a stride for example. */
+/* Returns the absolute value, for example of a stride. */
 static inline int64_t td_magnitude(int64_t value)
 {
     return value < 0 ? -value : value;

@@ -9,8 +9,8 @@ td_dtype td_key_widened(td_dtype dtype, td_dtype other)
     return dtype == TD_DTYPE_INT32 && other != TD_DTYPE_UINT64 ? TD_DTYPE_INT64 : dtype;
 }
 
-/* Of a key in any row of bytes, which may not be aligned. No uint32 is negative as int64, so both
- * targets have the same bits. */
+/* Reads a key, which need not be aligned. No uint32 is negative as an int64, so int64 and uint64
+ * have the same bits. */
 static int64_t key_at(const struct td_tensor *keys, int64_t i)
 {
     const char *from = (const char *)keys->data + (size_t)i * sizeof(uint32_t);

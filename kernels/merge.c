@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* `number` counts the tensors of all inputs, each element of a list included. */
+/* True if a tensor is shared. `number` counts the tensors of all inputs, including each element of
+ * a list. */
 static bool is_shared(uint32_t shared, int number)
 {
     return number < 32 && shared >> number & 1;
@@ -22,7 +23,7 @@ static bool has_strings(const struct td_op *op, const struct td_op_args *args)
     return false;
 }
 
-/* Concat: is the input the same for all queries? */
+/* For concat: true if the input is the same for all queries. */
 static bool is_of_table(const struct td_op *op, int i)
 {
     return op->inputs[i].part == TD_ROW_PART_TABLE || op->inputs[i].part == TD_ROW_PART_PER_ROW;
@@ -39,7 +40,7 @@ uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args, 
     return candidates & tables;
 }
 
-/* Are the tables shared, and nothing else? */
+/* True if the tables are shared and nothing else is. */
 static bool shares_tables(const struct td_op *op, const struct td_op_args *args, uint32_t shared)
 {
     return shared == td_merge_shared(op, args, UINT32_MAX);
@@ -56,7 +57,8 @@ td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *
     return op->stack && op->stack->can_stack(args, shared) ? TD_MERGE_STACK : TD_MERGE_NONE;
 }
 
-/* In input i, the dimensions from this one on must be equal in all calls. */
+/* Returns the first dimension of input i that must be equal in all calls; so must the dimensions
+ * after it. */
 static int first_compared_dim(const struct td_op *op, const struct td_op_args *args, int i)
 {
     switch (op->inputs[i].part) {
@@ -71,20 +73,20 @@ static int first_compared_dim(const struct td_op *op, const struct td_op_args *a
     }
 }
 
-/* Has attribute i the meaning of its default in every call? */
+/* True if attribute i means the same as its default in every plain call. */
 static bool is_plain_attr(const struct td_op *op, int i)
 {
     return op->rows && op->rows->plain_attrs >> i & 1;
 }
 
-/* Does the merged call have a value of its own for attribute i? */
+/* True if attribute i counts bags, so that the merged call has its own value. */
 static bool is_count_attr(const struct td_op *op, int i)
 {
     return op->rows && op->rows->count_attr == i;
 }
 
-/* Does attribute i, where it is not given, have a default that depends on the call? Then it differs
- * from any given value. */
+/* True if the default of attribute i depends on the call. A call that does not set the attribute
+ * then differs from every call that does. */
 static bool depends_on_call(const struct td_op *op, int i)
 {
     return !is_plain_attr(op, i) && !is_count_attr(op, i) && op->attrs[i].default_text;
@@ -95,7 +97,7 @@ static bool is_given(const struct td_op_args *args, int i)
     return args->attrs_set >> i & 1;
 }
 
-/* The bytes of attribute i that must be equal in all calls; none for plain_attrs and
+/* Returns the bytes of attribute i that must be equal in all calls, or NULL for plain_attrs and
  * count_attr. */
 static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
                                   size_t *size)
@@ -106,8 +108,8 @@ static const void *compared_bytes(const struct td_op *op, const struct td_op_arg
                : td_op_attr_bytes(&op->attrs[i], args, size);
 }
 
-/* The mixing function of splitmix64: every bit of the result depends on all bits of hash and
- * word. */
+/* Mixes a word into a hash, as splitmix64 does. Every bit of the result depends on all bits of hash
+ * and word. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
     hash = hash * UINT64_C(0x9e3779b97f4a7c15) + word;
@@ -212,7 +214,7 @@ struct merger {
     struct td_error *err;
 };
 
-/* Gives the merged call the tensors of the first one, without data. */
+/* Gives the merged call the tensors of the first call, without data. */
 static td_status describe_inputs(struct merger *m)
 {
     const struct td_op_args *call = m->calls[0];
@@ -220,7 +222,7 @@ static td_status describe_inputs(struct merger *m)
         struct td_operand *to = &m->out->args.inputs[i];
         to->count = call->inputs[i].count;
         to->tensors = NULL;
-        if (to->count == 0) /* optional and not given */
+        if (to->count == 0) /* optional input that is not given */
             continue;
         to->tensors = td_arena_alloc(m->arena, (size_t)to->count, sizeof(to->tensors[0]), m->err);
         if (!to->tensors)
@@ -234,7 +236,8 @@ static td_status describe_inputs(struct merger *m)
     return TD_OK;
 }
 
-/* Copies the attributes of the first call, except plain_attrs. For stack the op replaces them. */
+/* Copies the attributes of the first call, except plain_attrs and count_attr. For stack, the op
+ * replaces the copies. */
 static td_status copy_attrs(struct merger *m)
 {
     struct td_op_args *args = &m->out->args;
@@ -249,19 +252,20 @@ static td_status copy_attrs(struct merger *m)
     return TD_OK;
 }
 
-/* The tensor of input i, NULL where it is not given. */
+/* Returns the tensor of input i, or NULL if it is not given. */
 static const struct td_tensor *tensor_of(const struct td_op_args *call, int i)
 {
     return call->inputs[i].count > 0 ? call->inputs[i].tensors : NULL;
 }
 
-/* Are the values positions, to which what the calls before have is added? */
+/* True if the values of input i are positions, which are raised by the sizes of the calls
+ * before. */
 static bool is_raised(const struct td_op *op, int i)
 {
     return op->inputs[i].part == TD_ROW_PART_OFFSETS || op->inputs[i].part == TD_ROW_PART_SEGMENTS;
 }
 
-/* Describes input i: [sum of the calls' rows, dimensions of a row...]. */
+/* Describes input i of the merged call as [rows of all calls, dimensions of a row...]. */
 static td_status concat_input(struct merger *m, int i)
 {
     struct td_tensor *to = m->out->args.inputs[i].tensors;
@@ -297,7 +301,7 @@ static td_status set_item_ends(struct merger *m)
     return TD_OK;
 }
 
-/* The bags of all outputs together; infer refuses more than it can describe. */
+/* Sets count_attr to the number of bags of all calls. infer refuses a number that is too large. */
 static void set_count_attr(struct merger *m)
 {
     const int i = m->op->rows->count_attr;
@@ -331,7 +335,8 @@ static td_status stack_inputs(struct merger *m)
             struct td_shape shape = { .rank = 1, .dim = { m->n } };
             if (is_shared(m->shared, number))
                 continue;
-            (void)td_shape_append(&shape, &to->shape, 0, to->shape.rank); /* can_stack checks it */
+            /* can_stack has checked the rank. */
+            (void)td_shape_append(&shape, &to->shape, 0, to->shape.rank);
             td_status status =
                 td_tensor_describe(to, m->op->inputs[i].name, to->dtype, &shape, m->err);
             if (status != TD_OK)
@@ -341,7 +346,8 @@ static td_status stack_inputs(struct merger *m)
     return m->op->stack->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
 }
 
-/* In a merged output those of the calls follow one another, for concat and for stack. */
+/* Computes the position of each call's outputs in the merged outputs. For both kinds, the outputs
+ * of the calls follow one another. */
 static td_status place_outputs(struct merger *m)
 {
     const int n_outputs = m->out->args.n_outputs;
@@ -353,7 +359,7 @@ static td_status place_outputs(struct merger *m)
         size_t at = 0;
         for (int c = 0; c < m->n; c++) {
             begin[c * n_outputs + j] = at;
-            at += m->calls[c]->outputs[j].bytes; /* as infer described them */
+            at += m->calls[c]->outputs[j].bytes; /* sizes as described by infer */
         }
         assert(at == m->out->args.outputs[j].bytes);
     }
@@ -383,7 +389,7 @@ td_status td_merge_calls(const struct td_op *op, const struct td_op_args *const 
 
 /* ---- Its data ---------------------------------------------------------------------------- */
 
-/* to[i] = from[i] + before */
+/* Sets to[i] = from[i] + before for all elements. */
 static void copy_raised(int64_t *to, const struct td_tensor *from, int64_t before)
 {
     for (int64_t i = 0; i < from->numel; i++)

@@ -1,10 +1,10 @@
-/* name.h - compares counted text from requests with NUL-terminated names, and prints such text
- * and lists of names.
+/* name.h - compares counted text from requests with NUL-terminated names, and prints such text and
+ * lists of names.
  *
- * Text from the network has a length; it need not end in NUL and may contain NULs. So lengths are
- * compared first, then bytes, and no byte outside the text is read. (strcmp and strncmp would treat
- * "INT32" followed by a NUL and more bytes as equal to "INT32".) `name`, `prefix` and `suffix` are
- * names in the source code: they end in NUL and contain none.
+ * Text from the network has a length. It need not end in NUL, and it can contain NULs. Functions
+ * therefore compare lengths first, then bytes, and never read a byte outside the text. (strcmp and
+ * strncmp would treat "INT32" followed by a NUL and more bytes as equal to "INT32".) `name`,
+ * `prefix` and `suffix` are names in the source code, which end in NUL and contain none.
  *
  * Ownership  Borrows all texts.
  * Cost       Comparison with a constant name is inlined. */
@@ -15,16 +15,16 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Is the text equal to name? */
+/* True if the text is equal to name. */
 static inline bool td_name_is(const char *name, const char *text, size_t length)
 {
     return strlen(name) == length && memcmp(name, text, length) == 0;
 }
 
-/* Is the text equal to name, ignoring the case of ASCII letters? */
+/* True if the text is equal to name, ignoring the case of ASCII letters. */
 bool td_name_is_caseless(const char *name, const char *text, size_t length);
 
-/* Does the text start with prefix, or end with suffix? Also true when it is equal to it. */
+/* True if the text starts with prefix or ends with suffix, including a text that is equal to it. */
 static inline bool td_name_begins(const char *prefix, const char *text, size_t length)
 {
     const size_t n = strlen(prefix);
@@ -37,19 +37,20 @@ static inline bool td_name_ends(const char *suffix, const char *text, size_t len
     return length >= n && memcmp(suffix, text + length - n, n) == 0;
 }
 
-/* Copies a text for "%s" in a message: NULs become \u0000, and a text that does not fit is
- * truncated between characters. Nothing else is escaped: the code that quotes the message escapes.
- * text may be NULL when length is 0. Returns out->text. */
+/* Copies a text for "%s" in a message. NULs become \u0000, and a text that does not fit is
+ * truncated between characters. Nothing else is escaped, because the code that quotes the message
+ * escapes. text can be NULL if length is 0. Returns out->text. */
 #define TD_SHOWN_SIZE 129 /* fits the longest name of a resident tensor */
 struct td_shown {
     char text[TD_SHOWN_SIZE];
 };
 const char *td_shown_text(const char *text, size_t length, struct td_shown *out);
 
-/* "gather, lookup": the names joined by ", ". What does not fit is cut off. Returns text. */
+/* Joins the names with ", ", as in "gather, lookup". Truncates the text if it does not fit. Returns
+ * text. */
 const char *td_names_text(const char *const *names, int n, char *text, size_t size);
 
-/* td_shown_text with a buffer whose lifetime is the enclosing block. */
+/* Calls td_shown_text with a buffer that lives until the end of the enclosing block. */
 #define TD_SHOWN(text, length) td_shown_text(text, length, &(struct td_shown){ { 0 } })
 
 #endif

@@ -30,7 +30,7 @@ const struct td_op *const td_table_op = &td_op_gather;
 
 const struct td_op *td_op_named(const char *name, size_t length)
 {
-    /* Names with their lengths, so that the search reads no descriptor. */
+    /* The names with their lengths, so that the search does not read the descriptors. */
     static const struct {
         const char *name;
         size_t length;
@@ -170,7 +170,7 @@ void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, 
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args)
 {
     args->op = op;
-    memset(args->attrs, 0, sizeof(args->attrs)); /* texts and lists are NULL */
+    memset(args->attrs, 0, sizeof(args->attrs)); /* sets texts and lists to NULL */
     args->attrs_set = 0;
     for (int i = 0; i < op->n_attrs; i++) {
         const struct td_attr_spec *attr = &op->attrs[i];
@@ -227,13 +227,14 @@ bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *f
     memcpy(place, from->attrs + attr->offset, td_attr_size(attr->kind));
     if (!bytes || (attr->kind != TD_ATTR_INTS && attr->kind != TD_ATTR_TEXT))
         return true;
-    char *copy = td_arena_alloc(arena, size + 1, 1, err); /* a text ends in NUL */
+    char *copy = td_arena_alloc(arena, size + 1, 1, err); /* the extra byte is the NUL of a text */
     if (!copy)
         return false;
     memcpy(copy, bytes, size);
     copy[size] = '\0';
     memcpy(place, &copy,
-           sizeof(copy)); /* a text is, and a struct td_ints starts with, the pointer */
+           /* The value of a text is the pointer, and a struct td_ints starts with the pointer. */
+           sizeof(copy));
     return true;
 }
 
@@ -241,7 +242,7 @@ _Static_assert(offsetof(struct td_ints, values) == 0, "td_op_attr_copy sets the 
 
 /* ---- Checks ------------------------------------------------------------------------------ */
 
-/* "int16, int32 or int64". */
+/* Writes the dtypes of a set as a choice, such as "int16, int32 or int64". */
 static const char *dtype_choice(td_dtype_set set, char *text, size_t size)
 {
     char list[TD_DTYPE_SET_TEXT];
@@ -254,7 +255,7 @@ static const char *dtype_choice(td_dtype_set set, char *text, size_t size)
     return text;
 }
 
-/* "params", or "inputs[2]" of a list. */
+/* Writes the name of a tensor: "params", or "inputs[2]" in a list. */
 #define TENSOR_NAME 64
 static const char *tensor_name(const struct td_input_spec *spec, int element, char *text)
 {
@@ -265,8 +266,8 @@ static const char *tensor_name(const struct td_input_spec *spec, int element, ch
     return text;
 }
 
-/* The input with which this one seems to be exchanged: each has a dtype that the other accepts, and
- * not its own. NULL for none. */
+/* Returns the input that seems to have been exchanged with this input, or NULL if there is none.
+ * Each of the two has a dtype that the other accepts and that it does not accept itself. */
 static const struct td_input_spec *exchanged(const struct td_op *op, const struct td_op_args *args,
                                              const struct td_input_spec *spec, td_dtype dtype)
 {
@@ -282,8 +283,8 @@ static const struct td_input_spec *exchanged(const struct td_op *op, const struc
     return NULL;
 }
 
-/* The dtypes that the input may have beside the others: that of the first one of its role, where
- * they are to have one. */
+/* Returns the dtypes that the input can have beside the other inputs. If its role must have one
+ * dtype, this is the dtype of the first input of the role. */
 static td_dtype_set accepted_beside(const struct td_op *op, const struct td_op_args *args,
                                     const struct td_input_spec *spec)
 {
@@ -308,24 +309,25 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
     td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected",
                  tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
     if (other)
-        td_error_hint(err, "%s and %s seem to be exchanged", spec->name, other->name);
+        td_error_hint(err, "%s and %s seem to be swapped", spec->name, other->name);
     else if (spec->role == TD_ROLE_KEY && tensor->dtype == TD_DTYPE_BOOL)
-        td_error_hint(err, "a mask has no keys; the positions at which it is true are row numbers");
+        td_error_hint(err,
+                      "a mask has no keys; use the positions at which it is true as row numbers");
     else if (spec->part == TD_ROW_PART_QUERY && tensor->dtype == TD_DTYPE_BOOL)
-        td_error_hint(err, "of a mask give the positions at which it is true");
+        td_error_hint(err, "for a mask, pass the positions at which it is true");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype == TD_DTYPE_BOOL)
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
     else if (spec->role == TD_ROLE_INDEX && td_dtype_is_float(tensor->dtype))
-        td_error_hint(err, "give integers, as int64");
+        td_error_hint(err, "pass integers as int64");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype != TD_DTYPE_STRING)
-        td_error_hint(err, "give them as int64");
+        td_error_hint(err, "pass them as int64");
     else if (to != TD_DTYPE_COUNT)
         td_error_hint(err, "the op cast with dtype = %s %s it", td_dtype_info(to)->name,
                       td_dtype_holds(to, tensor->dtype) ? "converts" : "rounds");
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
 }
 
-/* Its length, without the full stop. */
+/* Returns the length of the first sentence, without the full stop. */
 static int first_sentence(const char *text)
 {
     const char *end = strstr(text, ". ");
@@ -360,8 +362,8 @@ static td_status check_input(const struct td_op *op, const struct td_op_args *ar
     return TD_OK;
 }
 
-/* Do all tensors of the inputs of this role with one_dtype have the dtype of the first of them, if
- * they may have it? */
+/* Checks that all tensors in the inputs of this role with one_dtype have the dtype of the first
+ * such tensor, except in inputs that do not accept it. */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
                                  td_role role, struct td_error *err)
 {
@@ -392,7 +394,7 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
                 .role = role,
                 .is_change = op->change != NULL && role == TD_ROLE_DATA,
             };
-            td_error_set(err, status, "%s has dtype %s and %s %s; the same is expected%s", name,
+            td_error_set(err, status, "%s has dtype %s and %s %s; the dtypes must be equal%s", name,
                          td_dtype_info(tensor->dtype)->name, first_name,
                          td_dtype_info(first->dtype)->name, td_dtype_advise(&pair, advice));
             return td_error_at_input(err, status, "%s", name);
@@ -401,15 +403,15 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
     return TD_OK;
 }
 
-/* True if the input takes keys of rows and has a table, or a scalar. */
+/* True if the input takes keys of rows but is not a vector. */
 static bool is_matrix(const struct td_op *op, const struct td_op_args *args, int i)
 {
     return td_input_is_row_keys(&op->inputs[i]) && args->inputs[i].count == 1 &&
            args->inputs[i].tensors->shape.rank != 1;
 }
 
-/* Before dtypes are compared: else a table in place of its keys would be blamed on what has another
- * one. */
+/* Checks that keys of rows are vectors. This check precedes the comparison of dtypes; otherwise a
+ * table passed as its keys would be reported as an error of another input's dtype. */
 static td_status check_row_keys(const struct td_op *op, const struct td_op_args *args,
                                 struct td_error *err)
 {
@@ -426,7 +428,8 @@ static td_status check_row_keys(const struct td_op *op, const struct td_op_args 
     return TD_OK;
 }
 
-/* For a list the error names the value at fault, "steps[1]". */
+/* Checks that integers are in their range. For a list, the error names the element at fault, such
+ * as "steps[1]". */
 static td_status check_ints(const struct td_attr_spec *attr, const int64_t *values, int count,
                             struct td_error *err)
 {
@@ -471,7 +474,7 @@ static td_status check_dtype(const struct td_attr_spec *attr, td_dtype dtype, st
     return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, attr->name);
 }
 
-/* Is the given value within its range? */
+/* Checks that an attribute's value is in its range. */
 static td_status check_attr(const struct td_attr_spec *attr, const struct td_op_args *args,
                             struct td_error *err)
 {
@@ -527,7 +530,7 @@ static bool is_key(const struct td_op *op, const struct td_op_args *args, int i)
     return op->inputs[i].role == TD_ROLE_KEY && !op->inputs[i].list && args->inputs[i].count == 1;
 }
 
-/* int64, or uint64 if any keys of the call have that. */
+/* Widens keys to uint64 if any keys of the call are uint64, and to int64 otherwise. */
 static td_status widen_keys(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
                             struct td_error *err)
 {
@@ -537,7 +540,8 @@ static td_status widen_keys(const struct td_op *op, struct td_op_args *args, str
         if (is_key(op, args, i) && args->inputs[i].tensors[0].dtype == TD_DTYPE_UINT64)
             widest = TD_DTYPE_UINT64;
     for (int i = 0; i < op->n_inputs && status == TD_OK; i++)
-        if (is_key(op, args, i) && !is_matrix(op, args, i)) /* which is refused as it was given */
+        /* A matrix is refused later, with its original dtype. */
+        if (is_key(op, args, i) && !is_matrix(op, args, i))
             status = td_key_widen(args->inputs[i].tensors, op->inputs[i].name, widest, arena, err);
     return status;
 }

@@ -1,8 +1,8 @@
-/* op.h - the descriptor of an op. Routes, argument checks, metadata, statistics and replies derive
- * from it. To add an op, add a folder to kernels/ and a line to ops.def. A device plugin has its
- * own table of kernels, by the names of ops, so this file does not mention devices.
+/* op.h - the descriptor of an op, from which routes, argument checks, metadata, statistics and
+ * replies are derived. To add an op, add a folder to kernels/ and a line to ops.def. A device
+ * plugin has its own table of kernels by op name, so this file does not mention devices.
  *
- * Threads  Descriptors are constants; infer, cost and run are reentrant. */
+ * Threads    Descriptors are constants. infer, cost and run are reentrant. */
 #ifndef TD_KERNELS_OP_H
 #define TD_KERNELS_OP_H
 
@@ -19,12 +19,12 @@
 #define TD_ATTRS_SIZE 128
 #define TD_MAX_ATTRS  32
 
-/* Bounds policy: the result of an index outside [0, bound). */
+/* Bounds policies, which decide the result of an index outside [0, bound). */
 typedef enum td_bounds {
     TD_BOUNDS_ERROR, /* INDEX_OUT_OF_BOUNDS, nothing computed */
     TD_BOUNDS_ZERO,  /* a row of zeros (of empty strings) */
     TD_BOUNDS_CLIP,  /* the nearest valid row */
-    TD_BOUNDS_WRAP,  /* index modulo bound, so that -1 is the last row */
+    TD_BOUNDS_WRAP,  /* index modulo bound; -1 is the last row */
     TD_BOUNDS_COUNT
 } td_bounds;
 
@@ -36,8 +36,8 @@ const char *td_bounds_name(td_bounds bounds);
 /* The meaning of an input's values. The role decides the dtype of untyped JSON values, and whether
  * the server copies the tensor before the op runs. The server copies a tensor whose values
  * determine addresses if a client can still write to it (shared memory) or if its file can be
- * truncated. The values of any other tensor may change between two reads. A kernel must therefore
- * not derive an address or a size from a value that it has not copied. */
+ * truncated. The values of any other tensor can change between two reads, so a kernel must not
+ * derive an address or a size from a value that it has not copied. */
 typedef enum td_role {
     TD_ROLE_DATA,      /* values to move or to compute with */
     TD_ROLE_INDEX,     /* positions, row numbers, offsets, segments: they determine addresses */
@@ -50,13 +50,13 @@ typedef enum td_role {
 const char *td_role_name(td_role role);
 
 /* The part that an input plays for quantised rows of the first input. The importer stores the scale
- * of a quantised table NAME as the resident tensor NAME.scale, and its offset as NAME.offset: the
- * names of the inputs. */
+ * of a quantised table NAME as the resident tensor NAME.scale and its offset as NAME.offset. The
+ * suffixes are the names of the inputs. */
 typedef enum td_companion {
     TD_COMPANION_NONE,
     TD_COMPANION_SCALE,
-    /* Added or subtracted. A request with a scale and without a shift is refused if the table has
-     * one. */
+    /* The input is added or subtracted. A request with a scale but no shift is refused if a shift
+     * is stored beside the table. */
     TD_COMPANION_SHIFT,
 } td_companion;
 
@@ -71,36 +71,39 @@ typedef enum td_row_part {
     TD_ROW_PART_SEGMENTS,  /* the bag of each query, never decreasing */
 } td_row_part;
 
-/* A declared input. The first of an op is not optional. */
+/* A declared input. The first input of an op is not optional. */
 struct td_op_args;
 struct td_input_spec {
     const char *name;
-    const char *summary; /* one sentence, shapes included */
+    const char *summary; /* one sentence that includes the shapes */
     td_role role;
     td_dtype_set dtypes;
     /* For data and keys: all inputs of the role with this flag must have the same dtype, or the
      * error is td_op.mixed_dtypes. An input that does not accept the dtype of the first is exempt.
      * Untyped JSON values get the dtype of the typed ones. */
     bool one_dtype;
-    bool optional;     /* may be missing, and then has no tensors */
-    bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
-    int most;          /* maximum length of the list; 0: no maximum */
-    bool reads_values; /* for data: the kernel reads values; for other roles it always does */
-    bool sets_shape;   /* infer reads values, because they determine the shape of an output */
-    /* In td_op.rows. A request may leave out PER_ROW keys if its table is resident and has keys. */
+    bool optional; /* the input can be missing, and then has no tensors */
+    bool list;     /* the input is a list of tensors: indices.0, indices.1, ... */
+    int most;      /* maximum length of the list; 0: no maximum */
+    /* For data: true if the kernel reads values. For other roles it always does. */
+    bool reads_values;
+    bool sets_shape; /* infer reads values, which determine the shape of an output */
+    /* Part of the input, for ops with td_op.rows. A request can leave out PER_ROW keys if its table
+     * is resident and has keys. */
     td_row_part part;
-    bool or_keys; /* a request may pass keys of such a table instead of row numbers */
+    bool or_keys; /* a request can pass keys of a resident table instead of row numbers */
     td_companion companion;
-    /* False if the attributes leave this optional input unused, so that its dtype does not matter.
-     * NULL: the input is always used. */
+    /* Returns false if the attributes leave this optional input unused, so that its dtype does not
+     * matter. NULL: the input is always used. */
     bool (*is_used)(const struct td_op_args *args);
 };
 
 /* True unless the attributes leave the input unused. */
 bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args);
 
-/* True if a request may pass table keys instead of these row numbers; true if the input is the keys
- * of the rows, which a resident table may have. */
+/* td_input_is_row_numbers: true if a request can pass table keys instead of the row numbers in this
+ * input. td_input_is_row_keys: true if the input is the keys of the rows, which a resident table
+ * can have. */
 bool td_input_is_row_numbers(const struct td_input_spec *spec);
 bool td_input_is_row_keys(const struct td_input_spec *spec);
 
@@ -110,36 +113,36 @@ bool td_input_reads_values(const struct td_input_spec *spec);
 /* The dtypes of untyped JSON values. */
 struct td_untyped {
     td_dtype empty; /* [] */
-    /* The narrowest dtype of integers: int32, for keys int64, and float32 if the input accepts
-     * float32 and not int32. */
+    /* The narrowest dtype of integers: int64 for keys; float32 if the input accepts float32 and not
+     * int32; otherwise int32. */
     td_dtype integer;
-    bool no_fractions; /* indices and keys: only integers */
-    /* Dtypes that the client may choose instead, for advice; 0 if another tensor sets the dtype. */
+    bool no_fractions; /* only integers are accepted: indices and keys */
+    /* Dtypes that the client can choose instead, for advice; 0 if another tensor sets the dtype. */
     td_dtype_set others;
 };
 struct td_untyped td_input_untyped(const struct td_input_spec *spec);
 
 /* A declared output. */
 struct td_output_spec {
-    const char
-        *name; /* "output", or "outputs" for a list; any name if the op has several outputs */
+    const char *name; /* "output", or "outputs" for a list; any name if there are several outputs */
     const char *summary;    /* one sentence */
     const char *shape_rule; /* for the documentation */
-    /* The input with the same dtype, or the attribute that names the dtype. NULL: `dtypes` has the
-     * possible ones. */
+    /* The name of the input that has the same dtype, or of the attribute that sets the dtype. NULL:
+     * `dtypes` has the possible dtypes. */
     const char *dtype_of;
-    /* The possible dtypes without dtype_of. If dtype_of names an attribute: further dtypes, for
-     * requests without the attribute. */
+    /* Without dtype_of: the possible dtypes. If dtype_of names an attribute: more dtypes, which
+     * apply to requests without the attribute. */
     td_dtype_set dtypes;
-    const char *dtype_rule; /* for the documentation: which of `dtypes`; NULL: any */
-    bool list;              /* infer decides the number of tensors; the op has no other output */
+    /* Documentation of which of `dtypes` the output has; NULL: any. */
+    const char *dtype_rule;
+    bool list; /* infer decides the number of tensors; the op has no other output */
 };
 
 /* The outputs in a reply: {"output": T}, {"outputs": [T, ...]}, or {"outputs": {"values": T,
  * "indices": T}}. */
 typedef enum td_output_form { TD_OUTPUT_ONE, TD_OUTPUT_LIST, TD_OUTPUT_NAMED } td_output_form;
 
-/* A list of integers, in the arena: axes, sizes of a shape. */
+/* A list of integers in the arena, such as axes or the sizes of a shape. */
 struct td_ints {
     const int64_t *values; /* NULL: not given */
     int count;
@@ -168,7 +171,8 @@ struct td_float_range {
     double min, max;
 };
 
-/* The value of an int that the request does not set and whose default depends on the call. */
+/* The value of an integer attribute that the request does not set and whose default depends on the
+ * call. */
 #define TD_ATTR_UNSET INT64_MIN
 
 /* A declared attribute, with its place in the op's attrs struct. */
@@ -177,21 +181,22 @@ struct td_attr_spec {
     const char *summary;
     td_attr_kind kind;
     bool required;
-    const char *const *choices; /* TD_ATTR_CHOICE: the names, NULL after the last */
+    const char *const *choices; /* TD_ATTR_CHOICE: the names, terminated by NULL */
     td_dtype_set dtypes;        /* TD_ATTR_DTYPE: accepted dtypes; others are UNSUPPORTED_DTYPE */
-    /* For TD_ATTR_INT and each element of TD_ATTR_INTS. A value outside is INVALID_ARGUMENT. NULL:
-     * all values are accepted. */
+    /* Range for TD_ATTR_INT and each element of TD_ATTR_INTS. A value outside is INVALID_ARGUMENT.
+     * NULL: all values are accepted. */
     const struct td_int_range *range;
-    const struct td_float_range *float_range; /* the same for TD_ATTR_FLOAT */
-    int64_t default_int;  /* TD_ATTR_INT, TD_ATTR_BOOL, TD_ATTR_CHOICE, TD_ATTR_DTYPE */
+    const struct td_float_range *float_range; /* range for TD_ATTR_FLOAT; otherwise like `range` */
+    /* Default for TD_ATTR_INT, TD_ATTR_BOOL, TD_ATTR_CHOICE and TD_ATTR_DTYPE. */
+    int64_t default_int;
     double default_float; /* TD_ATTR_FLOAT */
-    /* The default in the documentation, such as "batch_dims", if it depends on the call and the op
-     * reads attrs_set. Always set for TD_ATTR_INTS and TD_ATTR_TEXT. */
+    /* The default as documented, such as "batch_dims", if it depends on the call and the op reads
+     * attrs_set. Always set for TD_ATTR_INTS and TD_ATTR_TEXT. */
     const char *default_text;
     size_t offset; /* in the attrs struct */
 };
 
-/* The tensors of one input: one, or the elements of a list. */
+/* The tensors of one input: a single tensor, or the elements of a list. */
 struct td_operand {
     struct td_tensor *tensors; /* in the call's arena */
     int count;
@@ -200,15 +205,16 @@ struct td_operand {
 /* The arguments and results of one call. */
 struct td_op;
 struct td_op_args {
-    /* For functions that several ops share. td_op_set_defaults and td_op_infer set it. */
+    /* The op, for functions that several ops share. td_op_set_defaults and td_op_infer set it. */
     const struct td_op *op;
-    struct td_operand inputs[TD_MAX_INPUTS]; /* in the order of the descriptor */
+    struct td_operand inputs[TD_MAX_INPUTS]; /* inputs in the order of the descriptor */
     _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
-    uint32_t attrs_set;        /* bit i: the request sets attribute i */
-    struct td_tensor *outputs; /* infer describes them, run fills them */
+    uint32_t attrs_set;        /* bit i is set if the request sets attribute i */
+    struct td_tensor *outputs; /* described by infer, filled by run */
     int n_outputs;
     int64_t replaced; /* number of indices that the bounds policy replaced; run sets it */
-    const void *plan; /* from infer for cost and run, specific to the op; in the arena, or NULL */
+    /* Made by infer for cost and run, specific to the op. In the arena, or NULL. */
+    const void *plan;
 };
 
 /* The estimated cost of a call, computed from shapes. */
@@ -230,40 +236,43 @@ struct td_plan;      /* op_plan.h */
 struct td_op {
     const char *name;
     const char *summary;
-    const char *source; /* the published definition it follows */
+    const char *source; /* published definition that the op follows */
     const struct td_input_spec *inputs;
     int n_inputs;
     const struct td_attr_spec *attrs;
     int n_attrs;
     const struct td_output_spec *outputs;
     int n_outputs;
-    /* The error if inputs with one_dtype have different dtypes. TD_OK: UNSUPPORTED_DTYPE. */
+    /* The error if inputs with one_dtype have different dtypes. TD_OK stands for
+     * UNSUPPORTED_DTYPE. */
     td_status mixed_dtypes;
     const td_status *errors; /* error codes that the op can return, ending with TD_OK */
     const char *example;     /* a JSON request that succeeds */
 
-    /* Describes the outputs in the order of their declaration: allocated in the arena, without
-     * data. Reads shapes, dtypes and attributes, and values only of inputs with sets_shape. */
+    /* Describes the outputs in the order of their declaration. The descriptions are in the arena
+     * and have no data. Reads shapes, dtypes and attributes, and values only of inputs with
+     * sets_shape. */
     td_status (*infer)(struct td_op_args *args, struct td_arena *arena, struct td_error *err);
-    /* After infer. */
+    /* Estimates the cost of a call, after infer. */
     struct td_cost (*cost)(const struct td_op_args *args);
-    /* After infer. The caller has allocated the outputs; of a string output only the offsets, and
-     * run allocates its bytes in exec->arena. On failure the outputs are undefined. */
+    /* Computes the outputs, after infer. The caller has allocated the outputs. For a string output
+     * only the offsets are allocated, and run allocates the bytes in exec->arena. On failure the
+     * outputs are undefined. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
-    /* After infer, for a device, which does not check: true if run would accept the values of the
-     * index inputs, except for indices out of range. False, for example, for decreasing offsets.
-     * NULL: run accepts any values. */
+    /* For devices, whose kernels do not check values. After infer: true if run would accept the
+     * values of the index inputs, apart from indices out of range. Returns false, for example, for
+     * decreasing offsets. NULL: run accepts any values. */
     bool (*valid)(const struct td_op_args *args);
     /* Describes how run will compute the call (op_plan.h). NULL: the op has no plan. */
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
                          struct td_plan *out, struct td_error *err);
-    const struct td_op_rows *rows;     /* the op picks rows of a table; NULL: it does not */
-    const struct td_op_stack *stack;   /* calls of equal shapes can be merged; NULL: they cannot */
-    const struct td_op_change *change; /* the op changes a resident table; NULL: it does not */
-    const void *detail; /* private to the op's functions, which several ops may share */
+    const struct td_op_rows *rows;     /* the op picks rows of a table; otherwise NULL */
+    const struct td_op_stack *stack;   /* calls of equal shapes can be merged; otherwise NULL */
+    const struct td_op_change *change; /* the op changes a resident table; otherwise NULL */
+    const void *detail; /* private to the op's functions, which several ops can share */
 };
 
-/* Numbers of the ops in the order of ops.def, as indices of tables with one entry per op. */
+/* Numbers of the ops in the order of ops.def, for indexing tables that have one entry per op. */
 enum {
 #define TD_OP(folder, name) TD_OP_NUMBER_##name,
 #include "kernels/ops.def"
@@ -274,17 +283,17 @@ enum {
 /* All ops, in the order of ops.def. */
 const struct td_op *const *td_ops(int *count);
 
-/* NULL when no op has this name. `name` need not end in NUL. */
+/* Returns the op of this name, or NULL. `name` need not end in NUL. */
 const struct td_op *td_op_named(const char *name, size_t length);
 
-/* The op that a table stands for where a function is expected, such as a model of /v2. It returns
+/* The op that a table represents where a function is expected, such as a model of /v2. It returns
  * rows of the table. */
 extern const struct td_op *const td_table_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* Returns the input that picks rows by key: the keys to find, or row numbers that may be replaced
- * by keys. -1: the op has none. */
+/* Returns the input that picks rows by key: the keys to find, or row numbers that can be replaced
+ * by keys. Returns -1 if the op has no such input. */
 int td_op_keys_input(const struct td_op *op);
 
 /* Returns all dtypes that the output can have. */
@@ -292,39 +301,40 @@ td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_
 
 /* Returns the value of an attribute of kind CHOICE or DTYPE. */
 int td_op_choice(const struct td_attr_spec *attr, const struct td_op_args *args);
-/* Sets it. */
+/* Sets the value of an attribute of kind CHOICE or DTYPE. */
 void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
 
-/* Sets the op of args, and every attribute to its default. */
+/* Sets args->op, and sets every attribute to its default. */
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);
 
 /* Returns the bytes of an attribute's value, including the bytes of a list or text. Two values are
- * equal if their bytes are. Returns NULL for a list or text that the request does not set. If the
- * default depends on the call, use attrs_set to find out whether the request sets the value. */
+ * equal if their bytes are equal. Returns NULL for a list or text that the request does not set. If
+ * the default depends on the call, use attrs_set to find out whether the request sets the value. */
 const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op_args *args,
                              size_t *size);
 
-/* Copies an attribute; a list or text is copied into the arena. False, with err filled, when memory
- * is exhausted. */
+/* Copies an attribute; a list or text is copied into the arena. Returns false, with err filled, if
+ * memory is exhausted. */
 bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *from,
                      struct td_op_args *to, struct td_arena *arena, struct td_error *err);
 
-/* The checks that are the same for all ops: every input is given, no list is empty, dtypes are
- * accepted and equal where one_dtype is set, required attributes are given, attributes are within
- * their ranges. Part of td_op_infer. */
+/* Makes the checks that all ops have in common: every required input is given, no list is empty,
+ * dtypes are accepted and are equal where one_dtype is set, required attributes are given, and
+ * attributes are within their ranges. td_op_infer calls this function. */
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
-/* For infer: td_op_outputs allocates n outputs in the arena, which infer describes then;
- * td_op_output also describes the only one, with the errors of td_tensor_describe. */
+/* Allocate outputs, for infer. td_op_outputs allocates n outputs in the arena, which infer then
+ * describes. td_op_output allocates and describes a single output, with the errors of
+ * td_tensor_describe. */
 TD_MUST_CHECK td_status td_op_outputs(struct td_op_args *args, int n, struct td_arena *arena,
                                       struct td_error *err);
 TD_MUST_CHECK td_status td_op_output(struct td_op_args *args, td_dtype dtype,
                                      const struct td_shape *shape, struct td_arena *arena,
                                      struct td_error *err);
 
-/* Widens keys of int32 and uint32 (key_dtype.h), then td_op_check, then aligns the inputs whose
- * values are read, then op->infer. */
+/* Widens keys of int32 and uint32 (key_dtype.h), calls td_op_check, aligns the inputs whose values
+ * are read, and calls op->infer. */
 TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
                                     struct td_arena *arena, struct td_error *err);
 

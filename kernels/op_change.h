@@ -13,16 +13,17 @@
 
 #include "kernels/op.h"
 
-/* For i in [0, n), row from[i] moves to row to[i]. Row numbers from the end of the table on are
- * those of the new rows. */
+/* Moves rows: for i in [0, n), row from[i] moves to row to[i]. In `from`, row numbers from the end
+ * of the table on select new rows. */
 struct td_row_change {
     const int64_t *to, *from;
     int64_t n;
     int64_t n_rows;  /* number of rows after the change */
-    int64_t n_found; /* number of the keys that the table had before */
+    int64_t n_found; /* number of keys that the table had before the change */
 };
 
-/* The bytes that a change writes: `slice_bytes` at each offset. count is 0 if it writes nothing. */
+/* The bytes that a change writes: `slice_bytes` at each offset. count is 0 if the change writes
+ * nothing. */
 struct td_written_slices {
     const uint64_t *offsets;
     int64_t count;
@@ -30,15 +31,16 @@ struct td_written_slices {
 };
 
 struct td_op_change {
-    /* Computes a change by key, after infer; its arrays are in exec->arena. NULL: in place. */
+    /* Computes a change by key, after infer. Its arrays are in exec->arena. NULL: the op changes
+     * tables in place. */
     td_status (*find)(const struct td_op_args *args, struct td_exec *exec,
                       struct td_row_change *out, struct td_error *err);
-    /* Computes the slices that a change in place writes, in the arena. After infer, for indices in
-     * range. Not for strings. */
+    /* Computes the slices that a change in place writes, in the arena. Called after infer, with
+     * indices in range, and not for strings. */
     td_status (*slices)(const struct td_op_args *args, struct td_arena *arena,
                         struct td_written_slices *out, struct td_error *err);
     /* For changes by key: the members of the reply that count the rows whose keys the table had,
-     * and the other rows. NULL: the reply does not count them. */
+     * and all other rows. NULL: the reply has no such member. */
     const char *found, *added;
 };
 

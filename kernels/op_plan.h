@@ -1,4 +1,4 @@
-/* op_plan.h - how an op will compute a call, told before there is data: the steps of its plan.
+/* op_plan.h - the steps in which an op will compute a call, known before there is data.
  *
  * Ownership  A plan is in the arena.
  * Threads    Reentrant. */
@@ -8,32 +8,34 @@
 #include "kernels/op.h"
 
 struct td_plan_step {
-    int operands[2]; /* input 0 .. n - 1, or n + i for the result of step i; the second may be -1 */
-    const char *equation; /* what the step computes, "ij,jk->ik" */
-    const char *kind;     /* of its loops */
-    bool is_product;      /* of matrices, with these sizes */
+    /* Each operand is input 0 .. n - 1, or n + i for the result of step i. The second can be -1. */
+    int operands[2];
+    const char *equation; /* what the step computes, such as "ij,jk->ik" */
+    const char *kind;     /* kind of the step's loops */
+    bool is_product;      /* true for a product of matrices, which has the sizes below */
     int64_t batch, m, n, k;
     uint64_t flops;
-    td_dtype dtype; /* of the result, */
-    int rank;       /* which may have more dimensions than a tensor */
+    td_dtype dtype; /* dtype of the result */
+    int rank;       /* rank of the result, which can exceed TD_MAX_RANK */
     const int64_t *dims;
     uint64_t bytes;
 };
 
-/* FLOPs saturate at UINT64_MAX. */
+/* The plan of a call. FLOPs saturate at UINT64_MAX. */
 struct td_plan {
     int n_inputs;
     const struct td_plan_step *steps;
     int n_steps;
-    /* The order as numpy.einsum_path has it: each entry removes its operands, one or two, from the
-     * list of those left, by position, and appends its result. The second may be -1. */
+    /* The order in the form of numpy.einsum_path: each entry removes its one or two operands, by
+     * position, from the list of remaining operands and appends its result. The second operand can
+     * be -1. */
     const int (*path)[2];
     int n_path;
     uint64_t flops;
-    uint64_t naive_flops;      /* without steps, in one nest of loops */
-    uint64_t largest_elements; /* of all results, that of the op included */
+    uint64_t naive_flops;      /* FLOPs of a single nest of loops, without steps */
+    uint64_t largest_elements; /* elements of the largest result, including the output of the op */
     uint64_t largest_bytes;
-    uint64_t workspace; /* bytes; UINT64_MAX: more */
+    uint64_t workspace; /* bytes; UINT64_MAX if the number is larger */
 };
 
 #define TD_OP(folder, name) extern const struct td_op td_op_##name;

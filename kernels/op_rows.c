@@ -28,7 +28,7 @@ bool td_op_rows_space(const struct td_op *op, const struct td_op_args *args,
     return true;
 }
 
-/* Those of index tuples are in the last dimension. */
+/* Returns the number of queries. A tuple of indices in the last dimension is one query. */
 static int64_t count_queries(const struct td_op *op, const struct td_tensor *queries)
 {
     const struct td_shape *shape = &queries->shape;
@@ -36,7 +36,7 @@ static int64_t count_queries(const struct td_op *op, const struct td_tensor *que
     return each > 0 ? queries->numel / each : 0;
 }
 
-/* Of one row along the first dimension; 0 for a table without elements. */
+/* Returns the bytes of a row along the first dimension, or 0 for an empty table. */
 static uint64_t row_bytes(const struct td_tensor *table)
 {
     return table->numel > 0 ? table->bytes / (uint64_t)table->shape.dim[0] : 0;
@@ -51,7 +51,7 @@ struct td_rows_read td_op_rows_read(const struct td_op *op, const struct td_op_a
     const uint64_t rows = (uint64_t)count_queries(op, args->inputs[query].tensors);
     if (op->rows->bags)
         return (struct td_rows_read){ rows, rows * row_bytes(table) };
-    /* As they are in the table: the op may have converted them. */
+    /* Counts bytes in the dtype of the table, because the op may have converted the output. */
     return (struct td_rows_read){ rows, table->dtype == TD_DTYPE_STRING
                                             ? td_tensor_footprint(output)
                                             : (uint64_t)output->numel *

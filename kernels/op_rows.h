@@ -25,15 +25,16 @@ typedef enum td_bag_mode {
     TD_BAG_SUM,   /* the weighted sum of the rows */
     TD_BAG_MEAN,  /* the weighted sum divided by the sum of the weights */
     TD_BAG_SQRTN, /* the weighted sum divided by the square root of the sum of squared weights */
-    TD_BAG_MAX    /* the maximum of each column; NaN wins */
+    TD_BAG_MAX    /* maximum of each column; NaN if the column has a NaN */
 } td_bag_mode;
 
 /* The attributes of an op that picks rows in bags. The op has an input SEGMENTS. */
 struct td_op_bags {
     int mode_attr;  /* td_bag_mode */
     int dtype_attr; /* dtype of the output; sums are float64 if the table or the output is */
-    int skip_attr;  /* a row number: queries with this value, before the policy, are ignored */
-    int last_attr;  /* true if the last offset is the end of the last bag, not a bag */
+    /* Row number; queries that have this value before the policy applies are ignored. */
+    int skip_attr;
+    int last_attr; /* true if the last offset is the end of the last bag, not a bag */
 };
 
 /* The dimensions that a tuple of `depth` components indexes. The row number of a tuple is the sum
@@ -48,15 +49,18 @@ struct td_op_rows {
     /* Number of trailing dimensions that form one query: 1 for index tuples, otherwise 0. */
     int query_rank;
     /* After infer: true if each query picks rows along the first dimension of the table and the
-     * outputs have one row per query or bag. Such calls can be merged. */
+     * outputs have one row per query or bag. Only such calls can be merged. */
     bool (*is_plain)(const struct td_op_args *args);
     /* Bit i: in every plain call, attribute i means the same as its default, even if its value
      * differs (axis = -2). */
     uint32_t plain_attrs;
-    int count_attr;     /* number of bags, for bags by segments; or TD_ROWS_NONE */
-    int policy_attr;    /* policy for queries that have no row; TD_ROWS_NONE: never an error */
-    int found_output;   /* bool, true if a query by key has a row; or TD_ROWS_NONE */
-    int numbers_output; /* int64 row numbers, -1 for a query without a row; or TD_ROWS_NONE */
+    int count_attr; /* attribute with the number of bags, for bags by segments; or TD_ROWS_NONE */
+    /* Attribute with the policy for queries that have no row, or TD_ROWS_NONE if such queries are
+     * never an error. */
+    int policy_attr;
+    int found_output; /* bool output, true if a query by key has a row; or TD_ROWS_NONE */
+    /* Output of int64 row numbers, -1 for a query without a row; or TD_ROWS_NONE. */
+    int numbers_output;
     const struct td_op_bags *bags; /* NULL: the outputs have one row per query */
     /* Sets the dimensions of the table that row numbers index. NULL: the first dimension. */
     void (*space)(const struct td_op_args *args, struct td_tuple_space *out);

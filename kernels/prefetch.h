@@ -1,9 +1,9 @@
-/* prefetch.h - random rows of a large table are on their way to the caches before they are read.
+/* prefetch.h - prefetches random rows of a large table into the caches before they are read.
  *
- * All lines of a row of less than 4 KiB are prefetched, to the second cache. The first has room for
- * some twenty lines on their way, and a load that misses it waits until one of them is there; loads
- * from the second take 14 cycles, which others fill. Random rows of 1 GiB copied on Zen 4, one
- * thread, GB/s by the number of rows ahead:
+ * All lines of a row shorter than 4 KiB are prefetched into the L2 cache. The L1 cache has room for
+ * about twenty lines in flight, and a load that misses it waits until one of them arrives. Loads
+ * from the L2 cache take 14 cycles, which other loads fill. Copies of random rows of a 1 GiB table
+ * on Zen 4, one thread, in GB/s by the number of rows ahead:
  *
  *     row      first line, to L1      all lines, to L2
  *              8     16    32         8     16    32    48
@@ -21,15 +21,17 @@
 
 enum {
     TD_PREFETCH_LINE = 64,
-    TD_PREFETCH_LINES = 96, /* that are on their way, about */
-    TD_PREFETCH_LEAST = 8,  /* rows */
+    TD_PREFETCH_LINES = 96, /* approximate number of lines in flight */
+    TD_PREFETCH_LEAST = 8,  /* minimum distance in rows */
     TD_PREFETCH_MOST = 48,
-    TD_PREFETCH_LONG =
-        4096, /* bytes; of longer rows the processor itself prefetches all but the first line */
-    TD_PREFETCH_TABLE = 512 * 1024 /* bytes; smaller tables are in the second cache */
+    /* Bytes of a long row. The processor itself prefetches all but the first line of longer
+     * rows. */
+    TD_PREFETCH_LONG = 4096,
+    TD_PREFETCH_TABLE = 512 * 1024 /* bytes; smaller tables fit into the L2 cache */
 };
 
-/* Rows between the one that is read and the one that is prefetched; 0: none is. */
+/* Returns the distance in rows between the row that is read and the row that is prefetched, or 0 if
+ * prefetching is not worthwhile. */
 static inline int64_t td_prefetch_ahead(size_t table_bytes, size_t row_bytes)
 {
     if (table_bytes <= TD_PREFETCH_TABLE)
@@ -40,14 +42,14 @@ static inline int64_t td_prefetch_ahead(size_t table_bytes, size_t row_bytes)
                                      : (int64_t)rows;
 }
 
-/* One line. */
+/* Prefetches one line. */
 static inline __attribute__((always_inline)) void td_prefetch(const void *place)
 {
     __builtin_prefetch(place, 0, 2);
 }
 
-/* The row that begins at `place`, which is computed as an integer, since it may be outside of the
- * table: that has no effect. */
+/* Prefetches the row that starts at `place`. The address is an integer because it can be outside
+ * the table, where a prefetch has no effect. */
 static inline __attribute__((always_inline)) void td_prefetch_row(uintptr_t place, size_t bytes)
 {
     const size_t reach = bytes < TD_PREFETCH_LONG ? bytes : TD_PREFETCH_LINE;

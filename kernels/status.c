@@ -15,9 +15,9 @@ const char *td_status_name(td_status status)
     return names[status];
 }
 
-/* When vsnprintf truncated a text (it returned `wanted`), truncates it further to a boundary
- * between characters: the texts contain names chosen by clients, and the JSON that they are written
- * to must not contain half a UTF-8 sequence. */
+/* If vsnprintf truncated a text, truncates it further, to a boundary between characters. `wanted`
+ * is the result of vsnprintf. The texts contain names chosen by clients, and the JSON that contains
+ * them must not have half a UTF-8 sequence. */
 static void truncate_between_characters(char *text, size_t size, int wanted)
 {
     if (wanted < 0)
@@ -25,7 +25,7 @@ static void truncate_between_characters(char *text, size_t size, int wanted)
     if (wanted < 0 || (size_t)wanted < size)
         return;
     size_t end = size - 1;
-    size_t start = end; /* of the last character: continuation bytes are 10xxxxxx */
+    size_t start = end; /* start of the last character; continuation bytes are 10xxxxxx */
     while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
         start--;
     if (start == 0 || (unsigned char)text[start - 1] < 0xC0)
@@ -118,7 +118,7 @@ void td_error_hint(struct td_error *err, const char *format, ...)
     memcpy(err->message + used + 2, text, (size_t)length + 1);
 }
 
-/* The unit of a resource: bytes for "output_bytes", dimensions for "rank". */
+/* Returns the unit of a resource, such as bytes for "output_bytes" and dimensions for "rank". */
 static const char *resource_unit(const char *resource)
 {
     static const char suffix[] = "_bytes";
@@ -136,7 +136,7 @@ td_status td_error_resource(struct td_error *err, const char *resource, uint64_t
                             uint64_t limit, const char *what)
 {
     const char *unit = resource_unit(resource);
-    td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " %s, the limit is %" PRIu64, what,
+    td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " %s; the limit is %" PRIu64, what,
                  needed, unit, limit);
     snprintf(err->resource, sizeof(err->resource), "%s", resource);
     err->needed = needed;

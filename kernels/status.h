@@ -1,11 +1,12 @@
 /* status.h - error codes, and struct td_error with the details of a failure.
  *
  * A function that can fail returns td_status and takes a struct td_error last. The function that
- * detects the failure fills it, and its callers pass it on unchanged. Only api/message/problem.c
- * turns it into HTTP.
+ * detects the failure fills the error, and its callers pass it on unchanged. Only
+ * api/message/problem.c turns an error into HTTP.
  *
- * Ownership  struct td_error has no pointers: texts are copied into it, truncated if too long.
- * Threads    Not synchronised: an error belongs to the call that failed. */
+ * Ownership  struct td_error has no pointers. Texts are copied into it and truncated if they are
+ *            too long.
+ * Threads    Not synchronised. An error belongs to the call that failed. */
 #ifndef TD_KERNELS_STATUS_H
 #define TD_KERNELS_STATUS_H
 
@@ -60,87 +61,94 @@ typedef enum td_status {
         TD_STATUS_COUNT
 } td_status;
 
-/* "INDEX_OUT_OF_BOUNDS" for TD_INDEX_OUT_OF_BOUNDS. A static string. */
+/* Returns the name of a status as a static string, such as "INDEX_OUT_OF_BOUNDS". */
 const char *td_status_name(td_status status);
 
-/* The details of a failure. td_error_set sets status and message and makes all other members
- * absent; the function that fails then adds the members that apply. */
+/* The details of a failure. td_error_set sets status and message, and clears all other members. The
+ * function that fails then sets the members that apply. */
 struct td_error {
     td_status status;
     char message[512];  /* one sentence: what was given, what was expected */
-    char input[64];     /* input at fault, "indices" or "data[3]"; "" when none */
-    char attribute[64]; /* attribute, header or option at fault; "" when none */
-    char device[8];     /* UNSUPPORTED_DTYPE: the device that has no kernel for it; "" when none */
-    char pointer[256];  /* JSON Pointer into a JSON body; may contain NULs */
+    char input[64];     /* input at fault, such as "indices" or "data[3]", or "" */
+    char attribute[64]; /* attribute, header or option at fault, or "" */
+    /* For UNSUPPORTED_DTYPE: the device that has no kernel for the dtype, or "". */
+    char device[8];
+    char pointer[256]; /* JSON Pointer into a JSON body; can contain NULs */
     size_t pointer_length;
-    int64_t offset;   /* byte offset into the body or into an equation; -1 when none */
-    bool has_pointer; /* pointer is set; "" is the root */
-    bool has_index;   /* position_rank, position, index and bad_count are set */
-    bool has_bound;   /* bound and axis are set */
+    int64_t offset;   /* byte offset into the body or the equation, or -1 */
+    bool has_pointer; /* true if pointer is set; "" is the root */
+    bool has_index;   /* true if position_rank, position, index and bad_count are set */
+    bool has_bound;   /* true if bound and axis are set */
     int position_rank;
     int axis;
-    int64_t position[TD_MAX_RANK]; /* of the first bad element in row-major order */
-    int64_t index;                 /* the value of that element */
+    int64_t position[TD_MAX_RANK]; /* position of the first bad element, in row-major order */
+    int64_t index;                 /* value of the first bad element */
     int64_t bound;                 /* index must be in [0, bound) */
     int64_t bad_count;             /* number of bad elements */
-    bool has_key;       /* KEY_NOT_FOUND: key, position_rank, position, bad_count are set */
-    bool key_is_number; /* key is its decimal digits */
-    char key[129];      /* the first key that was not found; may contain NULs */
+    /* For KEY_NOT_FOUND: true if key, position_rank, position and bad_count are set. */
+    bool has_key;
+    bool key_is_number; /* true if key consists of the decimal digits of a number */
+    char key[129];      /* the first key that was not found; can contain NULs */
     size_t key_length;
-    bool has_equal;   /* equal is set */
-    int64_t equal[2]; /* two positions in a vector with equal values, in order */
-    int n_shapes;     /* shapes that do not match */
+    bool has_equal;   /* true if equal is set */
+    int64_t equal[2]; /* two positions in a vector with equal values, in ascending order */
+    int n_shapes;     /* number of shapes, which do not match */
     struct {
         char name[64];
         struct td_shape shape;
     } shapes[2];
-    char label[8];         /* of an equation: one character in UTF-8; "" when none */
-    bool has_extents;      /* extents is set */
-    int64_t extents[2];    /* two sizes of one dimension that should be equal */
-    char did_you_mean[64]; /* the most similar known name; "" when none is similar */
-    char resource[32];     /* RESOURCE_LIMIT: the limited resource; "" when none */
+    char label[8];         /* label of an equation, one character in UTF-8, or "" */
+    bool has_extents;      /* true if extents is set */
+    int64_t extents[2];    /* two sizes of one dimension, which should be equal */
+    char did_you_mean[64]; /* most similar known name, or "" if none is similar */
+    char resource[32];     /* for RESOURCE_LIMIT: name of the limited resource, or "" */
     uint64_t needed;
     uint64_t limit;
-    unsigned retry_after_s; /* of a queue, whose length tells; 0: as its code says */
-    char allow[64];         /* METHOD_NOT_ALLOWED: the allowed methods */
-    char etag[64];          /* PRECONDITION_FAILED: the current ETag; "" when nothing exists */
-    char etag_of[129]; /* whose that is, which may be another name than that of the request; not
-                          reported */
+    /* Seconds until a retry, from the length of a queue; 0: the default of the error code. */
+    unsigned retry_after_s;
+    char allow[64]; /* for METHOD_NOT_ALLOWED: the allowed methods */
+    char etag[64];  /* for PRECONDITION_FAILED: the current ETag, or "" if nothing exists */
+    /* Name of the tensor that etag belongs to, which can differ from the name in the request. Not
+     * reported to clients. */
+    char etag_of[129];
 };
 
 /* Records a failure and returns `status`, so that a refusal is one statement:
  *     return td_error_set(err, TD_INVALID_AXIS, "axis = %lld is not in [-%d, %d)", ...);
- * All other members of err become absent.
+ * Clears all other members of err.
  *
- * err is never NULL, in no function that has one: a caller that does not want the error passes
- * TD_IGNORED, or a variable of its own where that is called often, since TD_IGNORED is cleared. */
+ * err is never NULL in any function that takes it. A caller that does not need the error passes
+ * TD_IGNORED, or a variable of its own on frequent paths, because TD_IGNORED is cleared at each
+ * use. */
 #define TD_IGNORED (&(struct td_error){ .status = TD_OK })
 
 td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Appends "; " and a hint to the message of an error, if there is room for all of it. */
+/* Appends "; " and a hint to the message of an error, if the whole hint fits. */
 void td_error_hint(struct td_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Add a detail to an error after td_error_set. Functions that take `status` return it. */
-/* Names the tensor that err->etag is of. */
+/* The functions below add a detail to an error after td_error_set. Those with a parameter `status`
+ * return it. */
+/* Sets the name of the tensor that err->etag belongs to. */
 void td_error_etag_of(struct td_error *err, const char *name);
 
 td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name);
-/* The first key that was not found: of `length` bytes, those that do not fit are left out. */
+/* Adds the first key that was not found, of `length` bytes. Bytes that do not fit are left out. */
 td_status td_error_at_key(struct td_error *err, td_status status, const char *key, size_t length,
                           bool is_number);
 td_status td_error_at_device(struct td_error *err, td_status status, const char *device);
 void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape);
 
-/* Reports RESOURCE_LIMIT: "<what> needs N <unit>, the limit is M". */
+/* Sets RESOURCE_LIMIT with the message "<what> needs N <unit>; the limit is M". */
 td_status td_error_resource(struct td_error *err, const char *resource, uint64_t needed,
                             uint64_t limit, const char *what);
 
-/* Reports PAYLOAD_TOO_LARGE: "<what> the limit of N bytes", where what is "the body exceeds". */
+/* Sets PAYLOAD_TOO_LARGE with the message "<what> the limit of N bytes", where what is "the body
+ * exceeds", for example. */
 td_status td_error_too_large(struct td_error *err, uint64_t limit, const char *what);
 
 #endif

@@ -1,11 +1,11 @@
-/* stop.h - whether the work for a call must end early: its deadline has passed, its client has
- * disconnected, or the server stops.
+/* stop.h - checks whether the work for a call must end early, because its deadline has passed, its
+ * client has disconnected or the server is stopping.
  *
- * A loop that may run for more than some 10 ms checks between two steps and returns the error as
- * its own. Nothing that others can see may be changed before.
+ * A loop that can run for more than about 10 ms checks between two steps and returns the error of
+ * the check as its own. It must not change anything visible to others before it is complete.
  *
  * Ownership  Borrows the context.
- * Threads    The thread that runs the call. */
+ * Threads    Only the thread that runs the call checks. */
 #ifndef TD_KERNELS_STOP_H
 #define TD_KERNELS_STOP_H
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct td_stop {
-    /* TD_OK, or err filled. NULL: the work is never stopped. */
+    /* Returns TD_OK, or an error with err filled. NULL: the work is never stopped. */
     td_status (*check)(void *context, struct td_error *err);
     void *context;
 };
@@ -29,13 +29,13 @@ static inline TD_MUST_CHECK td_status td_stop_check(const struct td_stop *stop,
     return stop && stop->check ? stop->check(stop->context, err) : TD_OK;
 }
 
-/* An element as work in bytes. */
+/* Work of one element, in bytes. */
 #define TD_STOP_ELEMENT (TD_STOP_STEP / (size_t)TD_STOP_ELEMENTS)
 
-/* Work of different sizes between two checks. */
+/* Counts work until the next check, for loops whose steps differ in size. */
 struct td_stop_meter {
     const struct td_stop *stop;
-    size_t left; /* of TD_STOP_STEP, until the next check */
+    size_t left; /* bytes of work until the next check, at most TD_STOP_STEP */
 };
 
 static inline struct td_stop_meter td_stop_meter(const struct td_stop *stop)
@@ -43,7 +43,7 @@ static inline struct td_stop_meter td_stop_meter(const struct td_stop *stop)
     return (struct td_stop_meter){ stop, TD_STOP_STEP };
 }
 
-/* Checks after each TD_STOP_STEP of work, in bytes. */
+/* Adds `work` bytes, and checks once per TD_STOP_STEP. */
 static inline TD_MUST_CHECK td_status td_stop_work(struct td_stop_meter *meter, size_t work,
                                                    struct td_error *err)
 {
@@ -55,7 +55,8 @@ static inline TD_MUST_CHECK td_status td_stop_work(struct td_stop_meter *meter, 
     return td_stop_check(meter->stop, err);
 }
 
-/* memcpy that checks between its steps: a copy into new memory may take a second for a gigabyte. */
+/* Copies like memcpy, with a check between steps: copying a gigabyte into new memory can take a
+ * second. */
 static inline TD_MUST_CHECK td_status td_stop_copy(const struct td_stop *stop, void *to,
                                                    const void *from, size_t bytes,
                                                    struct td_error *err)

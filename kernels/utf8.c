@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Overlong forms, surrogates and values above U+10FFFF are exactly the characters whose second byte
- * is outside [low, high], where low and high depend on the first byte. */
+/* A character of valid form is overlong, a surrogate or above U+10FFFF if and only if its second
+ * byte is outside [low, high], where low and high depend on the first byte. */
 size_t td_utf8_character(const unsigned char *text, size_t length)
 {
     unsigned char first = text[0];
@@ -24,7 +24,7 @@ size_t td_utf8_character(const unsigned char *text, size_t length)
 
 uint32_t td_utf8_code_point(const unsigned char *text, size_t size)
 {
-    /* 0xxxxxxx, 110xxxxx, 1110xxxx, 11110xxx */
+    /* first bytes by size: 0xxxxxxx, 110xxxxx, 1110xxxx, 11110xxx */
     uint32_t code_point = size == 1 ? text[0] : text[0] & (0x7fu >> size);
     for (size_t i = 1; i < size; i++)
         code_point = code_point << 6 | (text[i] & 0x3fu);

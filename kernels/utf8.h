@@ -1,7 +1,8 @@
-/* utf8.h - UTF-8: validation, with the position of the first error; decoding and encoding.
+/* utf8.h - UTF-8: validation with the position of the first error, decoding and encoding.
  *
- * Strict: no overlong forms, no surrogates, nothing above U+10FFFF.
- * Source  RFC 3629, section 4. */
+ * Overlong forms, surrogates and code points above U+10FFFF are not valid.
+ *
+ * Source     RFC 3629, section 4. */
 #ifndef TD_KERNELS_UTF8_H
 #define TD_KERNELS_UTF8_H
 
@@ -9,16 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Size in bytes of the character at text[0], 1 to 4; 0 when it is not valid UTF-8. length > 0.
- * Reading stops at the first byte that does not belong to the character, so for NUL-terminated text
- * the caller can pass TD_UTF8_MAX as length. */
+/* Returns the size in bytes of the character at text[0], from 1 to 4, or 0 if it is not valid
+ * UTF-8. length must be at least 1. Reading stops at the first byte that does not belong to the
+ * character, so for NUL-terminated text the caller can pass TD_UTF8_MAX as length. */
 #define TD_UTF8_MAX 4
 size_t td_utf8_character(const unsigned char *text, size_t length);
 
-/* The code point of a valid character of `size` bytes. */
+/* Returns the code point of a valid character of `size` bytes. */
 uint32_t td_utf8_code_point(const unsigned char *text, size_t size);
 
-/* Length of the longest prefix that is valid UTF-8: `length` when all of it is. */
+/* Returns the length of the longest prefix that is valid UTF-8, which is `length` if the whole text
+ * is valid. */
 size_t td_utf8_valid_prefix(const char *text, size_t length);
 
 static inline bool td_utf8_valid(const char *text, size_t length)
@@ -26,7 +28,7 @@ static inline bool td_utf8_valid(const char *text, size_t length)
     return td_utf8_valid_prefix(text, length) == length;
 }
 
-/* Writes a code point (no surrogate) and returns the end of what was written. */
+/* Writes a code point, which must not be a surrogate, and returns the end of the written bytes. */
 char *td_utf8_write(char *at, uint32_t code_point);
 
 #endif

@@ -1,10 +1,9 @@
-/* workspace.h - temporary memory of a kernel: one shared part, and scratch for each thread that
- * works on it.
+/* workspace.h - temporary memory of a kernel: one shared part, and scratch memory for each thread.
  *
- * Ownership  The caller's memory, of the sizes that the op's cost reports; the same workspace may
- *            be used for one parallel loop after another.
+ * Ownership  The caller owns the memory, whose sizes the op's cost reports. The same workspace can
+ *            be used for several parallel loops in turn.
  * Threads    The thread that runs the kernel assigns `shared`. A range function (exec.h) acquires
- *            the scratch of one thread, uses it exclusively and releases it before it returns.
+ *            the scratch area of one thread, uses it exclusively and releases it before it returns.
  *            There are as many scratch areas as ranges that run at a time, so one is always
  *            free. */
 #ifndef TD_KERNELS_WORKSPACE_H
@@ -14,29 +13,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The most threads that work on one call of a kernel. */
+/* Maximum number of threads that work on one call of a kernel. */
 #define TD_WORKSPACE_MAX_THREADS 256
 
 struct td_workspace {
-    char *shared;         /* aligned to 64 */
-    char *scratch;        /* n_threads areas of scratch_bytes each, aligned to 64 */
+    char *shared;         /* aligned to 64 bytes */
+    char *scratch;        /* n_threads areas of scratch_bytes each, aligned to 64 bytes */
     size_t scratch_bytes; /* a multiple of 64 */
     int n_threads;
     atomic_uchar in_use[TD_WORKSPACE_MAX_THREADS];
 };
 
-/* Rounded up to 64 bytes, to which every part of a workspace is aligned; UINT64_MAX when that
- * overflows. */
+/* Returns `bytes` rounded up to a multiple of 64, to which every part of a workspace is aligned.
+ * Returns UINT64_MAX on overflow. */
 static inline uint64_t td_workspace_align(uint64_t bytes)
 {
     return bytes > UINT64_MAX - 63 ? UINT64_MAX : (bytes + 63) / 64 * 64;
 }
 
-/* Returns the number of a free scratch area, which is the caller's until it is released. */
+/* Returns the number of a free scratch area, which belongs to the caller until it is released. */
 static inline int td_workspace_acquire(struct td_workspace *workspace)
 {
     for (int i = 0;; i = i + 1 < workspace->n_threads ? i + 1 : 0)
-        /* acquire: the previous holder's accesses are complete */
+        /* acquire order: all accesses of the previous holder are complete */
         if (!atomic_exchange_explicit(&workspace->in_use[i], 1, memory_order_acquire))
             return i;
 }

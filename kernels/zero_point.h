@@ -1,22 +1,22 @@
-/* zero_point.h - the integers that stand for 0 in quantised rows.
+/* zero_point.h - the integers that represent 0 in quantised rows.
  *
- * Threads  Pure. */
+ * Threads    Pure functions. */
 #ifndef TD_KERNELS_ZERO_POINT_H
 #define TD_KERNELS_ZERO_POINT_H
 
 #include "kernels/tensor.h"
 
-/* Those of the rows, and those that PyTorch and JSON have for integers. */
+/* Dtypes of zero points: those of quantised rows, and the integer dtypes of PyTorch and JSON. */
 #define TD_DTYPES_ZERO_POINT                                                                       \
     (TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8) | TD_DTYPE_BIT(INT32) | TD_DTYPE_BIT(INT64))
 
 struct td_zero_points {
-    const void *data; /* NULL: all are 0 */
+    const void *data; /* NULL: all zero points are 0 */
     td_dtype dtype;
-    int64_t step; /* 1: one for each row; 0: one for all */
+    int64_t step; /* 1: one zero point per row; 0: one for all rows */
 };
 
-/* Borrows the tensor, a vector or a scalar; NULL: all are 0. */
+/* Returns the zero points in a vector or scalar, whose data it borrows. NULL: all are 0. */
 static inline struct td_zero_points td_zero_points_of(const struct td_tensor *tensor)
 {
     if (!tensor)

@@ -36,7 +36,7 @@ struct job {
     struct td_cast_path path;
     const char *from;
     char *to;
-    size_t from_size, to_size; /* of an element */
+    size_t from_size, to_size; /* bytes per element */
 };
 
 static void cast_range(void *context, int64_t begin, int64_t end)

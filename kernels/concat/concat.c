@@ -8,14 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The output is n_rows rows, one for each combination of the dimensions before axis. A row is one
- * chunk of each input, in the order of the list: A_i * Q elements, adjacent in the input as
- * well. */
+/* The output is n_rows rows, one for each combination of the dimensions before axis. A row has one
+ * chunk of each input, in the order of the list. A chunk is A_i * Q elements, which are adjacent in
+ * the input as well. */
 struct plan {
     int64_t n_rows;
-    int64_t inner;        /* Q: elements for each step along axis */
-    const int64_t *start; /* [count + 1]: where the chunk of each input begins in a row, in steps
-                             along axis; the last is the size of a row */
+    int64_t inner; /* Q: elements per step along axis */
+    /* [count + 1]: where the chunk of each input starts in a row, in steps along axis. The last
+     * element is the size of a row. */
+    const int64_t *start;
     int count;
 };
 
@@ -67,14 +68,14 @@ static td_status check_shape(const struct td_operand *inputs, int i, int axis, s
             continue;
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "dimension %d of inputs[%d] %s is %" PRId64 "; %" PRId64
-                     " is expected, as in inputs[0] %s: only dimension %d, axis, may differ",
+                     " is expected, as in inputs[0] %s; only dimension %d, the axis, can differ",
                      d, i, text, shape->dim[d], first->dim[d], more, axis);
         return mismatch(inputs, i, err);
     }
     return TD_OK;
 }
 
-/* Checks the shapes of all inputs, and sums up their sizes along axis. */
+/* Checks the shapes of all inputs, and adds up their sizes along axis. */
 static td_status place_inputs(const struct td_operand *inputs, int axis, int64_t *start,
                               struct td_error *err)
 {
@@ -112,7 +113,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     status = td_op_output(args, inputs->tensors[0].dtype, &shape, arena, err);
     if (status != TD_OK || args->outputs[0].numel == 0)
         return status;
-    /* Factors of the output's element count, so neither overflows. */
+    /* Both are factors of the output's number of elements, so neither overflows. */
     (void)td_shape_product(&shape, 0, axis, &plan->n_rows);
     (void)td_shape_product(&shape, axis + 1, shape.rank, &plan->inner);
     return TD_OK;
@@ -136,12 +137,12 @@ struct job {
     const struct plan *plan;
     const struct td_tensor *inputs;
     struct td_tensor *out;
-    size_t step_bytes; /* for each step along axis */
-    size_t row_bytes;  /* of the output */
-    int64_t row_parts; /* row_bytes in parts of TD_ROWS_RANGE_BYTES */
+    size_t step_bytes; /* bytes per step along axis */
+    size_t row_bytes;  /* bytes of an output row */
+    int64_t row_parts; /* number of parts of TD_ROWS_RANGE_BYTES in a row */
 };
 
-/* One chunk for each of n rows. */
+/* Copies one chunk for each of n rows. */
 static inline __attribute__((always_inline)) void copy_chunks(char *restrict to, size_t to_stride,
                                                               const char *restrict from,
                                                               size_t chunk_bytes, int64_t n)
@@ -150,8 +151,8 @@ static inline __attribute__((always_inline)) void copy_chunks(char *restrict to,
         memcpy(to, from, chunk_bytes);
 }
 
-/* Narrow chunks are a move each where their size is constant: a call of memcpy takes longer than
- * what it copies. */
+/* Copies narrow chunks with one move each, because their size is constant. A call of memcpy would
+ * take longer than the copy. */
 static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, size_t chunk_bytes,
                                  int64_t n)
 {
@@ -175,7 +176,7 @@ static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, s
     }
 }
 
-/* Whole rows, input by input: those of a range stay in the second cache meanwhile. */
+/* Copies whole rows, input by input. The rows of a range stay in the L2 cache meanwhile. */
 static void copy_rows(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
@@ -191,7 +192,7 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* The input that step `step` of a row comes from. Empty inputs are never it. */
+/* Returns the input that contains step `step` of a row. The result is never an empty input. */
 static int input_at(const struct plan *plan, int64_t step)
 {
     int low = 0, high = plan->count;
@@ -205,7 +206,7 @@ static int input_at(const struct plan *plan, int64_t step)
     return low;
 }
 
-/* Bytes [begin, end) of row `row`. */
+/* Copies the bytes [begin, end) of row `row`. */
 static void copy_span(const struct job *job, int64_t row, size_t begin, size_t end)
 {
     const int64_t *start = job->plan->start;
@@ -220,7 +221,7 @@ static void copy_span(const struct job *job, int64_t row, size_t begin, size_t e
     }
 }
 
-/* Item i is part i % row_parts of row i / row_parts. */
+/* Copies parts of rows: item i is part i % row_parts of row i / row_parts. */
 static void copy_parts(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
@@ -232,7 +233,8 @@ static void copy_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* For strings: the rows of td_strings_run are steps along axis, of `inner` elements. */
+/* The td_string_rows_fn of concat. A row of td_strings_run is a step along axis, which has `inner`
+ * elements. */
 static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
                                                struct td_string_row *rows)
 {

@@ -1,11 +1,11 @@
-/* concat.h - join tensors along one of their dimensions.
+/* concat.h - joins tensors along one of their dimensions.
  *
- * Shapes     inputs[i]  [P..., A_i, Q...]            any dtype, strings included, one for all
+ * Shapes     inputs[i]  [P..., A_i, Q...]            any dtype, strings included, the same in all
  *            output     [P..., A_0 + A_1 + ..., Q...]
- *            A_i is at `axis`; P and Q are the same in all inputs.
+ *            A_i is dimension `axis`; P and Q are the same in all inputs.
  * Ownership  Borrows all tensors for the call; writes only the output.
  * Threads    Reentrant. Splits the output through exec; the parts never overlap.
- * Errors     INVALID_AXIS, also for scalars; SHAPE_MISMATCH names the first input that differs from
+ * Errors     INVALID_AXIS, also for scalars. SHAPE_MISMATCH names the first input that differs from
  *            inputs[0].
  * Cost       The bytes of the output read and written, in order.
  * Source     tf.concat in the TensorFlow API reference; numpy.concatenate. */
@@ -15,7 +15,7 @@
 #include "kernels/op.h"
 
 struct td_concat_attrs {
-    int64_t axis; /* negative counts from the end */
+    int64_t axis; /* a negative axis counts from the end */
 };
 
 extern const struct td_op td_op_concat;

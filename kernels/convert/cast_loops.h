@@ -1,18 +1,19 @@
-/* cast_loops.h - the loops of cast_path as built for one instruction set.
+/* cast_loops.h - the loops of cast_path for each instruction set.
  *
- * Threads  Pure. */
+ * Threads    Pure functions. */
 #ifndef TD_KERNELS_CONVERT_CAST_LOOPS_H
 #define TD_KERNELS_CONVERT_CAST_LOOPS_H
 
 #include "kernels/convert/cast_path.h"
 
 struct td_cast_loops {
-    /* direct[from][to]. There is none to or from float16 and bfloat16, which pass through float32,
-     * and of the complex dtypes only to bool. A row may be NULL. */
+    /* direct[from][to]. No loop converts to or from float16 and bfloat16, which pass through
+     * float32. A complex dtype has loops only to bool and to and from its parts. A row can be
+     * NULL. */
     td_cast_fn *const *direct[TD_DTYPE_COUNT];
-    /* To float32, of dtypes that float32 does not hold exactly: cut off, the last bit set where
-     * anything was lost ("round to odd"). What is rounded again, to 22 bits or less, is then
-     * rounded right. NULL where float32 is exact. */
+    /* Convert dtypes that float32 cannot hold exactly to float32, rounding to odd: an inexact value
+     * is truncated and its last bit is set. Rounding the result again, to 22 bits or fewer, then
+     * gives the correctly rounded value. NULL if float32 is exact. */
     td_cast_fn *odd[TD_DTYPE_COUNT];
 };
 

@@ -31,7 +31,7 @@ static const struct td_cast_loops *loops_of(td_isa isa)
     return &td_cast_loops_generic;
 }
 
-/* NULL where there is none. */
+/* Returns the loop from one dtype to another, or NULL if there is none. */
 static td_cast_fn *direct_loop(const struct td_cast_loops *loops, td_dtype from, td_dtype to)
 {
     return loops->direct[from] ? loops->direct[from][to] : NULL;
@@ -44,7 +44,7 @@ static void add_direct(struct td_cast_path *path, const struct td_cast_loops *lo
         add_step(path, (struct td_cast_step){ .loop = direct_loop(loops, from, to) });
 }
 
-/* Between different dtypes, of which at most one is complex. */
+/* Adds the steps between two different dtypes, at most one of which is complex. */
 static void add_steps(struct td_cast_path *path, td_dtype from, td_dtype to, td_isa isa)
 {
     const struct td_cast_loops *loops = loops_of(isa);
@@ -102,7 +102,8 @@ static void run_step(const struct td_cast_step *step, void *to, const void *from
 static void run_block(const struct td_cast_path *path, void *to, const void *from, int64_t n)
 {
     const int last = path->n_steps - 1;
-    _Alignas(64) char buffers[2][TD_CAST_BLOCK * sizeof(double)]; /* none between steps is wider */
+    /* No dtype between steps is wider. */
+    _Alignas(64) char buffers[2][TD_CAST_BLOCK * sizeof(double)];
     for (int i = 0; i < last; i++) {
         run_step(&path->steps[i], buffers[i % 2], from, n);
         from = buffers[i % 2];

@@ -1,4 +1,4 @@
-/* convert_isa.h - the conversion loops, built for each instruction set; convert.c selects. */
+/* convert_isa.h - the conversion loops for each instruction set; convert.c selects one. */
 #ifndef TD_KERNELS_CONVERT_ISA_H
 #define TD_KERNELS_CONVERT_ISA_H
 

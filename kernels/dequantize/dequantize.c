@@ -10,7 +10,7 @@
 
 enum { PARAMS, SCALE, OFFSET, ZERO_POINT, INPUTS };
 
-/* NULL: not given. */
+/* Returns the tensor of an input, or NULL if it is not given. */
 static const struct td_tensor *input(const struct td_op_args *args, int i)
 {
     return args->inputs[i].count > 0 ? args->inputs[i].tensors : NULL;
@@ -28,9 +28,8 @@ static td_status check_shape(const struct td_op_args *args, int i, const char *n
     if (shape->rank == 0 || (shape->rank == 1 && rows->rank > 0 && shape->dim[0] == rows->dim[0]))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "%s has shape %s and params %s; a number for each row is expected, or a scalar",
-                 name, td_shape_text(shape, text, sizeof(text)),
-                 td_shape_text(rows, more, sizeof(more)));
+                 "%s has shape %s and params %s; one number per row or a scalar is expected", name,
+                 td_shape_text(shape, text, sizeof(text)), td_shape_text(rows, more, sizeof(more)));
     td_error_add_shape(err, "params", rows);
     td_error_add_shape(err, name, shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
@@ -41,7 +40,7 @@ static td_status check_shift(const struct td_op_args *args, struct td_error *err
     if (!input(args, OFFSET) || !input(args, ZERO_POINT))
         return TD_OK;
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "zero_point is given beside offset; at most one of the two is expected");
+                 "zero_point is given together with offset; at most one of them is allowed");
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "zero_point");
 }
 
@@ -76,14 +75,15 @@ static struct td_cost cost(const struct td_op_args *args)
 
 struct job {
     td_dequantize_fn *loop;
-    struct td_cast_path path; /* from what the loop computes to the output */
-    const int8_t *from;       /* of either dtype */
+    struct td_cast_path path; /* converts the result of the loop to the dtype of the output */
+    const int8_t *from;       /* int8 or uint8 */
     char *to;
-    size_t real_size, to_size;   /* of an element */
-    int64_t row_numel;           /* elements with the same scale and the same offset */
-    const float *scale, *offset; /* with a step, 0 or 1, from one row to the next: */
+    size_t real_size, to_size; /* bytes per element */
+    int64_t row_numel;         /* elements with the same scale and the same offset */
+    /* Scales and offsets, with a step of 0 or 1 from one row to the next. */
+    const float *scale, *offset;
     int64_t scale_step, offset_step;
-    struct td_zero_points zero_points; /* where offset is NULL */
+    struct td_zero_points zero_points; /* used if offset is NULL */
 };
 
 static double shift_of(const struct job *job, int64_t row)
@@ -92,7 +92,7 @@ static double shift_of(const struct job *job, int64_t row)
                        : (double)td_zero_point(&job->zero_points, row);
 }
 
-/* Elements [begin, end), row by row. */
+/* Computes the elements [begin, end), row by row. */
 static void dequantize(const struct job *job, void *to, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end;) {

@@ -1,12 +1,12 @@
-/* loops.h - the loops of dequantize as built for one instruction set; dequantize.c chooses.
+/* loops.h - the loops of dequantize for each instruction set; dequantize.c chooses one.
  *
- * Threads  Pure. */
+ * Threads    Reentrant. */
 #ifndef TD_KERNELS_DEQUANTIZE_LOOPS_H
 #define TD_KERNELS_DEQUANTIZE_LOOPS_H
 
 #include <stdint.h>
 
-/* For i in [0, n), to of float or double:
+/* Computes float or double elements for i in [0, n):
  *
  *     by_offset       to[i] = from[i] * scale + shift
  *     by_zero_point   to[i] = (from[i] - shift) * scale */

@@ -8,17 +8,17 @@
 
 enum { DATA, PARTITIONS };
 
-/* Made by infer. The rows of data are divided into blocks of about equal size, which run
- * distributes in parallel. When rows are strings or larger than TD_ROWS_RANGE_BYTES, their numbers
- * are distributed instead, and each output is then gathered by them. */
+/* The plan of a call, made by infer. The rows of data are divided into blocks of about equal size,
+ * which run distributes in parallel. If rows are strings or larger than TD_ROWS_RANGE_BYTES, run
+ * distributes their numbers instead, and then gathers each output by row number. */
 struct plan {
     int64_t n_rows;
     int64_t n_partitions;
-    bool by_number;     /* row numbers are distributed */
-    size_t row_bytes;   /* of a row, or of a row number */
-    int64_t block_rows; /* rows in a block; the last one may have fewer */
+    bool by_number;     /* row numbers are distributed, not rows */
+    size_t row_bytes;   /* bytes of a row or of a row number */
+    int64_t block_rows; /* rows in a block; the last block can have fewer */
     int64_t n_blocks;
-    int64_t *start; /* [n_blocks][n_partitions]: the first row of block b in output p */
+    int64_t *start; /* [n_blocks][n_partitions]: first row of block b in output p */
 };
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
@@ -61,7 +61,7 @@ struct td_dynamic_partition_geometry td_dynamic_partition_geometry(const struct 
         .n_rows = partitions->numel,
         .n_partitions = num_partitions(args),
     };
-    /* In an empty tensor the product of some dimensions may overflow. */
+    /* In an empty tensor, the product of some dimensions can overflow. */
     if (data->numel > 0)
         (void)td_shape_product(&data->shape, partitions->shape.rank, data->shape.rank,
                                &geometry.row_numel);
@@ -79,14 +79,14 @@ static td_status check_numbers(const struct td_op_args *args, struct td_arena *a
     td_status status = td_rows_check(partitions, bound, &serial, &n_bad, &first, err);
     if (status != TD_OK || n_bad == 0)
         return status;
-    /* A partition number is a position in the list of outputs: axis 0 of that. */
+    /* A partition number is a position in the list of outputs, so the axis is 0. */
     return td_rows_out_of_bounds(err, "partitions", partitions, first, n_bad, bound, 0, "");
 }
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Bytes of a block per partition. plan.start has 8 bytes per block and partition, a sixteenth of
- * this. */
+/* Bytes of a block per partition. plan.start has 8 bytes per block and partition, which is a
+ * sixteenth of this. */
 #define BLOCK_BYTES_PER_PARTITION 128
 
 static void choose_block_size(struct plan *plan)
@@ -99,7 +99,7 @@ static void choose_block_size(struct plan *plan)
     plan->n_blocks = plan->n_rows == 0 ? 1 : (plan->n_rows - 1) / plan->block_rows + 1;
 }
 
-/* start[b][p] = the number of rows of block b for output p. */
+/* Sets start[b][p] to the number of rows of block b for output p. */
 static void count_blocks(const struct plan *plan, const struct td_tensor *partitions)
 {
     int64_t *count = plan->start;
@@ -111,7 +111,7 @@ static void count_blocks(const struct plan *plan, const struct td_tensor *partit
     }
 }
 
-/* Replaces the counts by their sums over all previous blocks; total[p] = the sum over all
+/* Replaces the counts by their sums over all previous blocks, and sets total[p] to the sum over all
  * blocks. */
 static void sum_counts(const struct plan *plan, int64_t *total)
 {
@@ -173,7 +173,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
         status = make_plan(args, &geometry, arena, total, err);
     if (status != TD_OK)
         return status;
-    /* Checks the size of an output with all rows, then describes each output with its own. */
+    /* Checks the size of an output that has all rows, then describes each output with its own
+     * size. */
     struct td_tensor all;
     struct td_shape shape = { .rank = 1, .dim = { geometry.n_rows } };
     (void)td_shape_append(&shape, &data->shape, depth, data->shape.rank);
@@ -190,7 +191,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return TD_OK;
 }
 
-/* Scratch memory: the write positions of each block in each output, and the row numbers. */
+/* Returns the bytes of scratch memory, which holds the write positions of each block in each
+ * output, and the row numbers. */
 static uint64_t scratch_bytes(const struct plan *plan)
 {
     uint64_t table = (uint64_t)(plan->n_blocks * plan->n_partitions) * sizeof(char *);
@@ -216,8 +218,9 @@ static struct td_cost cost(const struct td_op_args *args)
 struct partition {
     const struct plan *plan;
     const struct td_tensor *partitions;
-    const char *from; /* data; NULL when row numbers are distributed */
-    char **next;      /* [n_blocks][n_partitions]: where block b writes its next row for output p */
+    const char *from; /* data, or NULL if row numbers are distributed */
+    /* [n_blocks][n_partitions]: where block b writes its next row for output p. */
+    char **next;
     bool stream;
 };
 
@@ -249,8 +252,8 @@ static void distribute_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Distributes the rows to the outputs, or, when order is not NULL, the row numbers to `order`:
- * first those for output 0, then those for output 1, and so on. */
+/* Distributes the rows to the outputs. If order is not NULL, distributes the row numbers to `order`
+ * instead: the numbers for output 0 first, then for output 1, and so on. */
 static td_status distribute(const struct td_op_args *args, int64_t *order, struct td_exec *exec,
                             struct td_error *err)
 {
@@ -278,7 +281,7 @@ static td_status distribute(const struct td_op_args *args, int64_t *order, struc
     return td_exec_for(exec, plan->n_blocks, 1, distribute_range, &job, err);
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): td_rows_fn may write its rows. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): a td_rows_fn can write to rows. */
 static const int64_t *ordered_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const int64_t *order = context;
@@ -293,7 +296,7 @@ static td_status gather_by_number(const struct td_op_args *args, struct td_exec 
     const struct plan *plan = args->plan;
     const struct td_tensor *data = args->inputs[DATA].tensors;
     if (data->dtype == TD_DTYPE_STRING) {
-        /* Each row goes to one output, so all outputs together have the bytes of data. */
+        /* Each row goes to exactly one output, so all outputs together have the bytes of data. */
         uint64_t bytes = data->offsets[data->numel] - data->offsets[0];
         if (bytes > exec->output_limit)
             return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");

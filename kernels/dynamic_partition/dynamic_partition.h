@@ -3,23 +3,23 @@
  * Shapes     data        [I..., C...]   any dtype, strings included
  *            partitions  [I...]         int16, int32 or int64; a scalar makes all of data one row
  *            outputs     num_partitions tensors [count, C...]
- *            outputs[p] has the rows data[i...] with partitions[i...] = p, in their order;
- *            partitions without rows are empty.
- * Bounds     0 <= partition < num_partitions, else INDEX_OUT_OF_BOUNDS, reported by infer, since
- *            the numbers decide the shapes. 1 <= num_partitions <= TD_MAX_PARTITIONS.
+ *            outputs[p] has the rows data[i...] with partitions[i...] = p, in their order.
+ *            Partitions without rows are empty.
+ * Bounds     0 <= partition < num_partitions, otherwise infer reports INDEX_OUT_OF_BOUNDS, because
+ *            the numbers determine the shapes. 1 <= num_partitions <= TD_MAX_PARTITIONS.
  * Ownership  Borrows both tensors for the call; writes only the outputs. Scratch memory is
  *            allocated in exec->arena.
  * Threads    Reentrant. The result does not depend on the number of threads.
- * Cost       The bytes of data read and written; scratch of at most a sixteenth of that, and 8
- *            bytes per row when rows are strings or larger than TD_ROWS_RANGE_BYTES.
+ * Cost       The bytes of data read and written. Scratch memory is at most a sixteenth of these
+ *            bytes, plus 8 bytes per row if rows are strings or larger than TD_ROWS_RANGE_BYTES.
  * Source     tf.dynamic_partition in the TensorFlow API reference. */
 #ifndef TD_KERNELS_DYNAMIC_PARTITION_H
 #define TD_KERNELS_DYNAMIC_PARTITION_H
 
 #include "kernels/op.h"
 
-/* Every output, also an empty one, costs memory here and in the reply, independent of the size of
- * the request. The same limit as for the tensors of a list in a request. */
+/* Every output, even an empty one, costs memory here and in the reply, independent of the size of
+ * the request. Lists of tensors in a request have the same limit. */
 #define TD_MAX_PARTITIONS 16384
 
 struct td_dynamic_partition_attrs {
@@ -30,9 +30,9 @@ extern const struct td_op td_op_dynamic_partition;
 
 /* The sizes of a call, after infer. The number of rows of an output is its first dimension. */
 struct td_dynamic_partition_geometry {
-    int64_t n_rows; /* of data, also when rows have no elements */
+    int64_t n_rows; /* number of rows of data, even if the rows have no elements */
     int64_t n_partitions;
-    int64_t row_numel; /* elements in a row; 0 when data has none */
+    int64_t row_numel; /* elements in a row; 0 if data is empty */
     size_t row_bytes;  /* 0 for strings */
 };
 struct td_dynamic_partition_geometry td_dynamic_partition_geometry(const struct td_op_args *args);

@@ -9,8 +9,8 @@
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
 
-/* Completes a SHAPE_MISMATCH of data[m] with its shape and that of the tensor that it
- * contradicts. */
+/* Completes a SHAPE_MISMATCH of data[m] with its shape and the shape of the tensor that contradicts
+ * it. */
 static td_status shapes_at_fault(struct td_error *err, int m, const struct td_tensor *data,
                                  const char *other_list, int other, const struct td_tensor *tensor)
 {
@@ -22,7 +22,7 @@ static td_status shapes_at_fault(struct td_error *err, int m, const struct td_te
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "data[%d]", m);
 }
 
-/* The shape of a row of data: the dimensions after those of its indices. */
+/* Returns the shape of a row of data, which is the dimensions after the shape of its indices. */
 static struct td_shape row_shape(const struct td_tensor *data, const struct td_tensor *indices)
 {
     struct td_shape row = { .rank = 0 };
@@ -30,7 +30,7 @@ static struct td_shape row_shape(const struct td_tensor *data, const struct td_t
     return row;
 }
 
-/* Do the rows of data[m] have the shape of those of data[0]? */
+/* True if the rows of data[m] have the same shape as the rows of data[0]. */
 static bool same_row_shape(const struct td_op_args *args, int m)
 {
     const struct td_shape *data = &args->inputs[TD_STITCH_DATA].tensors[m].shape;
@@ -60,8 +60,8 @@ static td_status check_tensor(const struct td_op_args *args, int m, struct td_er
         struct td_shape row = row_shape(data, indices);
         struct td_shape row0 = row_shape(data0, &args->inputs[TD_STITCH_INDICES].tensors[0]);
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "the rows of data[%d] have shape %s and the rows of data[0] %s; the same is "
-                     "expected",
+                     "the rows of data[%d] have shape %s and the rows of data[0] %s; the shapes "
+                     "must be equal",
                      m, td_shape_text(&row, text, sizeof(text)),
                      td_shape_text(&row0, more, sizeof(more)));
         return shapes_at_fault(err, m, data, "data", 0, data0);
@@ -75,8 +75,8 @@ static td_status check_lists(const struct td_op_args *args, struct td_error *err
         n_data = args->inputs[TD_STITCH_DATA].count;
     if (n_indices != n_data) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "data is a list of %d and indices of %d; the same length is expected", n_data,
-                     n_indices);
+                     "data is a list of %d and indices a list of %d; the lengths must be equal",
+                     n_data, n_indices);
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "data");
     }
     for (int m = 0; m < n_data; m++) {
@@ -98,9 +98,9 @@ static td_status refuse_negative(const struct td_tensor *indices, int m, struct 
     return td_rows_negative(err, name, indices, first, n_bad);
 }
 
-/* A request may name one resident tensor for every element of a list. A tensor of this size or more
- * is read once only: infer cannot be cancelled, and so takes no longer than reading all resident
- * tensors and the body once. */
+/* A request can name the same resident tensor for every element of a list. A tensor of at least
+ * this size is read only once: infer cannot be cancelled, so it must not take longer than reading
+ * all resident tensors and the body once. */
 #define LARGE_INDICES 4096
 
 static bool is_repeated(const struct td_tensor *tensors, int m)
@@ -115,7 +115,7 @@ static bool is_repeated(const struct td_tensor *tensors, int m)
     return false;
 }
 
-/* *largest = the largest of all indices, -1 when there is none. */
+/* Sets *largest to the largest of all indices, or to -1 if there is none. */
 static td_status largest_index(const struct td_op_args *args, int64_t *largest,
                                struct td_error *err)
 {
@@ -149,7 +149,7 @@ static td_status make_geometry(struct td_op_args *args, const struct td_tensor *
     if (!geometry->first)
         return err->status;
     geometry->first[0] = 0;
-    /* The list may repeat one resident tensor, so even the number of rows can overflow. */
+    /* The list can repeat a resident tensor, so even the number of rows can overflow. */
     for (int m = 0; m < geometry->n_tensors; m++)
         if (__builtin_add_overflow(geometry->first[m], indices->tensors[m].numel,
                                    &geometry->first[m + 1]))
@@ -192,8 +192,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs[] = {
     [TD_STITCH_INDICES] = {
         .name = "indices",
-        .summary = "Row numbers of the output, each 0 or more: tensors of any rank, scalars "
-                   "included.",
+        .summary = "Row numbers of the output, each at least 0: tensors of any rank, including "
+                   "scalars.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .list = true,
@@ -201,7 +201,7 @@ static const struct td_input_spec inputs[] = {
     },
     [TD_STITCH_DATA] = {
         .name = "data",
-        .summary = "The rows: one tensor for each tensor of indices, all of one dtype. The "
+        .summary = "The rows: one tensor for each tensor of indices, all of the same dtype. The "
                    "shape of data[m] starts with the shape of indices[m]; the remaining "
                    "dimensions are the same for all.",
         .dtypes = TD_DTYPES_ALL,

@@ -13,7 +13,8 @@ struct chunk {
     int64_t begin, n;
 };
 
-/* The tensor of input row `row`; or one before it, when tensors without rows are between them. */
+/* Returns the tensor of input row `row`. If tensors without rows follow it, the result can be an
+ * earlier tensor. */
 static int tensor_of(const struct td_dynamic_stitch_geometry *geometry, int64_t row)
 {
     int low = 0, high = geometry->n_tensors;
@@ -27,8 +28,8 @@ static int tensor_of(const struct td_dynamic_stitch_geometry *geometry, int64_t 
     return low;
 }
 
-/* *chunk = the next input rows of [*begin, end) that are in one tensor; advances *begin. False when
- * there are none. chunk->tensor starts with tensor_of. */
+/* Sets *chunk to the next input rows of [*begin, end) that are in one tensor, and advances *begin.
+ * Returns false if there are none. The caller initialises chunk->tensor with tensor_of. */
 static bool next_chunk(const struct td_stitch *job, int64_t *begin, int64_t end,
                        struct chunk *chunk)
 {
@@ -44,13 +45,14 @@ static bool next_chunk(const struct td_stitch *job, int64_t *begin, int64_t end,
     return true;
 }
 
-/* next_chunk with at most TD_ROWS_CHUNK rows; rows[k] = the output row of the k-th of them. */
+/* Calls next_chunk for at most TD_ROWS_CHUNK rows, and sets rows[k] to the output row of the k-th
+ * of them. */
 static bool next_rows(const struct td_stitch *job, int64_t *begin, int64_t end, struct chunk *chunk,
                       int64_t *rows)
 {
     if (!next_chunk(job, begin, td_smaller(end, *begin + TD_ROWS_CHUNK), chunk))
         return false;
-    /* infer has checked the indices: they are only widened. */
+    /* infer has checked the indices, so they are only widened. */
     td_rows_resolve_indices(&job->indices[chunk->tensor], chunk->begin, chunk->n, INT64_MAX,
                             TD_BOUNDS_ERROR, rows);
     return true;
@@ -61,10 +63,10 @@ static const char *chunk_data(const struct td_stitch *job, const struct chunk *c
     return (const char *)job->data[chunk->tensor].data + (size_t)chunk->begin * job->row_bytes;
 }
 
-/* Bytes of input between two checks of the deadline: a few milliseconds. */
+/* Bytes of input between two checks of the deadline: a few milliseconds of work. */
 #define STEP_BYTES ((size_t)4 * 1024 * 1024)
 
-/* Calls fn for all rows of the input, in order, on this thread. A row counts as row_bytes. */
+/* Calls fn for all rows of the input, in order, on this thread. A row counts as row_bytes bytes. */
 static td_status for_input_in_order(struct td_stitch *job, td_range_fn *fn, size_t row_bytes,
                                     struct td_exec *exec, struct td_error *err)
 {
@@ -80,7 +82,7 @@ static td_status for_input_in_order(struct td_stitch *job, td_range_fn *fn, size
     return TD_OK;
 }
 
-/* Calls fn for n rows of the input or output, in parallel when they are enough. */
+/* Calls fn for n rows of the input or output, in parallel if there are enough rows. */
 static td_status for_rows(struct td_stitch *job, td_range_fn *fn, int64_t n, struct td_exec *exec,
                           struct td_error *err)
 {
@@ -104,7 +106,7 @@ static void scatter_range(void *context, int64_t begin, int64_t end)
 
 /* ---- Rows of the output that no index names ---------------------------------------------- */
 
-/* Bytes in a range of zeros, which are written several times as fast as rows are copied. */
+/* Bytes of zeros in one range. Zeros are written several times as fast as rows are copied. */
 #define ZERO_RANGE_BYTES ((size_t)1024 * 1024)
 
 static void zero_range(void *context, int64_t begin, int64_t end)
@@ -146,7 +148,7 @@ static void mark_range(void *context, int64_t begin, int64_t end)
         td_rows_mark(&job->indices[chunk.tensor], chunk.begin, chunk.n, job->marks);
 }
 
-/* Sum of n bytes that are 0 or 1, n a multiple of 8. */
+/* Returns the sum of n bytes, each 0 or 1. n must be a multiple of 8. */
 static int64_t sum_marks(const uint8_t *marks, size_t n)
 {
     int64_t sum = 0;
@@ -158,9 +160,9 @@ static int64_t sum_marks(const uint8_t *marks, size_t n)
     return sum;
 }
 
-/* Fills job->marks; *n_marked = the number of marked rows. Single-threaded: two threads that write
- * to the whole of one table contend for its cache lines and are slower than one, and for last_row
- * their order would have to be restored (tests/bench/bench_stitch). */
+/* Fills job->marks and sets *n_marked to the number of marked rows. Runs on one thread: two threads
+ * that write to the whole table would contend for its cache lines and be slower than one, and they
+ * would fill last_row in the wrong order (tests/bench/bench_stitch). */
 static td_status mark_rows(struct td_stitch *job, int64_t *n_marked, struct td_exec *exec,
                            struct td_error *err)
 {
@@ -186,7 +188,7 @@ static void store_last_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Writes those rows of the input that are the last with their index. */
+/* Writes the rows of the input that are the last with their index. */
 static void scatter_last_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_stitch *job = context;
@@ -207,7 +209,8 @@ static void scatter_last_range(void *context, int64_t begin, int64_t end)
 
 static td_status scatter_last(struct td_stitch *job, struct td_exec *exec, struct td_error *err)
 {
-    /* marks are not needed any more. Entries of rows without an index are never read. */
+    /* marks is no longer needed, so last_row uses its memory. Entries of rows without an index are
+     * never read. */
     job->last_row = (uint32_t *)(void *)job->marks;
     td_status status =
         for_input_in_order(job, store_last_range, sizeof(job->last_row[0]), exec, err);
@@ -224,8 +227,8 @@ static td_status run_zero_first(struct td_stitch *job, struct td_exec *exec, str
                            : status;
 }
 
-/* Marks are set while rows are written, which costs nothing since the copies wait for the cache. Of
- * equal indices the last one counts because it is written last. */
+/* Sets marks while rows are written, which costs nothing because the copies wait for the cache. Of
+ * equal indices, the last row is written last and therefore kept. */
 static td_status run_serial(struct td_stitch *job, struct td_exec *exec, struct td_error *err)
 {
     td_status status = alloc_marks(job, exec, err);
@@ -302,7 +305,7 @@ static td_status run_strings(struct td_stitch *job, struct td_exec *exec, struct
     return td_strings_run(&strings, exec, err);
 }
 
-/* Work item i is part i % parts of output row i / parts. */
+/* Copies parts of rows: work item i is part i % parts of output row i / parts. */
 static void row_parts_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_stitch *job = context;

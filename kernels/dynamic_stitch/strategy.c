@@ -2,17 +2,19 @@
 
 #include "kernels/rows/rows.h"
 
-/* Fewer bytes are written by one thread. So are short rows while all of them are in the cache: one
- * thread that reads the indices once is as fast as two, for which they are read twice (30,000 rows
- * of 64 B take 2.1 ns each, with two threads 2.2: tests/bench/bench_stitch). */
+/* One thread writes fewer than PARALLEL_BYTES bytes, or fewer than PARALLEL_SHORT_BYTES in rows
+ * shorter than SHORT_ROW. While all rows are in the cache, one thread that reads the indices once
+ * is as fast as two threads, which read them twice (30,000 rows of 64 B take 2.1 ns each with one
+ * thread and 2.2 ns with two: tests/bench/bench_stitch). */
 #define PARALLEL_BYTES       ((size_t)512 * 1024)
 #define SHORT_ROW            128
 #define PARALLEL_SHORT_BYTES ((size_t)8 * 1024 * 1024)
-/* For rows up to this size zeros are cheaper than finding out which rows no index names: that takes
- * 0.4 ns a row in the cache, in a nanosecond 100 bytes are set to zero
- * (tests/bench/bench_stitch). */
+/* For rows up to this size, setting the whole output to zero is cheaper than finding the rows that
+ * no index names. Finding takes 0.4 ns per row in the cache, and a nanosecond is enough to set 100
+ * bytes to zero (tests/bench/bench_stitch). */
 #define NARROW_ROW           32
-/* So they are for rows of any size when the output has this many times the rows of the input. */
+/* For rows of any size, setting the whole output to zero is cheaper if it has more than this many
+ * times as many rows as the input. */
 #define SPARSE               8
 
 bool td_stitch_is_parallel(const struct td_stitch *job, int64_t n)
@@ -63,7 +65,8 @@ uint64_t td_stitch_scratch_bytes(const struct td_stitch *job)
     switch (job->strategy) {
     case TD_STITCH_SERIAL:
         return td_stitch_marks_bytes(job);
-    case TD_STITCH_PARALLEL: /* last_row in the memory of marks, which may end 7 bytes later */
+    /* The array last_row uses the memory of marks, which can end 7 bytes later. */
+    case TD_STITCH_PARALLEL:
         return (uint64_t)job->n_out * sizeof(job->last_row[0]) + sizeof(uint64_t);
     case TD_STITCH_STRINGS:
         return (uint64_t)job->n_out * sizeof(job->string_rows[0]);

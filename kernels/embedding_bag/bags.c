@@ -14,22 +14,25 @@
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Rows of a batch, whose row numbers, multipliers and biases stay in the first cache. */
+/* Maximum number of rows of a batch. The row numbers, multipliers and biases of a batch stay in the
+ * L1 cache. */
 #define BATCH      ((int64_t)1024)
-/* Columns of a row that are summed at a time, so that a batch of wide rows takes no longer than a
- * millisecond. */
+/* Maximum number of columns summed at a time. The limit keeps the time for a batch of wide rows
+ * below a millisecond. */
 #define COLUMNS    ((int64_t)2048)
-#define WIDE       ((int64_t)512) /* columns from which on a batch has fewer rows: */
+/* With more columns than WIDE, a batch has at most BATCH_WIDE rows. */
+#define WIDE       ((int64_t)512)
 #define BATCH_WIDE ((int64_t)256)
 #define SUMS_BYTES (COLUMNS * (int64_t)sizeof(double))
 
-/* A bag of more rows than a batch is summed in parts of half a batch; the last one has the rest. */
+/* A bag with more rows than a batch is summed in parts of half a batch. The last part also takes
+ * the remaining rows. */
 struct plan {
-    int64_t columns; /* of a block, the last one shorter */
+    int64_t columns; /* columns of a block; the last block can be narrower */
     int64_t n_blocks;
-    int64_t batch, part; /* rows */
-    int64_t n_slots;     /* for the sums of parts */
-    size_t real_size;    /* of a sum */
+    int64_t batch, part; /* in rows */
+    int64_t n_slots;     /* slots for the sums of parts of long bags */
+    size_t real_size;    /* sizeof(double) for sums of float64, otherwise sizeof(float) */
 };
 
 static struct plan plan_of(const struct td_op_args *args,
@@ -46,15 +49,18 @@ static struct plan plan_of(const struct td_op_args *args,
     return plan;
 }
 
-/* What the rows of a bag are divided by, and whether there are any. */
+/* The divisor of a bag's sum, and what kinds of rows the bag has. */
 struct tally {
-    double divisor; /* the number of rows, the sum of their weights or of the squares of these */
-    int64_t count;  /* of rows, those of zeros included */
-    bool zeros;     /* is any of them a row of zeros, which no row of params is? */
-    bool nan;       /* is the weight of such a row NaN or infinite, so that the sum is NaN? */
+    /* Number of rows, sum of their weights, or sum of the squares of their weights. */
+    double divisor;
+    int64_t count; /* number of rows, including rows of zeros */
+    /* True if the bag has a row of zeros, which replaces an index out of bounds and is not a row of
+     * params. */
+    bool zeros;
+    bool nan; /* true if the weight of a row of zeros is NaN or infinite, so the sum is NaN */
 };
 
-/* Longer bags than a batch number at most this. */
+/* Returns the maximum number of bags that are longer than a batch. */
 static int64_t most_long_bags(const struct plan *plan, int64_t n_indices)
 {
     return plan->n_slots > 0 ? n_indices / plan->batch + 1 : 0;
@@ -83,37 +89,38 @@ struct job {
     struct td_embedding_bag_geometry geometry;
     struct td_embedding_bag_attrs attrs;
     const struct td_tensor *params, *indices;
-    const struct td_tensor *weights; /* NULL: not given */
+    const struct td_tensor *weights; /* NULL if not given */
     const int64_t *starts;
-    bool drops;  /* some indices are not rows: padding, or rows of zeros */
-    bool direct; /* the indices are the row numbers */
-    bool checks; /* is it unknown whether they are in bounds? */
-    bool counts; /* do results depend on tallies? */
-    bool narrow; /* the loop writes the dtype of the output, which is not real */
+    bool drops;  /* true if some indices select no row of params: padding, or rows of zeros */
+    bool direct; /* true if the data of indices can be used as row numbers directly */
+    bool checks; /* true if the indices must be checked against the bounds when they are read */
+    bool counts; /* true if results depend on tallies */
+    bool narrow; /* true if the loop rounds sums to the dtype of the output itself */
     bool stream;
-    const char *scales, *biases;    /* floats; NULL: zero_points instead of biases */
-    size_t scale_bytes, bias_bytes; /* from one row to the next */
+    const char *scales, *biases;    /* floats; if biases is NULL, zero_points is used instead */
+    size_t scale_bytes, bias_bytes; /* bytes from one element to the next */
     struct td_zero_points zero_points;
     td_bounds bounds;
     int64_t ahead;
     td_bag_fn *loop;
-    struct td_cast_path weights_path; /* from the dtype of weights to real */
-    struct td_cast_path path;         /* from real to the dtype of the output */
+    struct td_cast_path weights_path; /* converts weights to the type of sums */
+    struct td_cast_path path;         /* converts sums to the dtype of the output */
     struct td_tensor *out;
-    char *partial;         /* real [n_slots, row_numel] */
+    char *partial;         /* sums of parts: [n_slots, row_numel] */
     struct tally *tallies; /* [n_slots] */
-    int64_t *long_bags;    /* in any order */
+    int64_t *long_bags;    /* in no particular order */
     atomic_int_fast64_t n_long_bags;
-    atomic_bool
-        outside; /* was an index out of bounds? Relaxed: the end of parallel_for publishes it */
+    /* True if an index was out of bounds. Relaxed accesses are enough: the end of td_exec_for
+     * publishes the value. */
+    atomic_bool outside;
 };
 
-/* Memory of one range. */
+/* Scratch memory of one call of sum_range, on its stack. */
 struct space {
     int64_t rows[BATCH + TD_PREFETCH_MOST];
-    int64_t kept[BATCH]; /* where in the batch the row is from */
+    int64_t kept[BATCH]; /* position in the batch of each row that is kept */
     int64_t ends[BATCH];
-    double weights[BATCH], kept_weights[BATCH], factors[BATCH]; /* real */
+    double weights[BATCH], kept_weights[BATCH], factors[BATCH]; /* arrays of the type of sums */
     struct tally tallies[BATCH];
     _Alignas(64) char sums[SUMS_BYTES];
 };
@@ -149,7 +156,8 @@ static void set_real(const struct job *job, void *reals, int64_t i, double value
         ((float *)reals)[i] = (float)value;
 }
 
-/* The weights of the indices begin .. begin + n, as reals; NULL where there are none. */
+/* Returns the weights of the indices [begin, begin + n), in the type of sums, or NULL if there are
+ * no weights. */
 static const void *weights_of(const struct job *job, struct space *space, int64_t begin, int64_t n)
 {
     if (!job->weights)
@@ -162,8 +170,9 @@ static const void *weights_of(const struct job *job, struct space *space, int64_
     return space->weights;
 }
 
-/* The row numbers of n indices, and of a few more that follow; NULL if one is out of bounds that
- * were not known to be none. */
+/* Returns the row numbers of n indices and of up to job->ahead indices after them, for prefetching.
+ * *n_known is the number of row numbers. Returns NULL if bounds are checked here and an index is
+ * out of bounds. */
 static const int64_t *rows_of(struct job *job, struct space *space, int64_t begin, int64_t n,
                               int64_t *n_known)
 {
@@ -187,7 +196,7 @@ static void count_row(const struct job *job, struct tally *tally, const void *we
     tally->count++;
 }
 
-/* Leaves out the indices of a batch that are no rows. */
+/* Removes from a batch the indices that select no row of params. */
 static void drop(const struct job *job, struct space *space, int64_t begin, const void *weights,
                  struct td_bag_batch *batch)
 {
@@ -226,7 +235,7 @@ static void count_rows(const struct job *job, struct space *space, const void *w
     }
 }
 
-/* The weights of the n rows of a batch. */
+/* Returns the weights of the first n rows that the batch keeps. */
 static const void *kept_weights(const struct job *job, struct space *space, const void *weights,
                                 int64_t n)
 {
@@ -237,8 +246,9 @@ static const void *kept_weights(const struct job *job, struct space *space, cons
     return space->kept_weights;
 }
 
-/* Makes a batch of n_bags bags, whose ends are in space, of the indices from `begin` on; if results
- * depend on tallies, these are then in space, too. False if an index is out of bounds. */
+/* Makes a batch of batch->n_bags bags from the indices from `begin` on. space->ends has the end of
+ * each bag. If results depend on tallies, fills space->tallies. Returns false if an index is out of
+ * bounds. */
 static bool make_batch(struct job *job, struct space *space, int64_t begin, int64_t block,
                        struct td_bag_batch *batch)
 {
@@ -271,7 +281,7 @@ static bool make_batch(struct job *job, struct space *space, int64_t begin, int6
 
 /* ---- Results ----------------------------------------------------------------------------- */
 
-/* A divisor of 0 gives 0. */
+/* Returns the factor by which the sum of a bag is multiplied. A divisor of 0 gives the factor 0. */
 static double factor_of(const struct job *job, const struct tally *tally)
 {
     switch (job->attrs.mode) {
@@ -289,9 +299,9 @@ static bool has_divisor(const struct job *job)
     return job->attrs.mode == TD_BAG_MEAN || job->attrs.mode == TD_BAG_SQRTN;
 }
 
-/* A bag without rows is zeros, and so is a bag with a divisor of 0, whatever its rows are. Rows of
- * zeros were not read: they are compared with the greatest elements, and times NaN or infinity they
- * are NaN. */
+/* Corrects the results of special bags. A bag without rows becomes zeros, and so does a bag whose
+ * divisor is 0, whatever its rows contain. The loops do not read rows of zeros: for max, the
+ * results are compared with 0 here, and a weight of NaN or infinity makes the results NaN. */
 static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n,
                    size_t size)
 {
@@ -318,7 +328,8 @@ static void sum_bags(struct job *job, struct space *space, int64_t bag, int64_t 
     const size_t size = job->narrow ? td_dtype_info(job->out->dtype)->size : job->plan.real_size;
     struct td_bag_batch batch = { .n_bags = n_bags, .narrow = job->narrow, .stream = job->stream };
     const int64_t begin = job->starts[bag], last = bag_end(job, bag + n_bags - 1);
-    int64_t others = 0; /* than one row in a bag */
+    /* Nonzero if a bag does not have exactly one row. */
+    int64_t others = 0;
     for (int64_t k = 0; k < n_bags; k++) {
         space->ends[k] = (k < n_bags - 1 ? job->starts[bag + k + 1] : last) - begin;
         others |= space->ends[k] ^ (k + 1);
@@ -347,7 +358,8 @@ static void sum_bags(struct job *job, struct space *space, int64_t bag, int64_t 
 
 /* ---- Long bags --------------------------------------------------------------------------- */
 
-/* The slot of a part is that of no other: the last part of a bag is not shorter than the others. */
+/* Returns the slot of a part. Each part has its own slot, because the last part of a bag is not
+ * shorter than the other parts. */
 static int64_t slot_of(const struct job *job, int64_t bag, int64_t part)
 {
     return job->starts[bag] / job->plan.part + part;
@@ -400,7 +412,7 @@ static void add_tally(struct tally *tally, const struct tally *more)
     tally->nan |= more->nan;
 }
 
-/* Item i is block i % n_blocks of long bag i / n_blocks. */
+/* Adds up the parts of long bags. Item i is block i % n_blocks of long bag i / n_blocks. */
 static void add_parts(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
@@ -428,13 +440,14 @@ static void add_parts(void *context, int64_t begin, int64_t end)
 
 /* ---- Ranges ------------------------------------------------------------------------------ */
 
-/* Work is counted in units: a bag is one, and so is each of its indices, which follow it. */
+/* Work is counted in units: one for each bag, followed by one for each of its indices. Returns the
+ * first unit of a bag. */
 static int64_t unit_of(const struct job *job, int64_t bag)
 {
     return job->starts[bag] + bag;
 }
 
-/* The first bag whose unit is at least `unit`. */
+/* Returns the first bag whose unit is at least `unit`. */
 static int64_t bag_at(const struct job *job, int64_t unit)
 {
     int64_t low = 0, high = job->geometry.n_bags;
@@ -448,7 +461,7 @@ static int64_t bag_at(const struct job *job, int64_t unit)
     return low;
 }
 
-/* The parts of a long bag that begin in these units. */
+/* Sums the parts of a long bag that start in the units [begin, end). */
 static void sum_parts(struct job *job, struct space *space, int64_t bag, int64_t begin, int64_t end,
                       int64_t block)
 {
@@ -458,7 +471,8 @@ static void sum_parts(struct job *job, struct space *space, int64_t bag, int64_t
         sum_part(job, space, bag, part, block);
 }
 
-/* The number of bags from `bag` on that make a batch, of those that begin before unit `end`. */
+/* Returns the number of bags, from `bag` on, that form one batch. All of them start before unit
+ * `end`. */
 static int64_t bags_of_batch(const struct job *job, int64_t bag, int64_t end)
 {
     int64_t least = 0, most = td_smaller(BATCH, job->geometry.n_bags - bag);
@@ -495,7 +509,7 @@ static void sum_units(struct job *job, struct space *space, int64_t begin, int64
     }
 }
 
-/* Item i is unit i % units of column block i / units. */
+/* Sums the work units of a range. Item i is unit i % units of column block i / units. */
 static void sum_range(void *context, int64_t begin, int64_t end)
 {
     struct job *job = context;
@@ -523,7 +537,7 @@ static const struct td_bag_loops *loops_of(td_isa isa)
     return &td_bag_loops_generic;
 }
 
-/* Bytes. */
+/* Size in bytes of the widest vector of any instruction set. */
 #define WIDEST_VECTOR 64
 
 static size_t row_stride(const struct td_tensor *floats)
@@ -548,13 +562,14 @@ static void find_scales(struct job *job, const struct td_op_args *args)
     job->zero_points = td_zero_points_of(td_embedding_bag_given(args, TD_BAG_ZERO_POINT));
 }
 
-/* Table and output of less stay in the last cache together, as of a core of many servers: then
- * stores that bypass it take up to twice as long (20 MB of bags of one row, Zen 4: 37 ns a row, not
- * 18). */
+/* On many servers, a core's last-level cache holds a table and an output of fewer bytes in total.
+ * Streaming stores, which bypass the cache, would then take up to twice as long: 37 ns a row
+ * instead of 18 (20 MB of bags of one row, Zen 4). */
 #define LAST_CACHE ((size_t)32 * 1024 * 1024)
 
-/* As td_rows_should_stream, unless all stays in the cache, and if the rows are whole vectors of any
- * instruction set, aligned to them. */
+/* True if the output should be written with streaming stores: td_rows_should_stream returns true,
+ * table and output do not fit into the cache together, and each row consists of whole, aligned
+ * vectors of any instruction set. */
 static bool should_stream(const struct td_tensor *params, const struct td_tensor *out,
                           int64_t row_numel)
 {

@@ -41,7 +41,7 @@ static bool is_quantized(const struct td_tensor *params)
 
 /* ---- Checks ------------------------------------------------------------------------------ */
 
-/* The names of the inputs, for messages. */
+/* Names of the inputs, for messages. */
 static const char *const names[TD_BAG_INPUTS] = {
     [TD_BAG_PARAMS] = "params",   [TD_BAG_INDICES] = "indices",
     [TD_BAG_OFFSETS] = "offsets", [TD_BAG_SEGMENT_IDS] = "segment_ids",
@@ -49,7 +49,7 @@ static const char *const names[TD_BAG_INPUTS] = {
     [TD_BAG_OFFSET] = "offset",   [TD_BAG_ZERO_POINT] = "zero_point",
 };
 
-/* Is the input a vector, or not given? */
+/* Checks that the input is a vector, if it is given. */
 static td_status check_vector(const struct td_op_args *args, int input, struct td_error *err)
 {
     const struct td_tensor *tensor = td_embedding_bag_given(args, input);
@@ -69,7 +69,7 @@ static td_status refuse_length(const struct td_op_args *args, int input, int oth
                            *like = td_embedding_bag_given(args, other);
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "%s has shape %s and %s %s; an element for each %s is expected%s", names[input],
+                 "%s has shape %s and %s %s; one element per %s is expected%s", names[input],
                  td_shape_text(&tensor->shape, text, sizeof(text)), names[other],
                  td_shape_text(&like->shape, more, sizeof(more)), what,
                  other == TD_BAG_PARAMS ? ", or a scalar" : "");
@@ -78,8 +78,8 @@ static td_status refuse_length(const struct td_op_args *args, int input, int oth
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
 }
 
-/* Has the vector an element for each row (element of a vector) of the other input, or is it not
- * given? */
+/* Checks that the vector, if it is given, has one element for each row of the other input, or for
+ * each element if the other input is a vector. */
 static td_status check_length(const struct td_op_args *args, int input, int other, const char *what,
                               struct td_error *err)
 {
@@ -97,7 +97,7 @@ static td_status refuse_input(int input, const char *problem, struct td_error *e
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", names[input]);
 }
 
-/* A vector with offsets or segment_ids, a matrix without them. */
+/* Checks that indices is a vector with offsets or segment_ids, and a matrix without them. */
 static td_status check_indices_rank(const struct td_op_args *args, struct td_error *err)
 {
     const struct td_shape *shape = &td_embedding_bag_given(args, TD_BAG_INDICES)->shape;
@@ -108,16 +108,15 @@ static td_status check_indices_rank(const struct td_op_args *args, struct td_err
         return TD_OK;
     if (shape->rank == 1) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "offsets and segment_ids are missing; one of the two is expected, or indices "
-                     "of rank 2, each row of which is a bag");
+                     "offsets and segment_ids are missing; expected one of them, or indices of "
+                     "rank 2 with a bag in each row");
         if (td_embedding_bag_given(args, TD_BAG_OFFSET))
-            td_error_hint(err, "offset, which is given, is added to rows of int8 and uint8; bags "
-                               "start at offsets");
+            td_error_hint(err, "the input offset is added to rows of int8 and uint8; the input "
+                               "offsets says where bags start");
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "offsets");
     }
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "indices has shape %s; a vector is expected, or a matrix, each row of which is a "
-                 "bag",
+                 "indices has shape %s; expected a vector, or a matrix with a bag in each row",
                  td_shape_text(shape, text, sizeof(text)));
     td_error_add_shape(err, "indices", shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "indices");
@@ -131,7 +130,7 @@ static td_status refuse_attribute(const char *name, const char *needed, const ch
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
 }
 
-/* Attributes of the other ways to say which bags there are. */
+/* Refuses attributes that only apply to bags defined in another way. */
 static td_status check_bag_attributes(const struct td_op_args *args, struct td_error *err)
 {
     const bool offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS),
@@ -162,7 +161,8 @@ static td_status check_bags(const struct td_op_args *args, struct td_error *err)
 {
     if (td_embedding_bag_given(args, TD_BAG_OFFSETS) &&
         td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS))
-        return refuse_input(TD_BAG_SEGMENT_IDS, "beside offsets; one of the two is expected", err);
+        return refuse_input(TD_BAG_SEGMENT_IDS,
+                            "together with offsets; only one of them is allowed", err);
     td_status status = check_indices_rank(args, err);
     if (status == TD_OK)
         status = check_bag_attributes(args, err);
@@ -192,7 +192,7 @@ static td_status check_weights(const struct td_op_args *args, struct td_error *e
                : refuse_length(args, TD_BAG_WEIGHTS, TD_BAG_INDICES, "index", err);
 }
 
-/* Rows that end in their scale and offset. */
+/* Checks the inputs of layout byte_rowwise, whose rows end in their scale and offset. */
 static td_status check_trailer(const struct td_op_args *args, struct td_error *err)
 {
     const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
@@ -205,33 +205,33 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
     }
     for (int input = TD_BAG_SCALE; input <= TD_BAG_ZERO_POINT; input++)
         if (td_embedding_bag_given(args, input))
-            return refuse_input(input, "with layout = byte_rowwise, whose rows have their own",
+            return refuse_input(input, "with layout = byte_rowwise, in which each row has its own",
                                 err);
     if (params->shape.rank == 2 && params->shape.dim[1] >= TD_BAG_TRAILER)
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "params has shape %s; rows of %d bytes or more, the last %d of which are their "
-                 "scale and offset, are expected with layout = byte_rowwise",
+                 "params has shape %s; layout = byte_rowwise expects rows of at least %d bytes, of "
+                 "which the last %d are scale and offset",
                  td_shape_text(&params->shape, text, sizeof(text)), TD_BAG_TRAILER, TD_BAG_TRAILER);
     td_error_add_shape(err, "params", &params->shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
 }
 
-/* Have integers a scale, and not both an offset and a zero point? */
+/* Checks that params of integers have a scale, and not both an offset and a zero point. */
 static td_status check_quantized(const struct td_op_args *args, struct td_error *err)
 {
     const bool scale = td_embedding_bag_given(args, TD_BAG_SCALE),
                offset = td_embedding_bag_given(args, TD_BAG_OFFSET),
                zero_point = td_embedding_bag_given(args, TD_BAG_ZERO_POINT);
     if (offset && zero_point)
-        return refuse_input(TD_BAG_ZERO_POINT, "beside offset; at most one of the two is expected",
-                            err);
+        return refuse_input(TD_BAG_ZERO_POINT,
+                            "together with offset; at most one of them is allowed", err);
     if (scale)
         return TD_OK;
     td_error_set(err, TD_UNSUPPORTED_DTYPE,
                  "params has dtype %s and scale is missing; float16, bfloat16, float32 or float64 "
-                 "is expected without scale. Rows that deploy/import has quantised need scale and "
-                 "offset, the tables X.scale and X.offset beside X",
+                 "is expected without scale. Rows quantised by deploy/import need scale and "
+                 "offset, which are the tables X.scale and X.offset beside X",
                  td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
 }
@@ -249,8 +249,7 @@ static td_status check_scale(const struct td_op_args *args, struct td_error *err
         if (!given)
             continue;
         if (!quantized)
-            return refuse_input(input, "and params has no integers; int8 or uint8 is expected",
-                                err);
+            return refuse_input(input, "without quantised params; int8 or uint8 is expected", err);
         if (given->shape.rank > 0)
             status = check_length(args, input, TD_BAG_PARAMS, "row", err);
     }
@@ -265,8 +264,7 @@ static td_status check_padding(const struct td_op_args *args, struct td_error *e
     if (index == TD_ATTR_UNSET || index < params->dim[0])
         return TD_OK;
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "padding_index is %" PRId64 "; the number of a row of params, which has shape %s, "
-                 "is expected",
+                 "padding_index is %" PRId64 "; expected a row number of params, whose shape is %s",
                  index, td_shape_text(params, text, sizeof(text)));
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "padding_index");
 }
@@ -304,7 +302,7 @@ static td_status count_bags(const struct td_op_args *args, int64_t *n_bags, stru
     const int64_t last = ids->numel > 0 ? td_tensor_index_at(ids, ids->numel - 1) : -1;
     if (last == INT64_MAX)
         return td_error_resource(err, "elements", (uint64_t)last + 1, INT64_MAX, "the output");
-    *n_bags = td_larger(last, -1) + 1; /* a negative one is refused by run */
+    *n_bags = td_larger(last, -1) + 1; /* run refuses negative segment ids */
     return TD_OK;
 }
 
@@ -356,7 +354,7 @@ static struct td_cost cost(const struct td_op_args *args)
     return cost;
 }
 
-/* Counts the indices out of bounds, and refuses them if nothing takes their place. */
+/* Counts the indices out of bounds, and refuses them unless the bounds policy replaces them. */
 static td_status check_indices(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const struct td_tensor *indices = td_embedding_bag_given(args, TD_BAG_INDICES);
@@ -373,8 +371,9 @@ static td_status check_indices(struct td_op_args *args, struct td_exec *exec, st
     return TD_OK;
 }
 
-/* Indices that must all be in bounds are checked as they are read: before, 20,000 of them take a
- * fifth of the time of a call whose rows have 16 columns and are in the cache. */
+/* Indices that must all be in bounds are checked while they are read. A separate pass over 20,000
+ * indices would take a fifth of the time of a call whose rows have 16 columns and are in the
+ * cache. */
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const int64_t n_bags = td_embedding_bag_geometry(args).n_bags;
@@ -398,8 +397,10 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* Without bags the indices are in none, and those of the next call would follow. The last offset
- * would be one bag more, and rows of indices may differ in length. */
+/* Returns false for calls that cannot be merged. In a call without bags, indices belong to no bag,
+ * but in a merged call the indices of the next call would follow them. With include_last_offset,
+ * the last offset would become another bag. The rows of a matrix of indices can differ in length
+ * between calls. */
 static bool is_plain(const struct td_op_args *args)
 {
     if (td_embedding_bag_by_rows(args) || td_embedding_bag_attrs(args).include_last_offset)

@@ -1,9 +1,10 @@
-/* loops.h - the loops of embedding_bag as built for one instruction set; bags.c chooses.
+/* loops.h - the loops of embedding_bag for each instruction set; bags.c chooses one.
  *
- * A batch is some bags whose row numbers are known. Sums of float64 are computed in double, of all
- * others in float: this is the type `real` of weights, factors and sums below.
+ * A batch is a set of bags whose row numbers are known. Sums are computed in double for float64 and
+ * in float for all other dtypes. This type is called `real` below; weights, factors and sums have
+ * it.
  *
- * Threads  Pure. */
+ * Threads    Reentrant. */
 #ifndef TD_KERNELS_EMBEDDING_BAG_LOOPS_H
 #define TD_KERNELS_EMBEDDING_BAG_LOOPS_H
 
@@ -14,37 +15,45 @@
 #include <stdint.h>
 
 struct td_bag_batch {
-    const char *table; /* the first column of row 0 */
-    size_t row_bytes;  /* from a row to the next */
-    int64_t columns;   /* 1 or more */
+    const char *table; /* first column of row 0 */
+    size_t row_bytes;  /* bytes from one row to the next */
+    int64_t columns;   /* at least 1 */
     const int64_t *rows;
-    int64_t n_known;     /* so many rows are known, of this batch and the next ones */
-    int64_t ahead;       /* a row is prefetched so many rows before it is read; 0: never */
-    const void *weights; /* real, of each of `rows`; NULL: all are 1 */
-    /* int8, uint8: a float for each row of the table, and the distance from one to the next. */
+    /* Number of known elements of `rows`: the rows of this batch, then rows of the next batches. */
+    int64_t n_known;
+    /* A row is prefetched this many rows before it is read; 0: never. */
+    int64_t ahead;
+    const void *weights; /* weights as real, one for each of `rows`; NULL: all are 1 */
+    /* Scales of int8 and uint8 tables: one float for each row, and the bytes from one float to the
+     * next. */
     const char *scales;
     size_t scale_bytes;
-    const char *offsets; /* NULL: zero_points */
+    const char *offsets; /* offset of each row; if NULL, zero_points is used */
     size_t offset_bytes;
     struct td_zero_points zero_points;
-    const int64_t *ends; /* of each bag in rows; the first begins at 0 */
+    const int64_t *ends; /* end of each bag in `rows`; the first bag starts at 0 */
     int64_t n_bags;
-    bool single;         /* each has one row */
-    const void *factors; /* real, of each bag, for its sum; NULL: all are 1 */
-    void *sums;          /* real [n_bags, columns], or of the dtype of the table if `narrow` */
-    size_t sums_bytes;   /* from a bag to the next */
-    bool narrow;         /* float16 and bfloat16, where td_bag_loops.narrows */
-    bool stream;         /* written with streaming stores; for whole vectors, aligned to them */
+    bool single;         /* each bag has exactly one row */
+    const void *factors; /* factor of each bag's sum, as real; NULL: all are 1 */
+    /* Sums as real [n_bags, columns]; if `narrow`, in the dtype of the table. */
+    void *sums;
+    size_t sums_bytes; /* bytes from one bag to the next */
+    /* Sums are written as float16 or bfloat16. Requires td_bag_loops.narrows. */
+    bool narrow;
+    /* Sums are written with streaming stores. Requires rows of whole, aligned vectors. */
+    bool stream;
 };
 
 typedef void td_bag_fn(const struct td_bag_batch *batch);
 
-/* NULL for other dtypes. Those of int8 and uint8 are given scales and offsets. */
+/* The loops by dtype, NULL for dtypes that have none. The loops of int8 and uint8 need scales, and
+ * offsets or zero_points. */
 struct td_bag_loops {
-    bool narrows; /* rounds sums to float16 and bfloat16 */
+    bool narrows; /* true if the loops can round sums to float16 and bfloat16 */
     td_bag_fn *sum[TD_DTYPE_COUNT];
     td_bag_fn *weighted_sum[TD_DTYPE_COUNT];
-    td_bag_fn *greatest[TD_DTYPE_COUNT]; /* -infinity for a bag without rows; NaN wins */
+    /* The maximum is -infinity for a bag without rows, and NaN if a row has NaN. */
+    td_bag_fn *greatest[TD_DTYPE_COUNT];
 };
 
 extern const struct td_bag_loops td_bag_loops_generic;

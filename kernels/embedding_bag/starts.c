@@ -9,13 +9,15 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* offsets or segment_ids: none is below the one before, and all are in [0, most]. */
+/* The required order of offsets or segment_ids: no element is less than the element before it, and
+ * all are in [0, most]. */
 struct order {
     const struct td_tensor *tensor;
-    int64_t first_most; /* of the first element */
+    int64_t first_most; /* maximum value of the first element */
     int64_t most;
-    /* Sum and minimum do not depend on the order of the ranges. Relaxed: the end of parallel_for
-     * publishes them. */
+    /* Number of bad elements, and the position of the first. Sum and minimum do not depend on the
+     * order of the ranges. Relaxed accesses are enough: the end of td_exec_for publishes the
+     * values. */
     atomic_int_fast64_t n_bad;
     atomic_int_fast64_t first_bad;
 };
@@ -27,8 +29,9 @@ static bool is_bad(const struct order *order, int64_t i)
            (i > 0 && value < td_tensor_index_at(order->tensor, i - 1));
 }
 
-/* The sign bit of `all` is that of any value, or of any difference, which is exact where no value
- * is negative: without comparisons, which SSE2 lacks for int64, the loop vectorises. */
+/* True if the range has a bad element. The sign bit of `all` is set if a value, or the difference
+ * of two neighbours, is negative; differences are exact if no value is negative. The loop has no
+ * comparisons, because SSE2 lacks them for int64 and could not vectorise it. */
 #define ANY_BAD(type, name)                                                                        \
     static bool any_bad_##name(const struct order *order, int64_t begin, int64_t end)              \
     {                                                                                              \
@@ -73,7 +76,7 @@ static void check_range(void *context, int64_t begin, int64_t end)
         ;
 }
 
-/* Elements of a range that is checked or converted: some 50 us. */
+/* Number of elements in a range that is checked or converted; a range takes about 50 us. */
 #define ORDER_GRAIN 65536
 
 static td_status refuse_order(const struct order *order, const char *name, struct td_error *err)
@@ -87,14 +90,13 @@ static td_status refuse_order(const struct order *order, const char *name, struc
         td_rows_out_of_bounds(err, name, order->tensor, first, n_bad, 0, 0, "");
         snprintf(err->message, sizeof(err->message),
                  "%s[%" PRId64 "] = %" PRId64 " is below %s[%" PRId64 "] = %" PRId64
-                 "; each is expected to be at least the one before",
+                 "; each element must be at least the element before it",
                  name, first, value, name, first - 1, td_tensor_index_at(order->tensor, first - 1));
         err->has_bound = false;
         return TD_INDEX_OUT_OF_BOUNDS;
     }
     return td_rows_out_of_bounds(err, name, order->tensor, first, n_bad, most + 1, 0,
-                                 most < order->most ? ": the first bag is expected to begin at 0"
-                                                    : "");
+                                 most < order->most ? ": the first bag must start at 0" : "");
 }
 
 static void init_order(struct order *order, const struct td_op_args *args)
@@ -116,8 +118,8 @@ static void init_order(struct order *order, const struct td_op_args *args)
     };
 }
 
-/* With include_last_offset: is the last of the offsets, which are in order, the number of
- * indices? */
+/* True unless include_last_offset is set and the last offset is not the number of indices. The
+ * offsets must be in order. */
 static bool has_right_end(const struct td_op_args *args)
 {
     const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);
@@ -132,8 +134,9 @@ static td_status refuse_end(const struct td_op_args *args, struct td_error *err)
     const int64_t last = offsets->numel - 1;
     td_rows_out_of_bounds(err, "offsets", offsets, last, 1, 0, 0, "");
     snprintf(err->message, sizeof(err->message),
-             "offsets[%" PRId64 "] = %" PRId64 "; %" PRId64
-             " is expected: with include_last_offset the last offset is the number of indices",
+             "offsets[%" PRId64 "] = %" PRId64
+             "; with include_last_offset the last offset must be %" PRId64
+             ", the number of indices",
              last, td_tensor_index_at(offsets, last),
              td_embedding_bag_given(args, TD_BAG_INDICES)->numel);
     err->has_bound = false;
@@ -166,12 +169,13 @@ bool td_bag_starts_valid(const struct td_op_args *args)
 }
 
 struct starts {
-    const struct td_tensor *from; /* offsets, segment_ids or, if each row is a bag, indices */
+    const struct td_tensor *from; /* offsets, segment_ids, or indices if each row is a bag */
     bool is_ids, is_matrix;
     int64_t *starts;
 };
 
-/* The first of the sorted ids, from `low` on, that is at least `id`: looks near `low` first. */
+/* Returns the position of the first of the sorted ids, from `low` on, that is at least `id`.
+ * Searches near `low` first. */
 static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
 {
     int64_t high = low, step = 1;
@@ -191,7 +195,7 @@ static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
     return low;
 }
 
-/* `low` is where the bag before begins. */
+/* Returns where `bag` starts. `low` is the start of the bag before, or 0. */
 static int64_t find_start(const struct starts *job, int64_t low, int64_t bag)
 {
     if (job->is_matrix)
@@ -209,7 +213,8 @@ static void find_starts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Are the elements of offsets, which may not be given, as they lie there those of starts? */
+/* True if the data of offsets can be used as starts without conversion. `offsets` is NULL if not
+ * given. */
 static bool are_starts(const struct td_tensor *offsets)
 {
     return offsets && offsets->dtype == TD_DTYPE_INT64;

@@ -1,12 +1,12 @@
-/* find.h - the row number of each query in a list of keys.
+/* find.h - finds the row number of each query in a list of keys.
  *
- * Shapes     keys     [n]    int64, uint64 or string; distinct; int32 and uint32 are widened
+ * Shapes     keys     [n]    int64, uint64 or string, distinct; int32 and uint32 are widened
  *            queries  [...]  dtype of keys
- *            output   [...]  int64: i where keys[i] equals the query, -1 where no key does
+ *            output   [...]  int64: i if keys[i] equals the query, -1 if no key does
  * Ownership  Borrows all tensors for the call; writes only the output.
  * Threads    Reentrant. Splits the queries through exec.
- * Errors     INVALID_ARGUMENT, with the positions, when two keys are equal.
- * Cost       Two cache misses for a query; an index of the keys where they have none
+ * Errors     INVALID_ARGUMENT, with the positions, if two keys are equal.
+ * Cost       Two cache misses per query, and an index of the keys if they have none
  *            (kernels/key_index/search.h). */
 #ifndef TD_KERNELS_FIND_H
 #define TD_KERNELS_FIND_H

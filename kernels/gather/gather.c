@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The attributes of gather, in the order of its descriptor. */
+/* Positions of the attributes in the descriptor of gather. */
 enum { ATTR_AXIS, ATTR_BATCH_DIMS, ATTR_BOUNDS, ATTR_DTYPE, ATTR_COUNT };
 
 /* The arguments of either op, with attributes checked against the shapes and defaults filled in. */
@@ -16,7 +16,7 @@ struct resolved {
     int axis;
     int batch_dims;
     td_bounds bounds;
-    td_dtype dtype; /* of the output */
+    td_dtype dtype; /* dtype of the output */
 };
 
 static td_status resolve_gather(const struct td_op_args *args, struct resolved *resolved,
@@ -39,7 +39,7 @@ static td_status resolve_gather(const struct td_op_args *args, struct resolved *
         return td_gathering_refuse_scalar("params", err);
     if (params->dtype == TD_DTYPE_STRING && resolved->dtype != TD_DTYPE_STRING) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "params has dtype string, which is not converted to %s; none is expected",
+                     "params has dtype string, which cannot be converted to %s; leave out dtype",
                      td_dtype_info(resolved->dtype)->name);
         return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, "dtype");
     }
@@ -59,7 +59,7 @@ static td_status resolve_gather(const struct td_op_args *args, struct resolved *
         return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
     }
     int axis = batch_dims;
-    /* TD_ATTR_UNSET is INT64_MIN. When a client gives that value, it is an invalid axis. */
+    /* TD_ATTR_UNSET is INT64_MIN. If a client gives that value, it is an invalid axis. */
     bool given = attrs.axis != TD_ATTR_UNSET || args->attrs_set & 1u << ATTR_AXIS;
     if (given && !td_axis_normalize(attrs.axis, rank, &axis)) {
         td_error_set(err, TD_INVALID_AXIS,
@@ -69,7 +69,7 @@ static td_status resolve_gather(const struct td_op_args *args, struct resolved *
     }
     if (batch_dims > axis) {
         td_error_set(err, TD_INVALID_BATCH_DIMS,
-                     "batch_dims = %d is above axis = %d; at most the axis is expected", batch_dims,
+                     "batch_dims = %d is above axis = %d; it must be at most axis", batch_dims,
                      axis);
         return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
     }
@@ -109,7 +109,7 @@ static td_status resolve_batch_gather(const struct td_op_args *args, struct reso
     return TD_OK;
 }
 
-/* What tells gather and batch_gather apart: td_op.detail. */
+/* The difference between gather and batch_gather, in td_op.detail. */
 struct detail {
     td_status (*resolve)(const struct td_op_args *args, struct resolved *resolved,
                          struct td_error *err);
@@ -150,7 +150,7 @@ static struct td_gather_geometry make_geometry(const struct resolved *resolved,
     };
     if (out->numel == 0)
         return geometry;
-    /* Each is a factor of the output's element count, so none of the products overflows. */
+    /* Each product is a factor of the output's number of elements, so none of them overflows. */
     (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
     (void)td_shape_product(params, resolved->batch_dims, resolved->axis, &geometry.slices);
     (void)td_shape_product(indices, resolved->batch_dims, indices->rank, &geometry.slice_indices);
@@ -165,7 +165,8 @@ struct td_gather_geometry td_gather_geometry(const struct td_op_args *args)
     struct resolved resolved;
     struct td_error unused;
     if (resolve(args, &resolved, &unused) != TD_OK)
-        return (struct td_gather_geometry){ 0 }; /* unreachable: infer has resolved the same call */
+        /* Unreachable, because infer has resolved the same call. */
+        return (struct td_gather_geometry){ 0 };
     return make_geometry(&resolved, &args->outputs[0]);
 }
 
@@ -173,11 +174,13 @@ struct td_gather_geometry td_gather_geometry(const struct td_op_args *args)
 struct plan {
     struct td_gather_geometry geometry;
     const struct td_tensor *indices;
-    td_bounds bounds;      /* error also when all indices are in range, so that no policy applies */
-    bool indices_are_rows; /* one slice, int64 indices in range: they are the row numbers */
+    /* Set to TD_BOUNDS_ERROR if all indices are in range, because no policy then applies. */
+    td_bounds bounds;
+    /* True if the indices themselves are the row numbers: int64, in range, and a single slice. */
+    bool indices_are_rows;
 };
 
-/* The td_rows_fn of both ops. The output rows are in the order of b, p, i. */
+/* The td_rows_fn of both ops. Output rows are in the order of b, p, i. */
 static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct plan *plan = context;
@@ -190,12 +193,12 @@ static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, i
         td_gathering_add_slice_offsets(rows, n, begin, size, geometry->slice_rows);
         return rows;
     }
-    /* All slices of one batch use the same indices: they are resolved for the first slice, and the
-     * row numbers of each further slice are those of the previous one plus slice_rows. */
+    /* All slices of a batch use the same indices. The indices are resolved for the first slice; in
+     * each further slice, the row numbers are slice_rows higher than in the slice before. */
     for (int64_t done = 0; done < n;) {
         int64_t i = (begin + done) % size, slice = (begin + done) / size;
         int64_t batch = slice / geometry->slices, p = slice % geometry->slices;
-        /* The next output rows that are in this batch. */
+        /* Number of the next output rows that are in this batch. */
         int64_t count = td_smaller((geometry->slices - p) * size - i, n - done);
         int64_t head = td_smaller(size - i, count), resolved = td_smaller(size, count);
         int64_t *to = rows + done;
@@ -260,8 +263,8 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* With axis 0, which implies batch_dims 0, each index gives one row of the output, whatever the
- * shape of indices. Those are the defaults of both attributes. */
+/* True if axis is 0, which implies batch_dims 0: each index then gives one row of the output,
+ * whatever the shape of indices. Both values are the defaults of the attributes. */
 static bool is_plain(const struct td_op_args *args)
 {
     struct resolved resolved;

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The attributes, in the order of the descriptor. */
+/* Positions of the attributes in the descriptor. */
 enum { ATTR_BATCH_DIMS, ATTR_BOUNDS, ATTR_COUNT };
 
 /* The arguments, with attributes checked against the shapes: params [B..., D_0, ..., D_{k-1},
@@ -47,8 +47,8 @@ static td_status resolve(const struct td_op_args *args, struct resolved *resolve
     if (depth > rank - batch_dims) {
         char more[TD_SHAPE_TEXT];
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "batch_dims = %d and the last dimension of indices %s, %" PRId64
-                     ", together exceed the rank of params %s, %d",
+                     "batch_dims = %d plus the last dimension of indices %s, %" PRId64
+                     ", exceeds the rank of params %s, %d",
                      batch_dims, td_shape_text(&indices->shape, text, sizeof(text)), depth,
                      td_shape_text(&params->shape, more, sizeof(more)), rank);
         return td_gathering_shapes_at_fault(err, &params->shape, &indices->shape);
@@ -86,8 +86,9 @@ static struct td_gather_nd_geometry make_geometry(const struct resolved *resolve
     td_gathering_tuple_space(params, resolved->batch_dims, resolved->depth, &geometry.space);
     if (out->numel == 0)
         return geometry;
-    /* The output has no dimension of 0, so when params is empty, a dimension that tuples index is
-     * 0: then every row is zeros, and no stride is used. Otherwise all products divide numel. */
+    /* The output has no dimension of 0. If params is empty, a dimension that tuples index is
+     * therefore 0: every row is zeros, and no stride is used. Otherwise all products divide
+     * numel. */
     (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
     (void)td_shape_product(params, resolved->batch_dims, inner, &geometry.block_rows);
     (void)td_shape_product(indices, resolved->batch_dims, indices->rank - 1,
@@ -103,7 +104,8 @@ struct td_gather_nd_geometry td_gather_nd_geometry(const struct td_op_args *args
     struct resolved resolved;
     struct td_error unused;
     if (resolve(args, &resolved, &unused) != TD_OK)
-        return (struct td_gather_nd_geometry){ 0 }; /* unreachable: infer has resolved the call */
+        /* Unreachable, because infer has resolved the same call. */
+        return (struct td_gather_nd_geometry){ 0 };
     return make_geometry(&resolved, &args->outputs[0]);
 }
 
@@ -111,7 +113,8 @@ struct td_gather_nd_geometry td_gather_nd_geometry(const struct td_op_args *args
 struct plan {
     struct td_gather_nd_geometry geometry;
     const struct td_tensor *indices;
-    td_bounds bounds; /* error also when all indices are in range, so that no policy applies */
+    /* Set to TD_BOUNDS_ERROR if all indices are in range, because no policy then applies. */
+    td_bounds bounds;
 };
 
 /* The td_rows_fn of gather_nd. */
@@ -153,7 +156,7 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
         return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims, first,
                                       n_bad, err);
     /* Clip and wrap can replace an index, except in a dimension of size 0, which has no valid
-     * one. */
+     * index. */
     if (n_empty > 0 && resolved.indices->numel > 0 && resolved.bounds != TD_BOUNDS_ZERO)
         return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims,
                                       first_empty,
@@ -180,8 +183,9 @@ static struct td_cost gather_nd_cost(const struct td_op_args *args)
     return td_gathering_cost(args, td_gather_nd_geometry(args).row_numel);
 }
 
-/* Without batch dimensions each tuple gives one row. The number of tuples must be representable:
- * empty tuples have no elements, so the product of their dimensions may overflow. */
+/* True if there are no batch dimensions: each tuple then gives one row. The number of tuples must
+ * also be representable. Tuples without components have no elements, so the product of the other
+ * dimensions can overflow. */
 static bool is_plain(const struct td_op_args *args)
 {
     struct resolved resolved;

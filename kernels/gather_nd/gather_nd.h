@@ -3,11 +3,13 @@
  * Shapes     params  [B..., D_0, ..., D_{k-1}, Q...]  any dtype, strings included
  *            indices [B..., I..., k]                  int16, int32 or int64
  *            output  [B..., I..., Q...]               dtype of params
- *            B has batch_dims dimensions; k may be 0: each tuple picks all of its batch.
+ *            B has batch_dims dimensions. If k is 0, each tuple picks all of its batch.
  * Bounds     0 <= component c < D_c. The error has the position of the component in indices (all
- *            coordinates) and D_c as bound. Policies apply to each component; with zero the whole
- *            row becomes zero; with clip and wrap any index is INDEX_OUT_OF_BOUNDS when a D_c is 0.
- * Ownership, Threads  as gather.
+ *            coordinates) and D_c as the bound. Policies apply to each component. With zero, the
+ *            whole row becomes zero. With clip and wrap, any index is INDEX_OUT_OF_BOUNDS if a D_c
+ *            is 0.
+ * Ownership  Borrows all tensors for the call; writes only the output.
+ * Threads    Reentrant. Splits its rows through exec; the parts of the output never overlap.
  * Source     tf.gather_nd in the TensorFlow API reference. */
 #ifndef TD_KERNELS_GATHER_ND_H
 #define TD_KERNELS_GATHER_ND_H
@@ -22,15 +24,16 @@ struct td_gather_nd_attrs {
 
 extern const struct td_op td_op_gather_nd;
 
-/* The sizes of a call, after infer. params is B blocks of block_rows rows, the product of the
- * dimensions that a tuple indexes; the output is B blocks of block_tuples rows. */
+/* The sizes of a call, after infer. params is B blocks of block_rows rows; block_rows is the
+ * product of the dimensions that a tuple indexes. The output is B blocks of block_tuples rows. */
 struct td_gather_nd_geometry {
-    struct td_tuple_space space; /* bounds are always set; strides are meaningless when params has
-                                    no elements */
+    /* The bounds are always set. The strides are meaningless if params has no elements. */
+    struct td_tuple_space space;
     td_bounds bounds;
-    int64_t n_rows;     /* of the output; 0, as all that follows, if it has no elements */
+    /* Rows of the output. If the output has no elements, this and all members below are 0. */
+    int64_t n_rows;
     int64_t batches;    /* B */
-    int64_t block_rows; /* 0: params has no elements, so every row is zeros */
+    int64_t block_rows; /* 0 if params has no elements; every row is then zeros */
     int64_t block_tuples;
     int64_t row_numel;
     size_t row_bytes; /* 0 for strings */

@@ -23,8 +23,8 @@ static bool equal(const struct td_tensor *keys, int64_t i, int64_t j)
                   (const char *)keys->data + keys->offsets[j], length) == 0;
 }
 
-/* Half of the slots are free, so a search ends soon. n is that of a tensor in memory: nothing
- * overflows. */
+/* Returns the number of slots for n keys. At least half of the slots are free, so searches are
+ * short. Nothing overflows, because n keys are in memory. */
 static uint64_t slots_for(int64_t n)
 {
     uint64_t slots = 16;
@@ -41,14 +41,15 @@ uint64_t td_distinct_keys_workspace(int64_t n)
 struct table {
     const struct td_tensor *keys;
     uint64_t seed, mask;
-    int64_t *slots; /* a number of a distinct key, or FREE */
+    int64_t *slots; /* number of a distinct key, or FREE */
     int64_t *first, *last;
-    int64_t n; /* distinct keys */
+    int64_t n; /* number of distinct keys */
 };
 
 #define FREE ((int64_t)-1)
 
-/* The memory of the keys may change: then a key may be found twice, but a free slot is left. */
+/* Adds a key. If the memory of the keys changes meanwhile, a key can be added twice, but a free
+ * slot always remains. */
 static void add(struct table *table, int64_t i)
 {
     uint64_t at = hash_of(table->keys, i, table->seed) & table->mask;
@@ -61,7 +62,7 @@ static void add(struct table *table, int64_t i)
     table->last[table->slots[at]] = i;
 }
 
-/* Keys between two checks of the deadline: a millisecond. */
+/* Keys between two checks of the deadline: about a millisecond of work. */
 #define CHECKED 16384
 
 td_status td_distinct_keys_find(const struct td_tensor *keys, struct td_exec *exec,

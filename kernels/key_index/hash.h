@@ -1,19 +1,21 @@
-/* hash.h - hashes of keys, with a seed: 64 bits of which every part is as good as random.
+/* hash.h - 64-bit hashes of keys, with a seed. All bits of a hash are as good as random.
  *
- * They are part of the format of key_index.h: one that gives other numbers is another format.
+ * The hashes are part of the format of key_index.h: a function that returns other hashes needs
+ * another format.
  *
- * Threads  Pure. */
+ * Threads    Pure functions. */
 #ifndef TD_KERNELS_KEY_INDEX_HASH_H
 #define TD_KERNELS_KEY_INDEX_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Short strings are hashed several times as fast when the calls are inlined. */
+/* Inlined calls hash short strings several times as fast. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* One to one for each seed, so two integers never have the same hash. */
+/* Returns a hash that is one-to-one for each seed, so two different integers never have the same
+ * hash. */
 static inline uint64_t td_hash_integer(uint64_t value, uint64_t seed)
 {
     uint64_t hash = value ^ seed;

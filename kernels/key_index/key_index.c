@@ -16,14 +16,15 @@
 #define SLOTS_NARROW 12
 #define SLOTS_WIDE   6
 
-/* Blocks for n keys: n / 9.9, or of wide rows n / 4.95, rounded up, and one more. */
+/* The number of blocks for n keys is n / 9.9 (n / 4.95 for wide rows), rounded down, plus 1. */
 #define KEYS_PER_BLOCKS 99
 #define BLOCKS_NARROW   10
 #define BLOCKS_WIDE     20
 
 struct block {
     unsigned char tags[SLOTS_NARROW];
-    uint32_t passed; /* keys that went past; while the index is built, LOCKED as well */
+    /* Number of keys that went past this block, plus LOCKED while the index is built. */
+    uint32_t passed;
     union {
         uint32_t narrow[SLOTS_NARROW];
         uint64_t wide[SLOTS_WIDE];
@@ -32,12 +33,12 @@ struct block {
 
 struct header {
     char magic[8];
-    uint32_t byte_order; /* BYTE_ORDER_MARK, as this machine stores it */
-    uint32_t dtype;      /* of the keys */
+    uint32_t byte_order; /* BYTE_ORDER_MARK as stored by this machine */
+    uint32_t dtype;      /* dtype of the keys */
     uint64_t n_keys;
     uint64_t n_blocks;
     uint64_t seed;
-    uint64_t longest; /* blocks that a search reads, at most */
+    uint64_t longest; /* maximum number of blocks that a search reads */
     uint64_t reserved[2];
 };
 
@@ -45,12 +46,12 @@ struct header {
 #define BYTE_ORDER_MARK 0x01020304u
 
 _Static_assert(sizeof(struct block) == BLOCK_BYTES, "a block is a cache line");
-_Static_assert(sizeof(struct header) == BLOCK_BYTES, "blocks are aligned as the image is");
+_Static_assert(sizeof(struct header) == BLOCK_BYTES, "blocks must be aligned like the image");
 
-/* The digit is the version of the format and of the hashes. */
+/* The digit is the version of the format and of the hash functions. */
 static const char magic[8] = { 'T', 'D', 'K', 'E', 'Y', 'S', '1', 0 };
 
-/* Keys whose rows fit into 32 bits. A test has a smaller number. */
+/* Maximum number of keys whose rows are stored in 32 bits. A test uses a smaller number. */
 #ifndef TD_KEY_INDEX_NARROW_KEYS
 #define TD_KEY_INDEX_NARROW_KEYS ((int64_t)UINT32_MAX)
 #endif
@@ -60,7 +61,7 @@ static bool is_wide(int64_t n_keys)
     return n_keys > TD_KEY_INDEX_NARROW_KEYS;
 }
 
-/* 0 when it overflows. */
+/* Returns the number of blocks for n_keys keys, or 0 if it overflows. */
 static uint64_t blocks_for(int64_t n_keys)
 {
     const uint64_t n = (uint64_t)n_keys, per = is_wide(n_keys) ? BLOCKS_WIDE : BLOCKS_NARROW;
@@ -82,7 +83,7 @@ bool td_key_index_open(const void *image, size_t bytes, const struct td_tensor *
         (uintptr_t)image % sizeof(uint64_t) != 0)
         return false;
     memcpy(&header, image, sizeof(header));
-    /* A search may read the first block of all twice. */
+    /* A search can read its home block twice, so it reads at most n_blocks + 1 blocks. */
     if (memcmp(header.magic, magic, sizeof(magic)) != 0 || header.byte_order != BYTE_ORDER_MARK ||
         header.dtype != (uint32_t)keys->dtype || header.n_keys != (uint64_t)keys->numel ||
         header.n_blocks != blocks_for(keys->numel) || header.longest > header.n_blocks + 1)
@@ -113,12 +114,13 @@ static inline slot_set slots_of_block(bool wide)
     return (1u << (wide ? SLOTS_WIDE : SLOTS_NARROW)) - 1;
 }
 
-/* The slots whose tag is `tag`. */
+/* Returns the slots whose tag is `tag`. */
 static inline slot_set slots_with(const struct block *block, unsigned char tag, bool wide)
 {
 #ifdef __SSE2__
     int last;
-    memcpy(&last, block->tags + 8, sizeof last); /* not what follows, which other threads write */
+    /* Excludes the bytes after the tags, which other threads write. */
+    memcpy(&last, block->tags + 8, sizeof last);
     const __m128i tags = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)block),
                                             _mm_cvtsi32_si128(last));
     const __m128i equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag));
@@ -131,7 +133,7 @@ static inline slot_set slots_with(const struct block *block, unsigned char tag, 
 #endif
 }
 
-/* Removes the first slot of the set, which is not empty, and returns its number. */
+/* Removes the first slot from the set, which must not be empty, and returns its number. */
 static inline int next_slot(slot_set *slots)
 {
     const int slot = __builtin_ctz(*slots);
@@ -139,7 +141,7 @@ static inline int next_slot(slot_set *slots)
     return slot;
 }
 
-/* Reads the number once: the memory may change. */
+/* Reads a row number exactly once, because the memory can change. */
 static inline uint64_t row_at(const struct block *block, int slot, bool wide)
 {
     return wide ? __atomic_load_n(&block->rows.wide[slot], __ATOMIC_RELAXED)
@@ -148,20 +150,21 @@ static inline uint64_t row_at(const struct block *block, int slot, bool wide)
 
 /* ---- Hash ---------------------------------------------------------------------------------- */
 
-/* The block of a key, of the highest bits of its hash. */
+/* Returns the home block of a key, from the highest bits of its hash. */
 static inline uint64_t home_of(uint64_t hash, uint64_t n_blocks)
 {
     return (uint64_t)(((unsigned __int128)hash * n_blocks) >> 64);
 }
 
-/* The block of a key whose home is full: of the other half of the hash, since neighbours of full
- * blocks would soon be full as well. */
+/* Returns the second block for a key whose home is full, from the other half of the hash. If the
+ * neighbour of the home were used, the neighbours of full blocks would soon be full as well. */
 static inline uint64_t second_of(uint64_t hash, uint64_t n_blocks)
 {
     return home_of((hash << 32 | hash >> 32) * 0x9E3779B97F4A7C15u, n_blocks);
 }
 
-/* The block after `at`, the step-th of a search: from the second on they are neighbours. */
+/* Returns the block after `at` in step `step` of a search. From the second step on, it is the
+ * neighbour. */
 static inline uint64_t next_block(uint64_t at, uint64_t step, uint64_t hash, uint64_t n_blocks)
 {
     if (step == 0)
@@ -169,7 +172,8 @@ static inline uint64_t next_block(uint64_t at, uint64_t step, uint64_t hash, uin
     return at + 1 == n_blocks ? 0 : at + 1;
 }
 
-/* 1 to 255, from the low bits, of which few decide on the block. */
+/* Returns a tag from 1 to 255, from the low bits of the hash, which have little influence on the
+ * block. */
 static inline unsigned char tag_of(uint64_t hash)
 {
     const unsigned char tag = (unsigned char)hash;
@@ -197,8 +201,8 @@ static inline bool equal(const struct td_tensor *a, uint64_t i, const struct td_
 
 /* ---- Search -------------------------------------------------------------------------------- */
 
-/* Queries that go through the stages of a search together: enough for the memory to be busy, and
- * few enough that what was prefetched for them stays in the first cache. */
+/* Number of queries that go through the stages of a search together: enough to keep the memory
+ * busy, and few enough that what is prefetched for them stays in the L1 cache. */
 #define TOGETHER 64
 
 static inline const struct block *block_of(const struct td_key_index *index, uint64_t at)
@@ -206,7 +210,7 @@ static inline const struct block *block_of(const struct td_key_index *index, uin
     return (const struct block *)(const void *)index->blocks + at;
 }
 
-/* The search for one query from its beginning, without prefetching. */
+/* Searches for one query from the start, without prefetching. */
 static int64_t search(const struct td_key_index *index, const struct td_tensor *queries, int64_t i,
                       uint64_t hash, bool wide, bool strings)
 {
@@ -225,11 +229,11 @@ static int64_t search(const struct td_key_index *index, const struct td_tensor *
     return TD_ROW_NONE;
 }
 
-/* What a block says of a query. */
+/* Results of looking for a query in one block. */
 enum { ROW, NOT_HERE, NOWHERE };
 
-/* ROW: *row is the first one in the block that has the tag. NOT_HERE: none has, but keys went past
- * the block. Without branches, which nothing could predict. */
+/* Looks for a tag in a block. ROW: *row is the first row in the block with this tag. NOT_HERE: no
+ * row has it, but keys went past the block. Avoids branches, which would be unpredictable. */
 static inline int look(const struct td_key_index *index, const struct block *block,
                        unsigned char tag, bool wide, int64_t *row)
 {
@@ -245,22 +249,23 @@ static inline const void *key_at(const struct td_tensor *keys, int64_t row, bool
                    : (const void *)((const uint64_t *)keys->data + row);
 }
 
-/* Queries that are searched for together, and lists of those for which there is more to do. */
+/* Queries that are searched for together, and lists of queries that need more work. */
 struct batch {
     const struct td_key_index *index;
     const struct td_tensor *queries;
-    int64_t begin; /* the first query */
+    int64_t begin; /* number of the first query */
     int64_t *rows;
     int n, n_found, n_elsewhere, n_slow;
     uint64_t hashes[TOGETHER];
-    unsigned char found[TOGETHER];     /* a row that may be the query's */
-    unsigned char elsewhere[TOGETHER]; /* not in their home */
-    unsigned char slow[TOGETHER];      /* in neither block, or with the tag of another key */
+    unsigned char found[TOGETHER];     /* queries with a candidate row */
+    unsigned char elsewhere[TOGETHER]; /* queries that are not in their home block */
+    /* Queries that are in neither block, or whose candidate row has another key. */
+    unsigned char slow[TOGETHER];
 };
 
 #define STAGE static inline __attribute__((always_inline)) void
 
-/* Each stage touches memory that the one before has prefetched. */
+/* The stages of a search. Each stage touches memory that the stage before has prefetched. */
 STAGE hash_queries(struct batch *batch, bool strings)
 {
     const struct td_key_index *index = batch->index;
@@ -341,8 +346,8 @@ void td_key_index_find(const struct td_key_index *index, const struct td_tensor 
 {
     const bool strings = index->keys.dtype == TD_DTYPE_STRING;
     struct batch batch = { .index = index, .queries = queries };
-    /* Stages compare some key with a query, as a damaged block may say: without keys there is
-     * none. */
+    /* The stages compare a query with some key even if a block is damaged, so there must be at
+     * least one key. */
     if (index->keys.numel == 0) {
         for (int64_t k = 0; k < n; k++)
             rows[k] = TD_ROW_NONE;
@@ -366,7 +371,7 @@ void td_key_index_find(const struct td_key_index *index, const struct td_tensor 
 
 #define LOCKED ((uint32_t)1 << 31)
 
-/* Rows and blocks in one range of parallel_for: about a millisecond. */
+/* Rows and blocks in one range of parallel_for: about a millisecond of work. */
 #define ROWS_IN_RANGE   ((int64_t)16 * 1024)
 #define BLOCKS_IN_RANGE ((int64_t)16 * 1024)
 
@@ -378,11 +383,12 @@ struct build {
     bool wide, strings;
     _Atomic uint64_t longest;
     atomic_flag pair_lock;
-    int64_t pair[2]; /* of equal keys, the smallest second position; { 0, -1 } for none */
+    /* The pair of equal keys with the smallest second position, or { 0, -1 } if there is none. */
+    int64_t pair[2];
 };
 
-/* Each block has a lock of its own, a bit of `passed`. Of 2^31 keys past one block no more are
- * counted. */
+/* Locks a block. Each block has its own lock, a bit of `passed`. The count of keys that went past a
+ * block stops at 2^31 - 1. */
 static void lock(struct block *block)
 {
     while (__atomic_fetch_or(&block->passed, LOCKED, __ATOMIC_ACQUIRE) & LOCKED)
@@ -414,8 +420,9 @@ static void set_row(struct block *block, int slot, uint64_t row, bool wide)
         block->rows.narrow[slot] = (uint32_t)row;
 }
 
-/* Of equal keys the slot keeps the first row. So the pair of the first two is noted, whichever of
- * them comes last, also when threads insert them in another order. */
+/* Returns true if the block has a key equal to the row's key. Of equal keys, the slot keeps the
+ * first row. The pair of the first two is therefore noted, in whatever order threads insert
+ * them. */
 static bool has_equal(struct build *build, struct block *block, uint64_t row, unsigned char tag)
 {
     for (slot_set slots = slots_with(block, tag, build->wide); slots;) {
@@ -432,7 +439,8 @@ static bool has_equal(struct build *build, struct block *block, uint64_t row, un
     return false;
 }
 
-/* Puts the row into the block unless it is full; true when the row is done. */
+/* Puts the row into the block unless the block is full. Returns true if the row needs no other
+ * block. */
 static bool insert_into(struct build *build, struct block *block, uint64_t row, unsigned char tag)
 {
     lock(block);
@@ -459,7 +467,7 @@ static void note_longest(struct build *build, uint64_t blocks)
         ;
 }
 
-/* Puts a row whose home is full into a later block. There are more slots than rows. */
+/* Puts a row whose home is full into a later block. There are always more slots than rows. */
 static void insert_elsewhere(struct build *build, uint64_t row, uint64_t hash)
 {
     uint64_t at = second_of(hash, build->n_blocks), step = 1;
@@ -468,9 +476,9 @@ static void insert_elsewhere(struct build *build, uint64_t row, uint64_t hash)
     note_longest(build, step + 1);
 }
 
-/* Keys that are inserted together: of more, blocks that were prefetched to be written have been
- * given up again when they are. (10 million int64 keys on Zen 4: 34 ns a key with 16, 38 with 12,
- * 50 with 64.) */
+/* Number of keys that are inserted together. With more keys, blocks that were prefetched for
+ * writing are evicted before they are written. (10 million int64 keys on Zen 4: 34 ns a key with
+ * 16, 38 with 12, 50 with 64.) */
 #define INSERTED_TOGETHER 16
 
 static void insert_together(struct build *build, int64_t begin, int64_t n)
@@ -507,7 +515,7 @@ static void clear_blocks(void *context, int64_t begin, int64_t end)
     memset(build->blocks + begin, 0, (size_t)(end - begin) * sizeof(build->blocks[0]));
 }
 
-/* Whether the key is an integer that JavaScript cannot have, which rounds it to another key. */
+/* True if JavaScript cannot represent the integer key and rounds it to another key. */
 static bool may_be_rounded(const struct td_tensor *keys, int64_t at)
 {
     const int64_t most = INT64_C(1) << 53;
@@ -524,9 +532,8 @@ static td_status refuse_equal(const struct build *build, const char *input, stru
                  "%s[%" PRId64 "] is equal to %s[%" PRId64 "]; distinct keys are expected", input,
                  second, input, first);
     if (may_be_rounded(build->keys, first))
-        td_error_hint(err,
-                      "JavaScript rounds integers above 2^53, which are written as strings, in "
-                      "{\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}");
+        td_error_hint(err, "JavaScript rounds integers above 2^53; write them as strings, as in "
+                           "{\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}");
     err->has_equal = true;
     err->equal[0] = first;
     err->equal[1] = second;

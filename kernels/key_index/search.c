@@ -11,8 +11,8 @@
 
 /* ---- Keys in order ------------------------------------------------------------------------- */
 
-/* Less than 0, 0, or greater: element i of a compared with element j of b. Strings are in the order
- * of their bytes. */
+/* Compares element i of a with element j of b. The result is negative, 0 or positive. Strings are
+ * ordered by their bytes. */
 static inline int compare(const struct td_tensor *a, int64_t i, const struct td_tensor *b,
                           int64_t j)
 {
@@ -32,11 +32,12 @@ static inline int compare(const struct td_tensor *a, int64_t i, const struct td_
 
 struct order {
     const struct td_tensor *keys;
-    /* Relaxed: nothing else depends on it, and the end of parallel_for publishes it. */
+    /* Relaxed accesses are enough: nothing else depends on the flag, and the end of parallel_for
+     * publishes it. */
     atomic_bool broken;
 };
 
-/* Keys in one range of the check: at the speed of memory 50 us and more. */
+/* Keys in one range of the check: at least 50 us of work at memory speed. */
 #define ORDER_GRAIN 65536
 
 static void check_order(void *context, int64_t begin, int64_t end)
@@ -60,8 +61,8 @@ static td_status are_ascending(const struct td_tensor *keys, struct td_exec *exe
     return status;
 }
 
-/* The row of a query among ascending keys. The memory may change: any row is below numel, and one
- * that is returned had the key. */
+/* Returns the row of a query among ascending keys. Even if the memory changes meanwhile, the
+ * returned row is below numel and had the key. */
 static int64_t bisect(const struct td_tensor *keys, const struct td_tensor *queries, int64_t query)
 {
     int64_t begin = 0;
@@ -83,15 +84,15 @@ static int bits_of(int64_t n)
     return n > 0 ? 64 - __builtin_clzll((uint64_t)n) : 0;
 }
 
-/* Is bisection cheaper than building an index? A step of it costs less than a key of the index: 6
- * ns and 19 ns within the caches, 28 ns and 36 ns with 10 million int64 keys, 42 ns and 44 ns with
- * 100 million (Zen 4, one thread); and it needs no memory. */
+/* True if bisection is cheaper than building an index. A bisection step costs less than a key of an
+ * index: 6 ns compared with 19 ns within the caches, 28 and 36 ns with 10 million int64 keys, and
+ * 42 and 44 ns with 100 million (Zen 4, one thread). Bisection also needs no memory. */
 static bool few_queries(const struct td_tensor *keys, const struct td_tensor *queries)
 {
     return queries->numel <= INT64_MAX / 64 && queries->numel * bits_of(keys->numel) < keys->numel;
 }
 
-/* The bytes of the index of a call, 0 when that cannot be counted. */
+/* Returns the bytes of the index of a call, or 0 if the number overflows. */
 static uint64_t image_bytes(const struct td_tensor *keys)
 {
     return keys->key_index ? 0 : td_workspace_align(td_key_index_bytes(keys->numel));
@@ -207,7 +208,7 @@ td_status td_key_search_all(const struct td_key_search *search, struct td_key_ro
 
 /* ---- The error ----------------------------------------------------------------------------- */
 
-/* A key as text: a string's own bytes, the digits of an integer. */
+/* A key as text: the bytes of a string, or the digits of an integer. */
 struct key_text {
     const char *text, *quote;
     size_t length;
@@ -244,10 +245,10 @@ td_status td_key_not_found(struct td_error *err, const char *input, const struct
     td_error_set(err, TD_KEY_NOT_FOUND, "%s%s = %s%s%s is not one of the keys", input, place,
                  key.quote, TD_SHOWN(key.text, key.length), key.quote);
     if (keys && keys->numel == 0)
-        td_error_hint(err, "there are none");
+        td_error_hint(err, "there are no keys");
     if (keys && keys->numel > 0) {
         write_key(keys, 0, &example);
-        td_error_hint(err, "the first of them is %s%s%s", example.quote,
+        td_error_hint(err, "the first key is %s%s%s", example.quote,
                       TD_SHOWN(example.text, example.length), example.quote);
     }
     err->position_rank = position.rank;

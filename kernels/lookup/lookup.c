@@ -48,7 +48,7 @@ static td_status check_keys(const struct td_shape *params, const struct td_tenso
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "keys");
 }
 
-/* The shape of all rows that are looked up; false if its rank is too high. */
+/* Sets *out to the shape of all rows that are looked up. Returns false if the rank is too high. */
 static bool rows_shape(const struct td_op_args *args, struct td_shape *out)
 {
     const struct td_shape *params = &args->inputs[TD_LOOKUP_PARAMS].tensors->shape;
@@ -85,8 +85,8 @@ static td_status check_default(const struct td_op_args *args, td_missing missing
     if (shape->rank == 0 || td_shape_equal(shape, &row) || has_default_rows(args))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "default has shape %s; a scalar or %s, the shape of a row of params, is expected, "
-                 "or such a row for each query",
+                 "default has shape %s; expected a scalar, a row of params, which has shape %s, or "
+                 "one such row per query",
                  td_shape_text(shape, text, sizeof(text)), td_shape_text(&row, more, sizeof(more)));
     td_error_add_shape(err, "params", params);
     td_error_add_shape(err, "queries", queries);
@@ -124,14 +124,15 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 
 /* ---- Cost -------------------------------------------------------------------------------- */
 
-/* Elements in a row; 0 when the output has no elements. */
+/* Returns the elements in a row, or 0 if the output has no elements. */
 static int64_t row_numel(const struct td_op_args *args)
 {
     const int64_t numel = args->outputs[OUTPUT].numel;
     return numel > 0 ? numel / args->inputs[TD_LOOKUP_QUERIES].tensors->numel : 0;
 }
 
-/* Bytes for the row that a scalar default is repeated to; of strings the offsets only. */
+/* Returns the bytes of the row to which a scalar default is repeated. For strings, counts only the
+ * offsets. */
 static uint64_t repeated_bytes(const struct td_op_args *args)
 {
     const struct td_operand *given = &args->inputs[TD_LOOKUP_DEFAULT];
@@ -157,8 +158,8 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- Search ------------------------------------------------------------------------------ */
 
-/* All queries are found before a row is copied: the rows that are copied are then those that were
- * counted, even if a client writes to keys and queries meanwhile. */
+/* The state of a lookup. All queries are searched before a row is copied, so the copied rows are
+ * the counted rows even if a client writes to keys and queries meanwhile. */
 struct job {
     struct td_key_search search;
     struct td_key_rows found;
@@ -185,7 +186,8 @@ static td_status find_rows(struct job *job, const struct td_op_args *args, struc
 
 /* ---- Copy -------------------------------------------------------------------------------- */
 
-/* The output has at least one such row, so more bytes than it may have are refused. */
+/* Repeats a string to a row. The output has at least one such row, so a row that exceeds the limit
+ * of the output is refused. */
 static td_status repeat_string(struct td_tensor *row, const struct td_tensor *scalar, size_t numel,
                                struct td_exec *exec, struct td_error *err)
 {
@@ -220,8 +222,8 @@ static td_status repeat_number(struct td_tensor *row, const struct td_tensor *sc
     return TD_OK;
 }
 
-/* *row = the default, or the row that a scalar is repeated to; its data and, of strings, offsets
- * are used. */
+/* Sets *row to the default, or to the row that a scalar default is repeated to. Only the data of
+ * the row and, for strings, its offsets are used. */
 static td_status default_row(struct td_tensor *row, const struct td_tensor *given, int64_t numel,
                              struct td_exec *exec, struct td_error *err)
 {
@@ -232,11 +234,11 @@ static td_status default_row(struct td_tensor *row, const struct td_tensor *give
                                            : repeat_number(row, given, (size_t)numel, exec, err);
 }
 
-/* The td_rows_fn of a lookup. A key that is missing has the row TD_ROW_ZERO. */
+/* The td_rows_fn of a lookup. A missing key has the row TD_ROW_ZERO. */
 #if TD_ROW_NONE != TD_ROW_ZERO
-#error "rows of a search are rows of a copy"
+#error "the copy uses the row numbers of the search"
 #endif
-/* NOLINTNEXTLINE(readability-non-const-parameter): a td_rows_fn may write to rows */
+/* NOLINTNEXTLINE(readability-non-const-parameter): a td_rows_fn can write to rows */
 static const int64_t *rows_found(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct job *job = context;
@@ -274,7 +276,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     struct job job = { .found = { .rows = NULL } };
     td_status status = find_rows(&job, args, exec, err);
     if (status == TD_KEY_NOT_FOUND && args->inputs[TD_LOOKUP_DEFAULT].count > 0)
-        td_error_hint(err, "with missing = default such a key gives the default");
+        td_error_hint(err, "with missing = default, missing keys give the default");
     if (status != TD_OK || args->outputs[OUTPUT].numel == 0)
         return status;
     return copy_rows(&job, args, exec, err);
@@ -282,7 +284,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* One default for all queries belongs to no query, and another call may have another one. */
+/* Returns false if there is one default for all queries: it belongs to no query, and another call
+ * can have a different default. */
 static bool is_plain(const struct td_op_args *args)
 {
     return args->inputs[TD_LOOKUP_DEFAULT].count == 0 || has_default_rows(args);
@@ -324,7 +327,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_LOOKUP_DEFAULT] = {
         .name = "default",
-        .summary = "What a missing key gives: a row, a scalar for all elements of a row, or a "
+        .summary = "The result for a missing key: a row, a scalar for all elements of a row, or a "
                    "row for each query. Required with missing = default, otherwise not used.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,

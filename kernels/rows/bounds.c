@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reports element `first` of an index tensor: "indices[0,1] = 7 <problem>". */
+/* Sets the error for element `first` of an index tensor, with the message "indices[0,1] = 7
+ * <problem>". */
 static td_status bad_index(struct td_error *err, const char *name, const struct td_tensor *indices,
                            int64_t first, int64_t n_bad, const char *problem)
 {
@@ -41,13 +42,14 @@ const char *td_rows_bounds_hint(const struct td_tensor *indices, int64_t first, 
     const int64_t index = td_tensor_index_at(indices, first);
     if (bound <= 0 || index >= 0)
         return "";
-    return index == -1 ? "; -1 of find is a key that is not there, for which bounds = zero gives "
-                         "zeros; bounds = wrap counts negative indices from the end"
-                       : "; bounds = wrap counts negative indices from the end";
+    return index == -1
+               ? "; find returns -1 for a missing key, for which bounds = zero gives zeros; "
+                 "bounds = wrap counts negative indices from the end"
+               : "; bounds = wrap counts negative indices from the end";
 }
 
 td_status td_rows_negative(struct td_error *err, const char *name, const struct td_tensor *indices,
                            int64_t first, int64_t n_bad)
 {
-    return bad_index(err, name, indices, first, n_bad, "is negative; 0 or more is expected");
+    return bad_index(err, name, indices, first, n_bad, "is negative; must be at least 0");
 }

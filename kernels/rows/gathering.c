@@ -30,9 +30,9 @@ td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *
     char text[TD_SHAPE_TEXT];
     const int64_t n = indices->dim[0];
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "indices has shape %s, one tuple of %" PRId64
-                 " positions; rows chosen by number have "
-                 "indices of shape [%" PRId64 ",1], a tuple for each: [[i], [j], ...]",
+                 "indices has shape %s, which is one tuple of %" PRId64
+                 " positions; to select rows by number, pass "
+                 "indices of shape [%" PRId64 ",1], one tuple per row: [[i], [j], ...]",
                  td_shape_text(indices, text, sizeof(text)), n, n);
     return td_gathering_shapes_at_fault(err, params, indices);
 }
@@ -46,7 +46,7 @@ td_status td_gathering_check_batch(const struct td_shape *params, const struct t
         char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "batch dimension %d is %" PRId64 " in params %s and %" PRId64
-                     " in indices %s; the same is expected",
+                     " in indices %s; the sizes must be equal",
                      i, params->dim[i], td_shape_text(params, text, sizeof(text)), indices->dim[i],
                      td_shape_text(indices, more, sizeof(more)));
         return td_gathering_shapes_at_fault(err, params, indices);
@@ -98,7 +98,8 @@ td_status td_gathering_output(struct td_op_args *args, td_dtype dtype,
     return td_op_output(args, dtype, &shape, arena, err);
 }
 
-/* a * b / c, c > 0, at most 1e18; in floating point, since it is an estimate. */
+/* Returns a * b / c, at most 1e18, for c > 0. The result is an estimate, so it is computed in
+ * floating point. */
 static uint64_t scaled(size_t a, int64_t b, int64_t c)
 {
     double value = (double)a * (double)b / (double)c;
@@ -114,8 +115,8 @@ struct td_cost td_gathering_copy_cost(const struct td_tensor *params, const stru
     cost.bytes_written = td_tensor_footprint(out);
     cost.random_reads = (uint64_t)(out->numel / row_numel);
     if (out->dtype == TD_DTYPE_STRING) {
-        /* Assumes strings of average size. Three random reads per row: its offsets in both passes
-         * over the rows, and its bytes. */
+        /* Assumes strings of average size. Each row costs three random reads: its offsets in both
+         * passes over the rows, and its bytes. */
         if (params->numel > 0)
             cost.bytes_written += scaled(params->bytes, out->numel, params->numel);
         cost.random_reads *= 3;
@@ -142,7 +143,7 @@ void td_gathering_add_slice_offsets(int64_t *rows, int64_t n, int64_t begin, int
 {
     int64_t slice = begin / slice_out, left = slice_out - begin % slice_out;
     if (slice == 0 && left >= n)
-        return; /* all rows are in the first slice, which begins at row 0 */
+        return; /* all rows are in the first slice, which starts at row 0 */
     int64_t base = slice * slice_rows;
     for (int64_t k = 0; k < n; left = slice_out, base += slice_rows)
         for (; left > 0 && k < n; left--, k++)
@@ -150,7 +151,7 @@ void td_gathering_add_slice_offsets(int64_t *rows, int64_t n, int64_t begin, int
                 rows[k] += base;
 }
 
-/* What row k of the output is in place of a row of zeros. */
+/* Returns the row that replaces a row of zeros in row k of the output. */
 static const char *zero_row_of(const struct td_gathering *job, int64_t k, size_t row_bytes)
 {
     return (const char *)job->zero_row->data + (size_t)(k * job->zero_step) * row_bytes;
@@ -177,16 +178,16 @@ static void copy_range(void *context, int64_t begin, int64_t end)
 struct casting {
     const struct td_gathering *gathering;
     struct td_cast_path path;
-    size_t from_size, to_size; /* of an element */
-    int64_t part;              /* elements of a row that are cast at a time */
-    int64_t parts;             /* of a row */
-    bool aligned;              /* is the table aligned to its dtype? */
+    size_t from_size, to_size; /* bytes per element */
+    int64_t part;              /* number of elements of a row that are cast at a time */
+    int64_t parts;             /* parts per row */
+    bool aligned;              /* true if the table is aligned to its dtype */
 };
 
-/* td_cast_path_run, from elements that need not be aligned. */
+/* Runs the cast path on elements that need not be aligned. */
 static void cast_unaligned(const struct casting *job, char *to, const char *from, int64_t n)
 {
-    _Alignas(64) char block[TD_CAST_BLOCK * 16]; /* elements of complex128 */
+    _Alignas(64) char block[TD_CAST_BLOCK * 16]; /* sized for complex128 */
     for (int64_t at = 0; at < n; at += TD_CAST_BLOCK) {
         const int64_t count = n - at < TD_CAST_BLOCK ? n - at : TD_CAST_BLOCK;
         memcpy(block, from + (size_t)at * job->from_size, (size_t)count * job->from_size);
@@ -194,7 +195,7 @@ static void cast_unaligned(const struct casting *job, char *to, const char *from
     }
 }
 
-/* Casts part `part` of row k of the output from row `row` of the table. */
+/* Casts part `part` of row `row` of the table to row k of the output. */
 static void cast_part(const struct casting *job, int64_t k, int64_t row, int64_t part)
 {
     const int64_t row_numel = job->gathering->row_numel, at = part * job->part;
@@ -232,7 +233,7 @@ static void cast_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* As copy_part_range. */
+/* Casts parts of rows: work item i is part i % parts of row i / parts. */
 static void cast_part_range(void *context, int64_t begin, int64_t end)
 {
     const struct casting *job = context;
@@ -267,7 +268,8 @@ static td_status cast_rows(const struct td_gathering *gathering, struct td_exec 
 
 /* ---- Copying ----------------------------------------------------------------------------- */
 
-/* For rows larger than a range: work item i is part i % parts of row i / parts. */
+/* Copies parts of rows that are larger than a range: work item i is part i % parts of row i /
+ * parts. */
 static void copy_part_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_gathering *job = context;
@@ -286,7 +288,7 @@ static void copy_part_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* The td_string_rows_fn of a gather: looks up the rows' offsets in the table. */
+/* Looks up the offsets of rows in the table; the td_string_rows_fn of a gather. */
 static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
                                                struct td_string_row *rows)
 {

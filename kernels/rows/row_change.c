@@ -10,12 +10,13 @@ struct application {
     const struct td_tensor *table, *rows;
     struct td_tensor *out;
     int64_t n_before;  /* rows of the table */
-    size_t row_bytes;  /* of numbers */
-    int64_t row_numel; /* of strings */
-    int64_t *sources;  /* of strings: the row, counted as in `from`, that each row of out is */
+    size_t row_bytes;  /* for numbers: bytes of a row */
+    int64_t row_numel; /* for strings: elements of a row */
+    /* For strings: the source of each row of out, as a row number like those in `from`. */
+    int64_t *sources;
 };
 
-/* Bytes copied by one range. */
+/* Number of bytes that one range copies. */
 enum { GRAIN_BYTES = 256 * 1024 };
 
 static void move_range(void *context, int64_t begin, int64_t end)

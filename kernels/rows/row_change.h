@@ -1,16 +1,17 @@
-/* row_change.h - applies a change of rows to a table, or to its keys.
+/* row_change.h - applies a change of rows to a table or to its keys.
  *
- * Ownership  What a change points to is in exec->arena.
- * Threads    Reentrant; work is split by exec. */
+ * Ownership  The arrays of a change are in exec->arena.
+ * Threads    Reentrant. exec splits the work. */
 #ifndef TD_KERNELS_ROWS_ROW_CHANGE_H
 #define TD_KERNELS_ROWS_ROW_CHANGE_H
 
 #include "kernels/op_change.h"
 
-/* Applies the change to `table`; `rows`, of the same dtype, has what is new, and is NULL for a
- * removal. out is described with n_rows rows. Numbers: out->data has the first rows of the table
- * already, as many as both have. Strings: the caller allocates out->offsets; out->data is allocated
- * in exec->arena. RESOURCE_LIMIT as of td_strings_run; errors of exec. */
+/* Applies the change to `table`. `rows` has the new rows, in the same dtype; it is NULL for a
+ * removal. `out` must be described with n_rows rows. For numbers, out->data must already have the
+ * first rows of the table, as many as both have. For strings, the caller allocates out->offsets,
+ * and out->data is allocated in exec->arena. Fails with RESOURCE_LIMIT as td_strings_run does, or
+ * with an error of exec. */
 TD_MUST_CHECK td_status td_row_change_apply(const struct td_row_change *change,
                                             const struct td_tensor *table,
                                             const struct td_tensor *rows, struct td_tensor *out,

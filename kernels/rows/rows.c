@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Tuple checks compare components with a pattern that repeats the tuple's bounds until it has this
- * many elements: enough for a vectorised inner loop. */
+/* Tuple checks compare components with a pattern that repeats the bounds of a tuple until it has
+ * this many elements, which is enough for a vectorised inner loop. */
 #define BOUND_PATTERN 64
 
-/* Up to this bound indices are counted in four tables, which need 2 KiB of stack. */
+/* Up to this bound, indices are counted in four tables, which need 2 KiB of stack. */
 #define SMALL_BOUND 64
 
 #define TD_INDEX     int16_t
@@ -30,7 +30,7 @@
 #define TD_NAME(f)   f##_int64
 #include "kernels/rows/rows.inc"
 
-/* Calls f_int16, f_int32 or f_int64; td_op_check has rejected all other dtypes. */
+/* Calls f_int16, f_int32 or f_int64. td_op_check has refused all other dtypes. */
 #define BY_INDEX_TYPE(dtype, f, ...)                                                               \
     ((dtype) == TD_DTYPE_INT16   ? f##_int16(__VA_ARGS__)                                          \
      : (dtype) == TD_DTYPE_INT32 ? f##_int32(__VA_ARGS__)                                          \
@@ -41,8 +41,9 @@
 struct check {
     const struct td_tensor *indices;
     const struct td_tuple_space *space;
-    /* Sum and minimum do not depend on the order of the ranges. Relaxed: the end of parallel_for
-     * publishes them. */
+    /* Number of bad indices, and the position of the first. Sum and minimum do not depend on the
+     * order of the ranges. Relaxed accesses are enough: the end of parallel_for publishes the
+     * values. */
     atomic_int_fast64_t n_bad;
     atomic_int_fast64_t first;
 };
@@ -84,7 +85,7 @@ static void check_range(void *context, int64_t begin, int64_t end)
         ;
 }
 
-/* Indices in one range of a check. At the speed of memory this many int32 take 40 us, int64 80 us,
+/* Indices in one range of a check. At memory speed this many int32 take 40 us and int64 80 us,
  * while waking a thread takes 30 us. */
 #define CHECK_GRAIN 262144
 
@@ -95,7 +96,7 @@ td_status td_rows_check_tuples(const struct td_tensor *indices, const struct td_
     *n_bad = 0;
     *first = -1;
     if (indices->numel == 0)
-        return TD_OK; /* depth 0, or no tuples */
+        return TD_OK; /* the depth is 0, or there are no tuples */
     struct check check = { .indices = indices, .space = space, .n_bad = 0, .first = INT64_MAX };
     int64_t n_tuples = indices->numel / space->depth;
     if (indices->numel <= CHECK_GRAIN) {
@@ -158,14 +159,14 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
 
 /* ---- Copying ----------------------------------------------------------------------------- */
 
-/* Rows from MIDDLE_ROW to LARGE_ROW are copied faster by the instruction rep movsq than by glibc's
- * memcpy, which uses it from about 4 KiB on (GB/s for 1 K, 2 K, 3 K, 4 K: 6.0, 5.1, 9.5, 11.5 with
- * memcpy; 8.5, 8.7, 9.4, 11.3 with rep movsq). For smaller rows, and when all data is in L1, it is
- * slower. */
+/* Rows from MIDDLE_ROW to LARGE_ROW bytes are copied faster by the instruction rep movsq than by
+ * glibc's memcpy, which uses that instruction from about 4 KiB on. For rows of 1, 2, 3 and 4 KiB,
+ * memcpy copies 6.0, 5.1, 9.5 and 11.5 GB/s, and rep movsq 8.5, 8.7, 9.4 and 11.3. For smaller
+ * rows, and if all data is in the L1 cache, rep movsq is slower. */
 #define MIDDLE_ROW 1024
 #define LARGE_ROW  4096
 
-/* Calls the loop for the row width; with a constant width a copy is one or a few moves. */
+/* Calls the loop for the row width. With a constant width, a copy is one move or a few. */
 #define BY_WIDTH(row_bytes, CALL)                                                                  \
     switch (row_bytes) {                                                                           \
     case 1:                                                                                        \
@@ -193,15 +194,16 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
         CALL(row_bytes);                                                                           \
     }
 
-/* Outputs of this size and more are written with streaming stores: they would not stay in the
- * cache. */
+/* Outputs of at least this size are written with streaming stores, because they would not stay in
+ * the cache. */
 #define STREAM_BYTES ((size_t)8 * 1024 * 1024)
 #define LINE         64
-/* Rows that are not whole cache lines are streamed from this size on, except for their ends. */
+/* Rows that are not whole cache lines are streamed if they have at least this size, except for
+ * their ends. */
 #define STREAM_ROW   512
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED /* sanitizers do not see the memory accesses of assembly */
+#define SANITIZED /* sanitizers do not see memory accesses in assembly */
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED
@@ -247,8 +249,8 @@ void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t par
         memset((char *)to + offset, 0, size);
 }
 
-/* The copy loop of all gathers, built for each width below: with a constant row_bytes a copy is one
- * or two moves. */
+/* Copies rows for all gathers. The loop is built for each width below; with a constant row_bytes, a
+ * copy is one or two moves. */
 static inline __attribute__((always_inline)) void
 copy_rows(char *restrict out, const char *restrict table, size_t row_bytes, const int64_t *rows,
           int64_t n, bool may_be_zero, int64_t ahead)
@@ -288,7 +290,7 @@ bool td_rows_should_stream(size_t bytes, size_t row_bytes)
            (row_bytes % LINE == 0 || row_bytes >= STREAM_ROW);
 }
 
-/* As memcpy, with streaming stores for all whole cache lines of `to`. */
+/* Copies a row like memcpy, with streaming stores for all whole cache lines of `to`. */
 static inline __attribute__((always_inline)) void
 stream_row(char *restrict to, const char *restrict from, size_t row_bytes)
 {
@@ -314,7 +316,7 @@ stream_row(char *restrict to, const char *restrict from, size_t row_bytes)
 #endif
 }
 
-/* Orders the streaming stores before the stores that publish the end of the range. */
+/* Orders the streaming stores before later stores, which publish the end of the range. */
 static inline void end_stream(void)
 {
 #ifdef STREAMING_STORES
@@ -377,7 +379,7 @@ void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, si
 #undef SCATTER
 }
 
-/* As memset to 0, with streaming stores as in stream_row. */
+/* Sets a row to zero like memset, with streaming stores as in stream_row. */
 static inline __attribute__((always_inline)) void stream_zeros(char *to, size_t row_bytes)
 {
 #ifdef STREAMING_STORES

@@ -1,16 +1,16 @@
 /* rows.h - checks and resolves indices and copies rows, for all ops that move rows.
  *
- * A table is n_rows contiguous rows of row_bytes bytes. To gather, indices are checked, then
- * resolved a chunk at a time to row numbers (bounds.h replaces an index out of range), and the rows
- * are copied by a loop that is built for each row width and never reads values. An index may be a
- * tuple with a component for each of several dimensions of the table. To scatter and to distribute
- * rows, checked indices are used without resolving them first.
+ * A table is n_rows contiguous rows of row_bytes bytes. A gather checks the indices and then
+ * resolves them, a chunk at a time, to row numbers (bounds.h replaces indices out of range). The
+ * loop that copies the rows is built for each row width and never reads values. An index can be a
+ * tuple with one component for each of several dimensions of the table. Scattering and distributing
+ * rows use checked indices without resolving them first.
  *
- * Bounds   td_rows_check reads all indices before anything is written. Afterwards, with policy
- *          error, the resolve functions assume that all indices are in range.
- * Threads  Reentrant.
- * Cost     One pass over the indices, one read of each row (in a large table a cache miss, hidden
- *          by prefetching), one write of the output. */
+ * Bounds     td_rows_check reads all indices before anything is written. With policy error, the
+ *            resolve functions then assume that all indices are in range.
+ * Threads    Reentrant.
+ * Cost       One pass over the indices, one read of each row and one write of the output. In a
+ *            large table, the read is a cache miss that prefetching hides. */
 #ifndef TD_KERNELS_ROWS_H
 #define TD_KERNELS_ROWS_H
 
@@ -19,81 +19,87 @@
 #include "kernels/rows/bounds.h"
 #include "kernels/tensor.h"
 
-#define TD_ROWS_CHUNK 1024 /* row numbers resolved at a time: 8 KiB of stack, within L1 */
+/* Number of row numbers resolved at a time: 8 KiB of stack, which fits into the L1 cache. */
+#define TD_ROWS_CHUNK 1024
 
-/* Bytes of rows in one range of parallel_for: about 10 us of copying or more, and a few ranges for
- * every thread when the output is large enough for a second thread to pay. */
+/* Bytes of rows in one range of parallel_for. Copying a range takes at least about 10 us, and every
+ * thread gets a few ranges if the output is large enough for a second thread to pay off. */
 #define TD_ROWS_RANGE_BYTES ((size_t)128 * 1024)
 
-/* Rows in such a range, 1 or more. A row counts as at least TD_ROWS_NARROW bytes: the cost of a
- * narrow row is the access, not the copy. */
+/* Returns the number of rows in such a range, at least 1. A row counts as at least TD_ROWS_NARROW
+ * bytes, because a narrow row costs the access and not the copy. */
 #define TD_ROWS_NARROW 16
 int64_t td_rows_in_range(size_t row_bytes);
 
-/* Rows larger than a range are copied in parts of TD_ROWS_RANGE_BYTES, the last part shorter:
- * td_rows_parts is their number. With from NULL the part is set to zero. */
+/* Copies part `part` of a row that is larger than a range. Each part has TD_ROWS_RANGE_BYTES bytes;
+ * the last one can be shorter. td_rows_parts returns the number of parts. If from is NULL, the part
+ * is set to zero. */
 int64_t td_rows_parts(size_t row_bytes);
 void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t part);
 
-/* *n_bad = the number of indices outside [0, bound); *first = the position of the first, or -1. */
+/* Sets *n_bad to the number of indices outside [0, bound), and *first to the position of the first
+ * such index, or to -1. */
 TD_MUST_CHECK td_status td_rows_check(const struct td_tensor *indices, int64_t bound,
                                       struct td_exec *exec, int64_t *n_bad, int64_t *first,
                                       struct td_error *err);
 
-/* Are the indices [begin, end) in [0, bound)? */
+/* True if the indices [begin, end) are in [0, bound). */
 bool td_rows_in_bounds(const struct td_tensor *indices, int64_t begin, int64_t end, int64_t bound);
 
-/* rows[k] = td_row_resolve_index(indices[begin + k]) for k in [0, n); with policy error the indices
- * are in range and are only widened. bound > 0 unless the policy is error or zero. */
+/* Sets rows[k] = td_row_resolve_index(indices[begin + k]) for k in [0, n). With policy error, the
+ * indices must be in range and are only widened. bound must be above 0 unless the policy is error
+ * or zero. */
 void td_rows_resolve_indices(const struct td_tensor *indices, int64_t begin, int64_t n,
                              int64_t bound, td_bounds policy, int64_t *rows);
 
-/* flags[indices[begin + k]] = 1 for k in [0, n); the indices are in range. */
+/* Sets flags[indices[begin + k]] = 1 for k in [0, n). The indices must be in range. */
 void td_rows_mark(const struct td_tensor *indices, int64_t begin, int64_t n, uint8_t *flags);
 
-/* Adds 1 to counts[indices[begin + k]] for k in [0, n); the indices are in [0, bound). */
+/* Adds 1 to counts[indices[begin + k]] for k in [0, n). The indices must be in [0, bound). */
 void td_rows_count(const struct td_tensor *indices, int64_t begin, int64_t n, int64_t bound,
                    int64_t *counts);
 
-/* As td_rows_check, for the components of tuples: *n_bad counts components, *first is a position in
- * the flattened index tensor. */
+/* Checks the components of tuples like td_rows_check. *n_bad counts components, and *first is a
+ * position in the flattened index tensor. */
 TD_MUST_CHECK td_status td_rows_check_tuples(const struct td_tensor *indices,
                                              const struct td_tuple_space *space,
                                              struct td_exec *exec, int64_t *n_bad, int64_t *first,
                                              struct td_error *err);
 
-/* As td_rows_resolve_indices, for the tuples [begin, begin + n). Under the policy zero a tuple with
- * a component out of range gives TD_ROW_ZERO. */
+/* Resolves the tuples [begin, begin + n) like td_rows_resolve_indices. With policy zero, a tuple
+ * that has a component out of range gives TD_ROW_ZERO. */
 void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int64_t n,
                             const struct td_tuple_space *space, td_bounds policy, int64_t *rows);
 
-/* The largest index, or -1 when there is none; *negative: is any index below 0? */
+/* Returns the largest index, or -1 if there is none. Sets *negative to true if any index is below
+ * 0. */
 int64_t td_rows_largest(const struct td_tensor *indices, bool *negative);
 
-/* out[k] = table[rows[k]] for k in [0, n), rows of row_bytes each; zeros for TD_ROW_ZERO. */
+/* Copies rows of row_bytes each: out[k] = table[rows[k]] for k in [0, n), or zeros for
+ * TD_ROW_ZERO. */
 void td_rows_copy(void *out, const struct td_tensor *table, size_t row_bytes, const int64_t *rows,
                   int64_t n, bool may_be_zero);
 
-/* Should `bytes` of output, in rows of row_bytes, be written with streaming (non-temporal)
- * stores? */
+/* True if an output of `bytes`, in rows of row_bytes, should be written with streaming
+ * (non-temporal) stores. */
 bool td_rows_should_stream(size_t bytes, size_t row_bytes);
 
-/* out[indices[begin + k]] = from[k] for k in [0, n), in this order; the indices are in range.
- * stream: a result of td_rows_should_stream. When it is false and marks is not NULL, also sets
- * marks[indices[begin + k]] to 1, as td_rows_mark. */
+/* Sets out[indices[begin + k]] = from[k] for k in [0, n), in this order. The indices must be in
+ * range. `stream` is a result of td_rows_should_stream. If `stream` is false and marks is not NULL,
+ * also sets marks[indices[begin + k]] to 1, like td_rows_mark. */
 void td_rows_scatter(void *out, const struct td_tensor *indices, int64_t begin, int64_t n,
                      const void *from, size_t row_bytes, bool stream, uint8_t *marks);
 
-/* out[rows[k]] = from[k] for each k in picked[0], ..., picked[n - 1]. */
+/* Sets out[rows[k]] = from[k] for each k in picked[0], ..., picked[n - 1]. */
 void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, size_t row_bytes,
                             const uint16_t *picked, int64_t n, bool stream);
 
 /* Sets out[rows[k]] to zero for k in [0, n). */
 void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, bool stream);
 
-/* Distributes rows to buckets: for k in [0, n), in this order, appends from[k] to the bucket with
- * the number buckets[begin + k]: copies it to next[number] and advances that pointer by a row. The
- * numbers are in range. */
+/* Distributes rows to buckets. For k in [0, n), in this order, copies from[k] to next[number],
+ * where number is buckets[begin + k], and advances that pointer by a row. The numbers must be in
+ * range. */
 void td_rows_distribute(char **next, const struct td_tensor *buckets, int64_t begin, int64_t n,
                         const void *from, size_t row_bytes, bool stream);
 

@@ -4,12 +4,13 @@
 
 #include <string.h>
 
-/* Rows in one range of parallel_for: each costs two or more cache misses. */
+/* Rows in one range of parallel_for. Each row costs at least two cache misses. */
 #define RANGE_ROWS 2048
-/* A row's offsets are prefetched this many rows ahead, its bytes half as many. */
+/* The offsets of a row are prefetched this many rows ahead, and its bytes half as many. */
 #define AHEAD      16
 
-/* First pass: stores the size of row k where its end belongs, in offsets[(k + 1) * row_numel]. */
+/* First pass: stores the size of row k in offsets[(k + 1) * row_numel], the place of the row's
+ * end. */
 static void measure_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_strings *job = context;
@@ -27,7 +28,7 @@ static void measure_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Second pass: replaces the sizes by their prefix sums, the ends of the rows. */
+/* Second pass: replaces the sizes by their prefix sums, which are the ends of the rows. */
 static td_status sum_sizes(const struct td_strings *job, struct td_error *err)
 {
     uint64_t *to = job->out->offsets;
@@ -44,7 +45,7 @@ static td_status sum_sizes(const struct td_strings *job, struct td_error *err)
     return TD_OK;
 }
 
-/* Third pass: copies the bytes of each row and fills in the offsets inside it. */
+/* Third pass: copies the bytes of each row and sets the offsets inside the row. */
 static void copy_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_strings *job = context;

@@ -1,10 +1,10 @@
 /* strings.h - assembles a tensor of strings from rows, which differ in size.
  *
- * The strings of a row are contiguous, so a row is one copy, too, once its position in the output
- * is known. There are three passes: the sizes of all rows, their prefix sums, the bytes.
+ * The strings of a row are contiguous, so a row is a single copy once its position in the output is
+ * known. There are three passes: the sizes of all rows, their prefix sums, and the bytes.
  *
- * Ownership  The caller allocates out->offsets; out->data is allocated in exec->arena.
- * Errors     RESOURCE_LIMIT when the bytes exceed exec->output_limit; the arena's error when memory
+ * Ownership  The caller allocates out->offsets. out->data is allocated in exec->arena.
+ * Errors     RESOURCE_LIMIT if the bytes exceed exec->output_limit, and the arena's error if memory
  *            is exhausted.
  * Threads    Reentrant. The first and third pass run in parallel through exec. */
 #ifndef TD_KERNELS_ROWS_STRINGS_H
@@ -13,20 +13,21 @@
 #include "kernels/exec.h"
 #include "kernels/tensor.h"
 
-/* The strings of a row: row_numel + 1 offsets into bytes. NULL, NULL: a row of empty strings. */
+/* The strings of a row, as row_numel + 1 offsets into bytes. If both pointers are NULL, the row
+ * consists of empty strings. */
 struct td_string_row {
     const uint64_t *offsets;
     const char *bytes;
 };
 
-/* Returns the rows [begin, begin + n) of the output, n <= TD_ROWS_CHUNK: either `rows`, after
- * writing them there, or an array that has them already. Runs on any thread. */
+/* Returns the rows [begin, begin + n) of the output, where n <= TD_ROWS_CHUNK. The result is either
+ * `rows`, filled by the function, or another array that has the rows. Runs on any thread. */
 typedef const struct td_string_row *td_string_rows_fn(const void *context, int64_t begin, int64_t n,
                                                       struct td_string_row *rows);
 
 struct td_strings {
     struct td_tensor *out;
-    int64_t n_rows;    /* of out; neither this nor row_numel is 0 */
+    int64_t n_rows;    /* rows of out; neither n_rows nor row_numel is 0 */
     int64_t row_numel; /* elements in a row */
     td_string_rows_fn *rows;
     const void *context;

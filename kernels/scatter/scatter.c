@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* After TD_GATHERING_PARAMS and TD_GATHERING_INDICES. */
+/* The input that follows TD_GATHERING_PARAMS and TD_GATHERING_INDICES. */
 enum { UPDATES = 2 };
 
 /* Combines to[i] with from[i] for n elements. */
@@ -16,28 +16,29 @@ struct scatter;
 typedef void combine_fn(const struct scatter *job, void *restrict to, const void *restrict from,
                         int64_t n);
 
-/* The arguments and the sizes that follow from their shapes. A row is the slice that a tuple
+/* The arguments, and the sizes that follow from their shapes. A row is the slice that a tuple
  * selects. */
 struct scatter {
     const struct td_tensor *params, *indices, *updates;
     struct td_tensor *out;
     td_scatter_mode mode;
     struct td_tuple_space space;
-    int64_t n;         /* tuples, 0 when there is nothing to write */
+    int64_t n;         /* number of tuples, or 0 if there is nothing to write */
     int64_t row_numel; /* elements in a row */
     size_t row_bytes;  /* 0 for strings */
     bool stream;
 
-    /* For all modes but "set". */
+    /* The loops of the mode; unused for "set". */
     combine_fn *combine;
-    combine_fn *combine_floats; /* for float16 and bfloat16: */
+    combine_fn *combine_floats; /* the three loops for float16 and bfloat16 */
     td_widen_fn *widen;
     td_narrow_fn *narrow;
 
-    int64_t begin, end; /* the tuples of the current step, */
-    int64_t parts;      /* which is split into this many parts */
+    int64_t begin, end; /* tuples of the current step */
+    int64_t parts;      /* number of parts into which the step is split */
 
-    int64_t *sources; /* strings: for each row of out the tuple that writes it, or FROM_PARAMS */
+    /* For strings: the tuple that writes each row of out, or FROM_PARAMS. */
+    int64_t *sources;
 };
 
 #define FROM_PARAMS (-1)
@@ -71,7 +72,7 @@ static td_status check_mode(const struct td_op_args *args, struct td_error *err)
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
 }
 
-/* Can tuples of this depth index params? */
+/* Checks that tuples of this depth can index params. */
 static td_status check_depth(const struct td_shape *params, const struct td_shape *indices,
                              struct td_error *err)
 {
@@ -92,8 +93,8 @@ static td_status check_depth(const struct td_shape *params, const struct td_shap
     return td_gathering_shapes_at_fault(err, params, indices);
 }
 
-/* Completes a SHAPE_MISMATCH of updates with its shape and that of the input that it
- * contradicts. */
+/* Completes a SHAPE_MISMATCH of updates with its shape and the shape of the input that contradicts
+ * it. */
 static td_status updates_at_fault(struct td_error *err, const struct td_shape *updates,
                                   const char *name, const struct td_shape *other)
 {
@@ -102,7 +103,7 @@ static td_status updates_at_fault(struct td_error *err, const struct td_shape *u
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "updates");
 }
 
-/* Is there an update for each tuple, with the shape of a slice of params? */
+/* Checks that each tuple has an update, and that each update has the shape of a slice of params. */
 static td_status check_updates(const struct td_shape *params, const struct td_shape *indices,
                                const struct td_shape *updates, struct td_error *err)
 {
@@ -115,8 +116,8 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
         struct td_shape whole = tuples;
         const bool fits = td_shape_append(&whole, &slice, 0, slice.rank);
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "updates %s does not start with the shape of indices without its last "
-                     "dimension, %s",
+                     "the shape of updates, %s, does not start with the shape of indices without "
+                     "its last dimension, %s",
                      td_shape_text(updates, text, sizeof(text)),
                      td_shape_text(&tuples, more, sizeof(more)));
         if (fits)
@@ -129,7 +130,7 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
         return td_gathering_refuse_flat(err, params, indices);
     if (!td_shape_equal(&slice, &given)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "each update has shape %s, but tuples of %d select slices of shape %s",
+                     "each update has shape %s, but tuples of length %d select slices of shape %s",
                      td_shape_text(&given, text, sizeof(text)), depth,
                      td_shape_text(&slice, more, sizeof(more)));
         return updates_at_fault(err, updates, "params", params);
@@ -153,7 +154,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
                                arena, err);
 }
 
-/* After infer. */
+/* Sets up a job from the arguments of a call after infer. */
 static void scatter_init(struct scatter *job, const struct td_op_args *args)
 {
     *job = (struct scatter){
@@ -169,7 +170,8 @@ static void scatter_init(struct scatter *job, const struct td_op_args *args)
     td_gathering_tuple_space(params, 0, depth, &job->space);
     if (job->out->numel == 0 || job->updates->numel == 0)
         return;
-    (void)td_shape_product(params, depth, params->rank, &job->row_numel); /* divides numel */
+    /* The product divides numel, so it cannot overflow. */
+    (void)td_shape_product(params, depth, params->rank, &job->row_numel);
     job->n = job->updates->numel / job->row_numel;
     job->row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
     job->stream = td_rows_should_stream(job->updates->bytes, job->row_bytes);
@@ -204,9 +206,9 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- Combining --------------------------------------------------------------------------- */
 
-/* a, an element of the output, and b, an update, become `value`. Signed integers are added and
- * multiplied as unsigned ones, which wrap around to the same bits. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): a type is no expression. */
+/* Sets an element a of the output to `value`, which depends on a and an update b. Signed integers
+ * are added and multiplied as unsigned integers, which wrap around to the same bits. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be in parentheses. */
 #define LOOP(name, type, value)                                                                    \
     static void name(const struct scatter *job, void *restrict to, const void *restrict from,      \
                      int64_t n)                                                                    \
@@ -223,7 +225,7 @@ static struct td_cost cost(const struct td_op_args *args)
 
 #define ARITHMETIC(name, type)                                                                     \
     LOOP(add_##name, type, a + b)                                                                  \
-    LOOP(mul_##name, type, 1u * a * b) /* not as int, to which narrow integers are promoted */
+    LOOP(mul_##name, type, 1u * a * b) /* 1u avoids int, to which narrow integers are promoted */
 ARITHMETIC(u8, uint8_t)
 ARITHMETIC(u16, uint16_t)
 ARITHMETIC(u32, uint32_t)
@@ -233,7 +235,7 @@ LOOP(mul_f32, float, a *b)
 LOOP(add_f64, double, a + b)
 LOOP(mul_f64, double, a *b)
 
-/* NaN wins. */
+/* The result is NaN if a or b is NaN. */
 #define EXTREMES(name, type)                                                                       \
     LOOP(min_##name, type, b < a || b != b ? b : a)                                                \
     LOOP(max_##name, type, b > a || b != b ? b : a)
@@ -261,7 +263,7 @@ EXTREMES(f64, double)
             out[i][0] = re;                                                                        \
         }                                                                                          \
     }
-/* A complex number is two of them. */
+/* A complex number is added as two real numbers. */
 static void add_c64(const struct scatter *job, void *restrict to, const void *restrict from,
                     int64_t n)
 {
@@ -277,8 +279,9 @@ static void add_c128(const struct scatter *job, void *restrict to, const void *r
 COMPLEX_PRODUCT(c64, float)
 COMPLEX_PRODUCT(c128, double)
 
-/* float16 and bfloat16. float has more than twice their precision plus two bits, so rounding a sum
- * or product to float first does not change the result (no double rounding). */
+/* Combines float16 or bfloat16 elements in float. float has more than twice their precision plus
+ * two bits, so rounding a sum or product to float first does not change the result (no double
+ * rounding). */
 static void combine_halves(const struct scatter *job, void *restrict to, const void *restrict from,
                            int64_t n)
 {
@@ -295,7 +298,7 @@ static void combine_halves(const struct scatter *job, void *restrict to, const v
     }
 }
 
-/* The loops of a mode. NULL: the mode does not accept the dtype. */
+/* The loops for each mode and dtype. NULL: the mode does not accept the dtype. */
 #define INTEGERS(signed_loop, unsigned_loop)                                                       \
     [TD_DTYPE_INT8] = signed_loop##8, [TD_DTYPE_INT16] = signed_loop##16,                          \
     [TD_DTYPE_INT32] = signed_loop##32, [TD_DTYPE_INT64] = signed_loop##64,                        \
@@ -329,9 +332,10 @@ static void combine_bytes(const struct scatter *job, void *to, const void *from,
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
-/* Fewer bytes of updates are written by one thread. */
+/* One thread writes the updates if they have fewer bytes than this. */
 #define PARALLEL_BYTES ((size_t)512 * 1024)
-/* Bytes of updates per thread between two checks of the deadline: a few milliseconds. */
+/* Bytes of updates that a thread writes between two checks of the deadline, in a few
+ * milliseconds. */
 #define STEP_BYTES     ((size_t)4 * 1024 * 1024)
 /* A row is prefetched this many rows before it is combined with an update. */
 #define AHEAD          16
@@ -341,7 +345,7 @@ static char *row_at(const struct scatter *job, int64_t row)
     return (char *)job->out->data + (size_t)row * job->row_bytes;
 }
 
-/* Row numbers of the tuples [at, at + n), n <= TD_ROWS_CHUNK. */
+/* Resolves the tuples [at, at + n) to row numbers, where n <= TD_ROWS_CHUNK. */
 static void resolve(const struct scatter *job, int64_t at, int64_t n, int64_t *rows)
 {
     td_rows_resolve_tuples(job->indices, at, n, &job->space, TD_BOUNDS_ERROR, rows);
@@ -357,9 +361,9 @@ static const char *update_at(const struct scatter *job, int64_t tuple)
     return (const char *)job->updates->data + (size_t)tuple * job->row_bytes;
 }
 
-/* Writes to picked the positions in rows[0..n) of the rows that belong to `part`, and returns their
- * number. Rows in one cache line belong to the same part. Multiplication by the golden ratio
- * spreads consecutive lines evenly over the parts, and frequent ones at random. */
+/* Writes the positions in rows[0..n) of the rows that belong to `part` to `picked`, and returns
+ * their number. Rows in the same cache line belong to the same part. Multiplication by the golden
+ * ratio spreads consecutive lines evenly over the parts, and frequent lines at random. */
 static int64_t pick(const struct scatter *job, int64_t part, const int64_t *rows, int64_t n,
                     uint16_t *picked)
 {
@@ -387,8 +391,8 @@ static void combine_rows(const struct scatter *job, const int64_t *rows, const c
     }
 }
 
-/* Writes the parts [begin, end) of the output. A part is a set of rows; their updates are written
- * in order. Each part reads all tuples, which costs less than sorting them by part first. */
+/* Writes the parts [begin, end) of the output. A part is a set of rows, whose updates are written
+ * in order. Each part reads all tuples, which costs less than sorting the tuples by part first. */
 static void rows_range(void *context, int64_t begin, int64_t end)
 {
     const struct scatter *job = context;
@@ -434,8 +438,8 @@ static void row_parts_range(void *context, int64_t begin, int64_t end)
         }
 }
 
-/* Each byte of the output is written by one thread, in the order of the updates: so the result does
- * not depend on the number of threads. */
+/* Writes all updates. Each byte of the output is written by one thread, in the order of the
+ * updates, so the result does not depend on the number of threads. */
 static td_status write_updates(struct scatter *job, struct td_exec *exec, struct td_error *err)
 {
     size_t row_cost = job->row_bytes > TD_ROWS_NARROW ? job->row_bytes : TD_ROWS_NARROW;
@@ -568,8 +572,8 @@ static td_status written_slices(const struct td_op_args *args, struct td_arena *
 static const struct td_input_spec inputs[] = {
     [TD_GATHERING_PARAMS] = {
         .name = "params",
-        .summary = "The tensor to write into, of rank 1 or more; the result is a new one of its "
-                   "shape.",
+        .summary = "The tensor to write into, of rank 1 or more. The result is a new tensor of the "
+                   "same shape.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
         .reads_values = true,
@@ -584,7 +588,7 @@ static const struct td_input_spec inputs[] = {
     },
     [UPDATES] = {
         .name = "updates",
-        .summary = "What is written, of the dtype of params: for each tuple an element or a slice, "
+        .summary = "The values to write, in the dtype of params: one element or slice per tuple, "
                    "indices.shape[:-1] + params.shape[indices.shape[-1]:].",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
@@ -595,8 +599,8 @@ static const struct td_input_spec inputs[] = {
 static const struct td_attr_spec attrs[] = {
     {
         .name = "mode",
-        .summary = "set replaces, and of equal tuples the later counts; add, mul, min and max "
-                   "combine the element with all of its updates, in order.",
+        .summary = "set replaces elements, and the last of equal tuples is used. add, mul, min and "
+                   "max combine each element with all of its updates, in order.",
         .kind = TD_ATTR_CHOICE,
         .choices = modes,
         .default_int = TD_SCATTER_SET,

@@ -6,10 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-/* What the queries of one bag are, over all parts. */
+/* Totals over the queries of one bag, in all parts. */
 struct tally {
-    double weights, squares; /* sums of the weights, each 1 where there are none, and of squares */
-    bool zeros, nan;         /* one has a row of zeros; times a weight that makes it NaN */
+    /* Sums of the weights and of their squares; without weights each is 1. */
+    double weights, squares;
+    /* zeros: a query has a row of zeros. nan: the weight of such a row makes it NaN. */
+    bool zeros, nan;
 };
 
 struct joiner {
@@ -18,7 +20,7 @@ struct joiner {
     td_bag_mode mode;
     int64_t n_bags, row_numel, n_queries;
     struct tally *tallies; /* [n_bags] */
-    bool *has_queries;     /* [n_bags, n_parts]: has the part queries of the bag? */
+    bool *has_queries;     /* [n_bags, n_parts]; true if the part has queries of the bag */
     double *weights;       /* [n_queries], or NULL */
     double *row;           /* [row_numel] */
     struct td_exec *exec;
@@ -68,7 +70,8 @@ static double element_of(const struct td_tensor *tensor, int64_t i)
                                              : (double)((const float *)tensor->data)[i];
 }
 
-/* j->row = the greatest elements of the bag. A row of zeros counts; NaN wins. */
+/* Sets j->row to the maximum of each column of the bag. A row of zeros counts, and NaN
+ * propagates. */
 static void join_greatest(struct joiner *j, int64_t bag)
 {
     bool first = !j->tallies[bag].zeros;
@@ -86,7 +89,7 @@ static void join_greatest(struct joiner *j, int64_t bag)
     }
 }
 
-/* What the sum of the bag is divided by. */
+/* Returns the divisor of the bag's sum. */
 static double divisor_of(const struct joiner *j, int64_t bag)
 {
     switch (j->mode) {

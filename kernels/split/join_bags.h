@@ -1,7 +1,7 @@
-/* join_bags.h - joins the bags of the parts of a table (split.h): sums of their sums, or the
- * greatest of their greatest elements.
+/* join_bags.h - joins the bags of the parts of a table (split.h): adds their sums, or takes the
+ * maximum of their maxima.
  *
- * Threads  As split.h. */
+ * Threads    Reentrant. */
 #ifndef TD_KERNELS_SPLIT_JOIN_BAGS_H
 #define TD_KERNELS_SPLIT_JOIN_BAGS_H
 

@@ -13,12 +13,12 @@ struct splitter {
     const struct td_op_args *call;
     const int64_t *begin; /* [n_parts + 1] */
     int n_parts;
-    int query; /* the input that has the queries */
+    int query; /* input that has the queries */
     int64_t n_queries;
-    int64_t width; /* elements of a query: the components of an index tuple, else 1 */
+    int64_t width; /* elements of a query: the components of an index tuple, otherwise 1 */
     int *part;     /* [n_queries], as in td_split */
     int64_t *bag;  /* [n_queries], or NULL */
-    int64_t *row;  /* [n_queries]: within the part; row numbers only */
+    int64_t *row;  /* [n_queries], for row numbers only: row within the part */
     struct td_exec *exec;
     struct td_error *err;
 };
@@ -28,7 +28,7 @@ static const struct td_tensor *queries_of(const struct splitter *s)
     return s->call->inputs[s->query].tensors;
 }
 
-/* The tensor of an input; NULL: the op has no such input, or it is not given. */
+/* Returns the tensor of an input, or NULL if the op has no such input or it is not given. */
 static const struct td_tensor *given(const struct splitter *s, td_row_part part)
 {
     const int input = td_op_rows_input(s->op, part);
@@ -51,7 +51,7 @@ bool td_split_possible(const struct td_op *op, const struct td_op_args *call)
 
 /* ---- Where the queries' rows are ------------------------------------------------------------- */
 
-/* The part that has a row: the last one that begins at it or before. */
+/* Returns the part that has a row, which is the last part that starts at or before the row. */
 static int part_with(const struct splitter *s, int64_t row)
 {
     int low = 0, high = s->n_parts;
@@ -83,7 +83,7 @@ static td_status refuse_indices(const struct splitter *s, const struct td_tuple_
                                  td_rows_bounds_hint(queries, first, space->bound[0]));
 }
 
-/* The number of the row that does not count; TD_ATTR_UNSET: all count. */
+/* Returns the row number that does not count, or TD_ATTR_UNSET if all count. */
 static int64_t skipped_row(const struct splitter *s)
 {
     int64_t row = TD_ATTR_UNSET;
@@ -122,14 +122,14 @@ static td_status find_rows(struct splitter *s, struct td_split *out)
     return TD_OK;
 }
 
-/* The bag of each query. Offsets and segments are in order. */
+/* Finds the bag of each query. Offsets and segments are in order. */
 static td_status find_bags(struct splitter *s)
 {
     const int64_t n_bags = s->call->outputs[0].shape.dim[0];
     const struct td_tensor *offsets = given(s, TD_ROW_PART_OFFSETS),
                            *segments = given(s, TD_ROW_PART_SEGMENTS);
     if (s->op->valid && !s->op->valid(s->call)) {
-        struct td_op_args call = *s->call; /* run says what is wrong before it reads a row */
+        struct td_op_args call = *s->call; /* run reports the error before it reads a row */
         return s->op->run(&call, s->exec, s->err);
     }
     s->bag = td_arena_alloc(s->exec->arena, (size_t)s->n_queries, sizeof s->bag[0], s->err);
@@ -164,7 +164,7 @@ static td_status list_places(const struct splitter *s, int p, struct td_split_pa
 
 /* ---- The inputs of a part -------------------------------------------------------------------- */
 
-/* The rows [begin, end), as a view. */
+/* Returns the rows [begin, end) as a view. */
 static struct td_tensor slice(const struct td_tensor *from, int64_t begin, int64_t end)
 {
     struct td_tensor to = *from;
@@ -173,7 +173,7 @@ static struct td_tensor slice(const struct td_tensor *from, int64_t begin, int64
     const size_t row_bytes = (size_t)row_numel * td_dtype_info(from->dtype)->size;
     to.shape.dim[0] = end - begin;
     to.numel = (end - begin) * row_numel;
-    to.key_index = NULL; /* of all rows */
+    to.key_index = NULL; /* the index is for the whole table */
     to.keys = NULL;
     if (from->dtype == TD_DTYPE_STRING) {
         to.offsets = from->offsets ? from->offsets + begin * row_numel : NULL;
@@ -184,7 +184,8 @@ static struct td_tensor slice(const struct td_tensor *from, int64_t begin, int64
     return to;
 }
 
-/* Row numbers, counted from the first row of the part; tuples keep their other components. */
+/* Makes row numbers that count from the first row of the part. Tuples keep their other
+ * components. */
 static td_status number_rows(const struct splitter *s, const struct td_tensor *places,
                              struct td_tensor *to)
 {
@@ -205,7 +206,7 @@ static td_status number_rows(const struct splitter *s, const struct td_tensor *p
     return TD_OK;
 }
 
-/* Runs an op that copies rows. Its first output has the memory of `to`. */
+/* Runs an op that copies rows. The first output uses the memory of `to`. */
 static td_status copy_rows(const char *name, struct td_op_args *args, struct td_tensor *to,
                            struct td_exec *exec, struct td_error *err)
 {
@@ -218,13 +219,14 @@ static td_status copy_rows(const char *name, struct td_op_args *args, struct td_
     return op->run(args, exec, err);
 }
 
-/* What belongs to the queries of a part, [Q..., R...], as [n, R...]. */
+/* Picks the elements or rows of a part's queries: [Q..., R...] becomes [n, R...]. */
 static td_status pick(const struct splitter *s, const struct td_tensor *from,
                       const struct td_tensor *places, struct td_tensor *to)
 {
     const int dims = td_op_rows_query_dims(s->op, s->call);
     struct td_shape shape = { .rank = 1, .dim = { s->n_queries } };
-    (void)td_shape_append(&shape, &from->shape, dims, from->shape.rank); /* not longer */
+    /* The rank does not increase. */
+    (void)td_shape_append(&shape, &from->shape, dims, from->shape.rank);
     struct td_tensor rows = *from, numbers = *places;
     rows.shape = shape;
     rows.key_index = NULL;
@@ -241,7 +243,7 @@ static td_status pick(const struct splitter *s, const struct td_tensor *from,
     return status;
 }
 
-/* The bags of the queries of a part. */
+/* Makes the bag numbers of the queries of a part. */
 static td_status number_bags(const struct splitter *s, const struct td_tensor *places,
                              struct td_tensor *to)
 {
@@ -277,15 +279,16 @@ static td_status make_input(const struct splitter *s, int p, int i, const struct
     }
 }
 
-/* Is a key without a row an error? A part cannot tell: its position among all queries, and how many
- * there are, are known when all parts have said which keys they found. */
+/* True if a key without a row is an error. A part cannot report it: the position of the key among
+ * all queries, and the number of missing keys, are known only after all parts have reported which
+ * keys they found. */
 static bool refuses_keys(const struct td_op *op, const struct td_op_args *call)
 {
     return op->rows->found_output != TD_ROWS_NONE &&
            td_op_choice(&op->attrs[op->rows->policy_attr], call) == TD_ROWS_POLICY_ERROR;
 }
 
-/* Gives the attributes of the set their defaults: bit i is attribute i. */
+/* Sets attributes to their defaults; bit i of the set is attribute i. */
 static void set_defaults(const struct td_op *op, struct td_op_args *args, uint32_t set)
 {
     struct td_op_args defaults;
@@ -303,7 +306,8 @@ static void set_choice(const struct td_op *op, struct td_op_args *args, int i, i
     args->attrs_set |= (uint32_t)1 << i;
 }
 
-/* A part has its rows added up, or the greatest elements, in a dtype that keeps them. */
+/* Sets the attributes of a part's bags: a part computes sums or maxima, in a dtype that does not
+ * round them. */
 static void set_bag_attrs(const struct splitter *s, struct td_op_args *args)
 {
     const struct td_op_bags *bags = s->op->rows->bags;
@@ -319,7 +323,8 @@ static void set_bag_attrs(const struct splitter *s, struct td_op_args *args)
     args->attrs_set |= (uint32_t)1 << count;
 }
 
-/* A value of plain_attrs may count dimensions from the end; a list of queries has fewer. */
+/* Sets the attributes of a part. A value of plain_attrs can count dimensions from the end, and a
+ * list of queries has fewer dimensions, so these attributes get their defaults. */
 static void set_attrs(const struct splitter *s, struct td_op_args *args)
 {
     set_defaults(s->op, args, s->op->rows->plain_attrs);
@@ -380,7 +385,8 @@ td_status td_split_call(const struct td_op *op, const struct td_op_args *call, c
 
 /* ---- Joining --------------------------------------------------------------------------------- */
 
-/* Row numbers in an output become those of the whole table; -1 is none. */
+/* Converts row numbers in an output to row numbers of the whole table. -1 means no row and is
+ * kept. */
 static void raise_numbers(struct td_tensor *output, int64_t begin)
 {
     int64_t *number = output->data;
@@ -388,7 +394,7 @@ static void raise_numbers(struct td_tensor *output, int64_t begin)
         number[i] += number[i] >= 0 ? begin : 0;
 }
 
-/* Rows that no part has are zeros: those after the last row that one has, too. */
+/* Fills the end of an output: rows after the last row that a part has are zeros. */
 static void end_output(const struct td_tensor *joined, struct td_tensor *out)
 {
     if (out->dtype != TD_DTYPE_STRING) {
@@ -422,7 +428,7 @@ static td_status join_output(const struct td_split *split, int j, struct td_tens
     return status;
 }
 
-/* The keys of the rows, if the call has them. */
+/* Returns the keys of the rows, or NULL if the call has none. */
 static const struct td_tensor *row_keys(const struct td_op *op, const struct td_op_args *call)
 {
     for (int i = 0; i < op->n_inputs; i++)

@@ -1,24 +1,24 @@
 /* split.h - splits a call of an op that picks rows of a table (op_rows.h) into calls on parts of
- * the table, and joins their outputs: for a table whose parts are in different places. merge.h, the
- * other way round, makes one call of several on one table.
+ * the table, and joins their outputs. For tables whose parts are in different places. (merge.h does
+ * the opposite: it makes one call of several calls on one table.)
  *
  *     table, per row    part p has the rows [begin[p], begin[p + 1]) of the table
- *     queries           those whose row is in the part, in their order, as a list. Row numbers are
+ *     queries           a list of the queries whose row is in the part, in order. Row numbers are
  *                       counted from the first row of the part
- *     per query         what belongs to the queries of the part
- *     bags              each part has all bags, as segments, with the queries that are its own, and
- *                       sums of their rows, or the greatest elements
- *     outputs           those of the parts, in the order of the call's queries; a query that is in
- *                       no part has a row of zeros, or of empty strings, as the policy zero gives.
- *                       Of bags the sums of the parts are added in float64, and divided after that
+ *     per query         the elements or rows of the part's queries
+ *     bags              each part has all bags, as segments. A bag has only the part's own queries,
+ *                       and its result is the sum, or the maximum, of their rows
+ *     outputs           the rows of the parts, in the order of the call's queries. A query that is
+ *                       in no part has a row of zeros or empty strings, as with policy zero. For
+ *                       bags, the sums of the parts are added in float64 and then divided
  *
- * The tables need not be there: of a tensor without data only the shape is used, and the parts of
- * it have no data.
+ * The tables need not be there: of a tensor without data only the shape is used, and its parts have
+ * no data.
  *
- * Ownership  All results are in the arena; tables and rows of them are those of the call.
+ * Ownership  All results are in the arena. Tables and slices of them are the call's own data.
  * Threads    Reentrant.
- * Errors     RESOURCE_LIMIT, MEMORY_EXHAUSTED; INDEX_OUT_OF_BOUNDS and KEY_NOT_FOUND as the op
- *            itself reports them.
+ * Errors     RESOURCE_LIMIT, MEMORY_EXHAUSTED; INDEX_OUT_OF_BOUNDS and KEY_NOT_FOUND as reported by
+ *            the op itself.
  * Source     tf.nn.embedding_lookup with partition_strategy="div", TensorFlow API reference. */
 #ifndef TD_KERNELS_SPLIT_H
 #define TD_KERNELS_SPLIT_H
@@ -31,36 +31,38 @@ enum td_split_no_part {
 };
 
 struct td_split_part {
-    struct td_op_args args;  /* after infer; the outputs have no data */
-    struct td_tensor places; /* int64 [n]: of each query, its place among those of the call */
+    struct td_op_args args; /* arguments after infer; the outputs have no data */
+    /* int64 [n]: position of each query of the part in the queries of the call. */
+    struct td_tensor places;
 };
 
 struct td_split {
     const struct td_op *op;
-    const int64_t *begin; /* as given */
+    const int64_t *begin; /* the caller's array */
     int n_parts;
     struct td_split_part *parts;
-    int64_t replaced;   /* indices of the call that the bounds policy replaced */
-    const int *part;    /* [number of queries]: the part, or one of td_split_no_part */
-    const int64_t *bag; /* [number of queries], if the op has bags */
+    int64_t replaced;   /* number of indices that the bounds policy replaced */
+    const int *part;    /* [number of queries]: number of a part, or a td_split_no_part */
+    const int64_t *bag; /* [number of queries]: bag of each query, if the op has bags */
 };
 
-/* Can a call that td_op_infer has accepted be split? Its queries choose rows along the first
- * dimension of the table, and its outputs have a row for each query or bag. */
+/* True if a call that td_op_infer has accepted can be split: its queries select rows along the
+ * first dimension of the table, and its outputs have one row per query or bag. */
 bool td_split_possible(const struct td_op *op, const struct td_op_args *call);
 
-/* The number of the part that has a query, or TD_SPLIT_ZEROS. Only the caller knows where the rows
- * of keys are. */
+/* Returns the number of the part that has a query, or TD_SPLIT_ZEROS. Only the caller knows which
+ * part has the row of a key. */
 typedef int td_split_part_of(const void *context, const struct td_tensor *queries, int64_t query);
 
-/* Splits a call among n_parts >= 1 parts of the table: `begin` has n_parts + 1 row numbers, from 0
- * to the number of rows. part_of: for keys; NULL for row numbers. */
+/* Splits a call among n_parts >= 1 parts of the table. `begin` has n_parts + 1 row numbers, from 0
+ * to the number of rows. part_of is needed for keys; for row numbers it is NULL. */
 TD_MUST_CHECK td_status td_split_call(const struct td_op *op, const struct td_op_args *call,
                                       const int64_t *begin, int n_parts, td_split_part_of *part_of,
                                       const void *context, struct td_exec *exec,
                                       struct td_split *out, struct td_error *err);
 
-/* Fills the outputs of the call, allocated as for td_op.run, from those of the parts. */
+/* Fills the outputs of the call from the outputs of the parts. The outputs must be allocated as for
+ * td_op.run. */
 TD_MUST_CHECK td_status td_split_join(const struct td_split *split, struct td_op_args *call,
                                       struct td_exec *exec, struct td_error *err);
 

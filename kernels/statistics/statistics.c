@@ -9,25 +9,26 @@
 #include <string.h>
 
 enum {
-    ITEM = 1 << 18,       /* values of an item of the parallel loop, some 100 us, and */
-    MOST_ITEMS = 1 << 12, /* of a tensor; then they are larger */
-    TILE = 768,           /* values that are measured at a time, as doubles in the first cache */
-    WIDE = 8192           /* columns; of more, those of a block are 128 or more */
+    ITEM = 1 << 18,       /* values in one item of the parallel loop, which takes about 100 us */
+    MOST_ITEMS = 1 << 12, /* maximum number of items; larger tensors have larger items */
+    /* Values that are measured at a time, as doubles that stay in the L1 cache. */
+    TILE = 768,
+    WIDE = 8192 /* number of columns; with more, a block has at least 128 columns */
 };
 
-/* A tile of values below it, none of which is infinite or NaN, has finite sums, also of squares,
- * and so have 2^63 of them. */
+/* If all values of a tile are finite and smaller than this in magnitude, their sums and sums of
+ * squares are finite, even over 2^63 values. */
 #define LARGE 0x1p450
 
-/* What is known of some values. long double: no sum of doubles overflows. */
+/* Statistics of some values. The sums are long double, so sums of doubles do not overflow. */
 struct part {
     int64_t finite, zeros, nans, positive_infinities, negative_infinities;
-    union td_number minimum, maximum; /* of the finite ones, if there are any */
+    union td_number minimum, maximum; /* extremes of the finite values, if there are any */
     long double sum;
-    long double squares; /* of the differences from their mean */
+    long double squares; /* sum of the squared differences from the mean */
 };
 
-/* Consecutive values of one block of rows. */
+/* Consecutive values that belong to one block of rows. */
 struct item {
     int64_t begin, n;
     int row_block;
@@ -38,13 +39,13 @@ struct job {
     const struct td_tensor *tensor;
     td_numbers numbers;
     const struct td_statistics_loops *loops;
-    struct td_cast_path widen; /* of values that are cast to float64 */
+    struct td_cast_path widen; /* casts values to float64 */
     int64_t columns;
     int column_blocks;
     struct item *items;
     int64_t n_items;
     long double *sums; /* [n_items, column_blocks] */
-    int64_t *excluded; /* values that are not finite; likewise */
+    int64_t *excluded; /* [n_items, column_blocks]: number of values that are not finite */
 };
 
 static td_numbers numbers_of(td_dtype dtype)
@@ -71,7 +72,7 @@ static const struct td_statistics_loops *loops_of(td_isa isa)
     }
 }
 
-/* Sets numel and the matrix; an empty tensor has no blocks. */
+/* Sets numel and the shape of the matrix. An empty tensor has no blocks. */
 static void set_matrix(const struct td_tensor *tensor, struct td_statistics *out)
 {
     const struct td_shape *shape = &tensor->shape;
@@ -97,7 +98,7 @@ int64_t td_statistics_begin(int64_t n, int blocks, int block)
     return blocks == 0 ? 0 : n / blocks * block + td_smaller(n % blocks, block);
 }
 
-/* The block of columns that has this column. */
+/* Returns the block of columns that contains this column. */
 static int block_of(const struct job *job, int64_t column)
 {
     const int64_t size = job->columns / job->column_blocks,
@@ -127,7 +128,8 @@ struct td_cost td_statistics_cost(const struct td_tensor *tensor)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Squares of floats do not overflow. hypot is infinite if one part is, also if the other is NaN. */
+/* Computes absolute values. Squares of floats do not overflow in double. hypot is infinite if one
+ * part is, even if the other part is NaN. */
 static void absolute(td_dtype dtype, const void *from, int64_t n, double *to)
 {
     const float *narrow = from;
@@ -147,13 +149,13 @@ static void lengths(const uint64_t *offsets, int64_t n, double *to)
         to[i] = (double)(offsets[i + 1] - offsets[i]);
 }
 
-/* A tile: the values as doubles, and, unless they are lengths of strings, as they are stored. */
+/* A tile of values as doubles and, except for strings, as they are stored. */
 struct tile {
     const double *values;
     const void *stored;
     int64_t n;
     _Alignas(64) double converted[TILE];
-    _Alignas(64) double copy[2 * TILE]; /* of stored values, aligned */
+    _Alignas(64) double copy[2 * TILE]; /* aligned copy of stored values */
 };
 
 static void read_tile(const struct job *job, int64_t begin, int64_t n, struct tile *tile)
@@ -192,7 +194,8 @@ static bool is_less(td_numbers numbers, union td_number a, union td_number b)
     return a.real < b.real || (a.real == b.real && signbit(a.real) && !signbit(b.real));
 }
 
-/* The squares of the differences from the common mean: Chan, Golub and LeVeque, (2.1b). */
+/* Returns the sum of the squared differences from the common mean (Chan, Golub and LeVeque,
+ * (2.1b)). */
 static long double merged_squares(const struct part *a, const struct part *b)
 {
     const long double n = (long double)a->finite, m = (long double)b->finite;
@@ -217,7 +220,7 @@ static void merge(td_numbers numbers, struct part *to, const struct part *part)
     to->zeros += part->zeros;
 }
 
-/* Has the tile a zero with this sign? */
+/* True if the tile contains a zero with this sign. */
 static bool has_zero(const struct tile *tile, bool negative)
 {
     for (int64_t i = 0; i < tile->n; i++)
@@ -226,7 +229,7 @@ static bool has_zero(const struct tile *tile, bool negative)
     return false;
 }
 
-/* The extremes of values that double may not hold. */
+/* Sets the extremes of 64-bit integers, which double cannot always represent. */
 static void set_wide_extremes(const struct tile *tile, td_numbers numbers, struct part *part)
 {
     const int64_t *integers = tile->stored;
@@ -247,7 +250,8 @@ static void set_wide_extremes(const struct tile *tile, td_numbers numbers, struc
     }
 }
 
-/* The minimum is -0.0 if there is one, the maximum 0.0. */
+/* Sets the extremes of a tile. If the minimum is 0, it is -0.0 if the tile has -0.0; if the maximum
+ * is 0, it is 0.0 if the tile has 0.0. */
 static void set_extremes(const struct job *job, const struct tile *tile, double minimum,
                          double maximum, struct part *part)
 {
@@ -265,7 +269,8 @@ static void set_extremes(const struct job *job, const struct tile *tile, double 
     }
 }
 
-/* One value of a tile with infinities, NaN or large values; true if it is finite. */
+/* Adds one value of a tile that has infinities, NaN or large values. Returns true if the value is
+ * finite. */
 static bool add_value(struct part *part, double value)
 {
     if (!isfinite(value)) {
@@ -287,13 +292,14 @@ static bool add_value(struct part *part, double value)
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-/* The sums of blocks of an item. */
+/* The sums of one item, for each block of columns. */
 struct blocks {
     long double *sums;
     int64_t *excluded;
 };
 
-/* A tile that add_tile cannot add. Values from `begin` on, a position in the tensor. */
+/* Measures a tile with infinities, NaN or large values, and adds its values to the blocks. `begin`
+ * is the position of the tile in the tensor. */
 static struct part part_of_any(const struct job *job, const struct blocks *blocks,
                                const struct tile *tile, int64_t begin)
 {
@@ -314,7 +320,7 @@ static struct part part_of_any(const struct job *job, const struct blocks *block
     return part;
 }
 
-/* Adds the values to the columns, or, if they are no ordinary ones, to the blocks. */
+/* Measures a tile. Adds ordinary values to the columns, and others to the blocks. */
 static struct part part_of_tile(const struct job *job, const struct blocks *blocks,
                                 const struct tile *tile, int64_t begin, double *columns)
 {
@@ -330,8 +336,8 @@ static struct part part_of_tile(const struct job *job, const struct blocks *bloc
     return part;
 }
 
-/* Adds n sums of columns, from that of the value at `begin` on, to those of their blocks. Some
- * columns have several: these become one. */
+/* Adds n column sums to the sums of their blocks. The first sum belongs to the column of position
+ * `begin`. If a column has several sums, they are added up first. */
 static void add_columns(const struct job *job, double *columns, int64_t begin, int64_t n,
                         long double *sums)
 {
@@ -350,8 +356,9 @@ static void add_columns(const struct job *job, double *columns, int64_t begin, i
     }
 }
 
-/* Tiles are added to a row of sums, of some rows if these are short. Where the rows are too long
- * for that, each tile is added to the blocks. */
+/* Measures the tiles of an item and adds them to a row of column sums, which spans several rows of
+ * the tensor if these are short. If rows have more than WIDE columns, each tile is added to the
+ * blocks directly. */
 static void run_item(const struct job *job, struct tile *tile, struct item *item)
 {
     double columns[WIDE];
@@ -427,7 +434,8 @@ static double as_double(td_numbers numbers, union td_number number)
                                            : (double)number.natural;
 }
 
-/* A mean is not outside the values, as rounding could make it. */
+/* Returns a mean. Rounding could put the mean outside the range of the values, so the mean is
+ * clamped to it. */
 static double mean_of(const struct td_statistics *of, long double sum, int64_t n)
 {
     return fmin(fmax((double)(sum / (long double)n), as_double(of->numbers, of->minimum)),

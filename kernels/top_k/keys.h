@@ -1,8 +1,9 @@
-/* keys.h - elements as unsigned integers in the same order, as built for one instruction set.
+/* keys.h - converts elements to unsigned integers in the same order, with loops for each
+ * instruction set.
  *
- * A greater key is a better element. -0 and 0 have one key, NaN the greatest.
+ * A larger key is a better element. -0 and 0 have the same key, and NaN has the largest key.
  *
- * Threads  Pure. */
+ * Threads    Reentrant. */
 #ifndef TD_KERNELS_TOP_K_KEYS_H
 #define TD_KERNELS_TOP_K_KEYS_H
 
@@ -11,15 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* to[i] = the key of from[i] for i in [0, n), or, where `flip` has all bits set and not none, its
- * complement: then a smaller element is better. Keys are uint64_t for dtypes of 8 bytes, uint32_t
- * for all others. */
+/* Sets to[i] to the key of from[i] for i in [0, n). `flip` is 0 or all ones. If it is all ones, the
+ * keys are complemented, so a smaller element is better. Keys are uint64_t for dtypes of 8 bytes,
+ * and uint32_t for all others. */
 typedef void td_top_k_keys_fn(void *restrict to, const void *restrict from, int64_t n,
                               uint64_t flip);
 
 struct td_top_k_keys {
     td_top_k_keys_fn *keys[TD_DTYPE_COUNT]; /* NULL for bool, complex and string */
-    /* Is any of keys[0 .. n) above the threshold? */
+    /* True if any of keys[0 .. n) is above the threshold. */
     bool (*any_above_uint32)(const uint32_t *keys, int64_t n, uint32_t threshold);
     bool (*any_above_uint64)(const uint64_t *keys, int64_t n, uint64_t threshold);
 };

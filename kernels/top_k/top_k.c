@@ -11,32 +11,32 @@
 
 /* ---- Selection --------------------------------------------------------------------------- */
 
-/* Elements whose keys are made at a time: they stay in the first cache, and most blocks have none
- * that is better than what was found before. */
+/* Number of elements whose keys are made at a time. The keys stay in the L1 cache, and most blocks
+ * have no key that is better than the keys found before. */
 #define BLOCK ((int64_t)256)
-/* Up to so many entries are kept by insertion, which is quicker for them than sorting is. */
+/* Up to this many entries are kept by insertion, which is faster than sorting for so few. */
 #define FEW   16
 
-/* Candidates that a selection of k out of n has room for. */
+/* Returns the number of candidates that a selection of k out of n has room for. */
 static int64_t room_for(int64_t n, int64_t k)
 {
     return k <= FEW ? k : td_smaller(n, 2 * k + 2 * BLOCK);
 }
 
-/* What is selected from. */
+/* The elements to select from. */
 struct source {
     const char *data;
     td_dtype dtype;
     const struct td_top_k_keys *loops;
-    uint64_t flip;  /* of keys: all bits where the smallest are selected */
-    int64_t stride; /* elements from one of a row to the next */
+    uint64_t flip;  /* all ones to select the smallest elements, otherwise 0 */
+    int64_t stride; /* distance between two neighbours in a row, in elements */
 };
 
 #define GATHER(width)                                                                              \
     for (int64_t i = 0; i < n; i++)                                                                \
     memcpy((char *)to + (size_t)i * (width), from + (size_t)(i * x->stride) * (width), width)
 
-/* n <= BLOCK elements of a row from element `begin` of x on; `to` has room for them. */
+/* Returns n <= BLOCK elements of a row, from element `begin` of x on. `to` has room for them. */
 static const void *elements(const struct source *x, int64_t begin, int64_t n, void *to)
 {
     const size_t size = td_dtype_info(x->dtype)->size;
@@ -61,14 +61,14 @@ static const void *elements(const struct source *x, int64_t begin, int64_t n, vo
 
 /* Selection with keys of one type. An entry is a key and the position of its element. */
 struct entries_type {
-    size_t size; /* of an entry */
-    /* The best k of n elements of a row, from element `begin` of x on, in order; positions count
-     * from `position`. scratch has room for 2 * room_for(n, k) entries, and those returned are in
-     * it. */
+    size_t size; /* bytes of an entry */
+    /* Returns the best k of n elements of a row, from element `begin` of x on, in order. Positions
+     * count from `position`. scratch has room for 2 * room_for(n, k) entries and contains the
+     * result. */
     void *(*select)(const struct source *x, int64_t begin, int64_t n, int64_t k, int64_t position,
                     void *scratch);
-    /* Entries begin .. end of a and b merged, to the same places of out; of equals those of a
-     * first. */
+    /* Merges a and b, but writes only the entries [begin, end) of the result, to the same positions
+     * of out. Of equal entries, those of a come first. */
     void (*merge)(void *out, const void *a, int64_t n_a, const void *b, int64_t n_b, int64_t begin,
                   int64_t end);
     void (*positions)(const void *entries, int64_t n, int32_t *to);
@@ -96,19 +96,21 @@ static const struct td_top_k_keys *loops_of(td_isa isa)
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Rows longer than this are selected from in runs, one row at a time, and the results merged: a
- * range of parallel_for is then never much longer than a millisecond, and one row occupies every
- * thread. */
+/* Rows longer than LONG_ROW are processed one at a time: the best elements of each run of RUN
+ * elements are selected, and the results merged. A range of parallel_for then takes little more
+ * than a millisecond, and one row occupies every thread. */
 #define LONG_ROW ((int64_t)256 * 1024)
 #define RUN      ((int64_t)32 * 1024)
 
 struct plan {
     int64_t n, k, n_rows;
-    int64_t
-        stride;  /* elements of x from one of a row to the next: the product of later dimensions */
-    int64_t run; /* elements of a run: a row, or RUN of a long one */
-    int64_t n_runs;   /* of a row */
-    int64_t run_best; /* entries that a run leaves, the last one at most */
+    /* Distance in x between two neighbours in a row, in elements: the product of the later
+     * dimensions. */
+    int64_t stride;
+    /* Elements of a run: a whole row, or RUN for a long row. */
+    int64_t run;
+    int64_t n_runs;   /* runs of a row */
+    int64_t run_best; /* entries that a run leaves; the last run can leave fewer */
     const struct entries_type *type;
 };
 
@@ -119,7 +121,7 @@ static struct td_top_k_attrs attrs_of(const struct td_op_args *args)
     return attrs;
 }
 
-/* After check. */
+/* Returns the axis of a call whose arguments have been checked. */
 static int axis_of(const struct td_op_args *args)
 {
     int axis = 0;
@@ -134,7 +136,8 @@ static struct plan plan_of(const struct td_op_args *args)
     struct plan plan = { .n = x->shape.dim[axis], .k = attrs_of(args).k, .stride = 1 };
     if (x->numel == 0 || plan.k == 0)
         return plan;
-    (void)td_shape_product(&x->shape, axis + 1, x->shape.rank, &plan.stride); /* divides numel */
+    /* The product divides numel, so it cannot overflow. */
+    (void)td_shape_product(&x->shape, axis + 1, x->shape.rank, &plan.stride);
     plan.n_rows = x->numel / plan.n;
     plan.run = plan.n > LONG_ROW ? RUN : plan.n;
     plan.n_runs = td_ceil_div(plan.n, plan.run);
@@ -144,14 +147,15 @@ static struct plan plan_of(const struct td_op_args *args)
     return plan;
 }
 
-/* The first element of a row, of x or, with k in place of n, of the outputs. */
+/* Returns the first element of a row of x. With k instead of n, returns the first element of a row
+ * of the outputs. */
 static int64_t row_begin(const struct plan *plan, int64_t row, int64_t n)
 {
     return row / plan->stride * n * plan->stride + row % plan->stride;
 }
 
-/* Two tables of the entries of all runs of a row, from one of which they are merged to the
- * other. */
+/* Returns the bytes of two tables for the entries of all runs of a row. Each step merges entries
+ * from one table to the other. */
 static uint64_t shared_bytes(const struct plan *plan)
 {
     return plan->n_runs > 1 ? (uint64_t)(2 * plan->n_runs * plan->run_best) * plan->type->size : 0;
@@ -184,8 +188,8 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
     }
     if (k > n) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "k is %" PRId64 "; 0 to %" PRId64
-                     ", the length of axis %d, is expected: x has shape %s",
+                     "k is %" PRId64 "; must be from 0 to %" PRId64
+                     ", the length of axis %d of x, which has shape %s",
                      k, n, axis, td_shape_text(x, text, sizeof(text)));
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "k");
     }
@@ -212,7 +216,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return status;
 }
 
-/* An element is made a key and compared; what is sorted is compared once for each doubling. */
+/* Counts a conversion to a key and a comparison for each element, and one comparison per doubling
+ * for each entry that is sorted. */
 static struct td_cost cost(const struct td_op_args *args)
 {
     const struct td_tensor *x = &args->inputs[0].tensors[0], *values = &args->outputs[VALUES];
@@ -236,9 +241,9 @@ struct job {
     int32_t *indices;
     size_t value_size;
     struct td_workspace workspace;
-    int64_t row;     /* a long row: the one that is selected from, */
-    char *from, *to; /* and the tables that entries are merged from and to */
-    int64_t runs;    /* how many runs each list of `from` was made of */
+    int64_t row;     /* for a long row: the row that is selected from */
+    char *from, *to; /* the tables that entries are merged from and to */
+    int64_t runs;    /* number of runs that each list of `from` was made of */
 };
 
 #define COPY_VALUES(width)                                                                         \
@@ -246,7 +251,7 @@ struct job {
     memcpy(to + (size_t)(i * stride) * (width), from + (size_t)(positions[i] * stride) * (width),  \
            width)
 
-/* Results begin .. begin + n of a row, n <= BLOCK, of these positions. */
+/* Writes the results [begin, begin + n) of a row, n <= BLOCK, which are at these positions of x. */
 static void write_block(const struct job *job, int64_t row, int64_t begin, int64_t n,
                         const int32_t *positions)
 {
@@ -272,8 +277,8 @@ static void write_block(const struct job *job, int64_t row, int64_t begin, int64
     }
 }
 
-/* Results begin .. begin + n of a row from its entries. A position is below n, whatever x has
- * become. */
+/* Writes the results [begin, begin + n) of a row from its entries. Positions are always in range,
+ * even if x has changed. */
 static void write_results(const struct job *job, int64_t row, int64_t begin, int64_t n,
                           const void *entries)
 {
@@ -300,8 +305,8 @@ static void select_rows(void *context, int64_t begin, int64_t end)
     td_workspace_release(&job->workspace, thread);
 }
 
-/* A list is made of `runs` runs, and begins where the entries of the first of them did: no list is
- * longer than those that it was made of. */
+/* Returns where a list that was made of several runs starts: at the place of its first run. The
+ * list fits there, because it is not longer than the lists it was made of. */
 static char *list_of(const struct job *job, char *table, int64_t first_run)
 {
     return table + (size_t)(first_run * job->plan.run_best) * job->plan.type->size;
@@ -331,7 +336,8 @@ static void select_runs(void *context, int64_t begin, int64_t end)
     td_workspace_release(&job->workspace, thread);
 }
 
-/* Item i is part i % parts of merge i / parts. */
+/* Number of entries in one part of a merge. Item i of merge_lists is part i % parts of merge i /
+ * parts. */
 #define PART ((int64_t)16 * 1024)
 
 static int64_t merge_parts(const struct job *job)
@@ -485,7 +491,7 @@ const struct td_op td_op_top_k = {
     .name = "top_k",
     .summary = "Selects the k largest or smallest elements along a dimension, in order.",
     .source = "tf.math.top_k (TensorFlow 2 API reference), with largest and axis as in ONNX and "
-              "PyTorch, and NaN as the greatest value",
+              "PyTorch, and NaN as the largest value",
     .inputs = inputs_specs,
     .n_inputs = 1,
     .attrs = attrs_specs,

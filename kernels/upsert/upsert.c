@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* No member of a request: the keys of the table, as errors name them. */
+/* The name of the table's keys in errors. It is not a member of a request. */
 #define ROW_KEYS "table.keys"
 
 static const struct td_tensor *input(const struct td_op_args *args, int i)
@@ -31,7 +31,7 @@ static td_status check_table(const struct td_op_args *args, struct td_error *err
     return td_error_at_input(err, TD_SHAPE_MISMATCH, ROW_KEYS);
 }
 
-/* Do the rows have the shape of rows of params, one for each key? */
+/* Checks that rows has one row for each key, in the shape of the rows of params. */
 static td_status check_rows(const struct td_op_args *args, struct td_error *err)
 {
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
@@ -41,7 +41,7 @@ static td_status check_rows(const struct td_op_args *args, struct td_error *err)
     if (td_shape_equal(rows, &want))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "rows has shape %s; a row of params for each of the keys is expected, %s",
+                 "rows has shape %s; expected one row of params per key, %s",
                  td_shape_text(rows, text, sizeof(text)), td_shape_text(&want, more, sizeof(more)));
     td_error_add_shape(err, "params", &input(args, TD_UPSERT_PARAMS)->shape);
     td_error_add_shape(err, "keys", &input(args, TD_UPSERT_KEYS)->shape);
@@ -62,8 +62,8 @@ static td_status infer_remove(struct td_op_args *args, struct td_arena *arena, s
     return check_table(args, err);
 }
 
-/* Of the search and of the rows that are written; the caller's copies of the table are not
- * known. */
+/* Returns the cost of the search and of the written rows. The caller's copies of the table are not
+ * included, because they are not known here. */
 static struct td_cost cost_of(const struct td_op_args *args, const struct td_tensor *rows)
 {
     const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
@@ -88,7 +88,7 @@ static struct td_cost cost_remove(const struct td_op_args *args)
 
 /* ---- Search ------------------------------------------------------------------------------ */
 
-/* The row of each key, or TD_ROW_NONE; NULL with the error set. */
+/* Returns the row of each key, or TD_ROW_NONE. Returns NULL, with the error set, on failure. */
 static const int64_t *find_keys(const struct td_op_args *args, struct td_exec *exec,
                                 struct td_error *err)
 {
@@ -102,7 +102,7 @@ static const int64_t *find_keys(const struct td_op_args *args, struct td_exec *e
     return td_key_search_all(&search, &found, exec, err) == TD_OK ? found.rows : NULL;
 }
 
-/* Two arrays of n row numbers. */
+/* Allocates two arrays of n row numbers. */
 static td_status alloc_moves(int64_t **to, int64_t **from, int64_t n, struct td_arena *arena,
                              struct td_error *err)
 {
@@ -113,7 +113,7 @@ static td_status alloc_moves(int64_t **to, int64_t **from, int64_t n, struct td_
     return TD_OK;
 }
 
-/* The keys by their positions. Those of most upserts do not repeat, which the search finds out with
+/* Finds the distinct keys. The keys of most upserts do not repeat, which the search determines with
  * all threads; first and last are then NULL. */
 static td_status find_distinct(const struct td_tensor *keys, struct td_exec *exec,
                                struct td_distinct_keys *out, struct td_error *err)
@@ -153,7 +153,7 @@ static td_status upsert_find(const struct td_op_args *args, struct td_exec *exec
     return TD_OK;
 }
 
-/* A bit for each row: whether it is removed. Returns how many are. */
+/* Sets a bit for each row that is removed, and returns the number of these rows. */
 static int64_t mark_removed(uint64_t *removed, const int64_t *rows, int64_t n)
 {
     int64_t n_removed = 0;
@@ -173,7 +173,7 @@ static bool is_removed(const uint64_t *removed, int64_t row)
     return removed[row / 64] >> row % 64 & 1;
 }
 
-/* Fills the gaps below n_rows with the last rows that are kept; returns how many there are. */
+/* Fills the gaps below n_rows with the last remaining rows, and returns the number of gaps. */
 static int64_t fill_gaps(const uint64_t *removed, int64_t n_before, int64_t n_rows, int64_t *to,
                          int64_t *from)
 {
@@ -232,7 +232,7 @@ static const struct td_input_spec inputs[] = {
     },
     [TD_UPSERT_ROW_KEYS] = {
         .name = ROW_KEYS,
-        .summary = "The keys of its rows.",
+        .summary = "The keys of the table's rows.",
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
@@ -264,7 +264,7 @@ static const struct td_op_change upsert_change = { .find = upsert_find,
 
 const struct td_op td_op_upsert = {
     .name = "upsert",
-    .summary = "Replaces the rows of keys that the table has, and appends the others.",
+    .summary = "Replaces the rows of keys that the table has, and appends the other rows.",
     .inputs = inputs,
     .n_inputs = 4,
     .errors = errors,
@@ -277,7 +277,7 @@ static const struct td_op_change remove_change = { .find = remove_find, .found =
 
 const struct td_op td_op_remove = {
     .name = "remove",
-    .summary = "Removes the rows of keys. The last rows move up.",
+    .summary = "Removes the rows of the given keys. The last rows fill the gaps.",
     .inputs = inputs,
     .n_inputs = 3,
     .errors = errors,

@@ -1,18 +1,18 @@
-/* upsert.h - rows of a table replaced, appended and removed by their keys.
+/* upsert.h - replaces, appends and removes rows of a table by their keys.
  *
- *     upsert   a key that the table has: its row is replaced; the others are appended in their
- *              order
- *     remove   the rows of the keys that the table has are taken out, and the last rows move up:
- *              the first gap gets the last row, the next one the row before it, until none is left
+ *     upsert   replaces the row of each key that the table has, and appends the rows of the other
+ *              keys in their order
+ *     remove   removes the rows of the keys that the table has. The last rows fill the gaps: the
+ *              first gap gets the last row, the next gap the row before it, and so on
  *
- * Both are changes by key (op_change.h): the caller allocates the table between find and the
- * application to the rows and to their keys.
+ * Both are changes by key (op_change.h): after find, the caller allocates the table and then
+ * applies the change to the rows and to their keys.
  *
  * Shapes     params [R, S...], row_keys [R]; keys [n], rows [n, S...]
- * Keys       int64, uint64 or string, of one dtype; int32 and uint32 are widened. Of equal
- *            keys of an upsert the last row counts, at the place of the first.
- * Ownership  What a change points to is in exec->arena.
- * Threads    Reentrant; work is split by exec. */
+ * Keys       int64, uint64 or string, the same dtype for both; int32 and uint32 are widened. If an
+ *            upsert repeats a key, the last row is used, at the place of the first.
+ * Ownership  The arrays of a change are in exec->arena.
+ * Threads    Reentrant. exec splits the work. */
 #ifndef TD_KERNELS_UPSERT_H
 #define TD_KERNELS_UPSERT_H
 

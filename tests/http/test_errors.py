@@ -38,7 +38,7 @@ class OpRefusals(HttpTest):
                            ("/v1/tensors/negative/embedding_bag", {"indices": [[0, -1]]})):
             problem = self.assertProblem(self.post(path, body), 422, "INDEX_OUT_OF_BOUNDS", index=-1)
             self.assertIn("bounds = wrap counts negative indices from the end", problem["detail"])
-            self.assertIn("-1 of find is a key that is not there, for which bounds = zero gives zeros", problem["detail"])
+            self.assertIn("find returns -1 for a missing key, for which bounds = zero gives zeros", problem["detail"])
             for bounds in ("wrap", "zero"):
                 self.assertStatus(self.post(path, {**body, "bounds": bounds}), 200)
         self.assertStatus(self.request("DELETE", "/v1/tensors/negative"), 204)

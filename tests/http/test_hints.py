@@ -169,7 +169,7 @@ class Hints(HttpTest):
                                   "the op cast with dtype = float64 converts inputs"))
         self.assertIn("as in inputs; to have fractions, give inputs as {\"dtype\": \"float64\"", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [{"dtype": "int32", "data": [1]}, [0.5]]}))
         self.put("hint.whole", {"dtype": "int8", "data": [[1, 2], [3, 4]]})
-        self.assertIn("as in inputs; dequantize converts quantised rows, and the op cast with dtype = float64 bytes that are not",
+        self.assertIn("as in inputs; the op dequantize converts quantised rows, and the op cast with dtype = float64 converts other bytes",
                       self.detail("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "hint.whole"}, [0.5, 1]]}))
         self.put("hint.whole", {"dtype": "float32", "data": [[1, 2], [3, 4]]})
         self.assertStatus(self.post(path, body.encode()), 200)
@@ -325,40 +325,40 @@ class Hints(HttpTest):
         def typed(dtype, data):
             return {"dtype": dtype, "data": data}
 
-        for one, other, advice in (("int32", "float64", "with dtype = float64 converts inputs[0]"), ("float32", "float64", "with dtype = float32 rounds inputs[1], and one with dtype = float64 converts inputs[0]"),
+        for one, other, advice in (("int32", "float64", "with dtype = float64 converts inputs[0]"), ("float32", "float64", "with dtype = float32 rounds inputs[1], and cast with dtype = float64 converts inputs[0]"),
                                    ("float64", "complex64", "with dtype = complex128 converts both"), ("int8", "uint8", "with dtype = int64 converts both"),
                                    ("float16", "bfloat16", "with dtype = float32 converts both"), ("float16", "int32", "with dtype = float64 converts both"),
                                    ("int64", "float32", "with dtype = float64 converts both, but rounds integers above 2^53")):
             with self.subTest(one, other=other):
                 pair = [typed(dtype, [[1, 0]] if dtype == "complex64" else [1]) for dtype in (one, other)]
                 self.assertIn(f": the op cast {advice}", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": pair}))
-        self.assertIn(": dequantize converts quantised rows, and the op cast with dtype = float64 bytes that are not",
+        self.assertIn(": the op dequantize converts quantised rows, and the op cast with dtype = float64 converts other bytes",
                       self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("float64", [1]), typed("int8", [1])]}))
         self.assertIn("the op cast with dtype = int64 converts it", self.detail("/v1/einsum", {"equation": "i->", "inputs": [[True, True]]}))
-        self.assertIn("of a mask give the positions at which it is true", self.detail("/v1/gather", {"params": [1, 2], "indices": [True, False]}))
+        self.assertIn("for a mask, pass the positions at which it is true", self.detail("/v1/gather", {"params": [1, 2], "indices": [True, False]}))
         self.assertNotIn("true", self.detail("/v1/dynamic_partition", {"data": [1, 2], "partitions": [True, False], "num_partitions": 2}))
-        self.assertIn("; give them as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("uint64", [1])}))
-        self.assertIn("; give integers, as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("float32", [1])}))
+        self.assertIn("; pass them as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("uint64", [1])}))
+        self.assertIn("; pass integers as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("float32", [1])}))
         self.assertIn("with dtype = float64 rounds it", self.detail("/v1/embedding_bag", {"params": typed("float64", [[1]]), "indices": [[0]], "weights": typed("int64", [[1]])}))
         self.assertIn("with dtype = float64 rounds it", self.detail("/v1/embedding_bag", {"params": typed("int64", [[1]]), "indices": [[0]]}))
-        self.assertIn("no dtype has the values of both", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("int64", [1]), typed("uint64", [1])]}))
+        self.assertIn("no dtype can hold the values of both", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("int64", [1]), typed("uint64", [1])]}))
         self.assertStatus(self.put("ints", {"tensor": [[1, 2], [3, 4]], "keys": typed("uint64", [5, 2**64 - 1])}), 201)
         for path, body in (("/v1/tensors/ints/upsert", {"keys": typed("int64", [-1]), "rows": [[9, 9]]}), ("/v1/tensors/ints/find", {"keys": typed("int64", [-1])})):
             detail = self.detail(path, body)
-            self.assertIn("give it as uint64; a value that does not fit is none of the keys", detail)
+            self.assertIn("pass it as uint64; a value that does not fit cannot be one of the keys", detail)
             self.assertNotIn("cast", detail)
-        self.assertIn("without a dtype, numbers without a fraction are int32; int32 has no fractions: put the table again as float64, with the keys that it has; numbers without fractions may be given as int32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
+        self.assertIn("without a dtype, numbers without a fraction are int32; int32 has no fractions. Put the table again as float64, with its keys; or pass numbers without fractions as int32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
         self.assertNotIn("float32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[3000000000, 8]]}))
-        for dtype, advice in (("float32", "int32 has no fractions: put the table again as float64, with the keys that it has; updates without fractions may be given as int32"),
-                              ("complex64", "int32 has no fractions and imaginary parts: put the table again as complex128, with the keys that it has; updates without fractions and imaginary parts may be given as int32"),
-                              ("int64", "give updates as int32, if all of them fit")):  # the table keeps its dtype, and its keys
+        for dtype, advice in (("float32", "int32 has no fractions. Put the table again as float64, with its keys; or pass updates without fractions as int32"),
+                              ("complex64", "int32 has no fractions and imaginary parts. Put the table again as complex128, with its keys; or pass updates without fractions and imaginary parts as int32"),
+                              ("int64", "pass updates as int32 if all values fit")):  # the table keeps its dtype, and its keys
             self.assertIn(f": {advice}; params is the table 'ints'", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed(dtype, [[7, 8]])}))
-        for table, given, advice in (("int64", "float32", "put the table again as float64, which rounds integers above 2^53, with the keys that it has; updates without fractions may be given as int64"),
-                                     ("float16", "float32", "the op cast with dtype = float16 rounds updates, and makes infinities of numbers beyond 65504")):
+        for table, given, advice in (("int64", "float32", "Put the table again as float64, which rounds integers above 2^53, with its keys; or pass updates without fractions as int64"),
+                                     ("float16", "float32", "the op cast with dtype = float16 rounds updates, and numbers beyond 65504 become infinite")):
             self.put("hint.changed", typed(table, [[1, 2]]))
             self.assertIn(": " + advice, self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": typed(given, [[7, 8]])}))
         self.put("hint.changed", typed("int64", [[1, 2]]))
-        self.assertIn("0.5 is not an int64; dtype int64 is expected, as in the table; int64 has no fractions: put the table again as float64, which rounds integers above 2^53, with the keys that it has; numbers without fractions may be given as int64",
+        self.assertIn("0.5 is not an int64; dtype int64 is expected, as in the table; int64 has no fractions. Put the table again as float64, which rounds integers above 2^53, with its keys; or pass numbers without fractions as int64",
                       self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": [[0.5, 1]]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.changed"), 204)
         self.assertProblem(self.post("/v1/cast", {"x": {"ref": "ints"}, "dtype": "int64", "store": "ints"}), 409, "CONFLICT",
@@ -376,7 +376,7 @@ class Hints(HttpTest):
         self.assertStatus(self.request("DELETE", "/v1/tensors/numbered"), 204)
 
     def test_inputs_that_are_exchanged_are_named(self):
-        self.assertIn("params and indices seem to be exchanged", self.detail("/v1/embedding_bag", {"params": {"dtype": "int64", "data": [[1, 2]]}, "indices": {"dtype": "float32", "data": [0.5, 1.5]}}))
+        self.assertIn("params and indices seem to be swapped", self.detail("/v1/embedding_bag", {"params": {"dtype": "int64", "data": [[1, 2]]}, "indices": {"dtype": "float32", "data": [0.5, 1.5]}}))
 
     def test_bags_of_several_lengths_lead_to_offsets(self):
         self.assertStatus(self.put("bags", {"tensor": [[1.5], [2]], "keys": ["a", "b"]}), 201)
@@ -431,7 +431,7 @@ class Paths(HttpTest):
 
     def test_equal_keys_that_javascript_has_rounded_lead_to_strings(self):
         detail = self.request("PUT", "/v1/tensors/hint.equal", {"tensor": [[1], [2]], "keys": [9007199254740993000, 9007199254740993000]}).json()["detail"]
-        self.assertIn("; JavaScript rounds integers above 2^53, which are written as strings, in {\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}", detail)
+        self.assertIn("; JavaScript rounds integers above 2^53; write them as strings, as in {\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}", detail)
         self.assertNotIn("JavaScript", self.request("PUT", "/v1/tensors/hint.equal", {"tensor": [[1], [2]], "keys": [7, 7]}).json()["detail"])
 
     def test_null_among_indices_is_left_out(self):

@@ -96,7 +96,7 @@ class Lookup(HttpTest):
     def test_a_default_without_missing_is_told_when_a_key_is_missing(self):
         reply = self.lookup(queries="x", default=7)
         self.assertProblem(reply, 422, "KEY_NOT_FOUND")
-        self.assertTrue(reply.json()["detail"].endswith("; with missing = default such a key gives the default"), reply.body)
+        self.assertTrue(reply.json()["detail"].endswith("; with missing = default, missing keys give the default"), reply.body)
 
     def test_a_missing_key_may_be_no_utf_8(self):
         raw = base64.b64encode(struct.pack("<I", 2) + b"\xff\x00").decode()

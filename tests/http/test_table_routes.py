@@ -144,15 +144,15 @@ class Refusals(RouteTest):
         self.assertStatus(self.request("PUT", f"/v1/tensors/{name}/keys", ["a", "b"]), 201)
         int64 = {"dtype": "int64", "data": [1]}
         for op, body, detail, members in (
-                ("lookup", {"keys": ["a", "c"]}, 'keys[1] = "c" is not one of the keys; the first of them is "a"', {"input": "keys", "position": [1]}),
-                ("lookup", {"queries": ["c"]}, 'queries[0] = "c" is not one of the keys; the first of them is "a"', {"input": "queries"}),
+                ("lookup", {"keys": ["a", "c"]}, 'keys[1] = "c" is not one of the keys; the first key is "a"', {"input": "keys", "position": [1]}),
+                ("lookup", {"queries": ["c"]}, 'queries[0] = "c" is not one of the keys; the first key is "a"', {"input": "queries"}),
                 ("lookup", {"keys": [True]}, "true is not a string; dtype string is expected, as in the keys of the table", {"input": "keys", "pointer": "/keys/0"}),
-                ("lookup", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the same is expected: give it as string", {"input": "keys"}),
-                ("find", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the same is expected: give it as string", {"input": "keys"}),
-                ("upsert", {"keys": int64, "rows": [[1, 2]]}, "keys has dtype int64 and table.keys string; the same is expected: give it as string", {"input": "keys"}),
+                ("lookup", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the dtypes must be equal: pass it as string", {"input": "keys"}),
+                ("find", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the dtypes must be equal: pass it as string", {"input": "keys"}),
+                ("upsert", {"keys": int64, "rows": [[1, 2]]}, "keys has dtype int64 and table.keys string; the dtypes must be equal: pass it as string", {"input": "keys"}),
                 ("lookup", {"keys": ["a"], "missing": "default", "default": [1, 2, 3]},
-                 "default has shape [3]; a scalar or [2], the shape of a row of params, is expected, or such a row for each query" + table, {"input": "default"}),
-                ("upsert", {"keys": ["a"], "rows": [[1]]}, "rows has shape [1,1]; a row of params for each of the keys is expected, [1,2]" + table, {"input": "rows"}),
+                 "default has shape [3]; expected a scalar, a row of params, which has shape [2], or one such row per query" + table, {"input": "default"}),
+                ("upsert", {"keys": ["a"], "rows": [[1]]}, "rows has shape [1,1]; expected one row of params per key, [1,2]" + table, {"input": "rows"}),
                 ("scatter", {"indices": [[7]], "updates": [[1, 2]]}, "indices[0,0] = 7 is not in [0, 2): tuple [7] indexes dimension 0 of params [2,2]" + table, {"position": [0, 0]}),
                 ("gather", {"keys": ["a"], "indices": [0]}, "both indices and keys are given; one of them is expected", {"pointer": "/indices"}),
                 ("lookup", {"keys": ["a"], "queries": ["b"]}, "both queries and keys are given; one of them is expected", {"pointer": "/queries", "input": "queries"}),
@@ -180,8 +180,8 @@ class Refusals(RouteTest):
         for op, own in (("gather", "indices"), ("embedding_bag", "indices"), ("lookup", "queries")):
             both = f"both {own} and keys are given; one of them is expected"
             for tensors, metadata, detail, called in (
-                    ({"keys": keys}, {}, "keys[0,1] = 9 is not one of the keys; the first of them is 5", "keys"),
-                    ({}, {"keys.ref": queries}, "keys[0,1] = 9 is not one of the keys; the first of them is 5", "keys"),
+                    ({"keys": keys}, {}, "keys[0,1] = 9 is not one of the keys; the first key is 5", "keys"),
+                    ({}, {"keys.ref": queries}, "keys[0,1] = 9 is not one of the keys; the first key is 5", "keys"),
                     ({"keys": ("float32", [1, 1], bytes(4))}, {}, None, "keys"),
                     ({own: number, "keys": keys}, {}, both, "keys"), ({"keys": keys, own: number}, {}, both, own),
                     ({own: number}, {"keys.ref": queries}, both, "keys"), ({"keys": keys}, {own + ".ref": queries}, both, own),
@@ -191,7 +191,7 @@ class Refusals(RouteTest):
                     self.assertEqual((problem["detail"], problem["input"]), (detail or problem["detail"], called))
         for op in ("gather", "embedding_bag"):
             problem = self.assertAnyProblem(self.look(name, op, safetensors({"indices.keys": keys}), headers=BINARY))
-            self.assertEqual((problem["detail"], problem["input"]), ("indices[0,1] = 9 is not one of the keys; the first of them is 5", "indices"))
+            self.assertEqual((problem["detail"], problem["input"]), ("indices[0,1] = 9 is not one of the keys; the first key is 5", "indices"))
             for order in (("keys", "indices.keys"), ("indices.keys", "keys")):
                 problem = self.assertAnyProblem(self.look(name, op, safetensors({each: keys for each in order}), headers=BINARY))
                 self.assertEqual((problem["detail"], problem["input"]),

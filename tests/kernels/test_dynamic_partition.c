@@ -70,9 +70,9 @@ static const struct {
     { "a negative number of outputs", "num_partitions=-1", "float32[1] 0", "int32[1] 0",
       TD_INVALID_ARGUMENT, "num_partitions is -1; 1 or more is expected", "", "num_partitions", 0 },
     { "too many outputs", "num_partitions=16385", "float32[1] 0", "int32[1] 0", TD_RESOURCE_LIMIT,
-      "num_partitions needs 16385 outputs, the limit is 16384", "", "num_partitions", 0 },
+      "num_partitions needs 16385 outputs; the limit is 16384", "", "num_partitions", 0 },
     { "INT64_MAX outputs", "num_partitions=9223372036854775807", "float32[1] 0", "int32[1] 0",
-      TD_RESOURCE_LIMIT, "num_partitions needs 9223372036854775807 outputs, the limit is 16384", "",
+      TD_RESOURCE_LIMIT, "num_partitions needs 9223372036854775807 outputs; the limit is 16384", "",
       "num_partitions", 0 },
     { "different shapes, reported before a bad number", "num_partitions=2", "float32[3] 0 0 0",
       "int32[2] 0 -1", TD_SHAPE_MISMATCH,
@@ -82,11 +82,11 @@ static const struct {
       2 },
     { "floating-point partitions", "num_partitions=2", "float32[1] 0", "float32[1] 0",
       TD_UNSUPPORTED_DTYPE,
-      "partitions has dtype float32; int16, int32 or int64 is expected; give integers, as int64",
+      "partitions has dtype float32; int16, int32 or int64 is expected; pass integers as int64",
       "partitions", "", 0 },
     { "an output of rank 17, reported before a bad number", "num_partitions=2",
       "float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 0", "int32[] 2", TD_RESOURCE_LIMIT,
-      "output needs 17 dimensions, the limit is 16", "", "", 0 },
+      "output needs 17 dimensions; the limit is 16", "", "", 0 },
 };
 
 TD_TEST_EACH(infer_refuses, refusals)

@@ -100,24 +100,25 @@ static const struct {
       "", "batch_dims" },
     { "batch_dims above the axis", "gather", "axis=0 batch_dims=1", "float32[2,3,4]",
       "int32[2,1] 0 0", TD_INVALID_BATCH_DIMS,
-      "batch_dims = 1 is above axis = 0; at most the axis is expected", "", "batch_dims" },
+      "batch_dims = 1 is above axis = 0; it must be at most axis", "", "batch_dims" },
     { "different batch dimensions", "gather", "axis=1 batch_dims=1", "float32[2,3,4]",
       "int32[3,1] 0 0 9", TD_SHAPE_MISMATCH,
-      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
+      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the sizes must be equal",
       "indices", "" },
     { "floating-point indices", "gather", "", "float32[3]", "float32[1] 0", TD_UNSUPPORTED_DTYPE,
-      "indices has dtype float32; int16, int32 or int64 is expected; give integers, as int64",
+      "indices has dtype float32; int16, int32 or int64 is expected; pass integers as int64",
       "indices", "" },
     { "strings as numbers", "gather", "dtype=float32", "string[3]", "int32[1] 0",
       TD_UNSUPPORTED_DTYPE,
-      "params has dtype string, which is not converted to float32; none is expected", "", "dtype" },
+      "params has dtype string, which cannot be converted to float32; leave out dtype", "",
+      "dtype" },
     { "numbers as strings", "gather", "dtype=string", "float32[3]", "int32[1] 0",
       TD_UNSUPPORTED_DTYPE,
       "dtype is string; bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, "
       "bfloat16, float32, float64, complex64 or complex128 is expected",
       "", "dtype" },
     { "an output of rank 17", "gather", "", "float32[1,1,1,1,1,1,1,1,1,1]",
-      "int32[1,1,1,1,1,1,1,1] 0", TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16",
+      "int32[1,1,1,1,1,1,1,1] 0", TD_RESOURCE_LIMIT, "output needs 17 dimensions; the limit is 16",
       "", "" },
     { "batch_gather: scalar indices", "batch_gather", "", "float32[2,3]", "int32[] 0",
       TD_INVALID_ARGUMENT, "indices is a scalar; at least one dimension is expected", "indices",
@@ -130,7 +131,7 @@ static const struct {
       "" },
     { "batch_gather: different batch dimensions", "batch_gather", "", "float32[2,3,4]",
       "int32[3,1] 0 0 9", TD_SHAPE_MISMATCH,
-      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
+      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the sizes must be equal",
       "indices", "" },
 };
 
@@ -191,7 +192,7 @@ static const struct {
       "",
       "float32[3] 0 0 0",
       "int16[1] -1",
-      "indices[0] = -1 is not in [0, 3); -1 of find is a key that is not there, for which bounds = "
+      "indices[0] = -1 is not in [0, 3); find returns -1 for a missing key, for which bounds = "
       "zero gives zeros; bounds = wrap counts negative indices from the end",
       1,
       0,
@@ -312,8 +313,7 @@ static const struct {
       "",
       "float32[3,4] 0..11",
       "int32[3,2] 0 1 2 -1 3 0",
-      "indices[1,1] = -1 is not in [0, 4); -1 of find is a key that is not there, for which bounds "
-      "= "
+      "indices[1,1] = -1 is not in [0, 4); find returns -1 for a missing key, for which bounds = "
       "zero gives zeros; bounds = wrap counts negative indices from the end",
       2,
       1,

@@ -81,37 +81,36 @@ static const struct {
       TD_INVALID_BATCH_DIMS, "batch_dims = 2 is not in [0, 2): indices has shape [2,1]", "",
       "batch_dims" },
     { "tuples longer than the rank of params", "", "float32[2,2]", "int32[1,3]", TD_SHAPE_MISMATCH,
-      "batch_dims = 0 and the last dimension of indices [1,3], 3, together exceed the rank of "
-      "params [2,2], 2",
+      "batch_dims = 0 plus the last dimension of indices [1,3], 3, exceeds the rank of params "
+      "[2,2], 2",
       "indices", "" },
     { "row numbers in a flat list", "", "float32[4,2]", "int32[3]", TD_SHAPE_MISMATCH,
-      "indices has shape [3], one tuple of 3 positions; rows chosen by number have indices of "
-      "shape "
-      "[3,1], a tuple for each: [[i], [j], ...]",
+      "indices has shape [3], which is one tuple of 3 positions; to select rows by number, pass "
+      "indices of shape [3,1], one tuple per row: [[i], [j], ...]",
       "indices", "" },
     { "tuples longer than the rank without batch dimensions", "batch_dims=1", "float32[2,2]",
       "int32[2,1,2]", TD_SHAPE_MISMATCH,
-      "batch_dims = 1 and the last dimension of indices [2,1,2], 2, together exceed the rank of "
-      "params [2,2], 2",
+      "batch_dims = 1 plus the last dimension of indices [2,1,2], 2, exceeds the rank of params "
+      "[2,2], 2",
       "indices", "" },
     { "more batch dimensions than the rank of params", "batch_dims=2", "float32[2]", "int32[2,1,0]",
       TD_SHAPE_MISMATCH,
-      "batch_dims = 2 and the last dimension of indices [2,1,0], 0, together exceed the rank of "
-      "params [2], 1",
+      "batch_dims = 2 plus the last dimension of indices [2,1,0], 0, exceeds the rank of params "
+      "[2], 1",
       "indices", "" },
     { "tuples of 2^40 components", "", "float32[2]", "int32[0,1099511627776]", TD_SHAPE_MISMATCH,
-      "batch_dims = 0 and the last dimension of indices [0,1099511627776], 1099511627776, together "
-      "exceed the rank of params [2], 1",
+      "batch_dims = 0 plus the last dimension of indices [0,1099511627776], 1099511627776, exceeds "
+      "the rank of params [2], 1",
       "indices", "" },
     { "different batch dimensions", "batch_dims=1", "float32[2,3,4]", "int32[3,1]",
       TD_SHAPE_MISMATCH,
-      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
+      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the sizes must be equal",
       "indices", "" },
     { "floating-point indices", "", "float32[3]", "float32[1,1]", TD_UNSUPPORTED_DTYPE,
-      "indices has dtype float32; int16, int32 or int64 is expected; give integers, as int64",
+      "indices has dtype float32; int16, int32 or int64 is expected; pass integers as int64",
       "indices", "" },
     { "an output of rank 17", "", "float32[1,1,1,1,1,1,1,1,1,1]", "int32[1,1,1,1,1,1,1,1,1]",
-      TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16", "", "" },
+      TD_RESOURCE_LIMIT, "output needs 17 dimensions; the limit is 16", "", "" },
 };
 
 TD_TEST_EACH(infer_refuses, refusals)

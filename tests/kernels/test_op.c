@@ -259,7 +259,7 @@ static const struct {
       { "float32[1] 0" },
       1,
       TD_UNSUPPORTED_DTYPE,
-      "one has dtype uint8; int16, int32 or int64 is expected; give them as int64",
+      "one has dtype uint8; int16, int32 or int64 is expected; pass them as int64",
       "one",
       "" },
     { "the second of a list",
@@ -276,8 +276,8 @@ static const struct {
       { "float32[1] 0", "int16[1] 0" },
       1,
       TD_UNSUPPORTED_DTYPE,
-      "many[1] has dtype int16 and many[0] float32; the same is expected: the op cast with dtype = "
-      "float32 converts many[1]",
+      "many[1] has dtype int16 and many[0] float32; the dtypes must be equal: the op cast with "
+      "dtype = float32 converts many[1]",
       "many[1]",
       "" },
     { "a required attribute",
@@ -333,8 +333,8 @@ TD_TEST(data_and_keys_may_differ_in_dtype)
     args.inputs[2] = (struct td_operand){ &queries, 1 };
     ck_assert_int_eq(td_op_check(&op, &args, &err), TD_UNSUPPORTED_DTYPE);
     ck_assert_str_eq(err.message,
-                     "queries has dtype uint64 and keys int64; the same is expected: "
-                     "give it as int64; a value that does not fit is none of the keys");
+                     "queries has dtype uint64 and keys int64; the dtypes must be equal: pass it "
+                     "as int64; a value that does not fit cannot be one of the keys");
 }
 
 TD_TEST(an_input_that_cannot_have_the_dtype_of_the_first_may_differ)

@@ -411,7 +411,7 @@ TD_TEST(a_negative_index_is_reported_without_a_bound)
     struct td_error err;
     struct td_tensor t = tensor("int32[2,2] 0 1 -5 2");
     ck_assert_int_eq(td_rows_negative(&err, "indices[3]", &t, 2, 1), TD_INDEX_OUT_OF_BOUNDS);
-    ck_assert_str_eq(err.message, "indices[3][1,0] = -5 is negative; 0 or more is expected");
+    ck_assert_str_eq(err.message, "indices[3][1,0] = -5 is negative; must be at least 0");
     ck_assert_str_eq(err.input, "indices[3]");
     ck_assert(err.has_index && !err.has_bound);
     ck_assert_int_eq(err.position_rank, 2);

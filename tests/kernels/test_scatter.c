@@ -292,7 +292,7 @@ static const struct {
       "float32[1,1]",
       "float32[1]",
       TD_UNSUPPORTED_DTYPE,
-      "indices has dtype float32; int16, int32 or int64 is expected; give integers, as int64",
+      "indices has dtype float32; int16, int32 or int64 is expected; pass integers as int64",
       "indices",
       { 0 } },
     { "different dtypes",
@@ -301,8 +301,8 @@ static const struct {
       "int32[1,1]",
       "int32[1]",
       TD_INVALID_ARGUMENT,
-      "updates has dtype int32 and params float32; the same is expected: the op cast with dtype = "
-      "float32 rounds updates",
+      "updates has dtype int32 and params float32; the dtypes must be equal: the op cast with "
+      "dtype = float32 rounds updates",
       "updates",
       { 0 } },
     { "adding bools",
@@ -375,8 +375,8 @@ static const struct {
       "int32[3,1]",
       "float32[2,2]",
       TD_SHAPE_MISMATCH,
-      "updates [2,2] does not start with the shape of indices without its last dimension, [3]; "
-      "[3,2] is expected",
+      "the shape of updates, [2,2], does not start with the shape of indices without its last "
+      "dimension, [3]; [3,2] is expected",
       "updates",
       { "updates", "indices" } },
     { "updates of too low a rank",
@@ -385,8 +385,8 @@ static const struct {
       "int32[1,1,1]",
       "float32[1]",
       TD_SHAPE_MISMATCH,
-      "updates [1] does not start with the shape of indices without its last dimension, [1,1]; "
-      "[1,1] is expected",
+      "the shape of updates, [1], does not start with the shape of indices without its last "
+      "dimension, [1,1]; [1,1] is expected",
       "updates",
       { "updates", "indices" } },
     { "updates that do not have the shape of a slice",
@@ -395,7 +395,7 @@ static const struct {
       "int32[3,1]",
       "float32[3,3]",
       TD_SHAPE_MISMATCH,
-      "each update has shape [3], but tuples of 1 select slices of shape [2]",
+      "each update has shape [3], but tuples of length 1 select slices of shape [2]",
       "updates",
       { "updates", "params" } },
     { "elements where tuples select slices",
@@ -404,7 +404,7 @@ static const struct {
       "int32[3,1]",
       "float32[3]",
       TD_SHAPE_MISMATCH,
-      "each update has shape [], but tuples of 1 select slices of shape [2]",
+      "each update has shape [], but tuples of length 1 select slices of shape [2]",
       "updates",
       { "updates", "params" } },
     { "row numbers in a flat list",
@@ -413,9 +413,8 @@ static const struct {
       "int32[2]",
       "float32[2,2]",
       TD_SHAPE_MISMATCH,
-      "indices has shape [2], one tuple of 2 positions; rows chosen by number have indices of "
-      "shape "
-      "[2,1], a tuple for each: [[i], [j], ...]",
+      "indices has shape [2], which is one tuple of 2 positions; to select rows by number, pass "
+      "indices of shape [2,1], one tuple per row: [[i], [j], ...]",
       "indices",
       { "params", "indices" } },
     { "more row numbers in a flat list than the rank of params",
@@ -424,9 +423,8 @@ static const struct {
       "int32[2]",
       "float32[2]",
       TD_SHAPE_MISMATCH,
-      "indices has shape [2], one tuple of 2 positions; rows chosen by number have indices of "
-      "shape "
-      "[2,1], a tuple for each: [[i], [j], ...]",
+      "indices has shape [2], which is one tuple of 2 positions; to select rows by number, pass "
+      "indices of shape [2,1], one tuple per row: [[i], [j], ...]",
       "indices",
       { "params", "indices" } },
     { "slices where tuples select elements",
@@ -435,7 +433,7 @@ static const struct {
       "int32[3,2]",
       "float32[3,1]",
       TD_SHAPE_MISMATCH,
-      "each update has shape [1], but tuples of 2 select slices of shape []",
+      "each update has shape [1], but tuples of length 2 select slices of shape []",
       "updates",
       { "updates", "params" } },
     { "tuples and slices of more than 16 dimensions together",
@@ -444,7 +442,7 @@ static const struct {
       "int32[1,1,1,1,1,1,1,1,1,1]",
       "float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
       TD_SHAPE_MISMATCH,
-      "each update has shape [1,1,1,1,1,1,1], but tuples of 1 select slices of shape "
+      "each update has shape [1,1,1,1,1,1,1], but tuples of length 1 select slices of shape "
       "[1,1,1,1,1,1,1,1,1]",
       "updates",
       { "updates", "params" } },

@@ -96,11 +96,11 @@ static const struct {
     const char *resource;
     const char *sentence;
 } resources[] = {
-    { "output_bytes", "output needs 20 bytes, the limit is 16" },
-    { "workspace_bytes", "output needs 20 bytes, the limit is 16" },
-    { "rank", "output needs 20 dimensions, the limit is 16" },
-    { "flops", "output needs 20 operations, the limit is 16" },
-    { "inputs", "output needs 20 inputs, the limit is 16" },
+    { "output_bytes", "output needs 20 bytes; the limit is 16" },
+    { "workspace_bytes", "output needs 20 bytes; the limit is 16" },
+    { "rank", "output needs 20 dimensions; the limit is 16" },
+    { "flops", "output needs 20 operations; the limit is 16" },
+    { "inputs", "output needs 20 inputs; the limit is 16" },
 };
 
 TD_TEST_EACH(a_limit_is_stated_with_its_unit, resources)

@@ -355,7 +355,7 @@ class Cases:
                              parameters={"missing": "default"})
             self.same(got["output"], np.array([[params[2]], [[7, 8]], [params[1]]], np.float32))
             self.same(got["found"], np.array([[True], [False], [True]]))
-            self.refused(400, 'queries[1,0] = "none" is not one of the keys; the first of them is "one"', call=lambda: self.infer("lookup", inputs, binary))
+            self.refused(400, 'queries[1,0] = "none" is not one of the keys; the first key is "one"', call=lambda: self.infer("lookup", inputs, binary))
 
     def test_many_concurrent_requests(self):
         params = values(np.float32, (200, 50), self.rng)

@@ -416,7 +416,7 @@ def test_a_mask_is_no_list_of_keys(client):
     for mask in np.array([True, False]), [True, False]:
         with pytest.raises(TypeError, match=r"^keys: a mask, which has none; iloc\[numpy.flatnonzero\(mask\)\] has its rows$"):
             table.loc[mask]
-    with pytest.raises(tensord.UnsupportedDtype, match="a mask has no keys; the positions at which it is true are row numbers"):
+    with pytest.raises(tensord.UnsupportedDtype, match="a mask has no keys; use the positions at which it is true as row numbers"):
         table.remove(np.array([True]))
     table.delete()
 

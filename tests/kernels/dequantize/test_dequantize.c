@@ -133,14 +133,14 @@ static const struct {
 } refusals[] = {
     { "a scale too many", "int8[2,2] 1 2 3 4", "float32[3] 1 2 3", "float32[] 0", "",
       TD_SHAPE_MISMATCH,
-      "scale has shape [3] and params [2,2]; a number for each row is expected, or a scalar",
-      "scale", "" },
+      "scale has shape [3] and params [2,2]; one number per row or a scalar is expected", "scale",
+      "" },
     { "an offset for each element", "int8[1,2] 1 2", "float32[] 1", "float32[1,2] 1 2", "",
       TD_SHAPE_MISMATCH,
-      "offset has shape [1,2] and params [1,2]; a number for each row is expected, or a scalar",
+      "offset has shape [1,2] and params [1,2]; one number per row or a scalar is expected",
       "offset", "" },
     { "a scalar has no rows", "int8[] 1", "float32[1] 1", "float32[] 0", "", TD_SHAPE_MISMATCH,
-      "scale has shape [1] and params []; a number for each row is expected, or a scalar", "scale",
+      "scale has shape [1] and params []; one number per row or a scalar is expected", "scale",
       "" },
     { "wider integers", "int16[1] 1", "float32[] 1", "float32[] 0", "", TD_UNSUPPORTED_DTYPE,
       "params has dtype int16; int8 or uint8 is expected", "params", "" },
@@ -179,7 +179,7 @@ TD_TEST(an_offset_and_a_zero_point_are_refused)
     call_infer(&call, OP);
     ck_assert_int_eq(call.status, TD_INVALID_ARGUMENT);
     ck_assert_str_eq(call.err.message,
-                     "zero_point is given beside offset; at most one of the two is expected");
+                     "zero_point is given together with offset; at most one of them is allowed");
     ck_assert_str_eq(call.err.input, "zero_point");
 }
 

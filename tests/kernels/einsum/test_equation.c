@@ -310,13 +310,13 @@ static const struct {
       "too",
       "", 0 },
     { "an output of rank 17", "i->iiiiiiiiiiiiiiiii", "[1]", TD_RESOURCE_LIMIT,
-      "output needs 17 dimensions, the limit is 16", "", 0 },
+      "output needs 17 dimensions; the limit is 16", "", 0 },
     { "an implicit output of rank 18", "abcdefghi,jklmnopqr",
       "[1,1,1,1,1,1,1,1,1] [1,1,1,1,1,1,1,1,1]", TD_RESOURCE_LIMIT,
-      "output needs 18 dimensions, the limit is 16", "", 0 },
+      "output needs 18 dimensions; the limit is 16", "", 0 },
     { "the dimensions of the ellipsis count", "...,abcdefgh->...abcdefgh",
       "[1,1,1,1,1,1,1,1,1] [1,1,1,1,1,1,1,1]", TD_RESOURCE_LIMIT,
-      "output needs 17 dimensions, the limit is 16", "", 0 },
+      "output needs 17 dimensions; the limit is 16", "", 0 },
 };
 
 TD_TEST_EACH(shapes_that_do_not_match_the_equation_are_rejected, rejected)

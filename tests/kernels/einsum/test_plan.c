@@ -243,15 +243,13 @@ static const struct {
       "tensor_bytes" },
     { "an intermediate result of 2^61 float32, although its bfloat16 would fit", "a,b,ab->ab",
       "[2147483648] [1073741824] [2147483648,1073741824]", TD_DTYPE_BFLOAT16, TD_RESOURCE_LIMIT,
-      "an intermediate result needs 18446744073709551615 bytes, the limit is "
-      "9223372036854775807",
+      "an intermediate result needs 18446744073709551615 bytes; the limit is 9223372036854775807",
       "workspace_bytes" },
     { "2^61 products are below the limit of a plan", "ij,jk,kl->il",
       "[1048576,1048576] [1048576,1048576] [1048576,1048576]", TD_DTYPE_INT8, TD_OK, NULL, NULL },
     { "2^66 products for 2^44 elements", "ij,jk->ik", "[4194304,4194304] [4194304,4194304]",
       TD_DTYPE_INT8, TD_RESOURCE_LIMIT,
-      "a contraction needs 18446744073709551615 operations, the limit is "
-      "9223372036854775807",
+      "a contraction needs 18446744073709551615 operations; the limit is 9223372036854775807",
       "flops" },
 };
 

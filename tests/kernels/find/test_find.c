@@ -57,11 +57,11 @@ static const struct {
     const char *message, *input;
 } refusals[] = {
     { "keys and queries of different dtypes", "int64[1] 1", "uint64[1] 1", TD_UNSUPPORTED_DTYPE,
-      "queries has dtype uint64 and keys int64; the same is expected: give it as int64; a "
-      "value that does not fit is none of the keys",
+      "queries has dtype uint64 and keys int64; the dtypes must be equal: pass it as int64; a "
+      "value that does not fit cannot be one of the keys",
       "queries" },
     { "strings and numbers", "string[1] 'a'", "int64[1] 1", TD_UNSUPPORTED_DTYPE,
-      "queries has dtype int64 and keys string; the same is expected: give it as string",
+      "queries has dtype int64 and keys string; the dtypes must be equal: pass it as string",
       "queries" },
     { "other integers", "int16[1] 1", "int16[1] 1", TD_UNSUPPORTED_DTYPE,
       "keys has dtype int16; int32, int64, uint32, uint64 or string is expected; the op cast with "
@@ -69,8 +69,8 @@ static const struct {
       "keys" },
     { "int32 beside uint64, which has no negative keys", "uint64[1] 1", "int32[1] 1",
       TD_UNSUPPORTED_DTYPE,
-      "queries has dtype int32 and keys uint64; the same is expected: give it as uint64; a "
-      "value that does not fit is none of the keys",
+      "queries has dtype int32 and keys uint64; the dtypes must be equal: pass it as uint64; a "
+      "value that does not fit cannot be one of the keys",
       "queries" },
     { "floats", "float64[1] 1", "float64[1] 1", TD_UNSUPPORTED_DTYPE,
       "keys has dtype float64; int32, int64, uint32, uint64 or string is expected", "keys" },

@@ -96,8 +96,8 @@ static const struct {
       "keys has shape [1,1]; a vector is expected", "keys" },
     { "keys and queries of different dtypes", "int32[1] 1", "uint64[1] 1", "int64[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
-      "queries has dtype int64 and keys uint64; the same is expected: give it as uint64; a "
-      "value that does not fit is none of the keys",
+      "queries has dtype int64 and keys uint64; the dtypes must be equal: pass it as uint64; a "
+      "value that does not fit cannot be one of the keys",
       "queries" },
     { "keys that are no keys", "int32[1] 1", "float32[1] 1", "float32[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
@@ -107,18 +107,18 @@ static const struct {
       "default" },
     { "a default of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int64[] 1",
       "missing=default", TD_UNSUPPORTED_DTYPE,
-      "default has dtype int64 and params int32; the same is expected: the op cast with dtype = "
-      "int64 converts params",
+      "default has dtype int64 and params int32; the dtypes must be equal: the op cast with dtype "
+      "= int64 converts params",
       "default" },
     { "a default of another shape", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[1] 1",
       "missing=default", TD_SHAPE_MISMATCH,
-      "default has shape [1]; a scalar or [2], the shape of a row of params, is expected, or "
-      "such a row for each query",
+      "default has shape [1]; expected a scalar, a row of params, which has shape [2], or one such "
+      "row per query",
       "default" },
     { "more rows than queries", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[2,2] 1 2 3 4",
       "missing=default", TD_SHAPE_MISMATCH,
-      "default has shape [2,2]; a scalar or [2], the shape of a row of params, is expected, or "
-      "such a row for each query",
+      "default has shape [2,2]; expected a scalar, a row of params, which has shape [2], or one "
+      "such row per query",
       "default" },
 };
 
@@ -162,20 +162,18 @@ static const struct {
     int64_t bad_count;
 } missing[] = {
     { "the first in row-major order", "int64[2] 1 2", "int64[2,2] 1 2 -7 9",
-      "queries[1,0] = -7 is not one of the keys; the first of them is 1", "-7", 2, true, "[1,0]",
-      2 },
+      "queries[1,0] = -7 is not one of the keys; the first key is 1", "-7", 2, true, "[1,0]", 2 },
     { "of a scalar", "uint64[2] 1 2", "uint64[] 18446744073709551615",
-      "queries = 18446744073709551615 is not one of the keys; the first of them is 1",
+      "queries = 18446744073709551615 is not one of the keys; the first key is 1",
       "18446744073709551615", 20, true, "[]", 1 },
     { "a string", "string[2] 'a' 'b'", "string[3] 'a' 'no' 'b'",
-      "queries[1] = \"no\" is not one of the keys; the first of them is \"a\"", "no", 2, false,
-      "[1]", 1 },
-    { "a string with a NUL", "string[2] 'a' 'b'", "string[1] 'a\\x00b'",
-      "queries[0] = \"a\\u0000b\" is not one of the keys; the first of them is \"a\"", "a\0b", 3,
-      false, "[0]", 1 },
-    { "the empty string", "string[2] 'a' 'b'", "string[2] 'a' ''",
-      "queries[1] = \"\" is not one of the keys; the first of them is \"a\"", "", 0, false, "[1]",
+      "queries[1] = \"no\" is not one of the keys; the first key is \"a\"", "no", 2, false, "[1]",
       1 },
+    { "a string with a NUL", "string[2] 'a' 'b'", "string[1] 'a\\x00b'",
+      "queries[0] = \"a\\u0000b\" is not one of the keys; the first key is \"a\"", "a\0b", 3, false,
+      "[0]", 1 },
+    { "the empty string", "string[2] 'a' 'b'", "string[2] 'a' ''",
+      "queries[1] = \"\" is not one of the keys; the first key is \"a\"", "", 0, false, "[1]", 1 },
 };
 
 TD_TEST_EACH(the_first_missing_key_is_named, missing)
@@ -341,7 +339,7 @@ TD_TEST(a_default_of_more_bytes_than_the_output_may_have_is_refused)
     begin(&call, "missing=default", &params, &keys, &queries, &otherwise);
     call_run(&call, OP, &exec);
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
-    ck_assert_str_eq(call.err.message, "the output needs 10000 bytes, the limit is 9999");
+    ck_assert_str_eq(call.err.message, "the output needs 10000 bytes; the limit is 9999");
     exec.output_limit = 10000;
     begin(&call, "missing=default", &params, &keys, &queries, &otherwise);
     call_run(&call, OP, &exec);

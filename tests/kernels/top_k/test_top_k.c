@@ -72,13 +72,13 @@ static const struct {
     { "k below 0", "int32[1] 1", "k=-1", TD_INVALID_ARGUMENT, "k is -1; 0 or more is expected", "",
       "k" },
     { "k above the row", "int32[1,2] 1 2", "k=3", TD_INVALID_ARGUMENT,
-      "k is 3; 0 to 2, the length of axis 1, is expected: x has shape [1,2]", "", "k" },
+      "k is 3; must be from 0 to 2, the length of axis 1 of x, which has shape [1,2]", "", "k" },
     { "also where there are no rows", "int32[0,2]", "k=3", TD_INVALID_ARGUMENT,
-      "k is 3; 0 to 2, the length of axis 1, is expected: x has shape [0,2]", "", "k" },
+      "k is 3; must be from 0 to 2, the length of axis 1 of x, which has shape [0,2]", "", "k" },
     { "an axis above", "int32[1,2] 1 2", "k=1 axis=2", TD_INVALID_AXIS,
       "axis = 2 is not in [-2, 2): x has shape [1,2]", "", "axis" },
     { "k above another dimension", "int32[1,2] 1 2", "k=2 axis=0", TD_INVALID_ARGUMENT,
-      "k is 2; 0 to 1, the length of axis 0, is expected: x has shape [1,2]", "", "k" },
+      "k is 2; must be from 0 to 1, the length of axis 0 of x, which has shape [1,2]", "", "k" },
     { "a scalar", "int32[] 1", "k=1", TD_INVALID_ARGUMENT,
       "x is a scalar; at least one dimension is expected", "x", "" },
     { "bool", "bool[1] 1", "k=1", TD_UNSUPPORTED_DTYPE,
@@ -88,7 +88,7 @@ static const struct {
     { "strings", "string[1] 'a'", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype string; " NUMBERS, "x",
       "" },
     { "rows that int32 cannot count", "int8[0,2147483648]", "k=1", TD_RESOURCE_LIMIT,
-      "a row of x needs 2147483648 elements, the limit is 2147483647", "x", "" },
+      "a row of x needs 2147483648 elements; the limit is 2147483647", "x", "" },
 };
 
 TD_TEST_EACH(top_k_refuses, refusals)

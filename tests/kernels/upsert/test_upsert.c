@@ -145,19 +145,18 @@ static const struct {
     { "a matrix of keys", "int32[1] 1", "int64[1] 1", "int64[1,1] 1", "int32[1] 1",
       TD_SHAPE_MISMATCH, "keys has shape [1,1]; a vector is expected", "keys" },
     { "fewer rows than keys", "int32[1] 1", "int64[1] 1", "int64[2] 1 2", "int32[1] 1",
-      TD_SHAPE_MISMATCH,
-      "rows has shape [1]; a row of params for each of the keys is expected, [2]", "rows" },
+      TD_SHAPE_MISMATCH, "rows has shape [1]; expected one row of params per key, [2]", "rows" },
     { "wider rows", "int32[1,1] 1", "int64[1] 1", "int64[1] 1", "int32[1,2] 1 2", TD_SHAPE_MISMATCH,
-      "rows has shape [1,2]; a row of params for each of the keys is expected, [1,1]", "rows" },
+      "rows has shape [1,2]; expected one row of params per key, [1,1]", "rows" },
     { "keys of another dtype", "int32[1] 1", "int64[1] 1", "uint64[1] 1", NULL,
       TD_UNSUPPORTED_DTYPE,
-      "keys has dtype uint64 and table.keys int64; the same is expected: give it as int64; a "
-      "value that does not fit is none of the keys",
+      "keys has dtype uint64 and table.keys int64; the dtypes must be equal: pass it as int64; a "
+      "value that does not fit cannot be one of the keys",
       "keys" },
     { "rows of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int8[1] 1",
       TD_UNSUPPORTED_DTYPE,
-      "rows has dtype int8 and params int32; the same is expected: the op cast with dtype = int32 "
-      "converts rows",
+      "rows has dtype int8 and params int32; the dtypes must be equal: the op cast with dtype = "
+      "int32 converts rows",
       "rows" },
     { "a table without a key for each row", "int32[2] 1 2", "int64[1] 1", "int64[1] 5",
       "int32[1] 1", TD_SHAPE_MISMATCH,

@@ -90,9 +90,9 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Assembles one tensor from the rows of several, each at its index. If indices are equal, the last row is kept.
         Rows without an index are zeros.
 
-        indices  Row numbers of the output, each 0 or more: tensors of any rank, scalars included.
-        data     The rows: one tensor for each tensor of indices, all of one dtype. The shape of data[m] starts with the
-                 shape of indices[m]; the remaining dimensions are the same for all.
+        indices  Row numbers of the output, each at least 0: tensors of any rank, including scalars.
+        data     The rows: one tensor for each tensor of indices, all of the same dtype. The shape of data[m] starts
+                 with the shape of indices[m]; the remaining dimensions are the same for all.
         Returns  The rows, each at its index.
         """
         result: One = self.run_op(op_call(
@@ -106,9 +106,9 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Assembles one tensor from the rows of several, as dynamic_stitch does. If indices are equal, any of their rows
         is kept.
 
-        indices  Row numbers of the output, each 0 or more: tensors of any rank, scalars included.
-        data     The rows: one tensor for each tensor of indices, all of one dtype. The shape of data[m] starts with the
-                 shape of indices[m]; the remaining dimensions are the same for all.
+        indices  Row numbers of the output, each at least 0: tensors of any rank, including scalars.
+        data     The rows: one tensor for each tensor of indices, all of the same dtype. The shape of data[m] starts
+                 with the shape of indices[m]; the remaining dimensions are the same for all.
         Returns  The rows, each at its index.
         """
         result: One = self.run_op(op_call(
@@ -215,8 +215,8 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         params   The table, of rank 1 or more. Each row along its first dimension has a key.
         keys     The keys of the rows, a vector without equal elements.
         queries  The keys of the rows to pick, a tensor of any rank.
-        default  What a missing key gives: a row, a scalar for all elements of a row, or a row for each query. Required
-                 with missing = default, otherwise not used.
+        default  The result for a missing key: a row, a scalar for all elements of a row, or a row for each query.
+                 Required with missing = default, otherwise not used.
         missing  How queries that equal no key are handled: error refuses the request, zero gives zeros (empty strings),
                  default gives the input default. Default: error.
         .output  The rows, in the order of queries.
