@@ -15,14 +15,15 @@
 struct reader {
     struct td_json_source source;
     struct td_request *request;
-    uint32_t by_path; /* bit i: input i is set by the path */
+    uint32_t by_path; /* bit i is set if the path names input i */
     struct td_json_siblings siblings;
-    struct td_json_skipped row_keys; /* their value, until the table is known */
+    /* Skipped keys of rows, which are read when the table is known. */
+    struct td_json_skipped row_keys;
 };
 
 /* ---- keys in place of row numbers ---- */
 
-/* Whether {"keys": ...} stands at the scan in place of row numbers. */
+/* Sets *out to true if {"keys": ...} is at the scan and is accepted instead of row numbers. */
 static td_status is_row_keys(struct reader *reader, int input, bool *out)
 {
     const struct td_input_spec *spec = &reader->request->op->inputs[input];
@@ -33,7 +34,8 @@ static td_status is_row_keys(struct reader *reader, int input, bool *out)
                : TD_OK;
 }
 
-/* Skips the keys: their dtype is that of the table's, which may come later in the body. */
+/* Skips the keys. They are read with the dtype of the table's keys, and the table can come later in
+ * the body. */
 static td_status skip_keys(struct reader *reader, int input)
 {
     struct td_json_scan *scan = &reader->source.scan;
@@ -68,7 +70,8 @@ static td_status skip_row_keys(struct reader *reader, int input, const struct td
                : status;
 }
 
-/* After an error: lists of several lengths are probably bags. */
+/* Adds a hint to an error about lists of different lengths, because such lists are probably
+ * bags. */
 static void hint_bags(const struct reader *reader, int input)
 {
     const struct td_op *op = reader->request->op;
@@ -81,7 +84,7 @@ static void hint_bags(const struct reader *reader, int input)
                       op->inputs[offsets].name);
 }
 
-/* After all members: plain values have the dtype of the table's keys. */
+/* Reads the skipped keys after all members. Plain values get the dtype of the table's keys. */
 static td_status read_row_keys(struct reader *reader)
 {
     struct td_request *request = reader->request;
@@ -109,7 +112,7 @@ static td_status read_row_keys(struct reader *reader)
 
 /* ---- inputs ---- */
 
-/* Moves the tensors of a list to a larger array. */
+/* Copies the tensors of a list to a larger array. */
 static struct td_tensor *grow(struct td_arena *arena, const struct td_tensor *tensors, int count,
                               int capacity, struct td_error *err)
 {
@@ -182,7 +185,7 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     return TD_OK;
 }
 
-/* of_table: the member is "keys" of a table that the path names. */
+/* Reads an input. `of_table` is true if the member is the "keys" of a table that the path names. */
 static td_status read_input(struct reader *reader, int input, bool of_table,
                             const struct td_json_path *path)
 {
@@ -201,7 +204,8 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
             td_json_refuse(path, reader->source.err,
                            "both %s and %s are given; one of them is expected", spec->name,
                            TD_TABLE_KEYS);
-        reader->request->called_keys = of_table; /* the error is about this one */
+        /* The error is about the member that was read last. */
+        reader->request->called_keys = of_table;
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s",
                                  of_table ? TD_TABLE_KEYS : spec->name);
     }
@@ -277,7 +281,7 @@ static td_status read_store_member(void *context, const struct td_json_path *pat
     return TD_MALFORMED_REQUEST;
 }
 
-/* {"name": ..., "ttl_s": ...} */
+/* Reads {"name": ..., "ttl_s": ...}. */
 static td_status read_store(struct reader *reader, const struct td_json_path *path)
 {
     const td_status status = td_json_object(&reader->source.scan, path, "store", read_store_member,

@@ -55,7 +55,7 @@ void td_json_hint_complex(struct td_error *err)
                        "size 2, is not part of the shape");
 }
 
-/* True if the error may be that a complex tensor has one dimension less than its data. */
+/* True if the error can result from counting [re, im] as a dimension of a complex tensor. */
 static bool is_about_shape(const struct td_tensor *tensor, const struct td_error *err)
 {
     return err->status == TD_SHAPE_MISMATCH || err->status == TD_INVALID_AXIS ||
@@ -64,8 +64,8 @@ static bool is_about_shape(const struct td_tensor *tensor, const struct td_error
 
 /* ---- the dtype of another tensor ------------------------------------------------------------- */
 
-/* True if the message says that a number is not of this integer dtype. The message about keys and
- * indices, which have no fractions, is another one. */
+/* True if the message says that a number is not of this integer dtype. Errors about keys and
+ * indices have another message, because keys and indices cannot have fractions. */
 static bool is_fraction_for(const char *message, td_dtype dtype)
 {
     const char *name = td_dtype_info(dtype)->name;
@@ -133,8 +133,8 @@ static void hint_strings(const struct td_input_spec *spec, bool is_first,
         td_json_hint_nonfinite(err, TD_DTYPE_FLOAT32);
 }
 
-/* True if the error may come from this input: it is named, or it is the first one, on which the
- * others depend. */
+/* True if the error can come from this input: the error names the input, or it is the first input,
+ * on which all others depend. */
 static bool may_concern(const struct td_input_spec *spec, int i, const struct td_error *err)
 {
     const size_t length = strlen(spec->name);

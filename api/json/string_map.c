@@ -12,7 +12,7 @@ struct reader {
     struct td_error *err;
 };
 
-/* A copy that ends in NUL; NULL with err filled if the text has one within. */
+/* Returns a NUL-terminated copy, or NULL with err filled if the text contains a NUL. */
 static const char *copy(const struct td_json_path *path, const char *what, const char *text,
                         size_t length, struct td_arena *arena, struct td_error *err)
 {

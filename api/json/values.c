@@ -118,7 +118,7 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
     return TD_OK;
 }
 
-/* Reads a list of at most TD_MAX_INTS integers. Any other list is skipped, and value->kind stays
+/* Reads a list of at most TD_MAX_INTS integers. Skips any other list and leaves value->kind as
  * TD_VALUE_OTHER. */
 static td_status read_ints(struct td_json_scan *scan, struct td_arena *arena,
                            struct td_attr_value *value, struct td_error *err)
