@@ -48,7 +48,7 @@ static bool take_word(struct literal *literal, const char *word)
     return true;
 }
 
-/* A string without escapes: no string in a header needs one. Python 2 may write u'...'. */
+/* Reads a string without escapes; no string in a header needs one. Python 2 can write u'...'. */
 static bool take_string(struct literal *literal, const char **text, size_t *length)
 {
     (void)take(literal, 'u');
@@ -79,7 +79,7 @@ static bool take_size(struct literal *literal, int64_t *out)
     return true;
 }
 
-/* NumPy's array-protocol type strings, without the byte order: kind and bytes. */
+/* NumPy's array-protocol type strings without the byte order: the kind and the number of bytes. */
 static const char descrs[TD_DTYPE_COUNT][4] = {
     [TD_DTYPE_BOOL] = "b1",      [TD_DTYPE_INT8] = "i1",       [TD_DTYPE_INT16] = "i2",
     [TD_DTYPE_INT32] = "i4",     [TD_DTYPE_INT64] = "i8",      [TD_DTYPE_UINT8] = "u1",
@@ -93,7 +93,7 @@ static bool is_single(td_dtype dtype)
     return td_dtype_info(dtype)->size == 1;
 }
 
-/* The kind of the type follows `order` characters of its byte order. */
+/* Refuses a type string. The kind follows after `order` characters of byte order. */
 static td_status refuse_descr(const char *text, size_t length, size_t order, struct td_error *err)
 {
     const int kind = length > order ? text[order] : 0;
@@ -111,8 +111,8 @@ static td_status refuse_descr(const char *text, size_t length, size_t order, str
                         TD_SHOWN(text, length), what);
 }
 
-/* The dtype of a type string without its byte order, or of the name of a dtype, as numpy.dtype()
- * takes it. TD_DTYPE_COUNT for none. */
+/* Returns the dtype of a type string without its byte order, or of a dtype's name as numpy.dtype()
+ * accepts it. Returns TD_DTYPE_COUNT if there is no such dtype. */
 static int find_dtype(const char *text, size_t length)
 {
     if (td_name_is("?", text, length))
@@ -124,7 +124,8 @@ static int find_dtype(const char *text, size_t length)
     return TD_DTYPE_COUNT;
 }
 
-/* '=', '|' and no byte order are the order of the machine that reads, which is little-endian. */
+/* Reads the type. '=', '|' and no byte order mean the byte order of the machine, which is
+ * little-endian. */
 static td_status read_descr(struct literal *literal, struct td_npy *out)
 {
     const char *text;
@@ -146,7 +147,8 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
 
 static td_status read_shape(struct literal *literal, struct td_shape *shape)
 {
-    bool tuple = false; /* Python needs a comma for a tuple of one: (6) is a number */
+    /* Python needs a comma in a tuple of one element: (6) is a number. */
+    bool tuple = false;
     shape->rank = 0;
     if (!take(literal, '('))
         return refuse(literal, "a shape such as (3, 4)");
@@ -154,7 +156,7 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
         int64_t dim;
         if (!take_size(literal, &dim))
             return refuse(literal, "a dimension from 0 to 2^63 - 1");
-        take(literal, 'L'); /* the suffix of a long in Python 2 */
+        take(literal, 'L'); /* suffix of a Python 2 long */
         if (shape->rank == TD_MAX_RANK)
             return td_error_resource(literal->err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK,
                                      "the array in the .npy file");
@@ -168,7 +170,8 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
                                       : TD_OK;
 }
 
-/* Does the order of the dimensions matter? Not if at most one is larger than one. */
+/* True if the order of the dimensions matters. It does not if at most one dimension is larger than
+ * 1 or the array is empty. */
 static bool has_order(const struct td_shape *shape)
 {
     int more = 0;
@@ -278,20 +281,21 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
 
 /* ---- conversion ---- */
 
-/* A transposition of an array from Fortran order, where the first dimension is contiguous, to C
- * order, where the last is contiguous. */
+/* Transposes an array from Fortran order, where the first dimension is contiguous, to C order,
+ * where the last dimension is contiguous. */
 struct transposition {
     int rank; /* at least 2 */
     size_t width;
-    int64_t size[TD_MAX_RANK];                            /* of the block that is transposed next */
+    int64_t size[TD_MAX_RANK];                            /* size of the next block */
     int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* stride in bytes */
     const struct td_stop *stop;
     struct td_error *err;
-    td_status status; /* of `stop`: nothing is transposed once it is set */
+    /* Result of the last check of `stop`. After an error nothing more is transposed. */
+    td_status status;
 };
 
-/* Maximum number of elements of a block that is not divided further; its cache lines fit the L1
- * cache in either order. 16 by 16, chosen by tests/bench/bench_npy. */
+/* Maximum number of elements of a block that is not divided further. Its cache lines fit the L1
+ * cache in either order. 16 by 16, chosen with tests/bench/bench_npy. */
 #define BLOCK_ELEMENTS 256
 
 /* Transposes one plane of the first and the last dimension. */
@@ -306,7 +310,7 @@ static inline void transpose_plane_inline(const struct transposition *t, const c
                    width);
 }
 
-/* The width is a constant in each case, so that the copies are single moves. */
+/* Transposes one plane. The width is a constant in each case, so each copy is a single move. */
 static void transpose_plane(const struct transposition *t, const char *from, char *to)
 {
     switch (t->width) {
@@ -347,8 +351,8 @@ static void transpose_block(const struct transposition *t, const char *from, cha
     } while (d > 0);
 }
 
-/* The dimension to divide: the widest, and among equally wide ones one that is neither first nor
- * last, since these are contiguous on one side. */
+/* Returns the dimension to divide: the widest. Among equally wide dimensions, prefers one that is
+ * neither first nor last, because the first and the last are contiguous on one side. */
 static int widest(const struct transposition *t)
 {
     int best = 0;
@@ -373,7 +377,7 @@ static void transpose_recursive(struct transposition *t, const char *from, char 
     }
     if (elements <= TD_STOP_ELEMENTS && 2 * elements > TD_STOP_ELEMENTS)
         t->status = td_stop_check(t->stop, t->err);
-    /* Divides at a power of two, so that blocks start at cache lines. */
+    /* Divide at a power of two, so that blocks start at cache lines. */
     int d = widest(t);
     int64_t whole = t->size[d];
     int64_t first = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)whole - 1));
@@ -417,7 +421,8 @@ static inline void swap_step(char *to, const char *from, size_t bytes, size_t wi
     }
 }
 
-/* `from` may be equal to `to`. The width is a constant where it is called. */
+/* Swaps the bytes of each number. `from` can be equal to `to`. Callers pass the width as a
+ * constant. */
 static inline __attribute__((always_inline)) td_status swap_bytes(char *to, const char *from,
                                                                   size_t bytes, size_t width,
                                                                   const struct td_stop *stop,
@@ -444,8 +449,8 @@ td_status td_npy_convert(const struct td_npy *file, void *to, const struct td_st
             return status;
         from = to;
     }
-    /* The byte order is swapped per number, and a complex number is two of them, which its
-     * alignment shows. */
+    /* The byte order is swapped per number. A complex number consists of two numbers, so its
+     * alignment gives the width. */
     switch (file->big_endian ? td_dtype_info(tensor->dtype)->align : 1) {
     case 8:
         return swap_bytes(to, from, tensor->bytes, 8, stop, err);
@@ -501,7 +506,7 @@ td_status td_npy_write_header(const struct td_tensor *tensor, char header[TD_NPY
     td_text_add(&text, "\n", 1);
     *size = (size_t)(text.at - header);
     size_t length = *size - PREFIX;
-    memcpy(header, magic, 8); /* the NUL at its end is the minor version */
+    memcpy(header, magic, 8); /* the NUL of `magic` is the minor version */
     header[8] = (char)(length & 0xff);
     header[9] = (char)(length >> 8);
     return TD_OK;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Request-wide members, by their bit in td_options.set. */
+/* Request-wide members, numbered by their bit in td_options.set. */
 enum option {
     OPTION_DEVICE,
     OPTION_RESPONSE,
@@ -67,7 +67,7 @@ static td_status set_option(struct td_options *options, enum option option,
             options->layout = (td_layout)chosen;
         break;
     case OPTION_TIMING: {
-        /* In JSON timing may also be 0, 1, true or false. */
+        /* In JSON, timing can also be 0, 1, true or false. */
         struct td_attr_value text = *value;
         const bool is_number =
             value->kind == TD_VALUE_INT && (value->integer == 0 || value->integer == 1);
@@ -131,13 +131,14 @@ static bool same_attr(const struct td_attr_spec *spec, const struct td_op_args *
     return a_size == b_size && (a_size == 0 || memcmp(a_bytes, b_bytes, a_size) == 0);
 }
 
-/* What a name in a request means: an attribute of the op, or an option. */
+/* Meaning of a name in a request: an attribute of the op, or a request-wide option. */
 struct place {
-    const struct td_attr_spec *spec; /* NULL: an option */
+    const struct td_attr_spec *spec; /* NULL for an option */
     enum option option;
     const char *name;
-    uint32_t bit;             /* in the two sets that follow */
-    uint32_t *set, *by_query; /* of the request; NULL: the name is unknown */
+    uint32_t bit; /* bit of the name in `set` and `by_query` */
+    /* Sets of the request that have the bit. NULL if the name is unknown. */
+    uint32_t *set, *by_query;
 };
 
 static struct place find_place(struct td_request *request, const char *name, size_t length)
@@ -168,7 +169,7 @@ static td_status set_place(const struct place *place, const struct td_attr_value
                        : set_option(options, place->option, value, arena, err);
 }
 
-/* The body repeats what the query string has. */
+/* Checks that the body repeats the value from the query string. */
 static td_status check_repeated(const struct place *place, const struct td_attr_value *value,
                                 struct td_request *request, struct td_arena *arena,
                                 struct td_error *err)
@@ -229,7 +230,7 @@ td_status td_attrs_set_query(struct td_request *request, const char *name, size_
     *known = place.set != NULL;
     if (!*known)
         return TD_OK;
-    *place.by_query &= ~place.bit; /* a second time in the query string is refused */
+    *place.by_query &= ~place.bit; /* a repeated query parameter is refused */
     const td_status status =
         td_attrs_set_text(request, name, length, text, text_length, arena, known, err);
     if (status == TD_OK)
@@ -248,8 +249,8 @@ static bool lacks_input(const struct td_request *request, const char *name)
 
 enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT + 2 };
 
-/* True for the name of an input, or INPUT.ref, INPUT.0.ref, as the metadata of safetensors has
- * it. */
+/* True if `name` is the input's name, or INPUT.ref or INPUT.0.ref as in the metadata of
+ * safetensors. */
 static bool is_of_input(const char *input, const char *name, size_t length)
 {
     const size_t own = strlen(input);
@@ -258,7 +259,7 @@ static bool is_of_input(const char *input, const char *name, size_t length)
             td_name_ends(".ref", name, length));
 }
 
-/* Refuses an input that is not where inputs are. */
+/* Refuses the name of an input in a place where inputs cannot be given. */
 static td_status refuse_place(const struct td_op *op, const struct td_input_spec *spec,
                               const char *where, struct td_error *err)
 {
@@ -276,8 +277,8 @@ static td_status refuse_place(const struct td_op *op, const struct td_input_spec
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, spec->name);
 }
 
-/* The names that the error of an unknown one lists: inputs only of a body that has them as
- * members. */
+/* Lists the known names for the error about an unknown name. Inputs are listed only if the body has
+ * them as members. */
 static const char *list_names(const struct td_request *request, const char *const *names, int n,
                               bool inputs, char *text, size_t size)
 {
@@ -359,7 +360,8 @@ td_status td_table_without_keys(const char *table, const char *whole,
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
         snprintf(numbers, sizeof numbers, "give row numbers as %s, or ", op->inputs[input].name);
-    if (strchr(table, '@')) /* a version that an alias names gets no keys any more */
+    /* A version that an alias names cannot get keys later. */
+    if (strchr(table, '@'))
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "'%s' has no keys to find rows by; %sput another version with its "
                             "keys, {\"tensor\": [...], \"keys\": [...]}, or import one with --keys",

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* slug and title are ASCII without quotes, so static_body needs no escaping. */
+/* `slug` and `title` are ASCII without quotes, so static_body needs no escaping. */
 #define PROBLEM(code, http, title, slug, explanation)                                              \
     [TD_##code] = { http, title, slug, explanation,                                                \
                     "{\"type\":\"/problems/" slug "\",\"title\":\"" title "\",\"status\":" #http   \
@@ -145,7 +145,7 @@ unsigned td_problem_retry_after_s(const struct td_error *err)
     case TD_CLIENT_LIMIT:
     case TD_CONNECTION_LIMIT:
     case TD_MEMORY_EXHAUSTED:
-    case TD_DATA_DIR_LOCKED: /* the lock is tried for each second */
+    case TD_DATA_DIR_LOCKED: /* the server tries to take the lock every second */
         return 1;
     default:
         return 0;
@@ -212,7 +212,7 @@ static void add_key(struct td_text *text, const struct td_error *err)
     td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
 }
 
-/* Twice what all strings of a struct td_error take with every byte escaped as six, and its
+/* Twice the size of all strings of a struct td_error, with every byte escaped as six, and of its
  * numbers. */
 #define PROBLEM_TEXT 16384
 #define REQUEST_ID   256
@@ -258,7 +258,8 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
     }
 }
 
-/* The members that RFC 9457 defines, without the status if a title replaces the code's. */
+/* Appends the members that RFC 9457 defines. Leaves out the status if a title replaces the title of
+ * the code. */
 static void add_standard(struct td_text *text, const struct td_error *err, const char *title)
 {
     const struct td_problem *problem = td_problem_of(err->status);
