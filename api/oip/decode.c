@@ -42,7 +42,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
         return read_id(reader, path);
     if (!reader->misplaced.text &&
         td_oip_check_unknown(reader->request, path, name, TD_OIP_REQUEST, TD_IGNORED) != TD_OK)
-        reader->misplaced = name; /* a body of another protocol gets another error */
+        reader->misplaced = name; /* the error of a body of another protocol takes precedence */
     return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
 }
 
@@ -117,7 +117,7 @@ static td_status read_body(struct td_oip_reader *reader)
     return TD_MALFORMED_REQUEST;
 }
 
-/* Bodies of other protocols, such as /v1, have no "inputs". */
+/* Reports missing inputs. Bodies of other protocols, such as /v1, have no "inputs". */
 static td_status refuse_without_inputs(struct td_oip_reader *reader)
 {
     static const char *const inputs = "inputs";
@@ -131,7 +131,7 @@ static td_status refuse_without_inputs(struct td_oip_reader *reader)
     return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "inputs");
 }
 
-/* After the body is read: assigns the tensors to the op's inputs. */
+/* Assigns the tensors to the op's inputs after the body has been read. */
 static td_status fill_inputs(struct td_oip_reader *reader)
 {
     struct td_request *request = reader->request;
@@ -149,7 +149,7 @@ static td_status fill_inputs(struct td_oip_reader *reader)
         return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "%s", op->inputs[i].name);
     }
     td_status status = td_named_inputs_alloc(request, reader->arena, reader->err);
-    const bool pairs = reader->oip->pairs; /* of the inputs that do not say it themselves */
+    const bool pairs = reader->oip->pairs; /* for inputs without their own parameter */
     for (int i = 0; i < reader->n_inputs && status == TD_OK; i++) {
         const struct td_oip_input *input = &reader->inputs[i];
         struct td_tensor *place = NULL;

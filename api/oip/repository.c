@@ -10,13 +10,13 @@
 
 /* ---- bodies ---- */
 
-/* The reader of a small JSON object. The body may be empty. */
+/* State for reading a small JSON object. The body can be empty. */
 struct small_body {
     struct td_json_scan scan;
     struct td_arena *arena;
     struct td_error *err;
-    const struct td_oip_model *model; /* of td_oip_repository_load */
-    struct td_oip_region *region;     /* set by td_oip_read_region */
+    const struct td_oip_model *model; /* for td_oip_repository_load */
+    struct td_oip_region *region;     /* filled by td_oip_read_region */
 };
 
 static td_status read_small(struct small_body *small, td_json_member_fn *member)
@@ -62,7 +62,7 @@ static td_status read_index_member(void *context, const struct td_json_path *pat
 }
 
 enum {
-    /* Bytes of an element of the index without its name and version, comma included. */
+    /* Size of an element of the index without its name and version, including the comma. */
     ENTRY_BYTES = sizeof "{\"name\":\"\",\"version\":\"\",\"state\":\"READY\",\"reason\":\"\"},"
 };
 
@@ -95,7 +95,7 @@ td_status td_oip_write_index(const struct td_oip_entry *entries, int count, stru
     td_text_string(&text, "[");
     for (int i = 0; i < count; i++)
         write_entry(&text, &entries[i]);
-    text.at -= count > 0; /* the last comma */
+    text.at -= count > 0; /* removes the last comma */
     td_text_string(&text, "]");
     td_reply_set(reply, 200, "application/json", begin, (size_t)(text.at - begin));
     return TD_OK;

@@ -15,7 +15,8 @@ struct component {
     const char *name, *json;
 };
 
-/* The attributes of ops are in none of them: they are added from the descriptors. */
+/* Schemas of the components. They contain no attributes of ops; td_openapi_add_members adds these
+ * from the descriptors. */
 static const struct component schemas[] = {
     { "Tensor",
       "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "
@@ -130,7 +131,7 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
 };
 
-/* Its schema is JSON, or one of `choices`. */
+/* A parameter component. Its schema is JSON, or one of `choices`. */
 static const struct parameter {
     const char *component, *name, *place, *description, *schema;
     const char *const *choices;
@@ -208,7 +209,7 @@ bool td_openapi_choices(cJSON *schema, const char *const *choices)
     return complete;
 }
 
-/* Raw JSON as an object, to which members can be added. */
+/* Parses JSON into an object that members can be added to. */
 static cJSON *parse(const char *text)
 {
     cJSON *raw = td_openapi_json(text);
@@ -268,7 +269,7 @@ static cJSON *codes(void)
     return names;
 }
 
-/* What problems and errors of the Open Inference Protocol both have. */
+/* Members that problems and errors of the Open Inference Protocol have in common. */
 #define PROBLEM_MEMBERS                                                                            \
     "'code':{'$ref':'#/components/schemas/Code'},"                                                 \
     "'request_id':{'type':'string'},'op':{'type':'string'},'input':{'type':'string'},"             \
@@ -308,7 +309,7 @@ static int status_of(int code, bool oip)
     return oip ? td_oip_http_status(status) : td_problem_of(status)->http_status;
 }
 
-/* Is it the first code with its HTTP status? */
+/* True if no earlier code has the same HTTP status. */
 static bool is_first(int code, bool oip)
 {
     for (int i = 1; i < code; i++)
@@ -317,7 +318,7 @@ static bool is_first(int code, bool oip)
     return true;
 }
 
-/* Of all codes of a status: "CODE: what it means", a line each. */
+/* Adds a description with one line per code of this HTTP status: "CODE: explanation". */
 static bool add_explanations(cJSON *response, int http_status, bool oip)
 {
     char text[8192];

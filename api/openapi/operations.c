@@ -136,7 +136,7 @@ const char *const td_openapi_tags[TD_OPENAPI_TAGS][2] = {
     [SERVER] = { "Server", "The state of the server, its descriptions and its web console." },
 };
 
-/* Of paths that begin so; the first line that fits. */
+/* Tags of paths by prefix; the first matching line applies. */
 static const struct {
     const char *prefix;
     int tag;
