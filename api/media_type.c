@@ -221,7 +221,7 @@ td_status td_media_of_reply(const char *accept, unsigned formats, td_format pref
     if (q[*out] > 0)
         return TD_OK;
     char list[LIST_TEXT];
-    td_error_set(err, TD_NOT_ACCEPTABLE, "Accept is \"%.100s\"; results come as %s", accept,
+    td_error_set(err, TD_NOT_ACCEPTABLE, "Accept is \"%.100s\"; it must allow %s", accept,
                  list_types(formats, list));
     return td_error_at_attribute(err, TD_NOT_ACCEPTABLE, "Accept");
 }

@@ -64,8 +64,7 @@ static td_status read_shapes(struct reader *reader, const struct td_json_path *p
     if (!kind)
         return td_json_syntax(scan, scan->at, reader->err, "expected a list of shapes");
     if (c != '[')
-        return td_json_refuse(path, reader->err, "shapes is %s; a list of shapes is expected",
-                              kind);
+        return td_json_refuse(path, reader->err, "shapes is %s; expected a list of shapes", kind);
     bool more;
     td_status status = td_json_open(scan, '[', ']', &more, reader->err);
     while (status == TD_OK && more) {
@@ -126,10 +125,9 @@ static td_status read_document(struct reader *reader)
     const char c = td_json_peek(scan);
     const char *kind = td_json_value_kind(scan);
     if (c != '{' && kind)
-        return td_json_refuse(NULL, reader->err,
-                              "the body is %s; a JSON object with shapes, in place of tensors, is "
-                              "expected",
-                              kind);
+        return td_json_refuse(
+            NULL, reader->err,
+            "the body is %s; expected a JSON object with shapes instead of tensors", kind);
     bool more;
     td_status status = td_json_open(scan, '{', '}', &more, reader->err);
     while (status == TD_OK && more) {
@@ -156,7 +154,7 @@ static td_status set_inputs(struct reader *reader)
 {
     struct td_operand *inputs = &reader->request->args.inputs[0];
     if (reader->n_shapes == 0) {
-        td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s; a list of 1 to %d shapes is expected",
+        td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s; expected a list of 1 to %d shapes",
                      reader->has_shapes ? "shapes is empty" : "shapes is missing", reader->most);
         return td_error_at_attribute(reader->err, TD_INVALID_ARGUMENT, SHAPES);
     }

@@ -72,7 +72,7 @@ static td_status begin_json(const char *body, size_t bytes, struct td_resolver *
                                        .err = err };
     const char c = td_json_peek(&source->scan);
     if (source->scan.at == source->scan.end) {
-        td_error_set(err, TD_MALFORMED_REQUEST, "the body is empty; a tensor is expected");
+        td_error_set(err, TD_MALFORMED_REQUEST, "the body is empty; expected a tensor");
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }
@@ -145,8 +145,9 @@ static td_status read_json_table(struct td_json_source *source, struct td_table_
             status = td_json_next(&source->scan, '}', &more, source->err);
     }
     if (status == TD_OK && seen != 3)
-        status = td_json_refuse(NULL, source->err, "a table has tensor and keys; %s is missing",
-                                seen & 1 ? "keys" : "tensor");
+        status =
+            td_json_refuse(NULL, source->err, "a table must have tensor and keys; %s is missing",
+                           seen & 1 ? "keys" : "tensor");
     return status == TD_OK ? end_json(source) : status;
 }
 
@@ -181,10 +182,10 @@ static td_status join_keys(const struct td_tensor *offsets, const struct td_tens
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
     const struct td_shape vector = { .rank = 1, .dim = { offsets->numel - 1 } };
-    td_status status =
-        offsets->numel < 1 || offsets->shape.rank != 1
-            ? td_error_set(err, TD_MALFORMED_REQUEST, "keys.offsets is not a vector of one or more")
-            : td_tensor_describe(out, "keys", TD_DTYPE_STRING, &vector, err);
+    td_status status = offsets->numel < 1 || offsets->shape.rank != 1
+                           ? td_error_set(err, TD_MALFORMED_REQUEST,
+                                          "keys.offsets is not a vector with at least one element")
+                           : td_tensor_describe(out, "keys", TD_DTYPE_STRING, &vector, err);
     if (status != TD_OK)
         return status;
     out->offsets = td_arena_alloc(arena, (size_t)offsets->numel, sizeof *out->offsets, err);
@@ -197,7 +198,7 @@ static td_status join_keys(const struct td_tensor *offsets, const struct td_tens
     if (!valid)
         return td_error_set(
             err, TD_MALFORMED_REQUEST,
-            "keys.offsets do not increase from 0 to %zu, the number of bytes in keys.bytes",
+            "keys.offsets does not increase from 0 to %zu, the number of bytes in keys.bytes",
             bytes->bytes);
     out->data = bytes->data;
     out->bytes = bytes->bytes;
@@ -222,9 +223,9 @@ static td_status read_key_entries(const struct td_safetensors *file, const char 
 static td_status refuse_count(const struct td_safetensors *file, struct td_error *err)
 {
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "the safetensors file holds %d tensors; exactly one is expected, or NAME beside "
-                 "keys (int64, uint64, int32 or uint32) or keys.offsets (int64) and keys.bytes "
-                 "(uint8), which may also be NAME.keys, ...",
+                 "the safetensors file holds %d tensors; expected exactly one, or NAME together "
+                 "with either keys (int64, uint64, int32 or uint32) or keys.offsets (int64) and "
+                 "keys.bytes (uint8), which can also be called NAME.keys, ...",
                  file->n_entries);
     err->offset = 0;
     return TD_MALFORMED_REQUEST;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define IMPORT "deploy/import makes a table of it"
+#define IMPORT "convert it to a table with deploy/import"
 #define SAVE   "save its tensors as .safetensors or .npy"
 
 static const struct {
@@ -45,35 +45,34 @@ static const struct {
 };
 
 /* Formats that tensord reads, for bodies that were sent as a different one of these formats. */
-static const struct td_foreign npy = { "a .npy file", "PUT takes it as application/x-npy", "" },
+static const struct td_foreign npy = { "a .npy file", "send it with PUT as application/x-npy", "" },
                                safetensors = { "a safetensors file",
                                                "send it as application/vnd.safetensors", "" },
                                json = { "JSON", "send it as application/json", "" };
 
 /* Text that is not JSON. */
-static const struct td_foreign utf16 = { "text in UTF-16", "send UTF-8", "" },
-                               utf32 = { "text in UTF-32", "send UTF-8", "" },
-                               form = { "a form, name=value", "send JSON, {\"name\": value}", "" },
-                               multipart = { "a multipart form", "send the JSON text alone", "" },
-                               markup = { "XML or HTML", "send JSON", "" },
-                               file_name = { "the name of a file",
-                                             "curl sends the file's contents with --data-binary "
-                                             "@FILE",
-                                             "" },
-                               printed_object = { "the text of an object of JavaScript",
-                                                  "send JSON.stringify(object)", "" },
-                               lines = { "lines of text, such as CSV",
-                                         "send JSON, [[1, 2], [3, 4]]; deploy/import makes a table "
-                                         "of CSV",
-                                         "" };
+static const struct td_foreign
+    utf16 = { "text in UTF-16", "send UTF-8", "" },
+    utf32 = { "text in UTF-32", "send UTF-8", "" },
+    form = { "a form, name=value", "send JSON, {\"name\": value}", "" },
+    multipart = { "a multipart form", "send the JSON text alone", "" },
+    markup = { "XML or HTML", "send JSON", "" },
+    file_name = { "the name of a file",
+                  "curl sends the file's contents with --data-binary "
+                  "@FILE",
+                  "" },
+    printed_object = { "the text form of a JavaScript object", "send JSON.stringify(object)", "" },
+    lines = { "lines of text, such as CSV",
+              "send JSON such as [[1, 2], [3, 4]], or convert CSV to a table with deploy/import",
+              "" };
 
 /* Binary files that were sent as text. */
-#define BINARY "send it as it is, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
+#define BINARY "send it unchanged, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
 static const struct td_foreign
     stripped_npy = { "a .npy file without its NULs, as curl -d sends it", BINARY, "" },
     stripped_safetensors = { "a safetensors file without its NULs, as curl -d sends it", BINARY,
                              "" },
-    decoded_npy = { "a .npy file that was decoded as text", "send its bytes as they are", "" };
+    decoded_npy = { "a .npy file that was decoded as text", "send its bytes unchanged", "" };
 
 /* True for control characters, which JSON and CSV do not contain. */
 static bool is_control(char c)
@@ -272,8 +271,8 @@ const struct td_foreign *td_foreign_find(const void *bytes, size_t size)
 }
 
 #define MAY_BE_CUT                                                                                 \
-    "curl -d, and CURLOPT_POSTFIELDS without a size, end a binary file at its first NUL; " BINARY
-#define ELEMENTS_ALONE "elements alone, without a header, are sent as base64 in JSON"
+    "curl -d and CURLOPT_POSTFIELDS without a size cut a binary file at its first NUL; " BINARY
+#define ELEMENTS_ALONE "to send elements without a header, use base64 in JSON"
 
 td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
                                   struct td_error *err)
@@ -288,7 +287,7 @@ td_status td_foreign_explain_body(td_status status, td_format sent, const void *
     if (!found && may_be_cut(sent, bytes, size))
         td_error_hint(err, MAY_BE_CUT);
     if (!found && sent == TD_FORMAT_SAFETENSORS && size > 0 && !td_safetensors_is(bytes, size))
-        td_error_hint(err, "the body has the type of a safetensors file; " ELEMENTS_ALONE);
+        td_error_hint(err, "the body was sent as a safetensors file; " ELEMENTS_ALONE);
     if (!found && sent == TD_FORMAT_JSON && is_binary(bytes, size))
         td_error_hint(err, ELEMENTS_ALONE);
     if (!found)

@@ -97,14 +97,14 @@ static bool is_single(td_dtype dtype)
 static td_status refuse_descr(const char *text, size_t length, size_t order, struct td_error *err)
 {
     const int kind = length > order ? text[order] : 0;
-    const char *what = kind == 'O'   ? "Python objects (numpy.stack(x) makes a matrix of rows, "
-                                       "x.astype('float32') numbers)"
+    const char *what = kind == 'O'   ? "Python objects (numpy.stack(x) makes a matrix of rows; "
+                                       "x.astype('float32') makes numbers)"
                        : kind == 'V' ? "raw records (send bfloat16 as safetensors)"
                        : kind == 'U' || kind == 'S' || kind == 'a' || kind == 'T'
-                           ? "text (send strings as JSON; as keys of a table, they are imported "
-                             "with it: deploy/import TABLE --keys-from FILE.npy)"
+                           ? "text (send strings as JSON; to import them as the keys of a table, "
+                             "use deploy/import TABLE --keys-from FILE.npy)"
                        : kind == 'M' || kind == 'm' ? "dates or times"
-                                                    : "which tensord has no dtype for";
+                                                    : "a type that tensord has no dtype for";
     return td_error_set(err, TD_MALFORMED_REQUEST,
                         "the .npy file holds '%s', %s; expected '<' or '>' and one of b1, i1 to "
                         "i8, u1 to u8, f2, f4, f8, c8, c16",
@@ -133,7 +133,7 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
     if (peek(literal) == '[' || peek(literal) == '(')
         return td_error_set(
             literal->err, TD_MALFORMED_REQUEST,
-            "the .npy file holds a structured array; one of plain numbers is expected");
+            "the .npy file holds a structured array; expected an array of plain numbers");
     if (!take_string(literal, &text, &length) || length == 0)
         return refuse(literal, "a type such as '<f4'");
     const size_t order = text[0] == '<' || text[0] == '>' || text[0] == '=' || text[0] == '|';
@@ -166,8 +166,9 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
             return refuse(literal, "',' or ')'");
         tuple |= comma;
     }
-    return shape->rank == 1 && !tuple ? refuse(literal, "a comma in a shape of one dimension, (6,)")
-                                      : TD_OK;
+    return shape->rank == 1 && !tuple
+               ? refuse(literal, "a comma in a shape of one dimension, such as (6,)")
+               : TD_OK;
 }
 
 /* True if the order of the dimensions matters. It does not if at most one dimension is larger than
@@ -219,7 +220,7 @@ static td_status read_header(struct literal *literal, struct td_npy *out, struct
         return refuse(literal, "'descr', 'fortran_order' and 'shape' before '}'");
     peek(literal);
     if (literal->at != literal->end)
-        return refuse(literal, "spaces to the end");
+        return refuse(literal, "only spaces to the end");
     out->fortran = out->fortran && has_order(shape);
     return TD_OK;
 }
@@ -237,7 +238,7 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
     enum { PREFIX = 8 }; /* \x93NUMPY and two bytes of version */
     if (size < PREFIX || !td_npy_is(bytes, size)) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "not a .npy file: it does not begin with \\x93NUMPY and a version");
+                     "not a .npy file: it does not start with \\x93NUMPY and a version");
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }
@@ -251,9 +252,10 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
     if (left >= length_bytes)
         memcpy(&length, file + PREFIX, length_bytes);
     if (left < length_bytes || length > left - length_bytes) {
-        td_error_set(err, TD_MALFORMED_REQUEST,
-                     "the .npy file ends within its header: %zu bytes for a header of %" PRIu32,
-                     size, length);
+        td_error_set(
+            err, TD_MALFORMED_REQUEST,
+            "the .npy file ends inside its header: it has %zu bytes, and the header has %" PRIu32,
+            size, length);
         err->offset = (int64_t)size;
         return TD_MALFORMED_REQUEST;
     }
@@ -268,12 +270,12 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
     size_t data_size = left - length_bytes - length;
     if (data_size != out->tensor.bytes) {
         char text[TD_SHAPE_TEXT];
-        return td_error_set(
-            err, TD_MALFORMED_REQUEST,
-            "the .npy file has %zu bytes of data, but %s of shape %s takes %zu%s", data_size,
-            td_dtype_info(out->tensor.dtype)->name, td_shape_text(&shape, text, sizeof text),
-            out->tensor.bytes,
-            data_size > out->tensor.bytes ? "; if it has several arrays, save each as a file" : "");
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "the .npy file has %zu bytes of data, but %s of shape %s takes %zu%s",
+                            data_size, td_dtype_info(out->tensor.dtype)->name,
+                            td_shape_text(&shape, text, sizeof text), out->tensor.bytes,
+                            data_size > out->tensor.bytes ? "; save each array to its own file"
+                                                          : "");
     }
     out->tensor.data = (char *)header + length;
     return td_raw_check(&out->tensor, err);

@@ -101,7 +101,7 @@ td_status td_range_apply(const char *range, struct td_reply *reply, struct td_ar
     if (status != TD_OK)
         return status;
     td_error_set(err, TD_RANGE_NOT_SATISFIABLE,
-                 "Range is \"%.100s\", but there are %" PRIu64 " bytes, numbered from 0", range,
+                 "Range is \"%.100s\", but the reply has %" PRIu64 " bytes, numbered from 0", range,
                  size);
     return td_error_at_attribute(err, TD_RANGE_NOT_SATISFIABLE, "Range");
 }

@@ -410,9 +410,9 @@ static td_status check_ranges(struct header *header)
         if (ranges[i].begin != covered) {
             const char *name = out->entries[ranges[i].entry].name;
             td_error_set(header->err, TD_MALFORMED_REQUEST,
-                         "the data of tensor \"%.100s\" begins at %" PRIu64
-                         " of the data, where the tensors before it end at %" PRIu64
-                         "; neither overlap nor hole is allowed",
+                         "the data of tensor \"%.100s\" starts at byte %" PRIu64
+                         " of the data, but the tensors before it end at byte %" PRIu64
+                         "; overlaps and gaps are not allowed",
                          name, ranges[i].begin, covered);
             return refuse(header->err, name);
         }
@@ -420,7 +420,8 @@ static td_status check_ranges(struct header *header)
     }
     if (covered != header->data_size) {
         td_error_set(header->err, TD_MALFORMED_REQUEST,
-                     "the tensors end at %" PRIu64 " of the data, but there are %" PRIu64 " bytes",
+                     "the tensors end at byte %" PRIu64 " of the data, but the data has %" PRIu64
+                     " bytes",
                      covered, header->data_size);
         header->err->offset = header->data - header->scan.begin + (int64_t)covered;
         return TD_MALFORMED_REQUEST;
@@ -451,7 +452,7 @@ static td_status read_length(const char *file, size_t size, uint64_t *length, st
             return TD_OK;
         td_error_set(err, TD_MALFORMED_REQUEST,
                      "the header length is %" PRIu64 "; expected at most %" PRIu64
-                     " and at most what follows it, %zu",
+                     " and at most the number of bytes after it, %zu",
                      *length, HEADER_LIMIT, size - LENGTH_BYTES);
     } else {
         td_error_set(err, TD_MALFORMED_REQUEST,
@@ -678,11 +679,10 @@ static td_status check_dtype(const struct td_tensor *tensor, struct td_error *er
     const struct td_dtype_info *info = td_dtype_info(tensor->dtype);
     if (info->safetensors[0])
         return TD_OK;
-    return td_error_set(
-        err, TD_NOT_ACCEPTABLE,
-        "safetensors has no dtype for %s; ask for it with Accept: application/json, of a "
-        "resident tensor with ?response=base64 as well",
-        info->name);
+    return td_error_set(err, TD_NOT_ACCEPTABLE,
+                        "safetensors has no dtype for %s; ask for it with Accept: "
+                        "application/json, and for a resident tensor also with ?response=base64",
+                        info->name);
 }
 
 td_status td_safetensors_can_encode(const struct td_request *request, struct td_error *err)

@@ -100,7 +100,7 @@ static const char *oip_elements(td_dtype dtype)
                                       : "an integer";
 }
 
-#define NOT_WITH_OTHERS "%s fits neither int64 nor uint64 with the other elements"
+#define NOT_WITH_OTHERS "neither int64 nor uint64 can hold %s together with the other elements"
 
 /* True if float64 holds the integer at the start of `token` exactly. */
 static bool is_exact_in_float64(const char *token)
@@ -138,17 +138,18 @@ static const char *rounded_text(const struct td_json_array *array, const char *t
         snprintf(script, sizeof script, ", in JavaScript Math.fround(%s)", token);
     if (array->dtype == TD_DTYPE_INT64 || array->dtype == TD_DTYPE_UINT64)
         snprintf(text, ROUNDED_TEXT,
-                 "%s may be a rounded integer, as programs print doubles from 10^15 on; write all "
-                 "digits of the integer, without a fraction or an exponent, or as a string",
+                 "%s might be a rounded integer, because some programs print doubles from 10^15 on "
+                 "this way; write all digits of the integer without a fraction or an exponent, or "
+                 "write it as a string",
                  token);
     else if (td_dtype_is_complex(array->dtype))
-        snprintf(text, ROUNDED_TEXT,
-                 "[re, im] has an integer that is not exact in %s; write it with .0 if rounding is "
-                 "meant",
-                 dtype);
+        snprintf(
+            text, ROUNDED_TEXT,
+            "[re, im] has an integer that is not exact in %s; write it with .0 to accept rounding",
+            dtype);
     else
         snprintf(text, ROUNDED_TEXT,
-                 "%s is not exact in %s; write it as %s.0 if rounding is meant%s%s", token, dtype,
+                 "%s is not exact in %s; write it as %s.0 to accept rounding%s%s", token, dtype,
                  token, script, widens ? ", or " GIVE_FLOAT64 : "");
     return text;
 }
@@ -177,11 +178,10 @@ static td_status refuse_fraction(const struct td_json_array *array, const char *
     if (is_integer)
         snprintf(message, sizeof message, NOT_WITH_OTHERS, token);
     else
-        snprintf(
-            message, sizeof message,
-            "%s is not an integer; indices and keys are integers, written without a fraction or "
-            "an exponent",
-            token);
+        snprintf(message, sizeof message,
+                 "%s is not an integer; indices and keys must be integers, written without a "
+                 "fraction or an exponent",
+                 token);
     refuse_at(array, array->count, level, message);
     if (!is_integer)
         array->err->status = TD_UNSUPPORTED_DTYPE;
@@ -244,7 +244,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
                  "%s is not an element of a tensor: expected a number, a string, true or false",
                  kind);
     else if (*p == '[')
-        snprintf(message, sizeof message, "expected a scalar, as before, not a list");
+        snprintf(message, sizeof message, "expected a scalar like the elements before, not a list");
     else if (array->style == TD_SCALARS_INFERRED)
         snprintf(message, sizeof message, "found %s in a tensor of %s", kind,
                  array->dtype == TD_DTYPE_BOOL     ? "booleans"
@@ -301,7 +301,7 @@ static td_status hint(const struct td_json_array *array, const char *p, td_statu
 {
     const bool is_nonfinite = means_nonfinite(array, p);
     if (is_nonfinite && array->no_fractions)
-        td_error_hint(array->err, "indices and keys are integers: leave it out");
+        td_error_hint(array->err, "indices and keys must be integers; leave it out");
     else if (is_nonfinite)
         td_json_hint_nonfinite(array->err,
                                array->style == TD_SCALARS_TYPED ? array->dtype : TD_DTYPE_FLOAT32);
@@ -321,7 +321,7 @@ static bool is_pair(const char *p, const char *end)
 static td_status refuse_too_many(const struct td_json_array *array)
 {
     char message[96];
-    snprintf(message, sizeof message, "there are more elements than the shape's %" PRId64,
+    snprintf(message, sizeof message, "data has more elements than its shape, which has %" PRId64,
              array->capacity);
     return refuse_at(array, array->count, 0, message);
 }
@@ -421,7 +421,8 @@ static td_status read_value(struct td_json_array *array)
                 const char *kind = td_json_value_kind(&here);
                 char message[96];
                 if (kind)
-                    snprintf(message, sizeof message, "expected a list, as before, not %s", kind);
+                    snprintf(message, sizeof message,
+                             "expected a list like the elements before, not %s", kind);
                 return hint(array, p,
                             kind ? refuse_at(array, array->count, level, message)
                                  : td_json_syntax(array->scan, p, array->err, "expected a value"));

@@ -66,7 +66,7 @@ static td_status skip_row_keys(struct reader *reader, int input, const struct td
     if (status == TD_OK)
         status = td_json_next(scan, '}', &more, err);
     return status == TD_OK && more
-               ? td_json_refuse(path, err, "an input with keys has no other member")
+               ? td_json_refuse(path, err, "an input with keys cannot have other members")
                : status;
 }
 
@@ -80,7 +80,8 @@ static void hint_bags(const struct reader *reader, int input)
     if (offsets >= 0 && op->inputs[input].part == TD_ROW_PART_QUERY &&
         td_name_begins(TD_JSON_RAGGED, err->message, strlen(err->message)))
         td_error_hint(err,
-                      "bags of several lengths are one list, and %s says where in it each begins",
+                      "give bags of different lengths as one flat list, and in %s the position "
+                      "where each bag starts",
                       op->inputs[offsets].name);
 }
 
@@ -142,8 +143,8 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     if (!kind)
         return td_json_syntax(scan, scan->at, reader->source.err, "expected a list of tensors");
     if (c != '[') {
-        td_json_refuse(path, reader->source.err, "%s is %s; a list of tensors is expected",
-                       spec->name, kind);
+        td_json_refuse(path, reader->source.err, "%s is %s; expected a list of tensors", spec->name,
+                       kind);
         td_json_hint_string(scan, &reader->source);
         td_json_hint_typed_array(reader->source.err, scan->at, scan->end);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
@@ -202,7 +203,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
                            of_table ? TD_TABLE_KEYS : spec->name);
         else
             td_json_refuse(path, reader->source.err,
-                           "both %s and %s are given; one of them is expected", spec->name,
+                           "both %s and %s are given; expected only one of them", spec->name,
                            TD_TABLE_KEYS);
         /* The error is about the member that was read last. */
         reader->request->called_keys = of_table;
@@ -213,8 +214,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
     struct td_json_scan *scan = &reader->source.scan;
     if (spec->optional && td_json_peek(scan) == 'n' &&
         td_name_begins("null", scan->at, (size_t)(scan->end - scan->at))) {
-        td_json_refuse(path, reader->source.err, "%s is null; to give none, leave it out",
-                       spec->name);
+        td_json_refuse(path, reader->source.err, "%s is null; leave it out instead", spec->name);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
     if (spec->list)
@@ -288,7 +288,7 @@ static td_status read_store(struct reader *reader, const struct td_json_path *pa
                                             reader, reader->source.arena, reader->source.err);
     return status != TD_OK || reader->request->options.store
                ? status
-               : td_json_refuse(path, reader->source.err, "store is an object without name");
+               : td_json_refuse(path, reader->source.err, "store has no member \"name\"");
 }
 
 static td_status read_option(struct reader *reader, const struct td_json_path *path)
@@ -325,7 +325,7 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
     char c = td_json_peek(scan);
     if (scan->at == scan->end) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "the body is empty; a JSON object with the inputs of %s is expected",
+                     "the body is empty; expected a JSON object with the inputs of %s",
                      request->op->name);
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
@@ -333,8 +333,8 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
     const char *kind = td_json_value_kind(scan);
     if (c != '{' && kind)
         return td_json_refuse(NULL, err,
-                              "the body is %s; a JSON object with the inputs of %s is expected",
-                              kind, request->op->name);
+                              "the body is %s; expected a JSON object with the inputs of %s", kind,
+                              request->op->name);
     bool more;
     td_status status = td_json_open(scan, '{', '}', &more, err);
     if (status != TD_OK)

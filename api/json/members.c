@@ -117,9 +117,9 @@ static td_status begin_value(struct td_json_scan *scan, const struct td_json_pat
     const char c = td_json_peek(scan), *kind = td_json_value_kind(scan);
     if (!kind)
         return td_json_syntax(scan, scan->at, err, "expected a value");
-    return c == open ? TD_OK
-                     : td_json_refuse(path, err, "%s is %s; %s is expected", what, kind,
-                                      td_json_kind(open));
+    return c == open
+               ? TD_OK
+               : td_json_refuse(path, err, "%s is %s; expected %s", what, kind, td_json_kind(open));
 }
 
 td_status td_json_object(struct td_json_scan *scan, const struct td_json_path *path,
@@ -203,7 +203,7 @@ static td_status skip(struct names *names, int depth)
     case '[':
         if (depth == TD_JSON_MAX_DEPTH)
             return td_json_syntax(scan, begin, names->err,
-                                  "expected at most %d lists and objects within each other",
+                                  "expected at most %d nested lists and objects",
                                   TD_JSON_MAX_DEPTH);
         return c == '{' ? skip_object(names, depth) : skip_list(names, depth);
     case '"': {

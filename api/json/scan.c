@@ -19,9 +19,9 @@ static const char *hint_about_character(const char *at, const char *end)
     const unsigned char *text = (const unsigned char *)at;
     const size_t size = td_utf8_character(text, (size_t)(end - at));
     if (size == 0)
-        return "; JSON is sent as UTF-8";
+        return "; JSON must be UTF-8";
     const uint32_t point = td_utf8_code_point(text, size);
-    return point >= 0x2018 && point <= 0x201d ? "; JSON has straight double quotes" : "";
+    return point >= 0x2018 && point <= 0x201d ? "; JSON uses straight double quotes" : "";
 }
 
 /* Returns advice if another notation is used at `at`: how JSON writes the same thing. Returns ""
@@ -34,7 +34,7 @@ static const char *advice(const struct td_json_scan *scan, const char *at)
     const bool after_comma = before > scan->begin && before[-1] == ',';
     switch (*at) {
     case '\'':
-        return "; JSON has double quotes";
+        return "; JSON uses double quotes";
     case '/':
     case '#':
         return "; JSON has no comments";
@@ -42,10 +42,10 @@ static const char *advice(const struct td_json_scan *scan, const char *at)
     case '}':
         return after_comma ? "; remove the ',' before it" : "";
     case '(':
-        return "; a list is in square brackets";
+        return "; lists use square brackets";
     case '.':
     case '+':
-        return "; a number starts with a digit, or with '-' and a digit";
+        return "; a number must start with a digit, or with '-' and a digit";
     case 'T':
     case 'F':
     case 'N':
@@ -360,7 +360,7 @@ td_status td_json_bad_number(const struct td_json_scan *scan, const char *at, st
     if (bad[-1] != '0')
         return td_json_syntax(scan, bad, err, "expected a digit after '%c'", bad[-1]);
     td_json_syntax(scan, bad, err, "expected the end of the number after '0'");
-    td_error_hint(err, "a number has no leading zeros");
+    td_error_hint(err, "a number cannot have leading zeros");
     return TD_MALFORMED_REQUEST;
 }
 
@@ -576,7 +576,8 @@ td_status td_json_ignore(struct td_json_scan *scan, struct td_arena *arena, stru
         const bool opens = c == '{' || c == '[';
         bool more = opens;
         if (opens && depth == MOST_DEPTH)
-            return td_json_syntax(scan, scan->at, err, "expected at most %d levels", MOST_DEPTH);
+            return td_json_syntax(scan, scan->at, err, "expected at most %d levels of nesting",
+                                  MOST_DEPTH);
         if (opens)
             status = td_json_open(scan, c, c == '{' ? '}' : ']', &more, err);
         else

@@ -70,15 +70,15 @@ static td_status check_members(struct td_json_source *source, const struct td_js
 {
     const char *problem = NULL;
     if ((seen & SEEN(REF)) && seen != SEEN(REF))
-        problem = "a tensor with ref has no other member";
+        problem = "a tensor with ref cannot have other members";
     else if (!(seen & (SEEN(REF) | SEEN(DATA) | SEEN(BASE64))))
-        problem = "a tensor has data, base64 or ref; none of them is here";
+        problem = "a tensor must have data, base64 or ref";
     else if ((seen & SEEN(DATA)) && (seen & SEEN(BASE64)))
-        problem = "a tensor has data or base64, not both";
+        problem = "a tensor cannot have both data and base64";
     else if (!(seen & (SEEN(REF) | SEEN(DTYPE))))
-        problem = "dtype is missing; without it a tensor is a plain nested list";
+        problem = "dtype is missing; a tensor without dtype must be a plain nested list";
     else if ((seen & SEEN(BASE64)) && !(seen & SEEN(SHAPE)))
-        problem = "shape is missing; base64 needs it";
+        problem = "shape is missing; base64 requires it";
     return problem ? td_json_refuse(path, source->err, "%s", problem) : TD_OK;
 }
 
@@ -121,7 +121,7 @@ static td_status refuse_character(const struct td_json_path *path, const char *t
     const unsigned char c = (unsigned char)text[at];
     char why[96];
     if (c == '-' || c == '_')
-        snprintf(why, sizeof why, "'%c' is of the URL-safe alphabet; '%c' is expected", c,
+        snprintf(why, sizeof why, "'%c' belongs to the URL-safe alphabet; expected '%c'", c,
                  c == '-' ? '+' : '/');
     else if (c == '=')
         snprintf(why, sizeof why, "'=' is only allowed at the end");
@@ -153,7 +153,7 @@ static td_status refuse_length(const struct td_json_path *path, const char *text
     if (length % 4 != 0)
         return td_json_refuse(path, err,
                               "base64 has %zu characters: expected a multiple of 4, padded with "
-                              "'='; %zu more '=' at the end would do",
+                              "'='; append %zu more '='",
                               length, 4 - length % 4);
     return td_json_refuse(path, err, "base64 holds %zu bytes, but %s of shape %s takes %zu", size,
                           td_dtype_info(tensor->dtype)->name,
@@ -200,11 +200,12 @@ static td_status refuse_member(struct td_json_source *source, const struct td_js
     if (!td_name_is("keys", key, length))
         return TD_MALFORMED_REQUEST;
     if (source->of_keys)
-        td_error_hint(source->err, "keys stand here without a name: the list alone");
+        td_error_hint(source->err, "give the keys as a plain list, without the member \"keys\"");
     else if (!step->up) /* the body itself is the tensor */
-        td_error_hint(source->err, "a table and its keys are {\"tensor\": ..., \"keys\": [...]}");
+        td_error_hint(source->err,
+                      "give a table and its keys as {\"tensor\": ..., \"keys\": [...]}");
     else
-        td_error_hint(source->err, "look the rows of keys up first, and store them");
+        td_error_hint(source->err, "look up the rows by key first, and store them");
     return TD_MALFORMED_REQUEST;
 }
 

@@ -182,7 +182,7 @@ static td_status check_repeated(const struct place *place, const struct td_attr_
                                         : same_options(&options, &request->options)))
         return status;
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s has one value in the query string and another in the body", place->name);
+                 "%s has different values in the query string and in the body", place->name);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, place->name);
 }
 
@@ -271,8 +271,8 @@ static td_status refuse_place(const struct td_op *op, const struct td_input_spec
         td_error_hint(err, "the entry \"%s%s.ref\" names a resident tensor", spec->name, first);
     else
         td_error_hint(err,
-                      "a resident tensor is \"%s\": %s{\"ref\": \"NAME\"}%s in JSON, and the "
-                      "entry \"%s%s.ref\" of the metadata in safetensors",
+                      "to use a resident tensor, give \"%s\": %s{\"ref\": \"NAME\"}%s in JSON, or "
+                      "the metadata entry \"%s%s.ref\" in safetensors",
                       spec->name, spec->list ? "[" : "", spec->list ? "]" : "", spec->name, first);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, spec->name);
 }
@@ -347,14 +347,14 @@ td_status td_table_without_keys(const char *table, const char *whole,
                                 struct td_error *err)
 {
     if (tensor && tensor->key_index)
-        return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "these are the keys of '%s', which have no keys themselves; rows are "
-                            "found in '%s'",
-                            table, table);
+        return td_error_set(
+            err, TD_INVALID_ARGUMENT,
+            "this tensor holds the keys of '%s' and has no keys itself; look up rows in '%s'",
+            table, table);
     if (whole)
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' has no keys to find rows by; its rows are those of '%s': if "
-                            "that has keys, POST /v1/tensors/%s/find gives their row numbers",
+                            "'%s' has no keys to find rows by, but the same rows as '%s'; if that "
+                            "table has keys, POST /v1/tensors/%s/find gives their row numbers",
                             table, whole, whole);
     char numbers[96] = "";
     const int input = td_op_keys_input(op);
@@ -380,8 +380,8 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
         return TD_OK;
     if (input < 0) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "%s takes row numbers in place of keys; POST /v1/tensors/%s/find gives those "
-                     "of keys",
+                     "%s takes row numbers, not keys; POST /v1/tensors/%s/find gives the row "
+                     "numbers of keys",
                      request->op->name, request->table);
         return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", TD_TABLE_KEYS);
     }
@@ -391,8 +391,8 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
                               request->op, err);
     else
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "%s has no member \"keys\"; keys of a resident table are "
-                     "\"%s\": {\"keys\": [...]}, beside \"%s\": {\"ref\": \"NAME\"}",
+                     "%s has no member \"keys\"; give keys of a resident table as \"%s\": "
+                     "{\"keys\": [...]}, together with \"%s\": {\"ref\": \"NAME\"}",
                      request->op->name, rows, request->op->inputs[0].name);
     return td_error_at_input(err, request->table ? TD_INVALID_ARGUMENT : TD_MALFORMED_REQUEST, "%s",
                              TD_TABLE_KEYS);
@@ -409,6 +409,6 @@ uint32_t td_inputs_set(const struct td_request *request)
 td_status td_input_set_by_path(const struct td_input_spec *spec, struct td_error *err)
 {
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s is given by the path; it may not be in the body as well", spec->name);
+                 "%s is given by the path; it cannot be in the body as well", spec->name);
     return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", spec->name);
 }

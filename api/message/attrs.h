@@ -47,8 +47,8 @@ extern const char *const td_device_names[], *const td_layout_names[], *const td_
 
 /* Hint for a client that asks for an unknown layout. */
 #define TD_BINARY_HINT                                                                             \
-    "the header Accept selects a binary format, application/vnd.safetensors, for a resident "      \
-    "tensor also application/x-npy"
+    "for a binary format, set the header Accept to application/vnd.safetensors or, for a "         \
+    "resident tensor, application/x-npy"
 
 /* Same as td_attr_choose, for text that is not an attribute of an op. */
 TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, const char *text,

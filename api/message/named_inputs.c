@@ -218,8 +218,8 @@ static td_status refuse_second(struct td_request *request, struct td_named_input
     const char *one = called(request, swap ? target : first, text[0]);
     const char *other = called(request, swap ? first : target, text[1]);
     if (strcmp(one, other) != 0)
-        td_error_set(err, TD_MALFORMED_REQUEST, "both %s and %s are given; one of them is expected",
-                     one, other);
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "both %s and %s are given; expected only one of them", one, other);
     else
         td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", one);
     /* The error is about the member that was read last. */
@@ -294,8 +294,8 @@ td_status td_named_input_tensor(struct td_request *request, struct td_named_inpu
         return TD_OK;
     }
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s.%" PRId64 " is given%s, with %d in all: they are numbered from 0, each once",
-                 name, index, index < operand->count ? " twice" : "", operand->count);
+                 "%s.%" PRId64 " is given%s, with %d in all; number them from 0, each once", name,
+                 index, index < operand->count ? " twice" : "", operand->count);
     return refuse_input(request, target, TD_MALFORMED_REQUEST, err);
 }
 

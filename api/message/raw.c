@@ -17,7 +17,7 @@ td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err)
     while (bytes[bad] <= 1)
         bad++;
     return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "element %zu of a bool tensor is the byte %u: 0 or 1 is expected", bad,
+                        "element %zu of a bool tensor is the byte %u; expected 0 or 1", bad,
                         bytes[bad]);
 }
 

@@ -54,9 +54,9 @@ static td_status split_body(struct td_oip_reader *reader, const char *body, size
     if (json_bytes == TD_OIP_NO_HEADER)
         json_bytes = bytes;
     else if (json_bytes == 0)
-        problem = "a body without JSON, one tensor's bytes alone, is not supported";
+        problem = "a body with only a tensor's bytes, without JSON, is not supported";
     else if (json_bytes > bytes)
-        problem = "the JSON text would end after the body";
+        problem = "the JSON text would extend beyond the body";
     if (problem) {
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
                      "Inference-Header-Content-Length is %zu with a body of %zu bytes: %s",
@@ -85,7 +85,7 @@ static td_status read_body(struct td_oip_reader *reader)
     td_json_peek(scan);
     if (scan->at == scan->end) {
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                     "the body is empty; a JSON object with the inputs of %s is expected",
+                     "the body is empty; expected a JSON object with the inputs of %s",
                      reader->request->op->name);
         reader->err->offset = 0;
         return TD_MALFORMED_REQUEST;
@@ -94,7 +94,7 @@ static td_status read_body(struct td_oip_reader *reader)
     td_status status = td_json_null(scan, &absent, reader->err);
     if (absent && status == TD_OK)
         return td_json_refuse(NULL, reader->err,
-                              "the body is null; a JSON object with the inputs of %s is expected",
+                              "the body is null; expected a JSON object with the inputs of %s",
                               reader->request->op->name);
     if (status == TD_OK)
         status =
@@ -108,11 +108,10 @@ static td_status read_body(struct td_oip_reader *reader)
         return td_json_syntax(scan, scan->at, reader->err, "expected the end of the JSON text");
     if (reader->binary_data == reader->binary_end)
         return TD_OK;
-    td_error_set(
-        reader->err, TD_MALFORMED_REQUEST,
-        "%td bytes follow those of the inputs: the sum of all binary_data_size is not what "
-        "the body has after its JSON text",
-        reader->binary_end - reader->binary_data);
+    td_error_set(reader->err, TD_MALFORMED_REQUEST,
+                 "%td bytes follow the data of the inputs; the sum of all binary_data_size must be "
+                 "the number of bytes after the JSON text",
+                 reader->binary_end - reader->binary_data);
     reader->err->offset = reader->binary_data - scan->begin;
     return TD_MALFORMED_REQUEST;
 }
@@ -124,8 +123,8 @@ static td_status refuse_without_inputs(struct td_oip_reader *reader)
     const struct td_json_name misplaced = reader->misplaced;
     char expected[TD_TENSOR_NAMES_TEXT];
     td_error_set(reader->err, TD_INVALID_ARGUMENT,
-                 "inputs is missing; a list of {\"name\", \"datatype\", \"shape\", \"data\"} is "
-                 "expected, with the names %s",
+                 "inputs is missing; expected a list of {\"name\", \"datatype\", \"shape\", "
+                 "\"data\"} with the names %s",
                  td_input_names_text(reader->request, expected, sizeof expected));
     td_suggest(reader->err, misplaced.text, misplaced.length, &inputs, 1);
     return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "inputs");
@@ -185,8 +184,7 @@ td_status td_oip_header_length(const char *text, size_t *json_bytes, struct td_e
         return TD_OK;
     }
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "Inference-Header-Content-Length is \"%.64s\"; a number of bytes is expected",
-                 text);
+                 "Inference-Header-Content-Length is \"%.64s\"; expected a number of bytes", text);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, "Inference-Header-Content-Length");
 }
 

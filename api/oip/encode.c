@@ -69,14 +69,15 @@ static td_status check_output(const struct td_request *request, const struct td_
     const struct td_op *op = request->op;
     const struct td_op_args *args = &request->args;
     if (output->index >= args->n_outputs)
-        return td_error_set(err, TD_INVALID_ARGUMENT, "%s has no output \"%s\": there are %d",
-                            op->name, output_name(op, output->index, &name), args->n_outputs);
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "%s has no output \"%s\"; the number of outputs is %d", op->name,
+                            output_name(op, output->index, &name), args->n_outputs);
     const struct td_tensor *tensor = &args->outputs[output->index];
     if (!request->oip->pairs && td_dtype_is_complex(tensor->dtype))
         return td_error_set(err, TD_NOT_ACCEPTABLE,
-                            "%s is %s, which has no datatype; with the parameter \"complex\": true "
-                            "it comes as pairs of floats, and FP32 and FP64 inputs are taken as "
-                            "pairs, but for those with \"complex\": false",
+                            "%s is %s, which has no datatype; set the parameter \"complex\": true "
+                            "to get pairs of floats. FP32 and FP64 inputs are then also read as "
+                            "pairs, except inputs with \"complex\": false",
                             output_name(op, output->index, &name),
                             td_dtype_info(tensor->dtype)->name);
     size_t bytes;
@@ -117,10 +118,10 @@ static td_status measure_strings(const struct td_request *request, const struct 
         if (td_json_measure_strings(tensor, stop, &strings, err) != TD_OK)
             return err->status;
         if (!strings.valid)
-            return td_error_set(err, TD_NOT_ACCEPTABLE,
-                                "%s has strings that are not UTF-8, which JSON cannot carry: ask "
-                                "for binary data",
-                                output_name(request->op, output.index, &name));
+            return td_error_set(
+                err, TD_NOT_ACCEPTABLE,
+                "%s has strings that are not UTF-8, which JSON cannot carry; request binary data",
+                output_name(request->op, output.index, &name));
         if (!td_size_add(*escape_bytes, strings.escape_bytes, escape_bytes))
             *escape_bytes = SIZE_MAX;
     }

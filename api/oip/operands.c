@@ -19,9 +19,9 @@ static td_status find_range(struct td_oip_reader *reader, const struct td_json_p
         status = regions->find(regions, range->region, range->region_length, range->offset,
                                range->bytes, reader->arena, &range->data, reader->err);
     else
-        status =
-            td_error_set(reader->err, TD_NOT_SUPPORTED,
-                         "shared memory is off; the server's --system-shared-memory allows it");
+        status = td_error_set(
+            reader->err, TD_NOT_SUPPORTED,
+            "shared memory is off; the server's option --system-shared-memory turns it on");
     if (status != TD_OK)
         td_json_set_pointer(path, reader->err);
     return status;
@@ -241,7 +241,7 @@ static td_status finish_input(struct td_oip_reader *reader, const struct td_json
     if (sources > 1)
         return td_json_refuse(path, reader->err,
                               "%s has more than one of data, binary_data_size and "
-                              "shared_memory_region; exactly one is expected",
+                              "shared_memory_region; expected exactly one",
                               TD_OIP_SHOWN(input->name));
     if (input->binary_size >= 0)
         return read_binary_data(reader, path, input);
@@ -257,10 +257,10 @@ static td_status finish_input(struct td_oip_reader *reader, const struct td_json
     }
     if (input->tensor.numel == 0)
         return allocate_empty(reader, input);
-    return td_json_refuse(path, reader->err,
-                          "%s has no data; exactly one of data, binary_data_size and "
-                          "shared_memory_region is expected",
-                          TD_OIP_SHOWN(input->name));
+    return td_json_refuse(
+        path, reader->err,
+        "%s has no data; expected exactly one of data, binary_data_size and shared_memory_region",
+        TD_OIP_SHOWN(input->name));
 }
 
 static td_status read_input(void *context, const struct td_json_path *path)
@@ -368,9 +368,10 @@ static td_status read_output(void *context, const struct td_json_path *path)
         return td_json_refuse(path, reader->err, "the output \"%s\" is requested twice",
                               TD_OIP_SHOWN(name));
     if (parameters.range.region && parameters.binary)
-        return td_json_refuse(path, reader->err,
-                              "binary_data is true for \"%s\", which goes to shared memory",
-                              TD_OIP_SHOWN(name));
+        return td_json_refuse(
+            path, reader->err,
+            "binary_data is true for \"%s\", but this output goes to shared memory",
+            TD_OIP_SHOWN(name));
     if (parameters.range.region && (status = find_range(reader, path, &parameters.range)) != TD_OK)
         return status;
     struct td_oip_output *outputs = td_oip_grow(reader, reader->outputs, reader->n_outputs,

@@ -21,7 +21,7 @@ static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_
         if (kind)
             return td_json_refuse(
                 path, reader->err,
-                "the parameter \"%s\" is %s; a string, a number, true or false is expected",
+                "the parameter \"%s\" is %s; expected a string, a number, true or false",
                 TD_SHOWN(path->key, path->key_length), kind);
     }
     td_status status = td_json_attr(&reader->scan, reader->arena, value, reader->err);
@@ -111,8 +111,7 @@ static td_status apply_reserved(struct td_oip_reader *reader, const struct td_js
                                          : value->kind == TD_VALUE_INT && value->integer == 0)
             return TD_OK;
         return td_json_refuse(path, reader->err,
-                              "sequence_id is given, but models are stateless here: there are no "
-                              "sequences");
+                              "sequence_id is not supported; models are stateless");
     case HEADERS:
     /* Used by MLServer on requests and tensors. Datatype and shape already describe a tensor. */
     case CONTENT_TYPE:
@@ -309,11 +308,10 @@ static td_status read_content_type(struct td_oip_reader *reader, const struct td
         return td_json_skip(&reader->scan, 4, reader->arena, reader->err);
     td_status status = read_scalar(reader, path, &value);
     if (status == TD_OK && td_name_is("base64", value.text, value.text_length))
-        status =
-            td_json_refuse(path, reader->err,
-                           "content_type is \"base64\", but BYTES in JSON are text here; use "
-                           "%s for bytes",
-                           reader->tensor_parameters->output ? "binary_data" : "binary_data_size");
+        status = td_json_refuse(
+            path, reader->err,
+            "content_type is \"base64\", but BYTES in JSON must be text; use %s for bytes",
+            reader->tensor_parameters->output ? "binary_data" : "binary_data_size");
     return status;
 }
 
