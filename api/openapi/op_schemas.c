@@ -103,7 +103,8 @@ static bool add_parameter(cJSON *list, const struct td_attr_spec *spec)
 {
     char text[512];
     cJSON *parameter = cJSON_CreateObject();
-    snprintf(text, sizeof text, "%s In place of the member of the body.", spec->summary);
+    snprintf(text, sizeof text, "%s Replaces the member of the body with this name.",
+             spec->summary);
     return td_document_append(list, parameter) && td_document_text(parameter, "name", spec->name) &&
            td_document_text(parameter, "in", "query") &&
            td_document_text(parameter, "description", text) &&
@@ -133,17 +134,18 @@ static bool add_choice(cJSON *properties, const char *name, const char *descript
 /* Adds the request-wide members that are listed in `names`. */
 static bool add_options(cJSON *properties, const char *names)
 {
-    static const char timing[] = "{'description':'Whether the reply has the header "
-                                 "Server-Timing. Default: false.','type':'boolean'}";
+    static const char timing[] = "{'description':'True to add the header Server-Timing to the "
+                                 "reply. Default: false.','type':'boolean'}";
     static const char store[] =
-        "{'description':'The name of a resident tensor, in which the output is stored instead of "
-        "being sent, and perhaps the seconds after which it disappears.','anyOf':[{'type':"
-        "'string'},{'type':'object','required':['name'],'properties':{'name':{'type':'string'},"
+        "{'description':'The name of a resident tensor to store the output in, instead of sending "
+        "it, with an optional number of seconds until it disappears.','anyOf':[{'type':'string'},"
+        "{'type':'object','required':['name'],'properties':{'name':{'type':'string'},"
         "'ttl_s':" TD_OPENAPI_TTL "},'additionalProperties':false}]}";
     return (!strstr(names, "device") ||
-            add_choice(properties, "device", "Where the op is computed.", td_device_names)) &&
+            add_choice(properties, "device", "The device that computes the op.",
+                       td_device_names)) &&
            (!strstr(names, "response") ||
-            add_choice(properties, "response", "The form of the outputs in JSON.",
+            add_choice(properties, "response", "The layout of the outputs in JSON.",
                        td_layout_names)) &&
            (!strstr(names, "timing") ||
             td_document_add(properties, "timing", td_openapi_json(timing))) &&
@@ -176,7 +178,7 @@ static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_inp
                                   .role = TD_ROLE_KEY,
                                   .dtypes = TD_DTYPES_KEY_GIVEN };
     char text[128];
-    snprintf(text, sizeof text, "One of %s and %s is given, not both.", named->name, keys.name);
+    snprintf(text, sizeof text, "Give either %s or %s, not both.", named->name, keys.name);
     return (cJSON_GetObjectItem(properties, keys.name) || add_input(properties, &keys)) &&
            td_document_text(schema, "description", text);
 }

@@ -50,7 +50,7 @@ static cJSON *add_reply(cJSON *responses, int status)
     cJSON *headers = cJSON_AddObjectToObject(reply, "headers");
     return td_document_text(reply, "description",
                             status == 304   ? "Not modified."
-                            : status == 206 ? "A part of the tensor."
+                            : status == 206 ? "Part of the tensor."
                                             : "Success.") &&
                    td_document_add(headers, "X-Request-Id", td_openapi_ref("headers", "XRequestId"))
                ? reply
