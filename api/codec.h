@@ -22,8 +22,8 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
                                         struct td_resolver *resolver, struct td_arena *arena,
                                         struct td_request *request, struct td_error *err);
 
-/* Adds a hint to the error if the body was decoded but the op refused it: what the client might
- * have meant. */
+/* Adds a hint about what the client might have meant to the error of a decoded request that the op
+ * refused. */
 void td_codec_hint(td_format format, const struct td_request *request, struct td_error *err);
 
 /* td_oip_decode decodes requests of the Open Inference Protocol, because it needs more arguments.

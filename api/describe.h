@@ -14,10 +14,10 @@ TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, struct td_arena *
 
 /* Result of comparing the bytes of a mapped tensor with its checksums. */
 typedef enum {
-    TD_INTEGRITY_NONE, /* no checksums in the file, or they are not compared */
+    TD_INTEGRITY_NONE, /* no checksums, or checksums are not compared */
     TD_INTEGRITY_PENDING,
     TD_INTEGRITY_VERIFIED,
-    TD_INTEGRITY_DAMAGED /* listed, but reads are refused */
+    TD_INTEGRITY_DAMAGED /* damaged: listed, but reads are refused */
 } td_integrity;
 
 /* Description of a resident tensor:
@@ -25,13 +25,13 @@ typedef enum {
 struct td_tensor_listing {
     const char *name;
     const struct td_tensor *tensor;
-    const struct td_tensor *keys; /* keys of its rows, or NULL */
+    const struct td_tensor *keys; /* keys of the tensor's rows, or NULL */
     /* File in the data folder that the tensor is mapped from, or NULL if it is in memory. */
     const char *source;
-    uint64_t version;       /* larger than all earlier versions of the name */
-    const char *etag;       /* with quotes, as in the header */
-    bool persisted;         /* still exists after a restart */
-    td_integrity integrity; /* described only if there is a source */
+    uint64_t version;       /* version number; grows with every version of the name */
+    const char *etag;       /* ETag with quotes, as in the header */
+    bool persisted;         /* true if the tensor survives a restart */
+    td_integrity integrity; /* part of the description only if there is a source */
     /* Seconds until the tensor expires. 0: it does not expire. */
     int64_t ttl_s;
     /* After a PUT with `device`, the device that holds the tensor, "gpu" or "cpu"; otherwise

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { FORMATS = TD_FORMAT_NPY + 1 }; /* excludes the Open Inference Protocol */
+enum { FORMATS = TD_FORMAT_NPY + 1 }; /* number of formats, without the Open Inference Protocol */
 
 /* Names of the formats. Replies use the first name. */
 static const char *const types[FORMATS][2] = {

@@ -24,7 +24,7 @@ struct td_plan_limits {
     int threads;         /* number of threads, which determines the workspace */
     uint64_t max_flops;  /* 0: no limit */
     uint64_t max_output; /* bytes */
-    uint64_t memory;     /* in bytes, for all requests together */
+    uint64_t memory;     /* memory budget in bytes, for all requests together */
 };
 
 /* Writes the reply. `request` must be initialized for an op with `explain`, and can already have

@@ -261,7 +261,7 @@ static td_status find_table(const struct td_safetensors *file, td_dtype_set dtyp
 static td_status read_safetensors_table(const char *body, size_t bytes, struct td_arena *arena,
                                         struct td_table_document *out, struct td_error *err)
 {
-    enum { MOST = 3 }; /* a table and two entries with its keys */
+    enum { MOST = 3 }; /* entries: a table and at most two for its keys */
     struct td_safetensors file;
     int n = 0, table = 0;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);

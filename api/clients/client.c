@@ -22,7 +22,8 @@
 struct reply {
     long status;
     size_t size;
-    char *body; /* size bytes and a NUL; the caller frees it */
+    /* Body of `size` bytes, followed by a NUL. The caller frees the body. */
+    char *body;
 };
 
 static const char *server = "http://127.0.0.1:8080";

@@ -15,8 +15,8 @@
 
 struct td_foreign {
     const char *name;    /* "a Parquet file" */
-    const char *of_body; /* advice if it is the body of a request */
-    const char *of_file; /* advice if it is a file of the data folder */
+    const char *of_body; /* advice for the body of a request */
+    const char *of_file; /* advice for a file of the data folder */
 };
 
 /* Returns the format of the bytes, or NULL if it is not known. */

@@ -156,7 +156,7 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
         int64_t dim;
         if (!take_size(literal, &dim))
             return refuse(literal, "a dimension from 0 to 2^63 - 1");
-        take(literal, 'L'); /* suffix of a Python 2 long */
+        take(literal, 'L'); /* 'L' is the suffix of a Python 2 long */
         if (shape->rank == TD_MAX_RANK)
             return td_error_resource(literal->err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK,
                                      "the array in the .npy file");
@@ -235,7 +235,7 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
 {
     const unsigned char *file = bytes;
     memset(out, 0, sizeof *out);
-    enum { PREFIX = 8 }; /* \x93NUMPY and two bytes of version */
+    enum { PREFIX = 8 }; /* size of \x93NUMPY and two bytes of version */
     if (size < PREFIX || !td_npy_is(bytes, size)) {
         td_error_set(err, TD_MALFORMED_REQUEST,
                      "not a .npy file: it does not start with \\x93NUMPY and a version");
@@ -288,8 +288,8 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
 struct transposition {
     int rank; /* at least 2 */
     size_t width;
-    int64_t size[TD_MAX_RANK];                            /* size of the next block */
-    int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* stride in bytes */
+    int64_t size[TD_MAX_RANK];                            /* extents of the next block */
+    int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* strides in bytes */
     const struct td_stop *stop;
     struct td_error *err;
     /* Result of the last check of `stop`. After an error nothing more is transposed. */
@@ -353,8 +353,9 @@ static void transpose_block(const struct transposition *t, const char *from, cha
     } while (d > 0);
 }
 
-/* Returns the dimension to divide: the widest. Among equally wide dimensions, prefers one that is
- * neither first nor last, because the first and the last are contiguous on one side. */
+/* Returns the index of the widest dimension, which is divided next. Among equally wide dimensions,
+ * prefers one that is neither first nor last, because the first and the last are contiguous on one
+ * side. */
 static int widest(const struct transposition *t)
 {
     int best = 0;

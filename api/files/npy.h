@@ -19,7 +19,7 @@
 
 /* The contents of a file. */
 struct td_npy {
-    struct td_tensor tensor; /* data as in the file; the flags say how it is stored */
+    struct td_tensor tensor; /* tensor as stored in the file, before conversion */
     bool big_endian, fortran;
 };
 

@@ -77,7 +77,7 @@ td_status td_range_apply(const char *range, struct td_reply *reply, struct td_ar
                          struct td_error *err)
 {
     struct spec spec;
-    char text[80]; /* fits three numbers of 20 digits */
+    char text[80]; /* room for three numbers of 20 digits */
     uint64_t size = td_reply_bytes(reply);
     td_reply_header(reply, "Accept-Ranges", "bytes");
     if (!range || reply->http_status != 200 || !read_spec(range, &spec))

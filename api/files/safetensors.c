@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define LENGTH_BYTES 8
-#define HEADER_LIMIT UINT64_C(100000000) /* limit of the reference implementation */
+#define HEADER_LIMIT UINT64_C(100000000) /* maximum header size in the reference implementation */
 
 /* ---- reading a header ---- */
 
@@ -29,10 +29,10 @@ struct header {
     struct td_json_scan scan;
     struct td_arena *arena;
     struct td_error *err;
-    char *data; /* data section, after the header */
+    char *data; /* start of the data section */
     uint64_t data_size;
     struct td_safetensors *out;
-    struct range *ranges; /* one per entry, in the same order */
+    struct range *ranges; /* one range per entry, in the same order */
     int entry_capacity, metadata_capacity;
 };
 
@@ -96,10 +96,10 @@ enum { MEMBER_DTYPE = 1, MEMBER_SHAPE = 2, MEMBER_OFFSETS = 4, MEMBERS = 7 };
 
 /* Members of an entry. */
 struct description {
-    unsigned seen; /* bits of the members read so far */
+    unsigned seen; /* bit set of the members read so far */
     const char *dtype;
     size_t dtype_length;
-    struct td_shape shape; /* valid if `rank` is at most TD_MAX_RANK */
+    struct td_shape shape; /* shape; valid if `rank` is at most TD_MAX_RANK */
     int64_t rank;
     int64_t offsets[2];
 };
@@ -529,7 +529,7 @@ td_status td_safetensors_open_partly(const void *bytes, size_t size, struct td_a
 
 bool td_safetensors_is(const void *bytes, size_t size)
 {
-    enum { HEADER = 8 }; /* size of the header length, before the header */
+    enum { HEADER = 8 }; /* offset of the JSON header, after its length */
     static const char upper_half[4] = { 0 };
     const char *at = bytes;
     return size > HEADER && memcmp(at + 4, upper_half, sizeof upper_half) == 0 && at[HEADER] == '{';
@@ -560,7 +560,7 @@ static td_status apply_metadata(struct td_request *request,
     if (status != TD_OK || known)
         return status;
     if (strcmp(item->key, "format") == 0)
-        return TD_OK; /* the Python library writes "pt", "np", ... */
+        return TD_OK; /* "format" is written by the Python library */
     return td_attrs_unknown(request, item->key, strlen(item->key), TD_METADATA, err);
 }
 

@@ -22,7 +22,8 @@
 struct td_safetensors_entry {
     const char *name;        /* NUL-terminated, in the arena */
     struct td_tensor tensor; /* data points into the file; all zero if the tensor is unreadable */
-    const char *unreadable;  /* the reason, in the arena; NULL if the tensor is readable */
+    /* Reason why the tensor is unreadable, in the arena. NULL if the tensor is readable. */
+    const char *unreadable;
 };
 
 /* An entry of __metadata__. Both strings are NUL-terminated, in the arena. */
@@ -35,7 +36,7 @@ struct td_safetensors {
     int n_entries;
     struct td_safetensors_metadata *metadata; /* __metadata__ */
     int n_metadata;
-    const char *data; /* data section, after the header */
+    const char *data; /* start of the data section */
 };
 
 /* True if the bytes start like a safetensors file: the length of a header of less than 4 GiB, then

@@ -15,7 +15,7 @@
 struct reader {
     struct td_json_source source;
     struct td_request *request;
-    uint32_t by_path; /* bit i is set if the path names input i */
+    uint32_t by_path; /* bit set of the inputs that the path names */
     struct td_json_siblings siblings;
     /* Skipped keys of rows, which are read when the table is known. */
     struct td_json_skipped row_keys;

@@ -62,7 +62,7 @@ static bool tensor_bound(const struct td_tensor *tensor, td_layout layout, size_
 /* Form in which a computed tensor is written. */
 struct form {
     td_layout layout;
-    size_t bytes; /* upper bound of the text */
+    size_t bytes; /* upper bound of the text's size */
 };
 
 /* Chooses the form of a tensor: the requested layout, or base64 if it has strings that are not
@@ -180,7 +180,7 @@ static char *write_base64(char *at, const struct td_tensor *tensor, struct td_ar
             return NULL;
         bytes = joined;
     }
-    for (size_t done = 0; done < size; done += STEP) { /* steps are whole groups of three bytes */
+    for (size_t done = 0; done < size; done += STEP) { /* each step is a multiple of three bytes */
         const size_t left = size - done;
         if (done > 0 && td_stop_check(&arena->stop, err) != TD_OK)
             return NULL;

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TD_FLOAT16_TEXT 12 /* -0.000061035; bfloat16: -123400000.0 */
+#define TD_FLOAT16_TEXT 12 /* length of -0.000061035 or, for bfloat16, -123400000.0 */
 #define TD_FLOAT32_TEXT 16 /* -0.0000123456789 */
 #define TD_FLOAT64_TEXT 24 /* -1.2345678901234567e-308 */
 #define TD_FLOAT_SLACK  40 /* number of bytes after the end that can be overwritten */

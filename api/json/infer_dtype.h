@@ -21,16 +21,17 @@ struct td_json_array {
     struct td_error *err;
 
     td_dtype dtype;
-    td_dtype integer_dtype; /* for INFERRED: first dtype to try for integers */
-    bool no_fractions;      /* for INFERRED: float32 is never inferred */
+    td_dtype integer_dtype; /* first integer dtype to try, if the dtype is inferred */
+    bool no_fractions;      /* true if float32 is never inferred */
     td_dtype_set others;    /* dtypes that error messages suggest instead */
-    /* TD_SCALARS_INFERRED: `dtype` fits the elements read so far and can still be widened. */
+    /* If `style` is TD_SCALARS_INFERRED, `dtype` fits the elements read so far and can still be
+     * widened. */
     enum td_scalar_style style;
     bool started;     /* `dtype` is known and memory is allocated */
-    int64_t capacity; /* maximum number of elements in the memory */
+    int64_t capacity; /* maximum number of elements that fit into the memory */
     /* Bytes per element in `data`. For strings, bytes per offset. */
     size_t width;
-    char *data; /* elements, or the offsets of strings */
+    char *data; /* elements, or the offsets of the strings */
     /* Length of the value's text, which is an upper bound for its unescaped strings. */
     size_t text_bytes;
     td_parse_scalars_fn *parse;
@@ -52,8 +53,9 @@ struct td_json_array {
     char rounded[24];
     int64_t rounded_element;
 
-    int rank;                 /* -1 until the first scalar or empty list */
-    int64_t dim[TD_MAX_RANK]; /* -1 until the first list of this level ends */
+    int rank; /* number of dimensions; -1 until the first scalar or empty list */
+    /* Length of the lists of each level. -1 until the first list of the level ends. */
+    int64_t dim[TD_MAX_RANK];
     /* Number of elements read so far in the open list of each level. */
     int64_t count[TD_MAX_RANK];
 };

@@ -31,7 +31,7 @@ struct names {
     struct td_json_scan *scan;
     struct td_arena *arena;
     struct td_error *err;
-    struct td_json_name *stack; /* `few`, or a larger array in the arena */
+    struct td_json_name *stack; /* points to `few`, or to a larger array in the arena */
     size_t count, capacity;
     struct td_json_name few[32];
 };

@@ -38,7 +38,7 @@ TD_MUST_CHECK td_status td_json_list(struct td_json_scan *scan, const struct td_
                                      const char *what, td_json_element_fn *element, void *context,
                                      struct td_error *err);
 
-/* Skips null if it is the next value, and sets *is_null. */
+/* Skips the next value if it is null. Sets *is_null to true in that case, otherwise to false. */
 TD_MUST_CHECK td_status td_json_null(struct td_json_scan *scan, bool *is_null,
                                      struct td_error *err);
 

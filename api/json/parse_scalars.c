@@ -373,7 +373,7 @@ static double real_value(const void *from, enum real real)
 
 static bool keeps_integer(const char *begin, const char *end, enum real real)
 {
-    enum { LONGEST = 310 }; /* digits of the largest double */
+    enum { LONGEST = 310 }; /* number of digits of the largest double */
     char rounded[8], text[REAL_TEXT], exact[LONGEST + 2];
     double value;
     if (!round_exact(begin, end, real, rounded) || !td_float64_read(begin, end, &value))
@@ -388,8 +388,8 @@ static bool keeps_integer(const char *begin, const char *end, enum real real)
     return td_name_is(exact, begin, (size_t)(end - begin)) || same_digits(begin, end, text);
 }
 
-/* True if a number with too many digits to be exact is an integer that rounding changes. Out of
- * line, because most numbers are smaller or have a fraction. */
+/* True if a number with too many digits to be exact is an integer that rounding would change. Out
+ * of line, because most numbers are smaller or have a fraction. */
 static __attribute__((noinline)) bool rounds_integer(const struct number *number, const char *token,
                                                      const char *end, enum real real)
 {
@@ -424,7 +424,7 @@ static __attribute__((noinline)) const char *read_nonfinite(const char *p,
 {
     static const struct {
         const char *text;
-        uint64_t bits[4]; /* in the order of enum real */
+        uint64_t bits[4]; /* bit patterns, indexed by enum real */
     } names[] = {
         { "\"NaN\"", { 0x7e00, 0x7fc0, 0x7fc00000, UINT64_C(0x7ff8000000000000) } },
         { "\"Infinity\"", { 0x7c00, 0x7f80, 0x7f800000, UINT64_C(0x7ff0000000000000) } },

@@ -23,8 +23,8 @@
 
 enum td_scalar_fault {
     TD_SCALAR_FAULT_NONE,
-    TD_SCALAR_FAULT_VALUE, /* not a value of the dtype, or not JSON */
-    TD_SCALAR_FAULT_RANGE, /* a number outside the range of the dtype */
+    TD_SCALAR_FAULT_VALUE, /* the text is not a value of the dtype, or not JSON */
+    TD_SCALAR_FAULT_RANGE, /* the number is outside the range of the dtype */
     /* An integer that td_scalar_keeps_integer rejects. For an integer dtype: a number with a
      * fraction or exponent that a program might have rounded. */
     TD_SCALAR_FAULT_ROUNDED,

@@ -14,7 +14,7 @@
 /* Properties of the strings that determine the size of their text. */
 struct td_json_strings {
     bool valid;          /* true if all strings are UTF-8, which JSON requires */
-    size_t escape_bytes; /* bytes that escapes add, if `valid` */
+    size_t escape_bytes; /* number of bytes that escapes add, if `valid` */
 };
 
 /* Reads all strings once and fills *out. */

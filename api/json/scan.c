@@ -366,7 +366,7 @@ td_status td_json_bad_number(const struct td_json_scan *scan, const char *at, st
 
 bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t *magnitude)
 {
-    const int64_t exponent_limit = 1000000000000; /* more than the number of digits in any body */
+    const int64_t exponent_limit = 1000000000000; /* larger than the number of digits in any body */
     const char *mantissa_end = at;
     int64_t exponent = 0; /* decimal exponent of the last nonzero digit */
     *negative = *at == '-';

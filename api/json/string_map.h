@@ -14,7 +14,7 @@ struct td_string_pair {
 };
 
 struct td_string_map {
-    struct td_string_pair *pairs; /* in the order of the text */
+    struct td_string_pair *pairs; /* members in the order of the text */
     int count;
 };
 

@@ -32,7 +32,7 @@ struct object {
     /* Skipped data that comes before dtype or shape. */
     struct td_json_skipped data;
     bool data_read;
-    const char *text; /* unescaped value of base64 or ref */
+    const char *text; /* unescaped string value of base64 or ref */
     size_t text_length;
 };
 

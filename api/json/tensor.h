@@ -11,7 +11,7 @@
 #include "api/json/scan.h"
 #include "api/message/message.h"
 
-#define TD_JSON_PADDING 64 /* readable bytes that must follow the text */
+#define TD_JSON_PADDING 64 /* number of readable bytes that must follow the text */
 
 /* A text, and everything needed to read tensors from it. */
 struct td_json_source {

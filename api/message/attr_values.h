@@ -23,7 +23,7 @@ struct td_attr_value {
         TD_VALUE_OTHER
     } kind;
     int64_t integer;
-    double number; /* for TD_VALUE_FLOAT; infinite if the number is too large */
+    double number; /* value if the kind is TD_VALUE_FLOAT; infinite if the number is too large */
     bool boolean;
     struct td_ints list;
     /* For TD_VALUE_TEXT, the string. For other kinds, a description of the value, such as "a

@@ -230,7 +230,7 @@ td_status td_attrs_set_query(struct td_request *request, const char *name, size_
     *known = place.set != NULL;
     if (!*known)
         return TD_OK;
-    *place.by_query &= ~place.bit; /* a repeated query parameter is refused */
+    *place.by_query &= ~place.bit; /* a query parameter that occurs twice is refused */
     const td_status status =
         td_attrs_set_text(request, name, length, text, text_length, arena, known, err);
     if (status == TD_OK)

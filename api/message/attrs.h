@@ -18,7 +18,7 @@
  * TD_MEMBER, TD_METADATA or "query parameter". */
 #define TD_MEMBER   "member"
 #define TD_METADATA "metadata entry"
-#define TD_PERSIST  "persist" /* query parameter of a change of a table */
+#define TD_PERSIST  "persist" /* query parameter for changes of tables */
 td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err);
 

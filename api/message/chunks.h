@@ -7,7 +7,7 @@
 
 struct td_chunk_writer {
     struct td_reply *reply;
-    char *at;          /* next copied byte is written here */
+    char *at;          /* position for the next copied byte */
     const char *begin; /* start of the chunk that ends at `at` */
 };
 

@@ -25,11 +25,11 @@ typedef enum td_device_choice { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU } t
 /* Values of the request-wide members. All zero is the default. */
 struct td_options {
     td_device_choice device;
-    td_layout layout; /* "response": layout of tensors in a JSON reply */
+    td_layout layout; /* member "response": layout of tensors in a JSON reply */
     bool timing;      /* ?timing=1 */
-    /* "store": the outputs become resident tensors of this name, and the reply describes them. The
-     * outputs of a list are NAME.0, NAME.1, ...; named outputs are NAME.values, ... The name is in
-     * the arena, or NULL if not given. */
+    /* Member "store": the outputs become resident tensors of this name, and the reply describes
+     * them. The outputs of a list are NAME.0, NAME.1, ...; named outputs are NAME.values, ... The
+     * name is in the arena, or NULL if not given. */
     const char *store;
     /* Time to live of the stored outputs in seconds. 0: until they are deleted or replaced. */
     int64_t store_ttl_s;
@@ -37,7 +37,7 @@ struct td_options {
     uint32_t set;
 };
 
-struct td_oip_request; /* extra data for the encoder of /v2 (api/oip/types.h) */
+struct td_oip_request; /* data for the encoder of /v2 (api/oip/types.h) */
 
 struct td_request {
     const struct td_op *op;
@@ -63,9 +63,10 @@ struct td_request {
     bool table_has_keys; /* `table` has keys */
     /* The body uses the name "keys" for the input of td_op_keys_input. */
     bool called_keys;
-    struct td_oip_request *oip; /* in the arena; NULL outside /v2 */
-    bool decoded;               /* all input tensors are set */
-    bool has_complex_base64;    /* a complex tensor is base64 in JSON, without [re, im] */
+    struct td_oip_request *oip; /* in the arena; NULL for requests that are not of /v2 */
+    bool decoded;               /* true if all input tensors are set */
+    /* True if a complex tensor is base64 in JSON, without [re, im]. */
+    bool has_complex_base64;
     /* The request neither sends nor stores outputs, so it cannot have "response" or "store". */
     bool has_no_output;
     /* The request changes the table that the path names, and the query string can have
@@ -110,18 +111,18 @@ struct td_chunk {
 
 struct td_header {
     const char *name;  /* static */
-    const char *value; /* static or in the arena */
+    const char *value; /* static string or string in the arena */
 };
 
 #define TD_REPLY_HEADERS 8
 
 struct td_reply {
     int http_status;
-    const char *content_type; /* static; NULL if the reply has no body */
+    const char *content_type; /* static string; NULL if the reply has no body */
     /* All headers except Content-Type and the headers of errors. */
     struct td_header headers[TD_REPLY_HEADERS];
     int n_headers;
-    struct td_chunk *chunks; /* `own` or in the arena */
+    struct td_chunk *chunks; /* points to `own` or into the arena */
     int n_chunks;
     struct td_chunk own[TD_REPLY_CHUNKS];
 };

@@ -145,7 +145,7 @@ unsigned td_problem_retry_after_s(const struct td_error *err)
     case TD_CLIENT_LIMIT:
     case TD_CONNECTION_LIMIT:
     case TD_MEMORY_EXHAUSTED:
-    case TD_DATA_DIR_LOCKED: /* the server tries to take the lock every second */
+    case TD_DATA_DIR_LOCKED: /* the server retries the lock every second */
         return 1;
     default:
         return 0;

@@ -8,7 +8,7 @@ td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err)
     if (tensor->dtype != TD_DTYPE_BOOL)
         return TD_OK;
     const unsigned char *bytes = tensor->data;
-    unsigned char all = 0; /* no early exit, so the loop vectorizes */
+    unsigned char all = 0; /* without an early exit, the loop vectorizes */
     for (size_t i = 0; i < tensor->bytes; i++)
         all |= bytes[i];
     if (all <= 1)

@@ -42,7 +42,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
         return read_id(reader, path);
     if (!reader->misplaced.text &&
         td_oip_check_unknown(reader->request, path, name, TD_OIP_REQUEST, TD_IGNORED) != TD_OK)
-        reader->misplaced = name; /* the error of a body of another protocol takes precedence */
+        reader->misplaced = name; /* reported later: the body can be of another protocol */
     return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
 }
 
@@ -148,7 +148,7 @@ static td_status fill_inputs(struct td_oip_reader *reader)
         return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "%s", op->inputs[i].name);
     }
     td_status status = td_named_inputs_alloc(request, reader->arena, reader->err);
-    const bool pairs = reader->oip->pairs; /* for inputs without their own parameter */
+    const bool pairs = reader->oip->pairs; /* default for inputs without the parameter */
     for (int i = 0; i < reader->n_inputs && status == TD_OK; i++) {
         const struct td_oip_input *input = &reader->inputs[i];
         struct td_tensor *place = NULL;

@@ -39,7 +39,7 @@ TD_MUST_CHECK td_status td_oip_header_length(const char *text, size_t *json_byte
  * model, and "complex" defaults to true if the rows are complex. */
 struct td_oip_source {
     size_t json_bytes;
-    const char *model, *version; /* name in the reply; NULL for the op's */
+    const char *model, *version; /* NULL for the name and version of the op */
     struct td_resolver *resolver;
     struct td_regions *regions;
 };
@@ -154,7 +154,8 @@ TD_MUST_CHECK td_status td_oip_describe_stats(const struct td_oip_stats *stats, 
 /* A region of shared memory. td_oip_read_region reads it from the body of
  * .../systemsharedmemory/region/{name}/register. */
 struct td_oip_region {
-    const char *name, *key; /* `key` is in the arena, NUL-terminated */
+    /* `key` is in the arena and NUL-terminated. */
+    const char *name, *key;
     uint64_t offset, bytes;
 };
 TD_MUST_CHECK td_status td_oip_read_region(const char *body, size_t bytes, struct td_arena *arena,

@@ -196,7 +196,8 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
     if (!is_attr(request->op, name))
         return refuse_parameter(reader, path, name);
     bool known;
-    if (value.kind == TD_VALUE_TEXT && is_list(request->op, name)) /* text such as "0,2" */
+    /* Lists of integers are given as text, such as "0,2". */
+    if (value.kind == TD_VALUE_TEXT && is_list(request->op, name))
         status = td_attrs_set_text(request, name.text, name.length, value.text, value.text_length,
                                    reader->arena, &known, reader->err);
     else
@@ -388,7 +389,7 @@ td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,
 
 static const struct {
     const char *what;
-    const char *members[6]; /* list that ends with NULL */
+    const char *members[6]; /* member names; the list ends with NULL */
 } places[] = {
     [TD_OIP_REQUEST] = { "the request", { "id", "inputs", "outputs", "parameters" } },
     [TD_OIP_INPUT] = { "an input", { "name", "datatype", "shape", "data", "parameters" } },

@@ -55,7 +55,7 @@ struct td_oip_reader {
     struct td_oip_output *outputs;
     /* Bit i is set if output i is requested. NULL until the first output is read. */
     unsigned char *requested;
-    bool has_inputs; /* the body has the member "inputs" */
+    bool has_inputs; /* true if the body has the member "inputs" */
     /* First member of the body that td_oip_check_unknown refuses. */
     struct td_json_name misplaced;
     int n_inputs, n_refs, n_outputs, input_capacity, ref_capacity, output_capacity;
@@ -74,7 +74,7 @@ void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *cap
 /* Parameters of an input or output. */
 struct td_oip_tensor_parameters {
     bool output;
-    int64_t binary_size;          /* for an input; -1 if not given */
+    int64_t binary_size;          /* size for an input; -1 if not given */
     bool has_complex, is_complex; /* for an input */
     /* For an output: true if binary_data is given, and its value. */
     bool has_binary, binary;

@@ -29,19 +29,19 @@ struct td_oip_range {
 
 /* An output that the client requested. */
 struct td_oip_output {
-    int index; /* index among the outputs of the op */
+    int index; /* index of the output among the op's outputs */
     /* Parameter binary_data. If it is not given, td_oip_request.binary applies. */
     bool has_binary, binary;
     struct td_oip_range range;
 };
 
 struct td_oip_request {
-    const char *model, *version; /* name and version in the reply */
+    const char *model, *version; /* name and version of the model in the reply */
     /* Text between the quotes in the body, with its escapes. NULL if the request has no id. */
     const char *id;
     size_t id_length;
-    bool pairs; /* complex numbers are pairs of floats */
-    /* binary_data_output: true if outputs without binary_data are binary */
+    bool pairs; /* true if complex numbers are pairs of floats */
+    /* Parameter binary_data_output: true if outputs without binary_data are binary. */
     bool binary;
     /* In the order of the request. NULL for all outputs. */
     const struct td_oip_output *outputs;

@@ -4,7 +4,7 @@
 #define TD_API_OPENAPI_OPERATIONS_H
 
 struct td_openapi_operation {
-    const char *method, *pattern; /* as in the table of routes */
+    const char *method, *pattern; /* route, as in the table of routes */
     /* Member operationId. Generated clients name their functions after it. */
     const char *id;
     const char *summary;

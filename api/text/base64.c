@@ -93,7 +93,7 @@ size_t td_base64_decode(void *bytes, const char *text, size_t length)
     for (size_t i = 0; i < whole; i += 4) {
         unsigned a = decoded[from[i]], b = decoded[from[i + 1]], c = decoded[from[i + 2]],
                  d = decoded[from[i + 3]];
-        if ((a | b | c | d) == 0xff) /* values of valid characters are below 64 */
+        if ((a | b | c | d) == 0xff) /* valid characters have values below 64 */
             return i + first_invalid(from + i, 4);
         to[0] = (unsigned char)(a << 2 | b >> 4);
         to[1] = (unsigned char)(b << 4 | c >> 2);

@@ -14,7 +14,7 @@ enum { LONGEST = 63 };
 /* The given name as bit masks. */
 struct pattern {
     uint64_t at[256]; /* bit i of at[c] is set if character i is c */
-    uint64_t last;    /* bit of the last character */
+    uint64_t last;    /* bit of the pattern's last character */
     size_t length;
 };
 
@@ -82,7 +82,7 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
         const size_t difference = other > length ? other - length : length - other;
         ++*work;
         if (other > LONGEST || td_name_is(names[i], name, length))
-            continue; /* the name itself is not a suggestion */
+            continue; /* never suggest the given name itself */
         const bool part = is_part(name, length, names[i]);
         if (difference >= least && !part)
             continue;

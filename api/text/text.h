@@ -13,7 +13,7 @@
 
 struct td_text {
     char *at, *end;
-    bool full; /* true if text was dropped */
+    bool full; /* true if any text was dropped */
 };
 
 /* Appends bytes as they are. */

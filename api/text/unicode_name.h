@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TD_UNICODE_NAME = 128 }; /* maximum bytes of a name */
+enum { TD_UNICODE_NAME = 128 }; /* maximum length of a name in bytes */
 
 /* Reason why a text is not a valid name, such as "U+202E is not ...". Messages show it after the
  * text. */
