@@ -12,7 +12,7 @@ TD_MUST_CHECK td_status td_describe_ops(struct td_arena *arena, struct td_reply 
 TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, struct td_arena *arena,
                                        struct td_reply *reply, struct td_error *err);
 
-/* Result of comparing the bytes of a mapped tensor with its checksums. */
+/* Result of comparing a mapped tensor with the checksums in its file. */
 typedef enum {
     TD_INTEGRITY_NONE, /* no checksums, or checksums are not compared */
     TD_INTEGRITY_PENDING,

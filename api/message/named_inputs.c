@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INPUT_NAME = 64 }; /* maximum length of an input's name with its suffix */
+enum { INPUT_NAME = 64 }; /* larger than any input name with its suffix */
 
 /* Parses a number without leading zeros, such as "3". Returns -1 if the text is not such a
  * number. */

@@ -370,7 +370,7 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     enum { LENGTH_TEXT = 24 };
     size_t capacity, escape_bytes, copied, strings;
     int n_large;
-    /* Check again, because string lengths are known only now. */
+    /* Check the outputs again, because the lengths of strings are known only now. */
     td_status status = td_oip_can_encode(request, err);
     if (status == TD_OK)
         status = measure_strings(request, &arena->stop, &escape_bytes, err);

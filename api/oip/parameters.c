@@ -396,9 +396,8 @@ static const struct {
     [TD_OIP_OUTPUT] = { "an output", { "name", "parameters" } },
 };
 
-/* Returns the kind of object that can have a parameter of this name which changes the reply. If the
- * object at `place` can have it, returns that object. Returns NULL if no object has such a
- * parameter. */
+/* Returns the kind of object that a parameter with this name belongs to, if the parameter changes
+ * the reply. Prefers the object at `place`. Returns NULL if there is no such parameter. */
 static const char *parameter_owner(const struct td_request *request, struct td_json_name name,
                                    enum td_oip_place place)
 {

@@ -43,7 +43,7 @@ struct td_oip_request {
     bool pairs; /* true if complex numbers are pairs of floats */
     /* Parameter binary_data_output: true if outputs without binary_data are binary. */
     bool binary;
-    /* In the order of the request. NULL for all outputs. */
+    /* Requested outputs, in the order of the request. NULL for all outputs of the op. */
     const struct td_oip_output *outputs;
     int n_outputs;
 };

@@ -35,7 +35,7 @@ const struct td_openapi_operation *td_openapi_operation(const char *method, cons
 #define TD_OPENAPI_TAGS 4
 extern const char *const td_openapi_tags[TD_OPENAPI_TAGS][2];
 
-/* Returns the name of the tag of a path. */
+/* Returns the name of a path's tag. */
 const char *td_openapi_tag(const char *path);
 
 #endif

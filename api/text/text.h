@@ -16,7 +16,7 @@ struct td_text {
     bool full; /* true if any text was dropped */
 };
 
-/* Appends bytes as they are. */
+/* Appends bytes unchanged. */
 void td_text_add(struct td_text *text, const char *bytes, size_t length);
 
 /* Append a NUL-terminated string, and a number in decimal (ten times as fast as snprintf). */
