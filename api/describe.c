@@ -95,7 +95,8 @@ static bool add_error(cJSON *list, td_status status)
            add_endpoint(item, "type", "/problems/", problem->slug, "");
 }
 
-/* Those of the op, and of keys in place of row numbers, which it does not see. */
+/* Adds the errors of the op. The error for unknown keys is added if keys can replace row numbers,
+ * because the op itself never sees keys. */
 static bool add_errors(cJSON *document, const struct td_op *op)
 {
     cJSON *list = cJSON_AddArrayToObject(document, "errors");
@@ -133,15 +134,15 @@ td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct 
 
 /* ---- tensors ---- */
 
-/* Maximum length of a listing without name, source and ETag: 16 dimensions and seven more numbers
- * of at most 20 digits, and the names of the members. */
+/* Maximum length of a listing without name, source and ETag: 16 dimensions, seven more numbers of
+ * at most 20 digits, and the names of the members. */
 #define LISTING_TEXT 800
 
-/* Maximum length of the name and ETag of a stored output. JSON escapes no character of a name, and
- * of an ETag only the quotes; an output has no source yet. */
+/* Maximum length of the name and ETag of a stored output. No character of a name needs an escape in
+ * JSON, and only the quotes of an ETag do. An output has no source yet. */
 #define MOST_STORED 256
 
-/* Each byte of a string may take six bytes in JSON. */
+/* Returns the maximum length of a listing. Each byte of a string can take six bytes in JSON. */
 static size_t listing_size(const struct td_tensor_listing *listing)
 {
     return LISTING_TEXT + 6 * (strlen(listing->name) + strlen(listing->etag) +
@@ -167,7 +168,7 @@ static const char *const integrity_names[] = { [TD_INTEGRITY_NONE] = "none",
                                                [TD_INTEGRITY_VERIFIED] = "verified",
                                                [TD_INTEGRITY_DAMAGED] = "damaged" };
 
-/* Written without cJSON, since there may be thousands. */
+/* Writes a listing. Does not use cJSON, because a reply can have thousands of listings. */
 static void add_listing(struct td_text *text, const struct td_tensor_listing *listing)
 {
     const struct td_tensor *tensor = listing->tensor;
@@ -195,7 +196,7 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     td_text_string(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");
 }
 
-/* Allocates a text of `capacity` bytes; false, with err filled, without memory. */
+/* Allocates a text of `capacity` bytes. Returns false with err filled if no memory is left. */
 static bool begin_text(struct td_text *text, size_t capacity, struct td_arena *arena,
                        struct td_error *err)
 {
@@ -205,8 +206,8 @@ static bool begin_text(struct td_text *text, size_t capacity, struct td_arena *a
     return text->at != NULL;
 }
 
-/* Writes listings separated by commas, without brackets. Those of named outputs are preceded by the
- * name. */
+/* Writes listings separated by commas, without brackets. The listings of named outputs have the
+ * name before them. */
 static void add_listings(struct td_text *text, const struct td_output_spec *named,
                          const struct td_tensor_listing *list, int count)
 {

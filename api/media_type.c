@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { FORMATS = TD_FORMAT_NPY + 1 }; /* without the Open Inference Protocol */
+enum { FORMATS = TD_FORMAT_NPY + 1 }; /* number of formats, without the Open Inference Protocol */
 
-/* Their names; replies have the first. */
+/* Names of the formats. Replies use the first name. */
 static const char *const types[FORMATS][2] = {
     [TD_FORMAT_JSON] = { "application/json", NULL },
     [TD_FORMAT_SAFETENSORS] = { "application/vnd.safetensors", "application/octet-stream" },
@@ -20,7 +20,8 @@ const char *td_media_type(td_format format)
     return types[format][0];
 }
 
-/* "application/json, application/vnd.safetensors or application/x-npy" */
+/* Lists the types of the formats, such as "application/json, application/vnd.safetensors or
+ * application/x-npy". */
 #define LIST_TEXT 128
 static const char *list_types(unsigned formats, char text[LIST_TEXT])
 {
@@ -50,8 +51,8 @@ static struct td_token trim(const char *begin, const char *end)
     return (struct td_token){ begin, (size_t)(end - begin) };
 }
 
-/* Removes and returns the text before the next `separator` outside quotes; *rest is NULL after the
- * last part. */
+/* Removes and returns the text before the next `separator` outside quotes. Sets *rest to NULL after
+ * the last part. */
 static struct td_token cut(const char **rest, const char *end, char separator)
 {
     const char *begin = *rest, *at = begin;
@@ -108,7 +109,7 @@ static td_status check_charset(const char *parameters, const char *end, struct t
     return TD_OK;
 }
 
-/* What curl -d and --data-binary send by default. */
+/* True for the default type of curl -d and --data-binary. */
 static bool is_form(struct td_token type)
 {
     return td_token_is(type, "application/x-www-form-urlencoded");
@@ -148,7 +149,7 @@ td_status td_media_of_body(const char *content_type, unsigned formats, td_format
 
 /* ---- lists of preferences ---- */
 
-/* Parses a q-value, in thousandths: "0.8" is 800. Malformed q-values count as 1. */
+/* Parses a q-value and returns it in thousandths: "0.8" is 800. Malformed q-values count as 1. */
 static int parse_q(struct td_token text)
 {
     if (text.length == 0 || text.length > 5 || (text.text[0] != '0' && text.text[0] != '1') ||
@@ -182,8 +183,8 @@ bool td_preference_next(const char **list, const char *list_end, struct td_prefe
 
 /* ---- Accept ---- */
 
-/* How specifically a media range matches a format: 0 not at all, 1 as any type, 2 by its main type,
- * 3 by name. The type that curl -d sends matches no format of a reply. */
+/* Returns how specifically a media range matches a format: 0 not at all, 1 as any type, 2 by its
+ * main type, 3 by name. The default type of curl -d matches no format of a reply. */
 static int match(struct td_token range, td_format format)
 {
     if (td_token_is(range, "*/*") || td_token_is(range, "*"))
@@ -203,7 +204,8 @@ td_status td_media_of_reply(const char *accept, unsigned formats, td_format pref
     if (!accept || trim(accept, end).length == 0)
         return TD_OK;
     while (td_preference_next(&rest, end, &range)) {
-        /* The most specific range decides; among equally specific ones the highest q-value. */
+        /* The most specific range determines the q-value; among equally specific ranges, the
+         * highest q-value counts. */
         for (int i = 0; i < FORMATS; i++) {
             int specificity = match(range.name, (td_format)i);
             if (specificity == 0 || specificity < best_match[i])
@@ -219,7 +221,7 @@ td_status td_media_of_reply(const char *accept, unsigned formats, td_format pref
     if (q[*out] > 0)
         return TD_OK;
     char list[LIST_TEXT];
-    td_error_set(err, TD_NOT_ACCEPTABLE, "Accept is \"%.100s\"; results come as %s", accept,
+    td_error_set(err, TD_NOT_ACCEPTABLE, "Accept is \"%.100s\"; it must allow %s", accept,
                  list_types(formats, list));
     return td_error_at_attribute(err, TD_NOT_ACCEPTABLE, "Accept");
 }

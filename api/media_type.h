@@ -1,6 +1,6 @@
 /* media_type.h - parses Content-Type and Accept, and lists of preferences such as Accept-Encoding.
  *
- *     json         application/json; of a body also a missing type, and what curl -d sends
+ *     json         application/json; for a body also a missing type, and the default of curl -d
  *     safetensors  application/vnd.safetensors, application/octet-stream
  *     npy          application/x-npy, application/npy
  *
@@ -14,39 +14,38 @@
 /* Sets of formats are bit masks. */
 #define TD_FORMAT_BIT(name) (1u << TD_FORMAT_##name)
 
-/* The format of a body, one of `formats`. content_type may be NULL. Parameters are ignored, except
- * that JSON with a charset other than UTF-8 is an error. */
+/* Finds the format of a body, one of `formats`. content_type can be NULL. Parameters are ignored,
+ * except that JSON with a charset other than UTF-8 is an error. */
 TD_MUST_CHECK td_status td_media_of_body(const char *content_type, unsigned formats, td_format *out,
                                          struct td_error *err);
 
-/* Whether Content-Type says what the body is: false if it is missing, and for the type that curl -d
- * and --data-binary send by default. */
+/* True if Content-Type states the type of the body. False if it is missing or is the default type
+ * of curl -d and --data-binary. */
 bool td_media_is_stated(const char *content_type);
 
-/* The format of a reply, one of `formats`, by the q-values of Accept. If several have the same
- * q-value, `preferred` if it is among them, otherwise the first in the order of td_format. accept
- * may be NULL. */
+/* Finds the format of a reply, one of `formats`, from the q-values of Accept. Among formats with
+ * the same q-value, `preferred` comes first, then the order of td_format. accept can be NULL. */
 TD_MUST_CHECK td_status td_media_of_reply(const char *accept, unsigned formats, td_format preferred,
                                           td_format *out, struct td_error *err);
 
-/* The Content-Type of a reply in this format. */
+/* Returns the Content-Type of a reply in this format. */
 const char *td_media_type(td_format format);
 
-/* A part of a header's value. td_token_is compares it with a name, ignoring case. */
+/* Part of a header's value. td_token_is compares it with a name, ignoring case. */
 struct td_token {
     const char *text;
     size_t length;
 };
 bool td_token_is(struct td_token token, const char *name);
 
-/* An element of a list of preferences: "gzip;q=0.8". A missing or malformed q-value is 1. */
+/* Element of a list of preferences, such as "gzip;q=0.8". A missing or malformed q-value is 1. */
 struct td_preference {
     struct td_token name;
-    int weight; /* q-value in thousandths: 800 */
+    int weight; /* q-value in thousandths, such as 800 */
 };
 
-/* Removes the next element, which may be empty, from a list such as Accept or Accept-Encoding. Sets
- * *list to NULL after the last element, and returns false if it is NULL. */
+/* Removes the next element, which can be empty, from a list such as Accept or Accept-Encoding. Sets
+ * *list to NULL after the last element. Returns false if *list is already NULL. */
 bool td_preference_next(const char **list, const char *end, struct td_preference *out);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* ---- the request ---- */
 
-/* Besides the attributes of the op. */
+/* Members of the request in addition to the attributes of the op. */
 #define SHAPES "shapes"
 #define DTYPE  "dtype"
 
@@ -22,7 +22,7 @@ struct reader {
     struct td_request *request;
     struct td_error *err;
     bool has_shapes, has_dtype;
-    struct td_shape *shapes; /* [most] */
+    struct td_shape *shapes; /* array of `most` shapes */
     int n_shapes, most;
     td_dtype dtype;
 };
@@ -64,8 +64,7 @@ static td_status read_shapes(struct reader *reader, const struct td_json_path *p
     if (!kind)
         return td_json_syntax(scan, scan->at, reader->err, "expected a list of shapes");
     if (c != '[')
-        return td_json_refuse(path, reader->err, "shapes is %s; a list of shapes is expected",
-                              kind);
+        return td_json_refuse(path, reader->err, "shapes is %s; expected a list of shapes", kind);
     bool more;
     td_status status = td_json_open(scan, '[', ']', &more, reader->err);
     while (status == TD_OK && more) {
@@ -126,10 +125,9 @@ static td_status read_document(struct reader *reader)
     const char c = td_json_peek(scan);
     const char *kind = td_json_value_kind(scan);
     if (c != '{' && kind)
-        return td_json_refuse(NULL, reader->err,
-                              "the body is %s; a JSON object with shapes, in place of tensors, is "
-                              "expected",
-                              kind);
+        return td_json_refuse(
+            NULL, reader->err,
+            "the body is %s; expected a JSON object with shapes instead of tensors", kind);
     bool more;
     td_status status = td_json_open(scan, '{', '}', &more, reader->err);
     while (status == TD_OK && more) {
@@ -151,12 +149,12 @@ static td_status read_document(struct reader *reader)
                : td_json_syntax(scan, scan->at, reader->err, "expected the end of the body");
 }
 
-/* Sets the inputs to tensors without data; infer uses only their shapes. */
+/* Sets the inputs to tensors without data. infer uses only their shapes. */
 static td_status set_inputs(struct reader *reader)
 {
     struct td_operand *inputs = &reader->request->args.inputs[0];
     if (reader->n_shapes == 0) {
-        td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s; a list of 1 to %d shapes is expected",
+        td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s; expected a list of 1 to %d shapes",
                      reader->has_shapes ? "shapes is empty" : "shapes is missing", reader->most);
         return td_error_at_attribute(reader->err, TD_INVALID_ARGUMENT, SHAPES);
     }
@@ -217,7 +215,8 @@ static void add_step(struct td_text *text, const struct td_plan *plan, int numbe
     td_text_string(text, "}");
 }
 
-/* Writes the limits and those that the request exceeds, with the names that RESOURCE_LIMIT has. */
+/* Writes the limits, and which of them the request exceeds, under the names that RESOURCE_LIMIT
+ * uses. */
 static void add_limits(struct td_text *text, const struct td_plan *plan, uint64_t output_bytes,
                        const struct td_plan_limits *limits)
 {
@@ -264,7 +263,8 @@ static void add_plan(struct td_text *text, const struct td_plan *plan,
     td_text_string(text, "]}");
 }
 
-/* Prints into larger and larger buffers until the plan fits: its length depends on its labels. */
+/* Prints the plan into larger and larger buffers until it fits. The length depends on the labels of
+ * the equation. */
 static td_status write_plan(const struct td_plan *plan, const struct td_tensor *output,
                             const struct td_plan_limits *limits, struct td_arena *arena,
                             struct td_reply *reply, struct td_error *err)

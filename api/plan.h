@@ -1,33 +1,33 @@
-/* plan.h - POST /v1/OP/plan: the steps, operations and memory of an op that has a plan, computed
- * from shapes alone.
+/* plan.h - POST /v1/OP/plan: computes the steps, operations and memory of an op from shapes alone,
+ * if the op has a plan.
  *
- * The request is that of the op with "shapes" instead of its first input, and "dtype" unless it is
- * float32:
+ * The request is the request of the op with "shapes" instead of its first input, and with "dtype"
+ * unless it is float32:
  *
  *     {"equation": "ij,jk->ik", "shapes": [[100, 20], [20, 50]], "dtype": "float64"}
  *
- * The reply is JSON with exact integers: "flops" and "naive_flops" may exceed 2^53;
- * 18446744073709551615 means that or more. "path" and "steps" are empty if there is nothing to
- * compute. kernels/einsum/README.md has an example.
+ * The reply is JSON with exact integers: "flops" and "naive_flops" can exceed 2^53, and
+ * 18446744073709551615 means that value or more. "path" and "steps" are empty if there is nothing
+ * to compute. kernels/einsum/README.md has an example.
  *
- * Errors     Those of the op, with the same members: "inputs[1]" is the second shape.
+ * Errors     The errors of the op, with the same members: "inputs[1]" is the second shape.
  * Threads    Reentrant.
- * Cost       Bounded by the most tensors that the op takes and the length of the body: far below a
- *            millisecond. */
+ * Cost       Limited by the maximum number of tensors of the op and the length of the body: far
+ *            below a millisecond. */
 #ifndef TD_API_PLAN_H
 #define TD_API_PLAN_H
 
 #include "api/message/message.h"
 
-/* The limits of the server. */
+/* Limits of the server. */
 struct td_plan_limits {
-    int threads;         /* number of threads, on which the workspace depends */
+    int threads;         /* number of threads, which determines the workspace */
     uint64_t max_flops;  /* 0: no limit */
     uint64_t max_output; /* bytes */
-    uint64_t memory;     /* bytes, for all requests together */
+    uint64_t memory;     /* memory budget in bytes, for all requests together */
 };
 
-/* Writes the reply. `request` is initialized for an op with explain, and may already have
+/* Writes the reply. `request` must be initialized for an op with `explain`, and can already have
  * attributes from the query string. */
 TD_MUST_CHECK td_status td_plan_reply(const char *body, size_t bytes,
                                       const struct td_plan_limits *limits, struct td_arena *arena,

@@ -10,7 +10,7 @@
 
 /* ---- Numbers ----------------------------------------------------------------------------- */
 
-/* null for NaN. */
+/* Appends a number, or null for NaN. */
 static void add_real(struct td_text *text, double value, bool narrow)
 {
     char digits[TD_FLOAT64_TEXT + 1 + TD_FLOAT_SLACK];
@@ -35,7 +35,7 @@ static void add_count(struct td_text *text, const char *name, int64_t count)
     td_text_uint(text, (uint64_t)count);
 }
 
-/* The values of these dtypes are printed as those of the tensor are. */
+/* True for the dtypes whose values are printed as float32, like the elements of the tensor. */
 static bool is_narrow(td_dtype dtype)
 {
     return dtype == TD_DTYPE_FLOAT16 || dtype == TD_DTYPE_BFLOAT16 || dtype == TD_DTYPE_FLOAT32;
@@ -133,7 +133,8 @@ static void add_blocks(struct td_text *text, const struct td_statistics *statist
 size_t td_describe_statistics_bound(const struct td_tensor_listing *tensor)
 {
     enum {
-        FIXED = 2048, /* the names of the members, 16 dimensions and 15 numbers */
+        /* Names of the members, 16 dimensions and 15 numbers. */
+        FIXED = 2048,
         MEAN = TD_FLOAT64_TEXT + 1,
         BEGIN = 21,
         BEGINS = 2 * (TD_STATISTICS_BLOCKS + 1),

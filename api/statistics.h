@@ -1,11 +1,12 @@
-/* statistics.h - the document of the statistics of a tensor: GET /v1/tensors/{name}/statistics. */
+/* statistics.h - writes the statistics of a tensor as a document: GET
+ * /v1/tensors/{name}/statistics. */
 #ifndef TD_API_STATISTICS_H
 #define TD_API_STATISTICS_H
 
 #include "api/describe.h"
 #include "kernels/statistics/statistics.h"
 
-/* The most bytes of the document. */
+/* Returns the maximum size of the document in bytes. */
 size_t td_describe_statistics_bound(const struct td_tensor_listing *tensor);
 
 TD_MUST_CHECK td_status td_describe_statistics(const struct td_tensor_listing *tensor,

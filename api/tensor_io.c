@@ -37,9 +37,9 @@ td_status td_tensor_io_reply_format(const char *accept, td_format *out, struct t
 
 /* ---- reading ---- */
 
-/* The parser of a number reads up to the character after it, which exists in an object but not if
- * the number is the whole body: copies the body and appends zeros. False, with err filled, without
- * memory. */
+/* Copies the body and appends zeros. The parser of a number reads the character after the number.
+ * An object always has this character, but a body that is only a number does not. Returns false
+ * with err filled if no memory is left. */
 static bool end_number(struct td_json_source *source)
 {
     struct td_json_scan *scan = &source->scan;
@@ -53,7 +53,7 @@ static bool end_number(struct td_json_source *source)
     return true;
 }
 
-/* The dtypes of JSON values without one. */
+/* Returns the dtypes of JSON values without a dtype. */
 static struct td_untyped untyped_of(td_role role)
 {
     return role == TD_ROLE_KEY
@@ -61,7 +61,7 @@ static struct td_untyped untyped_of(td_role role)
                : (struct td_untyped){ TD_DTYPE_FLOAT32, TD_DTYPE_INT32, false, TD_DTYPES_ALL };
 }
 
-/* The scan is at the value that is the whole body. */
+/* Starts reading a JSON body, and leaves the scan at its value. */
 static td_status begin_json(const char *body, size_t bytes, struct td_resolver *resolver,
                             struct td_arena *arena, struct td_json_source *source,
                             struct td_error *err)
@@ -72,7 +72,7 @@ static td_status begin_json(const char *body, size_t bytes, struct td_resolver *
                                        .err = err };
     const char c = td_json_peek(&source->scan);
     if (source->scan.at == source->scan.end) {
-        td_error_set(err, TD_MALFORMED_REQUEST, "the body is empty; a tensor is expected");
+        td_error_set(err, TD_MALFORMED_REQUEST, "the body is empty; expected a tensor");
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }
@@ -100,7 +100,8 @@ static td_status read_json(td_role role, const char *body, size_t bytes,
     return status == TD_OK ? end_json(&source) : status;
 }
 
-/* Whether the document at the scan is a table: no tensor has a member "tensor" or "keys". */
+/* Sets *out to true if the document at the scan is a table. No tensor has a member "tensor" or
+ * "keys". */
 static td_status is_table(const struct td_json_source *source, bool *out)
 {
     bool keys;
@@ -144,18 +145,20 @@ static td_status read_json_table(struct td_json_source *source, struct td_table_
             status = td_json_next(&source->scan, '}', &more, source->err);
     }
     if (status == TD_OK && seen != 3)
-        status = td_json_refuse(NULL, source->err, "a table has tensor and keys; %s is missing",
-                                seen & 1 ? "keys" : "tensor");
+        status =
+            td_json_refuse(NULL, source->err, "a table must have tensor and keys; %s is missing",
+                           seen & 1 ? "keys" : "tensor");
     return status == TD_OK ? end_json(source) : status;
 }
 
-/* The names of the keys in a file, after that of their table; without a dot also alone. */
+/* Suffixes of the names of the keys' entries, which follow the name of their table. Without the dot
+ * they are also names by themselves. */
 #define KEYS    ".keys"
 #define OFFSETS ".keys.offsets"
 #define BYTES   ".keys.bytes"
 
-/* Whether the name is that of a part of the table: "w.keys" of "w". table NULL: the part alone,
- * "keys". */
+/* True if `name` is a part of the table, such as "w.keys" of "w". If `table` is NULL, the part has
+ * no prefix, such as "keys". */
 static bool is_part(const char *name, const char *table, const char *part)
 {
     if (!table)
@@ -173,16 +176,16 @@ static const struct td_tensor *part_of(const struct td_safetensors *file, const 
     return NULL;
 }
 
-/* Strings of the entries "keys.offsets" and "keys.bytes". The offsets are copied: the body may be
- * unaligned, and they decide on addresses. */
+/* Makes string keys from the entries "keys.offsets" and "keys.bytes". The offsets are copied,
+ * because the body can be unaligned and the offsets determine addresses. */
 static td_status join_keys(const struct td_tensor *offsets, const struct td_tensor *bytes,
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
     const struct td_shape vector = { .rank = 1, .dim = { offsets->numel - 1 } };
-    td_status status =
-        offsets->numel < 1 || offsets->shape.rank != 1
-            ? td_error_set(err, TD_MALFORMED_REQUEST, "keys.offsets is not a vector of one or more")
-            : td_tensor_describe(out, "keys", TD_DTYPE_STRING, &vector, err);
+    td_status status = offsets->numel < 1 || offsets->shape.rank != 1
+                           ? td_error_set(err, TD_MALFORMED_REQUEST,
+                                          "keys.offsets is not a vector with at least one element")
+                           : td_tensor_describe(out, "keys", TD_DTYPE_STRING, &vector, err);
     if (status != TD_OK)
         return status;
     out->offsets = td_arena_alloc(arena, (size_t)offsets->numel, sizeof *out->offsets, err);
@@ -195,15 +198,15 @@ static td_status join_keys(const struct td_tensor *offsets, const struct td_tens
     if (!valid)
         return td_error_set(
             err, TD_MALFORMED_REQUEST,
-            "keys.offsets do not increase from 0 to %zu, the number of bytes in keys.bytes",
+            "keys.offsets does not increase from 0 to %zu, the number of bytes in keys.bytes",
             bytes->bytes);
     out->data = bytes->data;
     out->bytes = bytes->bytes;
     return TD_OK;
 }
 
-/* The keys of a file whose names are those of the table, numbers of one of these dtypes or strings;
- * *n is the number of its entries that they are. */
+/* Reads the keys of a table from a file: numbers of one of these dtypes, or strings. *n is the
+ * number of entries that hold the keys, or 0 if there are no keys. */
 static td_status read_key_entries(const struct td_safetensors *file, const char *table,
                                   td_dtype_set dtypes, struct td_arena *arena,
                                   struct td_tensor *out, int *n, struct td_error *err)
@@ -220,23 +223,23 @@ static td_status read_key_entries(const struct td_safetensors *file, const char 
 static td_status refuse_count(const struct td_safetensors *file, struct td_error *err)
 {
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "the safetensors file holds %d tensors; exactly one is expected, or NAME beside "
-                 "keys (int64, uint64, int32 or uint32) or keys.offsets (int64) and keys.bytes "
-                 "(uint8), which may also be NAME.keys, ...",
+                 "the safetensors file holds %d tensors; expected exactly one, or NAME together "
+                 "with either keys (int64, uint64, int32 or uint32) or keys.offsets (int64) and "
+                 "keys.bytes (uint8), which can also be called NAME.keys, ...",
                  file->n_entries);
     err->offset = 0;
     return TD_MALFORMED_REQUEST;
 }
 
-/* Whether the entry of this name is of the keys "keys" or "keys.offsets" and "keys.bytes", which
- * are n entries: the others' names are free for the table. */
+/* True if the entry with this name holds keys without a table name. Keys are in n entries: "keys",
+ * or "keys.offsets" and "keys.bytes". A table can use the names that are not needed for keys. */
 static bool is_keys_entry(const char *name, int n)
 {
     return n == 1 ? is_part(name, NULL, KEYS)
                   : is_part(name, NULL, OFFSETS) || is_part(name, NULL, BYTES);
 }
 
-/* The entry of the table in a file with keys, which are n entries. */
+/* Finds the entry of the table in a file. *n is the number of entries with its keys. */
 static td_status find_table(const struct td_safetensors *file, td_dtype_set dtypes,
                             struct td_arena *arena, struct td_tensor *keys, int *n, int *table,
                             struct td_error *err)
@@ -258,14 +261,15 @@ static td_status find_table(const struct td_safetensors *file, td_dtype_set dtyp
 static td_status read_safetensors_table(const char *body, size_t bytes, struct td_arena *arena,
                                         struct td_table_document *out, struct td_error *err)
 {
-    enum { MOST = 3 }; /* a table, and two of its keys */
+    enum { MOST = 3 }; /* entries: a table and at most two for its keys */
     struct td_safetensors file;
     int n = 0, table = 0;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
     const bool maybe_keys = file.n_entries > 1 && file.n_entries <= MOST;
     if (status == TD_OK && maybe_keys)
         status = find_table(&file, TD_DTYPES_KEY, arena, &out->keys, &n, &table, err);
-    /* "keys" may be the name of a table, so it is keys of another dtype only if nothing else is. */
+    /* "keys" can be the name of a table, so an entry with another dtype is used as keys only if no
+     * other entry qualifies. */
     if (status == TD_OK && maybe_keys && n == 0)
         status = find_table(&file, TD_DTYPES_ALL, arena, &out->keys, &n, &table, err);
     if (status == TD_OK && file.n_entries != n + 1)
@@ -277,8 +281,8 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
     return TD_OK;
 }
 
-/* The strings of a file of two entries: of "keys.offsets" and "keys.bytes", or of those of any
- * table. */
+/* Reads string keys from a file of two entries: "keys.offsets" and "keys.bytes", or the same with
+ * the name of any table before them. */
 static td_status read_strings(const struct td_safetensors *file, struct td_arena *arena,
                               struct td_tensor *out, int *n, struct td_error *err)
 {
@@ -294,7 +298,7 @@ static td_status read_strings(const struct td_safetensors *file, struct td_arena
     return status;
 }
 
-/* One tensor of any name, or of role KEY the strings of two. */
+/* Reads one tensor of any name. For role KEY, also reads string keys from two entries. */
 static td_status read_safetensors(td_role role, const char *body, size_t bytes,
                                   struct td_arena *arena, struct td_tensor *out,
                                   struct td_error *err)
@@ -377,7 +381,7 @@ bool td_tensor_write_bound(td_format format, td_layout layout, const struct td_t
 {
     if (format == TD_FORMAT_JSON)
         return td_json_tensor_bound(tensor, layout, bytes);
-    /* The header, and the data if it is copied after it. */
+    /* The header, and the data if it is copied after the header. */
     return td_size_add(TD_NPY_HEADER + 64, td_raw_is_copied(tensor) ? tensor->bytes : 0, bytes);
 }
 

@@ -1,10 +1,11 @@
-/* client.c - tensord from C, with libcurl and cJSON.
+/* client.c - uses tensord from C, with libcurl and cJSON.
  *
  *     cc -o client api/clients/client.c $(pkg-config --cflags --libs libcurl libcjson)
  *     ./client [http://host:port]
  *
  * Stores a table, looks up rows in JSON and in binary, multiplies, updates, reads an error and
- * deletes the table. Assumes a little-endian machine: the binary numbers are little-endian. */
+ * deletes the table. Assumes a little-endian machine, because the binary numbers are
+ * little-endian. */
 #include <cjson/cJSON.h>
 #include <curl/curl.h>
 
@@ -21,7 +22,8 @@
 struct reply {
     long status;
     size_t size;
-    char *body; /* size bytes and a NUL; free it */
+    /* Body of `size` bytes, followed by a NUL. The caller frees the body. */
+    char *body;
 };
 
 static const char *server = "http://127.0.0.1:8080";
@@ -32,7 +34,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* libcurl calls this for each chunk of the body; returning 0 ends the transfer with an error. */
+/* Called by libcurl for each chunk of the body. Returning 0 ends the transfer with an error. */
 static size_t append(char *chunk, size_t item_size, size_t size, void *user)
 {
     struct reply *reply = user;
@@ -46,7 +48,7 @@ static size_t append(char *chunk, size_t item_size, size_t size, void *user)
     return item_size * size;
 }
 
-/* Sends JSON. All requests use one handle, so that they share a connection. */
+/* Sends JSON. All requests use the same handle, so they share a connection. */
 static struct reply send_request(CURL *curl, const char *method, const char *path, const char *json,
                                  const char *accept)
 {
@@ -58,7 +60,8 @@ static struct reply send_request(CURL *curl, const char *method, const char *pat
     headers = curl_slist_append(headers, accept);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json ? json : ""); /* NULL: libcurl reads stdin */
+    /* With NULL, libcurl would read the body from stdin. */
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json ? json : "");
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply);
@@ -70,7 +73,8 @@ static struct reply send_request(CURL *curl, const char *method, const char *pat
     return reply;
 }
 
-/* Sends JSON and returns the reply, a result or an error, as JSON; cJSON_Delete it. */
+/* Sends JSON and returns the reply, a result or an error, as JSON. The caller must cJSON_Delete
+ * it. */
 static cJSON *send_json(CURL *curl, const char *method, const char *path, const char *json)
 {
     struct reply reply = send_request(curl, method, path, json, "Accept: " JSON);
@@ -81,7 +85,7 @@ static cJSON *send_json(CURL *curl, const char *method, const char *path, const 
     return parsed;
 }
 
-/* As send_json, for a request that must succeed: an error of the server ends the program. */
+/* Same as send_json, for a request that must succeed. An error of the server ends the program. */
 static cJSON *get_result(CURL *curl, const char *method, const char *path, const char *json)
 {
     cJSON *reply = send_json(curl, method, path, json);
@@ -102,14 +106,15 @@ static void print_output(CURL *curl, const char *title, const char *path, const 
     cJSON_Delete(reply);
 }
 
-/* The value of a member that is a number, or of element i if it is an array. */
+/* Returns the value of a numeric member, or of element i if the member is an array. */
 static double number(const cJSON *object, const char *name, int i)
 {
     const cJSON *item = cJSON_GetObjectItem(object, name);
     return cJSON_GetNumberValue(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item);
 }
 
-/* Prints a tensor of a safetensors file: the length of the header, the header as JSON, the data. */
+/* Prints a float32 tensor of a safetensors file, which consists of the header length, the header as
+ * JSON and the data. */
 static void print_float32(const struct reply *file, const char *name)
 {
     uint64_t header_size;
@@ -122,7 +127,7 @@ static void print_float32(const struct reply *file, const char *name)
 
     printf("binary:");
     for (float value; begin < end; begin += sizeof value) {
-        memcpy(&value, data + begin, sizeof value); /* the data may be unaligned */
+        memcpy(&value, data + begin, sizeof value); /* the data can be unaligned */
         printf(" %g", value);
     }
     printf("\n");
@@ -143,8 +148,8 @@ int main(int argc, char **argv)
            number(about, "shape", 0), number(about, "shape", 1));
     cJSON_Delete(about);
 
-    /* Rows 2 and 0: the request refers to the table and contains only the indices. A request in
-     * JSON may have a binary reply. */
+    /* Rows 2 and 0. The request refers to the table and contains only the indices. A JSON request
+     * can have a binary reply. */
     const char *rows = "{\"params\": " REF ", \"indices\": [2, 0]}";
     print_output(curl, "json", "/v1/gather", rows);
     struct reply reply = send_request(curl, "POST", "/v1/gather", rows, "Accept: " SAFETENSORS);
@@ -162,7 +167,8 @@ int main(int argc, char **argv)
     cJSON_Delete(get_result(curl, "POST", TABLE "/scatter", update));
     print_output(curl, "scatter", "/v1/gather", "{\"params\": " REF ", \"indices\": 1}");
 
-    /* There is no row 7. Every error has a code for programs and a message, detail, for people. */
+    /* The table has no row 7. Every error has a code for programs and a message, "detail", for
+     * people. */
     cJSON *problem =
         send_json(curl, "POST", "/v1/gather", "{\"params\": " REF ", \"indices\": [0, 7]}");
     printf("error: %s: %s[%g] is %g, the bound %g\n",

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define IMPORT "deploy/import makes a table of it"
+#define IMPORT "convert it to a table with deploy/import"
 #define SAVE   "save its tensors as .safetensors or .npy"
 
 static const struct {
@@ -44,44 +44,43 @@ static const struct {
       { "text with a byte order mark", "send it without its first 3 bytes", SAVE } },
 };
 
-/* Formats that tensord reads, in a body that was sent as another one of them. */
-static const struct td_foreign npy = { "a .npy file", "PUT takes it as application/x-npy", "" },
+/* Formats that tensord reads, for bodies that were sent as a different one of these formats. */
+static const struct td_foreign npy = { "a .npy file", "send it with PUT as application/x-npy", "" },
                                safetensors = { "a safetensors file",
                                                "send it as application/vnd.safetensors", "" },
                                json = { "JSON", "send it as application/json", "" };
 
-/* Other text than JSON. */
-static const struct td_foreign utf16 = { "text in UTF-16", "send UTF-8", "" },
-                               utf32 = { "text in UTF-32", "send UTF-8", "" },
-                               form = { "a form, name=value", "send JSON, {\"name\": value}", "" },
-                               multipart = { "a multipart form", "send the JSON text alone", "" },
-                               markup = { "XML or HTML", "send JSON", "" },
-                               file_name = { "the name of a file",
-                                             "curl sends the file's contents with --data-binary "
-                                             "@FILE",
-                                             "" },
-                               printed_object = { "the text of an object of JavaScript",
-                                                  "send JSON.stringify(object)", "" },
-                               lines = { "lines of text, such as CSV",
-                                         "send JSON, [[1, 2], [3, 4]]; deploy/import makes a table "
-                                         "of CSV",
-                                         "" };
+/* Text that is not JSON. */
+static const struct td_foreign
+    utf16 = { "text in UTF-16", "send UTF-8", "" },
+    utf32 = { "text in UTF-32", "send UTF-8", "" },
+    form = { "a form, name=value", "send JSON, {\"name\": value}", "" },
+    multipart = { "a multipart form", "send the JSON text alone", "" },
+    markup = { "XML or HTML", "send JSON", "" },
+    file_name = { "the name of a file",
+                  "curl sends the file's contents with --data-binary "
+                  "@FILE",
+                  "" },
+    printed_object = { "the text form of a JavaScript object", "send JSON.stringify(object)", "" },
+    lines = { "lines of text, such as CSV",
+              "send JSON such as [[1, 2], [3, 4]], or convert CSV to a table with deploy/import",
+              "" };
 
 /* Binary files that were sent as text. */
-#define BINARY "send it as it is, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
+#define BINARY "send it unchanged, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
 static const struct td_foreign
     stripped_npy = { "a .npy file without its NULs, as curl -d sends it", BINARY, "" },
     stripped_safetensors = { "a safetensors file without its NULs, as curl -d sends it", BINARY,
                              "" },
-    decoded_npy = { "a .npy file that was decoded as text", "send its bytes as they are", "" };
+    decoded_npy = { "a .npy file that was decoded as text", "send its bytes unchanged", "" };
 
-/* True for the bytes that JSON and CSV do not have. */
+/* True for control characters, which JSON and CSV do not contain. */
 static bool is_control(char c)
 {
     return (unsigned char)c < ' ' && c != '\t' && c != '\n' && c != '\r';
 }
 
-/* The unit of UTF-16 or UTF-32 at `bytes`. */
+/* Returns the code unit of UTF-16 or UTF-32 at `bytes`. */
 static uint32_t unit_at(const unsigned char *bytes, size_t width, bool is_big_endian)
 {
     uint32_t unit = 0;
@@ -97,9 +96,9 @@ static bool is_printable(uint32_t unit)
                               : unit >= FIRST_OF_LATIN && unit <= LAST_OF_UNICODE;
 }
 
-/* True for UTF-16 or UTF-32 from its ASCII character at the start to its end: JSON that is closed,
- * or lines with a separator. Elements of int16 and int32 may be characters, too, but these are not
- * where such text has them. */
+/* True if the text is UTF-16 or UTF-32 from start to end: complete JSON, or lines with a separator.
+ * The first character must be ASCII. Elements of int16 and int32 can look like characters too, but
+ * not in the places where such text has them. */
 static bool is_wide(const char *text, size_t size, size_t width)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -134,7 +133,7 @@ static bool is_form(const char *bytes, size_t size)
     return at > 0 && at < size && bytes[at] == '=';
 }
 
-/* True if the first line is of values between separators, none of them in quotes or brackets. */
+/* True if the first line consists of values with separators between them, without brackets. */
 static bool is_lines(const char *bytes, size_t size)
 {
     enum { MOST = 4096 };
@@ -154,7 +153,7 @@ static bool is_lines(const char *bytes, size_t size)
     return separators > 0 || (ends && (spaces > 0 || at + 1 < size));
 }
 
-/* True if the body is the name of a file, as curl sends it where the '@' is missing. */
+/* True if the body is the name of a file, which curl sends if the '@' is missing. */
 static bool is_file_name(const char *bytes, size_t size)
 {
     static const char *const endings[] = { ".npy", ".npz",     ".safetensors", ".json", ".jsonl",
@@ -175,7 +174,8 @@ static bool is_file_name(const char *bytes, size_t size)
 }
 
 /* True if the body is not text: its first character is not UTF-8, or control characters are near
- * its start. The error of a body that starts as JSON names the byte that is wrong. */
+ * its start. False if the body starts like JSON, because the JSON error then names the wrong
+ * byte. */
 static bool is_binary(const char *bytes, size_t size)
 {
     enum { LOOKED_AT = 64 };
@@ -195,8 +195,10 @@ static bool begins(const char *bytes, size_t size, const char *with)
     return size >= length && memcmp(bytes, with, length) == 0;
 }
 
-/* curl -d @file leaves out NULs and line breaks, or ends the body at the first NUL. Text that was
- * decoded as Latin-1, or not at all, has other bytes for the first one. */
+/* Recognises binary files that were damaged on the way. `curl -d @file` leaves out NULs and line
+ * breaks, or ends the body at the first NUL. Files that were decoded as text start with other bytes
+ * instead of \x93: \xc2\x93 after decoding as Latin-1, the replacement character after a failed
+ * decoding. */
 static const struct td_foreign *find_stripped(const char *bytes, size_t size)
 {
     enum { NPY_MINOR = 7, HEADER = 256, LENGTH = 3 };
@@ -217,8 +219,8 @@ static const struct td_foreign *find_stripped(const char *bytes, size_t size)
     return NULL;
 }
 
-/* True if the body may be the start of a binary file, cut at its first NUL: it has none, and it is
- * no text or was not sent as text. Binary files have one near their start. */
+/* True if the body might be the start of a binary file, cut at its first NUL. The body has no NUL,
+ * although binary files have one near their start, and is not text or was not sent as text. */
 static bool may_be_cut(td_format sent, const char *bytes, size_t size)
 {
     if (size == 0 || memchr(bytes, 0, size))
@@ -269,8 +271,8 @@ const struct td_foreign *td_foreign_find(const void *bytes, size_t size)
 }
 
 #define MAY_BE_CUT                                                                                 \
-    "curl -d, and CURLOPT_POSTFIELDS without a size, end a binary file at its first NUL; " BINARY
-#define ELEMENTS_ALONE "elements alone, without a header, are sent as base64 in JSON"
+    "curl -d and CURLOPT_POSTFIELDS without a size cut a binary file at its first NUL; " BINARY
+#define ELEMENTS_ALONE "to send elements without a header, use base64 in JSON"
 
 td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
                                   struct td_error *err)
@@ -285,7 +287,7 @@ td_status td_foreign_explain_body(td_status status, td_format sent, const void *
     if (!found && may_be_cut(sent, bytes, size))
         td_error_hint(err, MAY_BE_CUT);
     if (!found && sent == TD_FORMAT_SAFETENSORS && size > 0 && !td_safetensors_is(bytes, size))
-        td_error_hint(err, "the body has the type of a safetensors file; " ELEMENTS_ALONE);
+        td_error_hint(err, "the body was sent as a safetensors file; " ELEMENTS_ALONE);
     if (!found && sent == TD_FORMAT_JSON && is_binary(bytes, size))
         td_error_hint(err, ELEMENTS_ALONE);
     if (!found)

@@ -48,7 +48,7 @@ static bool take_word(struct literal *literal, const char *word)
     return true;
 }
 
-/* A string without escapes: no string in a header needs one. Python 2 may write u'...'. */
+/* Reads a string without escapes; no string in a header needs one. Python 2 can write u'...'. */
 static bool take_string(struct literal *literal, const char **text, size_t *length)
 {
     (void)take(literal, 'u');
@@ -79,7 +79,7 @@ static bool take_size(struct literal *literal, int64_t *out)
     return true;
 }
 
-/* NumPy's array-protocol type strings, without the byte order: kind and bytes. */
+/* NumPy's array-protocol type strings without the byte order: the kind and the number of bytes. */
 static const char descrs[TD_DTYPE_COUNT][4] = {
     [TD_DTYPE_BOOL] = "b1",      [TD_DTYPE_INT8] = "i1",       [TD_DTYPE_INT16] = "i2",
     [TD_DTYPE_INT32] = "i4",     [TD_DTYPE_INT64] = "i8",      [TD_DTYPE_UINT8] = "u1",
@@ -93,26 +93,26 @@ static bool is_single(td_dtype dtype)
     return td_dtype_info(dtype)->size == 1;
 }
 
-/* The kind of the type follows `order` characters of its byte order. */
+/* Refuses a type string. The kind follows after `order` characters of byte order. */
 static td_status refuse_descr(const char *text, size_t length, size_t order, struct td_error *err)
 {
     const int kind = length > order ? text[order] : 0;
-    const char *what = kind == 'O'   ? "Python objects (numpy.stack(x) makes a matrix of rows, "
-                                       "x.astype('float32') numbers)"
+    const char *what = kind == 'O'   ? "Python objects (numpy.stack(x) makes a matrix of rows; "
+                                       "x.astype('float32') makes numbers)"
                        : kind == 'V' ? "raw records (send bfloat16 as safetensors)"
                        : kind == 'U' || kind == 'S' || kind == 'a' || kind == 'T'
-                           ? "text (send strings as JSON; as keys of a table, they are imported "
-                             "with it: deploy/import TABLE --keys-from FILE.npy)"
+                           ? "text (send strings as JSON; to import them as the keys of a table, "
+                             "use deploy/import TABLE --keys-from FILE.npy)"
                        : kind == 'M' || kind == 'm' ? "dates or times"
-                                                    : "which tensord has no dtype for";
+                                                    : "a type that tensord has no dtype for";
     return td_error_set(err, TD_MALFORMED_REQUEST,
                         "the .npy file holds '%s', %s; expected '<' or '>' and one of b1, i1 to "
                         "i8, u1 to u8, f2, f4, f8, c8, c16",
                         TD_SHOWN(text, length), what);
 }
 
-/* The dtype of a type string without its byte order, or of the name of a dtype, as numpy.dtype()
- * takes it. TD_DTYPE_COUNT for none. */
+/* Returns the dtype of a type string without its byte order, or of a dtype's name as numpy.dtype()
+ * accepts it. Returns TD_DTYPE_COUNT if there is no such dtype. */
 static int find_dtype(const char *text, size_t length)
 {
     if (td_name_is("?", text, length))
@@ -124,7 +124,8 @@ static int find_dtype(const char *text, size_t length)
     return TD_DTYPE_COUNT;
 }
 
-/* '=', '|' and no byte order are the order of the machine that reads, which is little-endian. */
+/* Reads the type. '=', '|' and no byte order mean the byte order of the machine, which is
+ * little-endian. */
 static td_status read_descr(struct literal *literal, struct td_npy *out)
 {
     const char *text;
@@ -132,7 +133,7 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
     if (peek(literal) == '[' || peek(literal) == '(')
         return td_error_set(
             literal->err, TD_MALFORMED_REQUEST,
-            "the .npy file holds a structured array; one of plain numbers is expected");
+            "the .npy file holds a structured array; expected an array of plain numbers");
     if (!take_string(literal, &text, &length) || length == 0)
         return refuse(literal, "a type such as '<f4'");
     const size_t order = text[0] == '<' || text[0] == '>' || text[0] == '=' || text[0] == '|';
@@ -146,7 +147,8 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
 
 static td_status read_shape(struct literal *literal, struct td_shape *shape)
 {
-    bool tuple = false; /* Python needs a comma for a tuple of one: (6) is a number */
+    /* Python needs a comma in a tuple of one element: (6) is a number. */
+    bool tuple = false;
     shape->rank = 0;
     if (!take(literal, '('))
         return refuse(literal, "a shape such as (3, 4)");
@@ -154,7 +156,7 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
         int64_t dim;
         if (!take_size(literal, &dim))
             return refuse(literal, "a dimension from 0 to 2^63 - 1");
-        take(literal, 'L'); /* the suffix of a long in Python 2 */
+        take(literal, 'L'); /* 'L' is the suffix of a Python 2 long */
         if (shape->rank == TD_MAX_RANK)
             return td_error_resource(literal->err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK,
                                      "the array in the .npy file");
@@ -164,11 +166,13 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
             return refuse(literal, "',' or ')'");
         tuple |= comma;
     }
-    return shape->rank == 1 && !tuple ? refuse(literal, "a comma in a shape of one dimension, (6,)")
-                                      : TD_OK;
+    return shape->rank == 1 && !tuple
+               ? refuse(literal, "a comma in a shape of one dimension, such as (6,)")
+               : TD_OK;
 }
 
-/* Does the order of the dimensions matter? Not if at most one is larger than one. */
+/* True if the order of the dimensions matters. It does not if at most one dimension is larger than
+ * 1 or the array is empty. */
 static bool has_order(const struct td_shape *shape)
 {
     int more = 0;
@@ -216,7 +220,7 @@ static td_status read_header(struct literal *literal, struct td_npy *out, struct
         return refuse(literal, "'descr', 'fortran_order' and 'shape' before '}'");
     peek(literal);
     if (literal->at != literal->end)
-        return refuse(literal, "spaces to the end");
+        return refuse(literal, "only spaces to the end");
     out->fortran = out->fortran && has_order(shape);
     return TD_OK;
 }
@@ -231,10 +235,10 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
 {
     const unsigned char *file = bytes;
     memset(out, 0, sizeof *out);
-    enum { PREFIX = 8 }; /* \x93NUMPY and two bytes of version */
+    enum { PREFIX = 8 }; /* size of \x93NUMPY and two bytes of version */
     if (size < PREFIX || !td_npy_is(bytes, size)) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "not a .npy file: it does not begin with \\x93NUMPY and a version");
+                     "not a .npy file: it does not start with \\x93NUMPY and a version");
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }
@@ -248,9 +252,10 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
     if (left >= length_bytes)
         memcpy(&length, file + PREFIX, length_bytes);
     if (left < length_bytes || length > left - length_bytes) {
-        td_error_set(err, TD_MALFORMED_REQUEST,
-                     "the .npy file ends within its header: %zu bytes for a header of %" PRIu32,
-                     size, length);
+        td_error_set(
+            err, TD_MALFORMED_REQUEST,
+            "the .npy file ends inside its header: it has %zu bytes, and the header has %" PRIu32,
+            size, length);
         err->offset = (int64_t)size;
         return TD_MALFORMED_REQUEST;
     }
@@ -265,12 +270,12 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
     size_t data_size = left - length_bytes - length;
     if (data_size != out->tensor.bytes) {
         char text[TD_SHAPE_TEXT];
-        return td_error_set(
-            err, TD_MALFORMED_REQUEST,
-            "the .npy file has %zu bytes of data, but %s of shape %s takes %zu%s", data_size,
-            td_dtype_info(out->tensor.dtype)->name, td_shape_text(&shape, text, sizeof text),
-            out->tensor.bytes,
-            data_size > out->tensor.bytes ? "; if it has several arrays, save each as a file" : "");
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "the .npy file has %zu bytes of data, but %s of shape %s takes %zu%s",
+                            data_size, td_dtype_info(out->tensor.dtype)->name,
+                            td_shape_text(&shape, text, sizeof text), out->tensor.bytes,
+                            data_size > out->tensor.bytes ? "; save each array to its own file"
+                                                          : "");
     }
     out->tensor.data = (char *)header + length;
     return td_raw_check(&out->tensor, err);
@@ -278,20 +283,21 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
 
 /* ---- conversion ---- */
 
-/* A transposition of an array from Fortran order, where the first dimension is contiguous, to C
- * order, where the last is contiguous. */
+/* Transposes an array from Fortran order, where the first dimension is contiguous, to C order,
+ * where the last dimension is contiguous. */
 struct transposition {
     int rank; /* at least 2 */
     size_t width;
-    int64_t size[TD_MAX_RANK];                            /* of the block that is transposed next */
-    int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* stride in bytes */
+    int64_t size[TD_MAX_RANK];                            /* extents of the next block */
+    int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* strides in bytes */
     const struct td_stop *stop;
     struct td_error *err;
-    td_status status; /* of `stop`: nothing is transposed once it is set */
+    /* Result of the last check of `stop`. After an error nothing more is transposed. */
+    td_status status;
 };
 
-/* Maximum number of elements of a block that is not divided further; its cache lines fit the L1
- * cache in either order. 16 by 16, chosen by tests/bench/bench_npy. */
+/* Maximum number of elements of a block that is not divided further. Its cache lines fit the L1
+ * cache in either order. 16 by 16, chosen with tests/bench/bench_npy. */
 #define BLOCK_ELEMENTS 256
 
 /* Transposes one plane of the first and the last dimension. */
@@ -306,7 +312,7 @@ static inline void transpose_plane_inline(const struct transposition *t, const c
                    width);
 }
 
-/* The width is a constant in each case, so that the copies are single moves. */
+/* Transposes one plane. The width is a constant in each case, so each copy is a single move. */
 static void transpose_plane(const struct transposition *t, const char *from, char *to)
 {
     switch (t->width) {
@@ -347,8 +353,9 @@ static void transpose_block(const struct transposition *t, const char *from, cha
     } while (d > 0);
 }
 
-/* The dimension to divide: the widest, and among equally wide ones one that is neither first nor
- * last, since these are contiguous on one side. */
+/* Returns the index of the widest dimension, which is divided next. Among equally wide dimensions,
+ * prefers one that is neither first nor last, because the first and the last are contiguous on one
+ * side. */
 static int widest(const struct transposition *t)
 {
     int best = 0;
@@ -373,7 +380,7 @@ static void transpose_recursive(struct transposition *t, const char *from, char 
     }
     if (elements <= TD_STOP_ELEMENTS && 2 * elements > TD_STOP_ELEMENTS)
         t->status = td_stop_check(t->stop, t->err);
-    /* Divides at a power of two, so that blocks start at cache lines. */
+    /* Divide at a power of two, so that blocks start at cache lines. */
     int d = widest(t);
     int64_t whole = t->size[d];
     int64_t first = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)whole - 1));
@@ -417,7 +424,8 @@ static inline void swap_step(char *to, const char *from, size_t bytes, size_t wi
     }
 }
 
-/* `from` may be equal to `to`. The width is a constant where it is called. */
+/* Swaps the bytes of each number. `from` can be equal to `to`. Callers pass the width as a
+ * constant. */
 static inline __attribute__((always_inline)) td_status swap_bytes(char *to, const char *from,
                                                                   size_t bytes, size_t width,
                                                                   const struct td_stop *stop,
@@ -444,8 +452,8 @@ td_status td_npy_convert(const struct td_npy *file, void *to, const struct td_st
             return status;
         from = to;
     }
-    /* The byte order is swapped per number, and a complex number is two of them, which its
-     * alignment shows. */
+    /* The byte order is swapped per number. A complex number consists of two numbers, so its
+     * alignment gives the width. */
     switch (file->big_endian ? td_dtype_info(tensor->dtype)->align : 1) {
     case 8:
         return swap_bytes(to, from, tensor->bytes, 8, stop, err);
@@ -501,7 +509,7 @@ td_status td_npy_write_header(const struct td_tensor *tensor, char header[TD_NPY
     td_text_add(&text, "\n", 1);
     *size = (size_t)(text.at - header);
     size_t length = *size - PREFIX;
-    memcpy(header, magic, 8); /* the NUL at its end is the minor version */
+    memcpy(header, magic, 8); /* the NUL of `magic` is the minor version */
     header[8] = (char)(length & 0xff);
     header[9] = (char)(length >> 8);
     return TD_OK;

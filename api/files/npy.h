@@ -1,15 +1,15 @@
 /* npy.h - reads and writes NumPy's .npy files: tables in the data folder, bodies of PUT and GET.
  *
- * Reading    Versions 1 to 3, any byte order, C or Fortran order, any dtype of numbers that
- *            tensord has. Objects, structured arrays, dates and text are errors that name the type;
- *            so is bfloat16, for which NumPy has no name, and '|S': NumPy pads its strings with
- *            NULs, which cannot be distinguished from NULs of the string.
+ * Reading    Versions 1 to 3, any byte order, C or Fortran order, any numeric dtype of tensord.
+ *            Objects, structured arrays, dates and text are errors that name the type. So are
+ *            bfloat16, for which NumPy has no name, and '|S': NumPy pads its strings with NULs,
+ *            which cannot be distinguished from NULs in the string.
  * Writing    Version 1.0, little-endian, C order; the data starts at a multiple of 64 bytes.
  * Ownership  Opened tensors point into the bytes of the file.
  * Errors     MALFORMED_REQUEST, RESOURCE_LIMIT (rank, or a number of elements that overflows),
  *            NOT_ACCEPTABLE (a dtype that the format lacks).
- * Cost       Conversion reads and writes each byte once (twice if both order and byte order
- *            differ), in blocks that fit the L1 cache.
+ * Cost       Conversion reads and writes each byte once, in blocks that fit the L1 cache, or twice
+ *            if both dimension order and byte order differ.
  * Source     numpy.lib.format in the NumPy reference. The blocks: Frigo, Leiserson, Prokop and
  *            Ramachandran, "Cache-Oblivious Algorithms" (1999). */
 #ifndef TD_API_FILES_NPY_H
@@ -19,33 +19,33 @@
 
 /* The contents of a file. */
 struct td_npy {
-    struct td_tensor tensor; /* as in the file, which the flags describe */
+    struct td_tensor tensor; /* tensor as stored in the file, before conversion */
     bool big_endian, fortran;
 };
 
-/* Whether it begins as a file of any version. */
+/* True if the bytes start like a .npy file of any version. */
 bool td_npy_is(const void *bytes, size_t size);
 
 TD_MUST_CHECK td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out,
                                     struct td_error *err);
 
-/* Can the data be used as it is in the file, without conversion? */
+/* True if the data can be used directly from the file, without conversion. */
 static inline bool td_npy_is_plain(const struct td_npy *file)
 {
     return !file->big_endian && !file->fortran;
 }
 
-/* Converts the tensor's data, file->tensor.bytes of them, to C order and little-endian. `to` must
- * not overlap the file. `stop` may be NULL. */
+/* Converts the tensor's data (file->tensor.bytes bytes) to C order and little-endian. `to` must not
+ * overlap the file. `stop` can be NULL. */
 TD_MUST_CHECK td_status td_npy_convert(const struct td_npy *file, void *to,
                                        const struct td_stop *stop, struct td_error *err);
 
-/* Reads the tensor of a file. Its data is in the file if no conversion is needed (*in_file),
- * otherwise in the arena. */
+/* Reads the tensor of a file. If no conversion is needed, *in_file is true and the data stays in
+ * the file; otherwise the data is in the arena. */
 TD_MUST_CHECK td_status td_npy_read(const void *bytes, size_t size, struct td_arena *arena,
                                     struct td_tensor *out, bool *in_file, struct td_error *err);
 
-/* Writes the header of a file with the tensor's data, *size bytes. */
+/* Writes the header of a .npy file for the tensor. *size is the size of the header in bytes. */
 #define TD_NPY_HEADER 512
 TD_MUST_CHECK td_status td_npy_write_header(const struct td_tensor *tensor,
                                             char header[TD_NPY_HEADER], size_t *size,

@@ -7,7 +7,8 @@
 
 /* A parsed Range header. Positions that need more than 64 bits are UINT64_MAX. */
 struct spec {
-    bool has_first, has_last; /* "-5" has only `last`, the number of bytes at the end */
+    /* "-5" has only `last`, which is then the number of bytes at the end. */
+    bool has_first, has_last;
     uint64_t first, last;
 };
 
@@ -27,10 +28,11 @@ static const char *read_position(const char *at, bool *found, uint64_t *out)
     return at;
 }
 
-/* False for several ranges, another range unit, and malformed headers. */
+/* Parses a Range header. Returns false for several ranges, another range unit, and malformed
+ * headers. */
 static bool read_spec(const char *range, struct spec *out)
 {
-    /* Elements of a list may be empty. */
+    /* The list of ranges can have empty elements. */
     static const char between[] = " \t,";
     const char *at = skip(range, " \t");
     if (strncasecmp(at, "bytes=", 6) != 0)
@@ -44,7 +46,7 @@ static bool read_spec(const char *range, struct spec *out)
     return !out->has_first || !out->has_last || out->first <= out->last;
 }
 
-/* Keeps bytes [begin, end) of the reply; the chunks are not copied. */
+/* Keeps bytes [begin, end) of the reply without copying the chunks. */
 static void cut(struct td_reply *reply, size_t begin, size_t end)
 {
     int kept = 0;
@@ -75,7 +77,7 @@ td_status td_range_apply(const char *range, struct td_reply *reply, struct td_ar
                          struct td_error *err)
 {
     struct spec spec;
-    char text[80]; /* fits three numbers of 20 digits */
+    char text[80]; /* room for three numbers of 20 digits */
     uint64_t size = td_reply_bytes(reply);
     td_reply_header(reply, "Accept-Ranges", "bytes");
     if (!range || reply->http_status != 200 || !read_spec(range, &spec))
@@ -99,7 +101,7 @@ td_status td_range_apply(const char *range, struct td_reply *reply, struct td_ar
     if (status != TD_OK)
         return status;
     td_error_set(err, TD_RANGE_NOT_SATISFIABLE,
-                 "Range is \"%.100s\", but there are %" PRIu64 " bytes, numbered from 0", range,
+                 "Range is \"%.100s\", but the reply has %" PRIu64 " bytes, numbered from 0", range,
                  size);
     return td_error_at_attribute(err, TD_RANGE_NOT_SATISFIABLE, "Range");
 }

@@ -1,20 +1,20 @@
-/* range.h - the Range header of a GET: sends a part of a reply's bytes.
+/* range.h - applies the Range header of a GET: sends only a part of a reply's bytes.
  *
- * Supports one range of bytes: "bytes=5-9", "bytes=5-", "bytes=-5". Several ranges and malformed
- * headers are ignored, as RFC 9110 allows: the whole reply is sent. The caller evaluates If-Range,
- * and passes `range` NULL if its condition fails.
+ * Supports one range of bytes: "bytes=5-9", "bytes=5-", "bytes=-5". Multiple ranges and malformed
+ * headers are ignored, as RFC 9110 allows, so the whole reply is sent. The caller evaluates
+ * If-Range and passes NULL as `range` if its condition fails.
  *
- * Errors     RANGE_NOT_SATISFIABLE if no byte of the range exists; the reply then has the header
- *            Content-Range: "bytes * / size".
+ * Errors     RANGE_NOT_SATISFIABLE if no byte of the range exists. The reply then has a
+ *            Content-Range header with the total size.
  * Source     RFC 9110, section 14. */
 #ifndef TD_API_FILES_RANGE_H
 #define TD_API_FILES_RANGE_H
 
 #include "api/message/message.h"
 
-/* Reduces a reply with status 200 to the given range (NULL: none), without copying: 206 with
- * Content-Range. Other replies are unchanged. Adds Accept-Ranges in all cases. Header values are in
- * the arena. */
+/* Reduces a reply with status 200 to the given range, without copying, and makes it 206 with
+ * Content-Range. If `range` is NULL, or for other replies, only adds Accept-Ranges, as in all
+ * cases. Header values are in the arena. */
 TD_MUST_CHECK td_status td_range_apply(const char *range, struct td_reply *reply,
                                        struct td_arena *arena, struct td_error *err);
 

@@ -15,11 +15,11 @@
 #include <string.h>
 
 #define LENGTH_BYTES 8
-#define HEADER_LIMIT UINT64_C(100000000) /* as in the reference implementation */
+#define HEADER_LIMIT UINT64_C(100000000) /* maximum header size in the reference implementation */
 
 /* ---- reading a header ---- */
 
-/* The range of a tensor's data. */
+/* Range of a tensor's data. */
 struct range {
     uint64_t begin, end;
     int entry;
@@ -29,10 +29,10 @@ struct header {
     struct td_json_scan scan;
     struct td_arena *arena;
     struct td_error *err;
-    char *data; /* after the header */
+    char *data; /* start of the data section */
     uint64_t data_size;
     struct td_safetensors *out;
-    struct range *ranges; /* indexed as the entries */
+    struct range *ranges; /* one range per entry, in the same order */
     int entry_capacity, metadata_capacity;
 };
 
@@ -59,7 +59,8 @@ static td_status read_text(struct header *header, const char *expected, const ch
     return *out ? TD_OK : header->err->status;
 }
 
-/* Reads a list of nonnegative integers: `count` of them, of which `out` gets the first `room`. */
+/* Reads a list of nonnegative integers. *count is their number; `out` gets the first `room` of
+ * them. */
 static td_status read_integers(struct header *header, const char *expected, int64_t room,
                                int64_t *out, int64_t *count)
 {
@@ -93,12 +94,12 @@ static td_status read_integers(struct header *header, const char *expected, int6
 
 enum { MEMBER_DTYPE = 1, MEMBER_SHAPE = 2, MEMBER_OFFSETS = 4, MEMBERS = 7 };
 
-/* An entry as its members describe it. */
+/* Members of an entry. */
 struct description {
-    unsigned seen; /* members */
+    unsigned seen; /* bit set of the members read so far */
     const char *dtype;
     size_t dtype_length;
-    struct td_shape shape; /* valid if `rank` is at most TD_MAX_RANK */
+    struct td_shape shape; /* shape; valid if `rank` is at most TD_MAX_RANK */
     int64_t rank;
     int64_t offsets[2];
 };
@@ -147,7 +148,8 @@ static td_status read_member_of_entry(struct header *header, struct description 
                             : td_name_is("shape", key, length)        ? MEMBER_SHAPE
                             : td_name_is("data_offsets", key, length) ? MEMBER_OFFSETS
                                                                       : 0;
-    if (member == 0) /* the reference implementation ignores it, too */
+    /* The reference implementation ignores unknown members too. */
+    if (member == 0)
         return td_json_ignore(scan, header->arena, header->err);
     if (out->seen & member)
         return td_json_syntax(scan, begin, header->err,
@@ -158,7 +160,7 @@ static td_status read_member_of_entry(struct header *header, struct description 
                                     : read_offsets(header, out);
 }
 
-/* {"dtype": ..., "shape": ..., "data_offsets": [begin, end]} */
+/* Reads {"dtype": ..., "shape": ..., "data_offsets": [begin, end]}. */
 static td_status read_description(struct header *header, const char *name, struct description *out)
 {
     bool more;
@@ -191,8 +193,8 @@ mark_unreadable(struct header *header, struct td_safetensors_entry *entry, const
     return entry->unreadable ? TD_OK : header->err->status;
 }
 
-/* The bits of an element of a dtype that safetensors has and tensord has not; 0 if it is
- * unknown. */
+/* Returns the bits per element of a dtype that safetensors has but tensord lacks, or 0 if the dtype
+ * is unknown. */
 static int foreign_bits(const struct description *of)
 {
     static const struct {
@@ -206,7 +208,8 @@ static int foreign_bits(const struct description *of)
     return 0;
 }
 
-/* A tensor of a dtype that tensord lacks: its size is compared if that is known. */
+/* Checks a tensor whose dtype tensord lacks, and marks it unreadable. Its size is checked only if
+ * the dtype has a known size. */
 static td_status describe_foreign(struct header *header, struct td_safetensors_entry *entry,
                                   const struct description *of)
 {
@@ -278,7 +281,7 @@ static td_status read_entry(struct header *header, struct td_safetensors_entry *
     return describe_tensor(header, entry, &of);
 }
 
-/* {"name": "text", ...}, or null for none. */
+/* Reads {"name": "text", ...}, or null for no metadata. */
 static td_status read_metadata(struct header *header)
 {
     struct td_json_scan *scan = &header->scan;
@@ -317,7 +320,8 @@ static td_status read_metadata(struct header *header)
     return TD_OK;
 }
 
-/* Doubles the capacity of entries and ranges; false, with err filled, without memory. */
+/* Doubles the capacity of entries and ranges. Returns false with err filled if no memory is
+ * left. */
 static bool grow_entries(struct header *header, struct td_safetensors *out)
 {
     int capacity = header->entry_capacity ? header->entry_capacity * 2 : 4;
@@ -351,7 +355,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Detects repeated names. A few names are compared in pairs, many are sorted. */
+/* Detects repeated names. A few names are compared in pairs; more names are sorted. */
 static td_status check_names(struct header *header, const char *what, const char **names, int n)
 {
     const char *twice = NULL;
@@ -390,7 +394,7 @@ static td_status check_all_names(struct header *header)
     return check_names(header, "metadata entry", names, out->n_metadata);
 }
 
-/* Checks that the ranges cover the data without overlaps and gaps. */
+/* Checks that the ranges cover the data without overlaps or gaps. */
 static td_status check_ranges(struct header *header)
 {
     const struct td_safetensors *out = header->out;
@@ -406,9 +410,9 @@ static td_status check_ranges(struct header *header)
         if (ranges[i].begin != covered) {
             const char *name = out->entries[ranges[i].entry].name;
             td_error_set(header->err, TD_MALFORMED_REQUEST,
-                         "the data of tensor \"%.100s\" begins at %" PRIu64
-                         " of the data, where the tensors before it end at %" PRIu64
-                         "; neither overlap nor hole is allowed",
+                         "the data of tensor \"%.100s\" starts at byte %" PRIu64
+                         " of the data, but the tensors before it end at byte %" PRIu64
+                         "; overlaps and gaps are not allowed",
                          name, ranges[i].begin, covered);
             return refuse(header->err, name);
         }
@@ -416,7 +420,8 @@ static td_status check_ranges(struct header *header)
     }
     if (covered != header->data_size) {
         td_error_set(header->err, TD_MALFORMED_REQUEST,
-                     "the tensors end at %" PRIu64 " of the data, but there are %" PRIu64 " bytes",
+                     "the tensors end at byte %" PRIu64 " of the data, but the data has %" PRIu64
+                     " bytes",
                      covered, header->data_size);
         header->err->offset = header->data - header->scan.begin + (int64_t)covered;
         return TD_MALFORMED_REQUEST;
@@ -424,8 +429,8 @@ static td_status check_ranges(struct header *header)
     return TD_OK;
 }
 
-/* Checks the values of all tensors. Called after check_ranges, so each byte is read once: the
- * ranges of hostile entries overlap. */
+/* Checks the values of all tensors. Called after check_ranges, because the ranges of hostile
+ * entries could overlap; after that check each byte is read only once. */
 static td_status check_values(struct header *header)
 {
     const struct td_safetensors *out = header->out;
@@ -447,7 +452,7 @@ static td_status read_length(const char *file, size_t size, uint64_t *length, st
             return TD_OK;
         td_error_set(err, TD_MALFORMED_REQUEST,
                      "the header length is %" PRIu64 "; expected at most %" PRIu64
-                     " and at most what follows it, %zu",
+                     " and at most the number of bytes after it, %zu",
                      *length, HEADER_LIMIT, size - LENGTH_BYTES);
     } else {
         td_error_set(err, TD_MALFORMED_REQUEST,
@@ -524,7 +529,7 @@ td_status td_safetensors_open_partly(const void *bytes, size_t size, struct td_a
 
 bool td_safetensors_is(const void *bytes, size_t size)
 {
-    enum { HEADER = 8 }; /* the bytes of the length, after which the header begins */
+    enum { HEADER = 8 }; /* offset of the JSON header, after its length */
     static const char upper_half[4] = { 0 };
     const char *at = bytes;
     return size > HEADER && memcmp(at + 4, upper_half, sizeof upper_half) == 0 && at[HEADER] == '{';
@@ -544,7 +549,7 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
 
 /* ---- a request ---- */
 
-/* Applies a metadata entry: an attribute, or one that libraries write. */
+/* Applies a metadata entry: an attribute, or an entry that libraries write and tensord ignores. */
 static td_status apply_metadata(struct td_request *request,
                                 const struct td_safetensors_metadata *item, struct td_arena *arena,
                                 struct td_error *err)
@@ -555,7 +560,7 @@ static td_status apply_metadata(struct td_request *request,
     if (status != TD_OK || known)
         return status;
     if (strcmp(item->key, "format") == 0)
-        return TD_OK; /* the Python library writes "pt", "np", ... */
+        return TD_OK; /* "format" is written by the Python library */
     return td_attrs_unknown(request, item->key, strlen(item->key), TD_METADATA, err);
 }
 
@@ -614,7 +619,7 @@ bool td_safetensors_encoded_bound(const struct td_request *request, size_t *byte
     return true;
 }
 
-/* Starts a header: skips its length, which end_header writes, and opens the object. */
+/* Starts a header: leaves room for its length, which end_header writes, and opens the object. */
 static char *begin_header(struct td_text *text)
 {
     char *length_at = text->at;
@@ -623,7 +628,8 @@ static char *begin_header(struct td_text *text)
     return length_at;
 }
 
-/* Writes what follows a tensor's name. *offset is the start of its data, and becomes the end. */
+/* Writes the part of an entry after the tensor's name. *offset is the start of the tensor's data;
+ * it is advanced to the end. */
 static void write_entry(struct td_text *text, const struct td_tensor *tensor, uint64_t *offset)
 {
     td_text_string(text, ":{\"dtype\":\"");
@@ -638,7 +644,8 @@ static void write_entry(struct td_text *text, const struct td_tensor *tensor, ui
     td_text_string(text, "]}");
 }
 
-/* Pads the header with spaces, so that the data is aligned to 8 bytes, and writes its length. */
+/* Pads the header with spaces, so that the data is aligned to 8 bytes, and writes the header's
+ * length. */
 static void end_header(struct td_text *text, char *length_at)
 {
     td_text_string(text, "}");
@@ -672,11 +679,10 @@ static td_status check_dtype(const struct td_tensor *tensor, struct td_error *er
     const struct td_dtype_info *info = td_dtype_info(tensor->dtype);
     if (info->safetensors[0])
         return TD_OK;
-    return td_error_set(
-        err, TD_NOT_ACCEPTABLE,
-        "safetensors has no dtype for %s; ask for it with Accept: application/json, of a "
-        "resident tensor with ?response=base64 as well",
-        info->name);
+    return td_error_set(err, TD_NOT_ACCEPTABLE,
+                        "safetensors has no dtype for %s; ask for it with Accept: "
+                        "application/json, and for a resident tensor also with ?response=base64",
+                        info->name);
 }
 
 td_status td_safetensors_can_encode(const struct td_request *request, struct td_error *err)

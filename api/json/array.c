@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reports an error at the value whose path is array->path and then the first n_steps of `index`. */
+/* Reports an error for the value whose path is array->path followed by the first n_steps of
+ * `index`. */
 static td_status refuse_at(const struct td_json_array *array, const int64_t *index, int n_steps,
                            const char *message)
 {
@@ -23,7 +24,7 @@ static td_status refuse_at(const struct td_json_array *array, const int64_t *ind
     return td_json_refuse(up, array->err, "%s", message);
 }
 
-/* Copies the number token at p for a message, truncated if it is long. */
+/* Copies the number token at p for a message and truncates it if it is long. */
 static const char *token_text(const char *p, const char *end, char *text, size_t size)
 {
     bool is_integer;
@@ -36,8 +37,8 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
     return text;
 }
 
-/* "the string \"a\"", for the string token at p, as it is written; truncated between characters if
- * it is long. */
+/* Returns "the string \"a\"" for the string token at p, with its escapes as written. A long string
+ * is truncated between characters. */
 enum { STRING_TEXT = 64 };
 static const char *string_text(const char *p, const char *end, char text[STRING_TEXT])
 {
@@ -56,7 +57,7 @@ static const char *string_text(const char *p, const char *end, char text[STRING_
     return text;
 }
 
-/* Checks the syntax of the value at p, as far as its own token or brackets go. */
+/* Checks the syntax of the value at p, but not of the elements inside brackets. */
 static td_status check_syntax(const struct td_json_array *array, const char *p)
 {
     struct td_json_scan scan = *array->scan;
@@ -99,9 +100,9 @@ static const char *oip_elements(td_dtype dtype)
                                       : "an integer";
 }
 
-#define NOT_WITH_OTHERS "%s fits neither int64 nor uint64 with the other elements"
+#define NOT_WITH_OTHERS "neither int64 nor uint64 can hold %s together with the other elements"
 
-/* True if float64 holds the integer that begins at the token. */
+/* True if float64 holds the integer at the start of `token` exactly. */
 static bool is_exact_in_float64(const char *token)
 {
     bool negative;
@@ -113,7 +114,7 @@ static bool is_exact_in_float64(const char *token)
     return magnitude <= (uint64_t)1 << DBL_MANT_DIG;
 }
 
-/* True if the client may give the values of a float tensor as float64 instead. */
+/* True if the client is allowed to give the values of a float tensor as float64 instead. */
 static bool may_widen(const struct td_json_array *array)
 {
     return (array->dtype == TD_DTYPE_FLOAT16 || array->dtype == TD_DTYPE_BFLOAT16 ||
@@ -123,36 +124,38 @@ static bool may_widen(const struct td_json_array *array)
 
 #define GIVE_FLOAT64 "give the values another dtype: {\"dtype\": \"float64\", \"data\": [...]}"
 
-/* Says that an integer, shown as `token`, would be another number as an element of the array. The
- * advice to take float64 is given only where following it succeeds. */
+/* Writes the message that an integer, shown as `token`, would become another number as an element
+ * of the array. The message suggests float64 only if float64 is accepted and exact. */
 enum { ROUNDED_TEXT = 320 };
 static const char *rounded_text(const struct td_json_array *array, const char *token,
                                 char text[ROUNDED_TEXT])
 {
     const char *dtype = td_dtype_info(array->dtype)->name;
     const bool widens = may_widen(array) && is_exact_in_float64(token);
-    char script[80] = ""; /* JavaScript writes no .0 */
+    /* JavaScript omits ".0", so the message suggests Math.fround instead. */
+    char script[80] = "";
     if (array->dtype == TD_DTYPE_FLOAT32)
         snprintf(script, sizeof script, ", in JavaScript Math.fround(%s)", token);
     if (array->dtype == TD_DTYPE_INT64 || array->dtype == TD_DTYPE_UINT64)
         snprintf(text, ROUNDED_TEXT,
-                 "%s may be a rounded integer, as programs print doubles from 10^15 on; write all "
-                 "digits of the integer, without a fraction or an exponent, or as a string",
+                 "%s might be a rounded integer, because some programs print doubles from 10^15 on "
+                 "this way; write all digits of the integer without a fraction or an exponent, or "
+                 "write it as a string",
                  token);
     else if (td_dtype_is_complex(array->dtype))
-        snprintf(text, ROUNDED_TEXT,
-                 "[re, im] has an integer that is not exact in %s; write it with .0 if rounding is "
-                 "meant",
-                 dtype);
+        snprintf(
+            text, ROUNDED_TEXT,
+            "[re, im] has an integer that is not exact in %s; write it with .0 to accept rounding",
+            dtype);
     else
         snprintf(text, ROUNDED_TEXT,
-                 "%s is not exact in %s; write it as %s.0 if rounding is meant%s%s", token, dtype,
+                 "%s is not exact in %s; write it as %s.0 to accept rounding%s%s", token, dtype,
                  token, script, widens ? ", or " GIVE_FLOAT64 : "");
     return text;
 }
 
-/* Adds to the error of a number at p that is too large why the tensor has this dtype, if the client
- * did not say so, and a wider dtype. */
+/* Adds hints to the error for a number at p that is too large: why the tensor has this dtype, if
+ * the client did not choose it, and a wider dtype. */
 static void hint_range(const struct td_json_array *array, const char *p)
 {
     bool is_integer;
@@ -165,7 +168,7 @@ static void hint_range(const struct td_json_array *array, const char *p)
         td_error_hint(array->err, GIVE_FLOAT64);
 }
 
-/* Reports the number at p, which only float32 could hold, in a tensor of integers. */
+/* Reports a number at p that only float32 could hold, in a tensor that must have integers. */
 static td_status refuse_fraction(const struct td_json_array *array, const char *p, int level)
 {
     char message[256], token[48];
@@ -175,18 +178,17 @@ static td_status refuse_fraction(const struct td_json_array *array, const char *
     if (is_integer)
         snprintf(message, sizeof message, NOT_WITH_OTHERS, token);
     else
-        snprintf(
-            message, sizeof message,
-            "%s is not an integer; indices and keys are integers, written without a fraction or "
-            "an exponent",
-            token);
+        snprintf(message, sizeof message,
+                 "%s is not an integer; indices and keys must be integers, written without a "
+                 "fraction or an exponent",
+                 token);
     refuse_at(array, array->count, level, message);
     if (!is_integer)
         array->err->status = TD_UNSUPPORTED_DTYPE;
     return array->err->status;
 }
 
-/* True if the string at p is a number as JSON has it, and an integer if that is expected. */
+/* True if the string at p is a valid JSON number, and an integer if `of_integers`. */
 static bool is_quoted_number(const char *p, const char *end, bool of_integers)
 {
     bool is_integer;
@@ -194,8 +196,8 @@ static bool is_quoted_number(const char *p, const char *end, bool of_integers)
     return stop && stop < end && *stop == '"' && (is_integer || !of_integers);
 }
 
-/* How the value of another kind at p, a number in quotes or one without them, is written as an
- * element. */
+/* Returns advice on how to write the value at p as an element of the dtype, if only the quotes are
+ * wrong; otherwise "". */
 static const char *expected_element(td_dtype dtype, const char *p, const char *end)
 {
     bool is_integer;
@@ -208,7 +210,7 @@ static const char *expected_element(td_dtype dtype, const char *p, const char *e
                : "";
 }
 
-/* Reports why the value at p, in a list of this level, is not an element of the tensor. */
+/* Reports that the value at p, in a list of this level, is not an element of the tensor. */
 static td_status refuse_scalar(const struct td_json_array *array, const char *p, int level)
 {
     td_status status = array->parser.fault == TD_SCALAR_FAULT_REPORTED ? TD_MALFORMED_REQUEST
@@ -242,7 +244,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
                  "%s is not an element of a tensor: expected a number, a string, true or false",
                  kind);
     else if (*p == '[')
-        snprintf(message, sizeof message, "expected a scalar, as before, not a list");
+        snprintf(message, sizeof message, "expected a scalar like the elements before, not a list");
     else if (array->style == TD_SCALARS_INFERRED)
         snprintf(message, sizeof message, "found %s in a tensor of %s", kind,
                  array->dtype == TD_DTYPE_BOOL     ? "booleans"
@@ -260,7 +262,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     return status;
 }
 
-/* True if an element that was read as a string is NaN or an infinity. */
+/* True if any element that was read as a string is the text of NaN or an infinity. */
 static bool any_nonfinite_string(const struct td_json_array *array)
 {
     const char *text = array->parser.bytes;
@@ -275,7 +277,7 @@ static bool any_nonfinite_string(const struct td_json_array *array)
     return false;
 }
 
-/* True if the value at p, or a string before it, was meant as NaN or an infinity. */
+/* True if the value at p, or a string before it, was probably meant as NaN or an infinity. */
 static bool means_nonfinite(const struct td_json_array *array, const char *p)
 {
     static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
@@ -293,13 +295,13 @@ static bool means_nonfinite(const struct td_json_array *array, const char *p)
            td_json_is_nonfinite(p, end);
 }
 
-/* Adds to the error of the value at p how NaN, or a typed array of JavaScript, is written, if that
- * was meant. */
+/* Adds a hint to the error for the value at p if the value was probably meant as NaN or as a typed
+ * array of JavaScript. */
 static td_status hint(const struct td_json_array *array, const char *p, td_status status)
 {
     const bool is_nonfinite = means_nonfinite(array, p);
     if (is_nonfinite && array->no_fractions)
-        td_error_hint(array->err, "indices and keys are integers: leave it out");
+        td_error_hint(array->err, "indices and keys must be integers; leave it out");
     else if (is_nonfinite)
         td_json_hint_nonfinite(array->err,
                                array->style == TD_SCALARS_TYPED ? array->dtype : TD_DTYPE_FLOAT32);
@@ -307,24 +309,24 @@ static td_status hint(const struct td_json_array *array, const char *p, td_statu
     return status;
 }
 
-/* Is the '[' at p the start of a complex element [re, im], rather than of a list of elements? */
+/* True if the '[' at p starts a complex element [re, im] and not a list of elements. */
 static bool is_pair(const char *p, const char *end)
 {
     p = td_json_skip_space(p + 1, end);
     return p < end && *p != '[' && *p != ']';
 }
 
-/* Reports more elements than the given shape has. Memory that is sized from the text is always
- * large enough. */
+/* Reports that there are more elements than the given shape has. Only a given shape can be
+ * exceeded: memory sized from the text is always large enough. */
 static td_status refuse_too_many(const struct td_json_array *array)
 {
     char message[96];
-    snprintf(message, sizeof message, "there are more elements than the shape's %" PRId64,
+    snprintf(message, sizeof message, "data has more elements than its shape, which has %" PRId64,
              array->capacity);
     return refuse_at(array, array->count, 0, message);
 }
 
-/* At the parser's limit: raises it, unless that is the end of the memory. */
+/* Raises the parser's limit, or reports an error if the limit is the end of the memory. */
 static td_status continue_reading(struct td_json_array *array)
 {
     if (array->parser.next == array->memory_end)
@@ -333,14 +335,15 @@ static td_status continue_reading(struct td_json_array *array)
     return td_stop_check(&array->arena->stop, array->err);
 }
 
-/* Reads elements starting at p, to the end of their list. */
+/* Reads the elements from p to the end of their list. */
 static td_status read_scalars(struct td_json_array *array, const char **p, int level)
 {
     td_status status = TD_OK;
     if (!array->started && (status = td_json_infer_dtype(array, *p)) != TD_OK)
         return status;
     int64_t before = td_json_array_numel(array);
-    if (level == 0) /* a scalar: stop after one element, a comma after it belongs to the caller */
+    /* A scalar: stop after one element, because a comma after it belongs to the caller. */
+    if (level == 0)
         array->parser.limit = array->parser.next + array->width;
     for (;;) {
         status = array->parser.next == array->parser.limit ? continue_reading(array) : TD_OK;
@@ -380,13 +383,13 @@ static td_status close_list(struct td_json_array *array, int level)
     return refuse_at(array, array->count, level - 1, message);
 }
 
-/* Reads a value: nested lists of scalars. Iterative, so that the depth of the lists uses no
+/* Reads a value: nested lists of scalars. Iterative, so deeply nested lists do not use up the
  * stack. */
 static td_status read_value(struct td_json_array *array)
 {
     const char *end = array->scan->end;
     const char *p = td_json_skip_space(array->scan->at, end);
-    int level = 0; /* open lists */
+    int level = 0; /* number of open lists */
     td_status status;
     array->rank = -1;
     for (int i = 0; i < TD_MAX_RANK; i++)
@@ -418,7 +421,8 @@ static td_status read_value(struct td_json_array *array)
                 const char *kind = td_json_value_kind(&here);
                 char message[96];
                 if (kind)
-                    snprintf(message, sizeof message, "expected a list, as before, not %s", kind);
+                    snprintf(message, sizeof message,
+                             "expected a list like the elements before, not %s", kind);
                 return hint(array, p,
                             kind ? refuse_at(array, array->count, level, message)
                                  : td_json_syntax(array->scan, p, array->err, "expected a value"));
@@ -429,7 +433,7 @@ static td_status read_value(struct td_json_array *array)
             if (level == 0)
                 break;
         }
-        /* After a value there is another one or the end of lists. */
+        /* After a value comes another value or the end of one or more lists. */
         bool more = false;
         while (level > 0 && !more) {
             p = td_json_skip_space(p, end);
@@ -479,8 +483,8 @@ static void shape_of(const struct td_json_array *array, struct td_shape *shape)
         shape->dim[i] = array->dim[i];
 }
 
-/* Finds the length of the value's text, and an upper bound for the number of elements from the
- * number of commas. */
+/* Finds the length of the value's text, and derives an upper bound for the number of elements from
+ * the commas. */
 static td_status measure(struct td_json_array *array)
 {
     size_t commas;
@@ -548,14 +552,14 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
     return finish(&array, &shape, out);
 }
 
-/* Can data whose lists have the shape `nested` be that of a tensor of shape `given`? */
+/* True if data whose lists have the shape `nested` can fill a tensor of shape `given`. */
 static bool shape_fits(const struct td_shape *nested, const struct td_shape *given, int64_t numel)
 {
     if (td_shape_equal(nested, given))
         return true;
     if (nested->rank == 1 && nested->dim[0] == numel)
-        return true; /* flat */
-    /* After a dimension of zero there are no lists, so later dimensions are not visible. */
+        return true; /* flat data */
+    /* A dimension of zero has no lists inside, so later dimensions are not visible in the text. */
     if (numel != 0 || nested->rank == 0 || nested->rank > given->rank ||
         nested->dim[nested->rank - 1] != 0)
         return false;
@@ -590,8 +594,8 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
     if (shape) {
         if (!td_shape_numel(shape, &numel))
             return td_tensor_describe(out, "data", dtype, shape, err);
-        /* An element takes at least a byte and a comma, which limits the memory for a shape that is
-         * larger than the text. */
+        /* An element takes at least a byte and a comma, so the remaining text limits the memory
+         * even if the shape is larger. */
         int64_t most = (scan->end - scan->at) / 2 + 1;
         array.capacity = numel < most ? numel : most;
         array.capacity = array.capacity > 0 ? array.capacity : 1;

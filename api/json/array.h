@@ -1,13 +1,14 @@
-/* array.h - the data of a tensor, from nested or flat JSON lists of numbers, booleans or strings.
+/* array.h - reads the data of a tensor: nested or flat JSON lists of numbers, booleans or strings.
  *
- * One pass over the text: parse_scalars.h reads the innermost lists; this file handles nesting,
- * shape, and the inferred dtype.
+ * The text is read in one pass. parse_scalars.h reads the innermost lists; this file handles
+ * nesting, the shape and the inferred dtype.
  *
- * Bounds     Lists nest at most TD_MAX_RANK deep; deeper is RESOURCE_LIMIT (rank), reported without
- *            reading further. Memory is allocated once, sized from the text and not from a given
- *            shape: at most 16 bytes per number, twice that if inferred integers must be widened.
+ * Bounds     Lists nest at most TD_MAX_RANK deep. Deeper nesting is RESOURCE_LIMIT (rank), reported
+ *            without reading further. Memory is allocated once, and its size follows from the text,
+ *            not from a given shape: at most 16 bytes per number, twice that if inferred integers
+ *            must be widened.
  * Ownership  Tensors are allocated from the arena.
- * Errors     As scan.h. The pointer is the path of the element or list in error. */
+ * Errors     As in scan.h. The JSON Pointer names the element or list in error. */
 #ifndef TD_API_JSON_ARRAY_H
 #define TD_API_JSON_ARRAY_H
 
@@ -15,31 +16,32 @@
 #include "kernels/op.h"
 #include "kernels/tensor.h"
 
-/* How the error of a list begins that is longer or shorter than those before it. */
+/* First words of the error message for a list that is longer or shorter than the lists before
+ * it. */
 #define TD_JSON_RAGGED "a list of length "
 
-/* All functions may read TD_JSON_SCALARS_SLACK bytes after scan->end; these bytes may have any
- * value. */
+/* The functions in this header can read up to TD_JSON_SCALARS_SLACK bytes after scan->end. The
+ * values of those bytes do not matter. */
 
-/* Reads a value and infers its dtype: bool; int32, else int64, else uint64; float32 if any number
- * has a fraction or exponent; string. `untyped` has the dtype of a list without elements, the one
- * to try first for integers, whether a fraction is UNSUPPORTED_DTYPE at its element, and the dtypes
- * that the client may give the values. */
+/* Reads a value and infers its dtype: bool, string, the first of int32, int64 and uint64 that holds
+ * all integers, or float32 if any number has a fraction or an exponent. `untyped` (kernels/op.h)
+ * gives the dtype of an empty list and the first integer dtype to try, says whether a fraction is
+ * the error UNSUPPORTED_DTYPE, and lists the dtypes that error messages suggest. */
 TD_MUST_CHECK td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,
                                              const struct td_json_path *path,
                                              struct td_arena *arena, struct td_tensor *out,
                                              struct td_error *err);
 
-/* Reads a value of a given dtype, nested as `shape` or flat in row-major order. A tensor of rank 0
- * may be a list of one element. With shape NULL the shape is that of the nested lists. `others` has
- * the dtypes that the client may give the values instead, for the advice of errors. */
+/* Reads a value of a given dtype, nested as in `shape` or flat in row-major order. A tensor of rank
+ * 0 can also be written as a list of one element. If `shape` is NULL, the nesting of the lists
+ * determines the shape. `others` is the set of dtypes that error messages suggest instead. */
 TD_MUST_CHECK td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
                                            td_dtype_set others, const struct td_shape *shape,
                                            const struct td_json_path *path, struct td_arena *arena,
                                            struct td_tensor *out, struct td_error *err);
 
-/* As td_json_read_typed, with elements as in the Open Inference Protocol (TD_SCALARS_OIP). The
- * protocol must have a name for dtype. */
+/* Same as td_json_read_typed, with elements written as in the Open Inference Protocol
+ * (TD_SCALARS_OIP). The protocol must have a name for `dtype`. */
 TD_MUST_CHECK td_status td_json_read_oip(struct td_json_scan *scan, td_dtype dtype,
                                          const struct td_shape *shape,
                                          const struct td_json_path *path, struct td_arena *arena,

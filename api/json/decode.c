@@ -15,14 +15,15 @@
 struct reader {
     struct td_json_source source;
     struct td_request *request;
-    uint32_t by_path; /* bit i: input i is set by the path */
+    uint32_t by_path; /* bit set of the inputs that the path names */
     struct td_json_siblings siblings;
-    struct td_json_skipped row_keys; /* their value, until the table is known */
+    /* Skipped keys of rows, which are read when the table is known. */
+    struct td_json_skipped row_keys;
 };
 
 /* ---- keys in place of row numbers ---- */
 
-/* Whether {"keys": ...} stands at the scan in place of row numbers. */
+/* Sets *out to true if {"keys": ...} is at the scan and is accepted instead of row numbers. */
 static td_status is_row_keys(struct reader *reader, int input, bool *out)
 {
     const struct td_input_spec *spec = &reader->request->op->inputs[input];
@@ -33,7 +34,8 @@ static td_status is_row_keys(struct reader *reader, int input, bool *out)
                : TD_OK;
 }
 
-/* Skips the keys: their dtype is that of the table's, which may come later in the body. */
+/* Skips the keys. They are read with the dtype of the table's keys, and the table can come later in
+ * the body. */
 static td_status skip_keys(struct reader *reader, int input)
 {
     struct td_json_scan *scan = &reader->source.scan;
@@ -64,11 +66,12 @@ static td_status skip_row_keys(struct reader *reader, int input, const struct td
     if (status == TD_OK)
         status = td_json_next(scan, '}', &more, err);
     return status == TD_OK && more
-               ? td_json_refuse(path, err, "an input with keys has no other member")
+               ? td_json_refuse(path, err, "an input with keys cannot have other members")
                : status;
 }
 
-/* After an error: lists of several lengths are probably bags. */
+/* Adds a hint to an error about lists of different lengths, because such lists are probably
+ * bags. */
 static void hint_bags(const struct reader *reader, int input)
 {
     const struct td_op *op = reader->request->op;
@@ -77,11 +80,12 @@ static void hint_bags(const struct reader *reader, int input)
     if (offsets >= 0 && op->inputs[input].part == TD_ROW_PART_QUERY &&
         td_name_begins(TD_JSON_RAGGED, err->message, strlen(err->message)))
         td_error_hint(err,
-                      "bags of several lengths are one list, and %s says where in it each begins",
+                      "give bags of different lengths as one flat list, and in %s the position "
+                      "where each bag starts",
                       op->inputs[offsets].name);
 }
 
-/* After all members: plain values have the dtype of the table's keys. */
+/* Reads the skipped keys after all members. Plain values get the dtype of the table's keys. */
 static td_status read_row_keys(struct reader *reader)
 {
     struct td_request *request = reader->request;
@@ -109,7 +113,7 @@ static td_status read_row_keys(struct reader *reader)
 
 /* ---- inputs ---- */
 
-/* Moves the tensors of a list to a larger array. */
+/* Copies the tensors of a list to a larger array. */
 static struct td_tensor *grow(struct td_arena *arena, const struct td_tensor *tensors, int count,
                               int capacity, struct td_error *err)
 {
@@ -139,8 +143,8 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     if (!kind)
         return td_json_syntax(scan, scan->at, reader->source.err, "expected a list of tensors");
     if (c != '[') {
-        td_json_refuse(path, reader->source.err, "%s is %s; a list of tensors is expected",
-                       spec->name, kind);
+        td_json_refuse(path, reader->source.err, "%s is %s; expected a list of tensors", spec->name,
+                       kind);
         td_json_hint_string(scan, &reader->source);
         td_json_hint_typed_array(reader->source.err, scan->at, scan->end);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
@@ -182,7 +186,7 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     return TD_OK;
 }
 
-/* of_table: the member is "keys" of a table that the path names. */
+/* Reads an input. `of_table` is true if the member is the "keys" of a table that the path names. */
 static td_status read_input(struct reader *reader, int input, bool of_table,
                             const struct td_json_path *path)
 {
@@ -199,9 +203,10 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
                            of_table ? TD_TABLE_KEYS : spec->name);
         else
             td_json_refuse(path, reader->source.err,
-                           "both %s and %s are given; one of them is expected", spec->name,
+                           "both %s and %s are given; expected only one of them", spec->name,
                            TD_TABLE_KEYS);
-        reader->request->called_keys = of_table; /* the error is about this one */
+        /* The error is about the member that was read last. */
+        reader->request->called_keys = of_table;
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s",
                                  of_table ? TD_TABLE_KEYS : spec->name);
     }
@@ -209,8 +214,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
     struct td_json_scan *scan = &reader->source.scan;
     if (spec->optional && td_json_peek(scan) == 'n' &&
         td_name_begins("null", scan->at, (size_t)(scan->end - scan->at))) {
-        td_json_refuse(path, reader->source.err, "%s is null; to give none, leave it out",
-                       spec->name);
+        td_json_refuse(path, reader->source.err, "%s is null; leave it out instead", spec->name);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
     if (spec->list)
@@ -277,14 +281,14 @@ static td_status read_store_member(void *context, const struct td_json_path *pat
     return TD_MALFORMED_REQUEST;
 }
 
-/* {"name": ..., "ttl_s": ...} */
+/* Reads {"name": ..., "ttl_s": ...}. */
 static td_status read_store(struct reader *reader, const struct td_json_path *path)
 {
     const td_status status = td_json_object(&reader->source.scan, path, "store", read_store_member,
                                             reader, reader->source.arena, reader->source.err);
     return status != TD_OK || reader->request->options.store
                ? status
-               : td_json_refuse(path, reader->source.err, "store is an object without name");
+               : td_json_refuse(path, reader->source.err, "store has no member \"name\"");
 }
 
 static td_status read_option(struct reader *reader, const struct td_json_path *path)
@@ -321,7 +325,7 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
     char c = td_json_peek(scan);
     if (scan->at == scan->end) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "the body is empty; a JSON object with the inputs of %s is expected",
+                     "the body is empty; expected a JSON object with the inputs of %s",
                      request->op->name);
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
@@ -329,8 +333,8 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
     const char *kind = td_json_value_kind(scan);
     if (c != '{' && kind)
         return td_json_refuse(NULL, err,
-                              "the body is %s; a JSON object with the inputs of %s is expected",
-                              kind, request->op->name);
+                              "the body is %s; expected a JSON object with the inputs of %s", kind,
+                              request->op->name);
     bool more;
     td_status status = td_json_open(scan, '{', '}', &more, err);
     if (status != TD_OK)

@@ -9,11 +9,11 @@
 
 /* ---- a tensor ---- */
 
-/* Upper bound for the text of a tensor without its elements and their lists: member names, dtype,
- * 16 dimensions, brackets. */
+/* Upper bound for the text of a tensor without its data: member names, dtype, 16 dimensions,
+ * brackets. */
 #define ENVELOPE 512
 
-/* Depth of the lists of data: after a dimension of zero there are no further lists. */
+/* Returns the nesting depth of the lists of data. A dimension of zero has no lists inside. */
 static int nested_rank(const struct td_tensor *tensor, td_layout layout)
 {
     if (layout == TD_LAYOUT_FLAT)
@@ -24,7 +24,8 @@ static int nested_rank(const struct td_tensor *tensor, td_layout layout)
     return rank;
 }
 
-/* Upper bound for the text of elements and lists, whether or not the data is computed yet. */
+/* Computes an upper bound for the text of elements and lists. The data does not have to be computed
+ * yet. */
 static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
 {
     size_t lists = 1, brackets;
@@ -32,7 +33,7 @@ static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t 
         return false;
     int rank = nested_rank(tensor, layout);
     for (int i = 0; i < rank - 1; i++) {
-        /* Brackets and a comma for each list of the next level. */
+        /* Two brackets and a comma for each list of the next level. */
         if (!td_size_mul(lists, (size_t)tensor->shape.dim[i], &lists) ||
             !td_size_mul(lists, 3, &brackets) || !td_size_add(*bytes, brackets, bytes))
             return false;
@@ -58,13 +59,14 @@ static bool tensor_bound(const struct td_tensor *tensor, td_layout layout, size_
     return fits && td_size_add(*bytes, ENVELOPE, bytes);
 }
 
-/* How a computed tensor is written. */
+/* Form in which a computed tensor is written. */
 struct form {
     td_layout layout;
-    size_t bytes; /* upper bound */
+    size_t bytes; /* upper bound of the text's size */
 };
 
-/* Strings that are not UTF-8 are written as base64. */
+/* Chooses the form of a tensor: the requested layout, or base64 if it has strings that are not
+ * UTF-8. */
 static td_status choose_form(const struct td_tensor *tensor, td_layout layout,
                              const struct td_arena *arena, struct form *form, struct td_error *err)
 {
@@ -98,7 +100,8 @@ static char *write_shape(char *at, const struct td_shape *shape)
     return at;
 }
 
-/* Writes elements, and checks now and then whether to stop; then returns NULL with err filled. */
+/* Writes elements and checks regularly whether to stop. Returns NULL with err filled if the call
+ * must stop. */
 static char *write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n,
                             struct td_stop_meter *meter, struct td_error *err)
 {
@@ -115,8 +118,8 @@ static char *write_elements(char *at, const struct td_tensor *tensor, int64_t be
     return at;
 }
 
-/* Writes nested lists, one innermost list at a time, with the brackets of the outer lists that
- * start or end there. Only the last dimension may be zero. */
+/* Writes nested lists, one innermost list at a time. The brackets of the outer lists that start or
+ * end there are written with it. Only the last dimension can be zero. */
 static char *write_nested(char *at, const struct td_tensor *tensor, int rank,
                           struct td_stop_meter *meter, struct td_error *err)
 {
@@ -133,7 +136,7 @@ static char *write_nested(char *at, const struct td_tensor *tensor, int rank,
         at += open;
         if (width && !(at = write_elements(at, tensor, r * width, width, meter, err)))
             return NULL;
-        at -= width > 0; /* without the last comma */
+        at -= width > 0; /* removes the last comma */
         *at++ = ']';
         open = 1;
         for (int i = rank - 2; i >= 0 && ++done[i] == dim[i]; i--) {
@@ -157,8 +160,8 @@ static char *write_flat(char *at, const struct td_tensor *tensor, struct td_stop
     return at;
 }
 
-/* Returns NULL with err filled on error. Strings are first copied to a buffer with their lengths in
- * between. */
+/* Writes the tensor's bytes as base64. Strings are first copied to a buffer, each with its length.
+ * Returns NULL with err filled on error. */
 static char *write_base64(char *at, const struct td_tensor *tensor, struct td_arena *arena,
                           struct td_error *err)
 {
@@ -177,7 +180,7 @@ static char *write_base64(char *at, const struct td_tensor *tensor, struct td_ar
             return NULL;
         bytes = joined;
     }
-    for (size_t done = 0; done < size; done += STEP) { /* whole groups of three bytes */
+    for (size_t done = 0; done < size; done += STEP) { /* each step is a multiple of three bytes */
         const size_t left = size - done;
         if (done > 0 && td_stop_check(&arena->stop, err) != TD_OK)
             return NULL;
@@ -186,7 +189,7 @@ static char *write_base64(char *at, const struct td_tensor *tensor, struct td_ar
     return at;
 }
 
-/* Returns NULL with err filled on error. */
+/* Writes T, the object of one tensor. Returns NULL with err filled on error. */
 static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout layout,
                           struct td_arena *arena, struct td_error *err)
 {
@@ -219,8 +222,8 @@ static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout la
 
 bool td_json_tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
 {
-    /* Strings as base64 need a buffer for their bytes and lengths. If a string is too long for
-     * that, td_json_encode_tensor reports it. */
+    /* Base64 of strings needs a buffer for their bytes and lengths. If a string is too long for
+     * base64, td_json_encode_tensor reports the error. */
     size_t joined = 0;
     if (tensor->dtype == TD_DTYPE_STRING && !td_raw_strings_size(tensor, &joined))
         joined = 0;
@@ -242,7 +245,7 @@ td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout
     return TD_OK;
 }
 
-/* The text before and after the outputs. */
+/* Text before and after the outputs. */
 static const struct {
     const char *begin, *end;
 } envelopes[] = {
@@ -251,7 +254,7 @@ static const struct {
     [TD_OUTPUT_NAMED] = { "{\"outputs\":{", "}" },
 };
 
-/* Writes a member's name, which needs no escapes, and the colon. */
+/* Writes a member's name and the colon. The name must not need escapes. */
 static char *write_name(char *at, const char *name)
 {
     *at++ = '"';
@@ -274,7 +277,7 @@ bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
     return true;
 }
 
-/* *bytes is an upper bound of the reply. */
+/* Chooses the form of each output. *bytes becomes an upper bound of the reply's size. */
 static td_status choose_forms(const struct td_request *request, const struct td_arena *arena,
                               struct form *forms, size_t *bytes, struct td_error *err)
 {

@@ -1,17 +1,17 @@
 /* float_text.h - prints and parses floats as decimal text, exactly. The implementation is the only
- * C++ in api/: the algorithms that are both exact and fast are available as C++ headers.
+ * C++ in api/, because the algorithms that are both exact and fast are available as C++ headers.
  *
- * Printing gives the shortest digits that read back to the same value, without exponent if that is
- * short, always valid JSON. Whole numbers end in ".0", so that the text is recognizably a float;
- * NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". Each function writes the n
- * values at `values`, which may be unaligned, each followed by a comma, without a NUL, and returns
- * the end of the text. `at` must have room for TD_FLOATxx_TEXT bytes per value, plus one per comma,
- * plus TD_FLOAT_SLACK.
+ * Printing gives the shortest digits that read back to the same value, without an exponent if that
+ * is short, and is always valid JSON. Whole numbers end in ".0" so that the text is recognizably a
+ * float; NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". Each function writes
+ * the n values at `values`, which can be unaligned. It writes a comma after each value and no NUL,
+ * and returns the end of the text. `at` must have room for TD_FLOATxx_TEXT bytes per value, plus
+ * one per comma, plus TD_FLOAT_SLACK.
  *
  * Parsing takes a complete JSON number token, [begin, end), and rounds the decimal value once, to
- * nearest, ties to even. Returns false if the value is too large for the type; values that are too
- * small become zero. parse_scalars.h parses most numbers by a faster method and calls these
- * functions for the rest.
+ * nearest, ties to even. The functions return false if the value is too large for the type; values
+ * that are too small become zero. parse_scalars.h parses most numbers by a faster method and calls
+ * these functions for the rest.
  *
  * Source  J. Jeon, "Dragonbox: A New Floating-Point Binary-to-Decimal Conversion Algorithm" (2022);
  *         std::from_chars (ISO/IEC 14882:2020, [charconv.from.chars]). */
@@ -21,10 +21,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TD_FLOAT16_TEXT 12 /* -0.000061035; bfloat16 as well, -123400000.0 */
+#define TD_FLOAT16_TEXT 12 /* length of -0.000061035 or, for bfloat16, -123400000.0 */
 #define TD_FLOAT32_TEXT 16 /* -0.0000123456789 */
 #define TD_FLOAT64_TEXT 24 /* -1.2345678901234567e-308 */
-#define TD_FLOAT_SLACK  40 /* bytes after the end that may be overwritten */
+#define TD_FLOAT_SLACK  40 /* number of bytes after the end that can be overwritten */
 
 #ifdef __cplusplus
 extern "C" {

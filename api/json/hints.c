@@ -28,7 +28,7 @@ bool td_json_is_nonfinite(const char *at, const char *end)
 void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype)
 {
     td_error_hint(err,
-                  "NaN, Infinity and -Infinity are strings in a tensor with a dtype: "
+                  "write NaN, Infinity and -Infinity as strings in a tensor with a dtype: "
                   "{\"dtype\":\"%s\",\"data\":[%s]}",
                   td_dtype_info(dtype)->name,
                   td_dtype_is_complex(dtype) ? "[\"NaN\",0]" : "\"NaN\"");
@@ -43,19 +43,19 @@ void td_json_hint_typed_array(struct td_error *err, const char *at, const char *
         return;
     at = td_json_skip_space(at + 1, end);
     if (td_name_begins(key, at, (size_t)(end - at)))
-        td_error_hint(err, "JSON.stringify makes such an object of a typed array x; send "
-                           "Array.from(x)");
+        td_error_hint(
+            err, "JSON.stringify turns a typed array x into such an object; send Array.from(x)");
 }
 
 /* ---- complex numbers ------------------------------------------------------------------------- */
 
 void td_json_hint_complex(struct td_error *err)
 {
-    td_error_hint(err, "a complex number is [re, im] in data, so the last dimension of data, of "
-                       "size 2, is not part of the shape");
+    td_error_hint(err, "in data, a complex number is [re, im]; this last dimension of size 2 is "
+                       "not part of the shape");
 }
 
-/* True if the error may be that a complex tensor has one dimension less than its data. */
+/* True if the error can result from counting [re, im] as a dimension of a complex tensor. */
 static bool is_about_shape(const struct td_tensor *tensor, const struct td_error *err)
 {
     return err->status == TD_SHAPE_MISMATCH || err->status == TD_INVALID_AXIS ||
@@ -64,8 +64,8 @@ static bool is_about_shape(const struct td_tensor *tensor, const struct td_error
 
 /* ---- the dtype of another tensor ------------------------------------------------------------- */
 
-/* True if the message says that a number is not of this integer dtype. The message about keys and
- * indices, which have no fractions, is another one. */
+/* True if the message says that a number is not of this integer dtype. Errors about keys and
+ * indices have another message, because keys and indices cannot have fractions. */
 static bool is_fraction_for(const char *message, td_dtype dtype)
 {
     const char *name = td_dtype_info(dtype)->name;
@@ -81,7 +81,7 @@ void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, td
         return;
     const bool is_fraction = other != TD_JSON_OTHER_KEYS && is_fraction_for(err->message, dtype);
     const bool resident = other == TD_JSON_OTHER_RESIDENT;
-    td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
+    td_error_hint(err, "expected dtype %s, as in %s", td_dtype_info(dtype)->name, of);
     if (!is_fraction)
         return;
     const bool is_change = strcmp(of, TD_THE_TABLE) == 0;
@@ -98,15 +98,15 @@ void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, td
     if (resident || is_change || dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8)
         td_error_hint(err, "%s", td_dtype_advise(&pair, advice) + strlen(": "));
     else
-        td_error_hint(
-            err, "to have fractions, give %s as {\"dtype\": \"float64\", \"data\": [...]}", of);
+        td_error_hint(err, "to use fractions, give %s as {\"dtype\": \"float64\", \"data\": [...]}",
+                      of);
 }
 
 /* ---- resident tensors and keys --------------------------------------------------------------- */
 
 static void hint_ref(struct td_error *err, const char *name, size_t length)
 {
-    td_error_hint(err, "a resident tensor is {\"ref\": \"%s\"}", TD_SHOWN(name, length));
+    td_error_hint(err, "refer to a resident tensor as {\"ref\": \"%s\"}", TD_SHOWN(name, length));
 }
 
 void td_json_hint_string(const struct td_json_scan *scan, const struct td_json_source *source)
@@ -125,7 +125,7 @@ static void hint_strings(const struct td_input_spec *spec, bool is_first,
     const char *text = (const char *)tensor->data + tensor->offsets[0];
     const size_t length = (size_t)(tensor->offsets[1] - tensor->offsets[0]);
     if (td_input_is_row_numbers(spec))
-        td_error_hint(err, "rows of a table with keys are {\"keys\": [\"%s\"]}",
+        td_error_hint(err, "refer to rows by their keys as {\"keys\": [\"%s\"]}",
                       TD_SHOWN(text, length));
     else if (tensor->shape.rank == 0 && (is_first || spec->role == TD_ROLE_DATA))
         hint_ref(err, text, length);
@@ -133,8 +133,8 @@ static void hint_strings(const struct td_input_spec *spec, bool is_first,
         td_json_hint_nonfinite(err, TD_DTYPE_FLOAT32);
 }
 
-/* True if the error may come from this input: it is named, or it is the first one, on which the
- * others depend. */
+/* True if the error can come from this input: the error names the input, or it is the first input,
+ * on which all others depend. */
 static bool may_concern(const struct td_input_spec *spec, int i, const struct td_error *err)
 {
     const size_t length = strlen(spec->name);

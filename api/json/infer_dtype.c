@@ -14,7 +14,7 @@ void td_json_array_set_limit(struct td_json_array *array)
 td_status td_json_array_start(struct td_json_array *array)
 {
     bool strings = array->dtype == TD_DTYPE_STRING;
-    /* strings have one offset more than elements */
+    /* n strings have n + 1 offsets */
     size_t count = (size_t)array->capacity + strings;
     array->width = strings ? sizeof(uint64_t) : td_dtype_info(array->dtype)->size;
     array->data = td_arena_alloc(array->arena, count, array->width, array->err);
@@ -53,7 +53,7 @@ td_status td_json_infer_dtype(struct td_json_array *array, const char *p)
     return td_json_array_start(array);
 }
 
-/* The magnitude and the sign of an element of an inferred integer dtype. */
+/* Returns the magnitude and the sign of an element of an inferred integer dtype. */
 static uint64_t integer_at(const struct td_json_array *array, int64_t i, bool *negative)
 {
     const char *from = array->data + (size_t)i * array->width;
@@ -69,7 +69,8 @@ static uint64_t integer_at(const struct td_json_array *array, int64_t i, bool *n
     return *negative ? 0 - bits : bits;
 }
 
-/* Notes an integer that float32 does not hold exactly, if it is the first that it does not keep. */
+/* Records an integer that changes its value in float32, unless an earlier one is already recorded.
+ * The caller has found that the integer is not exact in float32. */
 static void note_rounded(struct td_json_array *array, int64_t element, uint64_t magnitude,
                          bool negative)
 {
@@ -83,7 +84,8 @@ static void note_rounded(struct td_json_array *array, int64_t element, uint64_t 
     array->rounded_element = element;
 }
 
-/* Converts the integers so far to float32, in place: no integer dtype used here is narrower. */
+/* Converts the integers read so far to float32, in place. Every inferred integer dtype is at least
+ * as wide as float32. */
 static void integers_to_float32(struct td_json_array *array)
 {
     int64_t n = td_json_array_numel(array);

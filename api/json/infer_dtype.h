@@ -1,14 +1,14 @@
-/* infer_dtype.h - the elements of a tensor while they are parsed, and the inference of their dtype.
+/* infer_dtype.h - holds the elements of a tensor during parsing and infers their dtype.
  *
  * For untyped data the first element determines whether the tensor has booleans, strings or
- * numbers. Numbers are int32 (or `integer_dtype`) until an element does not fit: then int64, then
- * uint64 if no element is negative, and float32 if any has a fraction or an exponent. The elements
- * so far are converted each time. With `no_fractions` a number that would need float32 is left to
- * the caller to refuse. Private to api/json.
+ * numbers. Numbers are int32 (or `integer_dtype`) until an element does not fit. The dtype is then
+ * widened to int64, to uint64 if no element is negative, or to float32 if any element has a
+ * fraction or an exponent. Widening converts the elements read so far. With `no_fractions`, the
+ * caller refuses a number that would need float32. Private to api/json.
  *
  * Ownership  Memory is allocated from the arena.
- * Errors     MEMORY_EXHAUSTED. An integer that fits no dtype is recorded, not reported: a later
- *            fraction makes the tensor float32. */
+ * Errors     MEMORY_EXHAUSTED. An integer that fits no dtype is recorded, not reported, because a
+ *            later fraction makes the tensor float32. */
 #ifndef TD_API_JSON_INFER_DTYPE_H
 #define TD_API_JSON_INFER_DTYPE_H
 
@@ -21,21 +21,26 @@ struct td_json_array {
     struct td_error *err;
 
     td_dtype dtype;
-    td_dtype integer_dtype; /* INFERRED: the dtype to try first for integers */
-    bool no_fractions;      /* INFERRED: float32 is never inferred */
-    td_dtype_set others;    /* that the client may give the values, for advice */
-    /* INFERRED: dtype is that of the elements so far, and may be widened */
+    td_dtype integer_dtype; /* first integer dtype to try, if the dtype is inferred */
+    bool no_fractions;      /* true if float32 is never inferred */
+    td_dtype_set others;    /* dtypes that error messages suggest instead */
+    /* If `style` is TD_SCALARS_INFERRED, `dtype` fits the elements read so far and can still be
+     * widened. */
     enum td_scalar_style style;
-    bool started;      /* dtype is known and memory is allocated */
-    int64_t capacity;  /* elements that fit into the memory */
-    size_t width;      /* bytes per element in `data`; for strings, of an offset */
-    char *data;        /* elements; for strings, their offsets */
-    size_t text_bytes; /* length of the value's text, an upper bound for its unescaped strings */
+    bool started;     /* `dtype` is known and memory is allocated */
+    int64_t capacity; /* maximum number of elements that fit into the memory */
+    /* Bytes per element in `data`. For strings, bytes per offset. */
+    size_t width;
+    char *data; /* elements, or the offsets of the strings */
+    /* Length of the value's text, which is an upper bound for its unescaped strings. */
+    size_t text_bytes;
     td_parse_scalars_fn *parse;
-    struct td_scalar_parser parser; /* stops at `limit`, at most at the end of the memory: */
+    /* The parser stops at parser.limit, which is never beyond memory_end. */
+    struct td_scalar_parser parser;
     const char *memory_end;
 
-    /* The text before this was parsed as integers and converted to float32; or NULL. */
+    /* The text before this position was parsed as integers and converted to float32. NULL if
+     * nothing was converted. */
     const char *integers_end;
 
     /* The first integer that fits neither int64 nor uint64. It is an error unless a later float
@@ -43,38 +48,42 @@ struct td_json_array {
     const char *overflow;
     int64_t overflow_element;
 
-    /* The first integer that float32, to which a later element widens the tensor, does not keep. */
-    char rounded[24]; /* its text; empty if there is none */
+    /* Text of the first integer that changed its value when a later element widened the tensor to
+     * float32. Empty if no integer changed. */
+    char rounded[24];
     int64_t rounded_element;
 
-    int rank;                   /* -1 until the first scalar or empty list */
-    int64_t dim[TD_MAX_RANK];   /* -1 until the first list of this level ends */
-    int64_t count[TD_MAX_RANK]; /* elements so far in the open list of this level */
+    int rank; /* number of dimensions; -1 until the first scalar or empty list */
+    /* Length of the lists of each level. -1 until the first list of the level ends. */
+    int64_t dim[TD_MAX_RANK];
+    /* Number of elements read so far in the open list of each level. */
+    int64_t count[TD_MAX_RANK];
 };
 
-/* Number of elements read so far. */
+/* Returns the number of elements read so far. */
 static inline int64_t td_json_array_numel(const struct td_json_array *array)
 {
     int64_t written = (array->parser.next - array->data) / (int64_t)array->width;
     return written - (array->dtype == TD_DTYPE_STRING);
 }
 
-/* Lets the parser read some more elements, until the next check whether to stop. */
+/* Lets the parser read up to TD_STOP_ELEMENTS more elements, until the next check whether to
+ * stop. */
 void td_json_array_set_limit(struct td_json_array *array);
 
-/* Allocates memory for the elements and selects the parser of the dtype. */
+/* Allocates memory for the elements and selects the parser for the dtype. */
 TD_MUST_CHECK td_status td_json_array_start(struct td_json_array *array);
 
-/* Infers the dtype from the first element, which is at p, and starts. */
+/* Infers the dtype from the first element, at p, and calls td_json_array_start. */
 TD_MUST_CHECK td_status td_json_infer_dtype(struct td_json_array *array, const char *p);
 
-/* Widens an inferred integer dtype for the number at p. *widened is false if there is no number at
- * p or the dtype need not be widened. */
+/* Widens an inferred integer dtype so that it can hold the number at p. Sets *widened to false if
+ * there is no number at p or the dtype cannot be widened. */
 TD_MUST_CHECK td_status td_json_widen_dtype(struct td_json_array *array, const char *p,
                                             bool *widened);
 
-/* Restores the sign of -0 in elements of a float32 tensor that were parsed as integers at first.
- * The index of an element is the number of commas before it, however lists nest. */
+/* Restores the sign of -0 in a float32 tensor whose first elements were parsed as integers. The
+ * index of an element is the number of commas before it, however the lists nest. */
 void td_json_restore_negative_zeros(struct td_json_array *array, const char *begin,
                                     const char *end);
 

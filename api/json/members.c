@@ -24,13 +24,14 @@ static td_status refuse(const struct td_json_scan *scan, const struct td_json_na
     return TD_MALFORMED_REQUEST;
 }
 
-/* A stack of the names of the objects that are open, each object's after those of the one that it
- * is in. So the memory is that of the names open at once, however many objects there are. */
+/* A stack of the names in all open objects. The names of an inner object are above the names of the
+ * object around it. Memory use depends only on the objects open at once, not on the number of
+ * objects. */
 struct names {
     struct td_json_scan *scan;
     struct td_arena *arena;
     struct td_error *err;
-    struct td_json_name *stack; /* `few`, or larger in the arena */
+    struct td_json_name *stack; /* points to `few`, or to a larger array in the arena */
     size_t count, capacity;
     struct td_json_name few[32];
 };
@@ -62,10 +63,11 @@ static td_status grow(struct names *names)
     return TD_OK;
 }
 
-/* An object with more names than this is searched for repeated ones when it ends. */
+/* Up to this many names, each new name is compared with all names of its object. An object with
+ * more names is sorted at its end to find repeated names. */
 enum { FEW_NAMES = 8 };
 
-/* Reads a member's name and the colon. `first` is the place of the object's first name. */
+/* Reads a member's name and the colon. `first` is the stack index of the object's first name. */
 static td_status read_name(struct names *names, size_t first, struct td_json_name *name)
 {
     name->text = "";
@@ -84,7 +86,7 @@ static td_status read_name(struct names *names, size_t first, struct td_json_nam
     return TD_OK;
 }
 
-/* Ends the object whose names begin at `first`. */
+/* Ends the object whose names start at stack index `first`. */
 static td_status end_object(struct names *names, size_t first)
 {
     const struct td_json_name *name = names->stack + first;
@@ -105,7 +107,7 @@ td_status td_json_null(struct td_json_scan *scan, bool *is_null, struct td_error
     return !*is_null || td_json_literal(scan, err) ? TD_OK : TD_MALFORMED_REQUEST;
 }
 
-/* Checks that the next value starts with `open`; *absent is true if it is null. */
+/* Checks that the next value starts with `open`. Sets *absent to true if the value is null. */
 static td_status begin_value(struct td_json_scan *scan, const struct td_json_path *path,
                              const char *what, char open, bool *absent, struct td_error *err)
 {
@@ -115,9 +117,9 @@ static td_status begin_value(struct td_json_scan *scan, const struct td_json_pat
     const char c = td_json_peek(scan), *kind = td_json_value_kind(scan);
     if (!kind)
         return td_json_syntax(scan, scan->at, err, "expected a value");
-    return c == open ? TD_OK
-                     : td_json_refuse(path, err, "%s is %s; %s is expected", what, kind,
-                                      td_json_kind(open));
+    return c == open
+               ? TD_OK
+               : td_json_refuse(path, err, "%s is %s; expected %s", what, kind, td_json_kind(open));
 }
 
 td_status td_json_object(struct td_json_scan *scan, const struct td_json_path *path,
@@ -201,7 +203,7 @@ static td_status skip(struct names *names, int depth)
     case '[':
         if (depth == TD_JSON_MAX_DEPTH)
             return td_json_syntax(scan, begin, names->err,
-                                  "expected at most %d lists and objects within each other",
+                                  "expected at most %d nested lists and objects",
                                   TD_JSON_MAX_DEPTH);
         return c == '{' ? skip_object(names, depth) : skip_list(names, depth);
     case '"': {

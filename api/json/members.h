@@ -1,10 +1,10 @@
-/* members.h - objects and lists as in the Open Inference Protocol: null is the same as an absent
- * value, unknown members are skipped but must be valid JSON, and a name may occur only once per
+/* members.h - reads objects and lists as in the Open Inference Protocol: null means that the value
+ * is absent, unknown members are skipped but must be valid JSON, and a name can occur only once per
  * object.
  *
- * Bounds     Values nest at most TD_JSON_MAX_DEPTH deep; deeper is MALFORMED_REQUEST. The names of
- *            the open objects are kept, at most TD_JSON_MAX_NAMES; more are RESOURCE_LIMIT
- *            (names). */
+ * Bounds     Values nest at most TD_JSON_MAX_DEPTH deep; deeper nesting is MALFORMED_REQUEST. The
+ *            names of the open objects are kept in memory, at most TD_JSON_MAX_NAMES; more are
+ *            RESOURCE_LIMIT (names). */
 #ifndef TD_API_JSON_MEMBERS_H
 #define TD_API_JSON_MEMBERS_H
 
@@ -24,12 +24,13 @@ static inline bool td_json_name_is(struct td_json_name name, const char *text)
     return td_name_is(text, name.text, name.length);
 }
 
-/* Callbacks that read the value at scan->at: the member `name`, or the element path->index. */
+/* Callbacks that read the value at scan->at. The value is the member `name` of an object, or the
+ * element path->index of a list. */
 typedef td_status td_json_member_fn(void *context, const struct td_json_path *path,
                                     struct td_json_name name);
 typedef td_status td_json_element_fn(void *context, const struct td_json_path *path);
 
-/* Read an object or a list. `what` is its name in messages. */
+/* Read an object or a list. `what` is the value's name in error messages. */
 TD_MUST_CHECK td_status td_json_object(struct td_json_scan *scan, const struct td_json_path *path,
                                        const char *what, td_json_member_fn *member, void *context,
                                        struct td_arena *arena, struct td_error *err);
@@ -37,7 +38,7 @@ TD_MUST_CHECK td_status td_json_list(struct td_json_scan *scan, const struct td_
                                      const char *what, td_json_element_fn *element, void *context,
                                      struct td_error *err);
 
-/* Skips null if it is the next value; *is_null is true in that case. */
+/* Skips the next value if it is null. Sets *is_null to true in that case, otherwise to false. */
 TD_MUST_CHECK td_status td_json_null(struct td_json_scan *scan, bool *is_null,
                                      struct td_error *err);
 

@@ -18,7 +18,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are gathered l
 static const uint64_t power_of_ten[] = { 1,      10,      100,      1000,     10000,
                                          100000, 1000000, 10000000, 100000000 };
 
-/* Parses up to eight digits at p. Returns their number. */
+/* Parses up to eight digits at p and returns the number of digits. */
 static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
 {
     uint64_t x;
@@ -26,9 +26,11 @@ static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
     x ^= UINT64_C(0x3030303030303030); /* digits become 0 to 9, other bytes become larger */
     uint64_t others = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
     unsigned n = others ? (unsigned)__builtin_ctzll(others) >> 3 : 8;
-    /* Shifts in zeros before the n digits; in two steps, since n may be 0. */
+    /* Shifts in zeros before the n digits, in two steps because n can be 0 and a shift by 64 bits
+     * is undefined. */
     x = x << 4 * (8 - n) << 4 * (8 - n);
-    /* Joins neighbouring digits to pairs, pairs to fours, fours to eight. */
+    /* Joins neighbouring digits to pairs, pairs to groups of four, and groups of four to eight
+     * digits. */
     x = x * 10 + (x >> 8);
     x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
          (x >> 16 & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
@@ -39,7 +41,7 @@ static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
 
 /* ---- the loop over one list ---- */
 
-/* Parses the element at p into `to`. Returns its end, or NULL with fault set. */
+/* Parses the element at p into `to`. Returns the end of the element, or NULL with `fault` set. */
 typedef const char *read_fn(const char *p, struct td_scalar_parser *parser, char *to);
 
 static ALWAYS_INLINE const char *parse_list(struct td_scalar_parser *parser, const char *p,
@@ -81,7 +83,8 @@ static const char *fail(struct td_scalar_parser *parser, enum td_scalar_fault fa
 
 /* ---- integers ---- */
 
-/* most is the largest magnitude of a positive value, least that of a negative value. */
+/* Reads an integer. `most` is the maximum magnitude of a positive value, `least` the maximum
+ * magnitude of a negative value. */
 static ALWAYS_INLINE const char *read_integer(const char *p, struct td_scalar_parser *parser,
                                               char *to, size_t width, uint64_t most, uint64_t least)
 {
@@ -133,8 +136,8 @@ INTEGERS(TD_READ_INTEGER)
 
 /* ---- floats ---- */
 
-/* A number token: digits * 10^exponent. n_digits, including leading zeros, shows whether the digits
- * fit `digits`. */
+/* A number token with the value digits * 10^exponent. n_digits counts leading zeros too, and shows
+ * whether the number fits `digits`. */
 struct number {
     uint64_t digits;
     int exponent;
@@ -142,7 +145,7 @@ struct number {
     bool negative;
 };
 
-/* The number of digits that always fit int64_t, whose conversion to double is one instruction. */
+/* Number of digits that always fit int64_t. Converting int64_t to double takes one instruction. */
 #define DIGITS_MAX 18
 
 static const char *scan_exponent(const char *p, const char *end, struct number *number)
@@ -159,7 +162,7 @@ static const char *scan_exponent(const char *p, const char *end, struct number *
     return q == first ? NULL : q;
 }
 
-/* For numbers with more digits than two blocks of eight: checks only the grammar. */
+/* Scans a number with more digits than two blocks of eight, checking only the grammar. */
 static __attribute__((noinline)) const char *scan_long(const char *token, const char *end,
                                                        struct number *number)
 {
@@ -170,7 +173,8 @@ static __attribute__((noinline)) const char *scan_long(const char *token, const 
     return td_json_number_end(token, end, &is_integer);
 }
 
-/* Returns the end of the token, NULL if there is none. Reads up to 34 bytes after p. */
+/* Scans the number at p. Returns the end of the token, or NULL if there is no number. Reads up to
+ * 34 bytes after p. */
 static ALWAYS_INLINE const char *scan_number(const char *p, const char *end, struct number *number)
 {
     const char *token = p;
@@ -227,13 +231,13 @@ enum real { FLOAT16, BFLOAT16, FLOAT32, FLOAT64 };
 
 static const size_t real_size[] = { 2, 2, 4, 8 };
 
-/* The powers of ten that are exact in double. */
+/* Powers of ten that are exact in double. */
 static const double exact_power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 
-/* A bound on the error of digits * 10^exponent, which is computed with at most two roundings, in
- * units in the last place. */
+/* Upper bound of the error of digits * 10^exponent in units in the last place. Computing the
+ * product takes at most two roundings. */
 #define SLACK UINT64_C(4)
 
 /* Rounds a number to `real` in double arithmetic. Returns false if the result is not provably
@@ -242,7 +246,7 @@ static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real
 {
     if (UNLIKELY(number->n_digits > DIGITS_MAX || number->exponent < -22 || number->exponent > 22))
         return false;
-    /* Both operands are exact, so the quotient or product is the number rounded once. */
+    /* Both operands are exact, so the quotient or product is rounded only once. */
     if (real == FLOAT64 && number->digits > UINT64_C(1) << 53)
         return false;
     double value = (double)(int64_t)number->digits;
@@ -256,8 +260,8 @@ static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real
         return true;
     }
     if (real == FLOAT32) {
-        /* The second rounding drops 29 bits. The result can be wrong only if these are close to one
-         * half. */
+        /* The second rounding drops 29 bits. The result can be wrong only if these bits are close
+         * to one half. */
         uint64_t dropped = bits & ((UINT64_C(1) << 29) - 1);
         if (UNLIKELY(dropped - (UINT64_C(1) << 28) + SLACK <= 2 * SLACK))
             return false;
@@ -282,7 +286,8 @@ static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real
     return true;
 }
 
-/* Rounds a number in exact decimal arithmetic. Returns false if it is too large for `real`. */
+/* Rounds a number in exact decimal arithmetic. Returns false if the number is too large for
+ * `real`. */
 static __attribute__((noinline)) bool round_exact(const char *token, const char *end,
                                                   enum real real, char *to)
 {
@@ -318,19 +323,19 @@ static __attribute__((noinline)) bool round_exact(const char *token, const char 
 
 /* ---- integers in floats ---- */
 
-/* The significant bits of each. */
+/* Number of significant bits, by enum real. */
 static const int real_bits[] = { 11, 8, TD_FLOAT32_BITS, 53 };
 
-/* The text of the value at `from`, as replies have it. */
+/* Writes the value at `from` as text, exactly as replies show it. */
 enum { REAL_TEXT = TD_FLOAT64_TEXT + 1 + TD_FLOAT_SLACK };
 static void real_text(const void *from, enum real real, char text[REAL_TEXT])
 {
     char *(*const list[])(char *, const void *, int64_t) = { td_float16_list, td_bfloat16_list,
                                                              td_float32_list, td_float64_list };
-    list[real](text, from, 1)[-1] = '\0'; /* in place of the comma */
+    list[real](text, from, 1)[-1] = '\0'; /* overwrites the comma */
 }
 
-/* True if the token and the text of a float have the same digits, without zeros at the end. */
+/* True if the token and the text of a float have the same digits, ignoring zeros at the end. */
 static bool same_digits(const char *token, const char *end, const char *text)
 {
     token += *token == '-';
@@ -368,11 +373,11 @@ static double real_value(const void *from, enum real real)
 
 static bool keeps_integer(const char *begin, const char *end, enum real real)
 {
-    enum { LONGEST = 310 }; /* digits of the largest double */
+    enum { LONGEST = 310 }; /* number of digits of the largest double */
     char rounded[8], text[REAL_TEXT], exact[LONGEST + 2];
     double value;
     if (!round_exact(begin, end, real, rounded) || !td_float64_read(begin, end, &value))
-        return true; /* a fault of its own */
+        return true; /* too large: another fault */
     real_text(rounded, real, text);
     if (same_digits(begin, end, text))
         return true;
@@ -383,8 +388,8 @@ static bool keeps_integer(const char *begin, const char *end, enum real real)
     return td_name_is(exact, begin, (size_t)(end - begin)) || same_digits(begin, end, text);
 }
 
-/* Of a number whose digits exceed what is exact. Out of line: most numbers are smaller or have a
- * fraction. */
+/* True if a number with too many digits to be exact is an integer that rounding would change. Out
+ * of line, because most numbers are smaller or have a fraction. */
 static __attribute__((noinline)) bool rounds_integer(const struct number *number, const char *token,
                                                      const char *end, enum real real)
 {
@@ -419,7 +424,7 @@ static __attribute__((noinline)) const char *read_nonfinite(const char *p,
 {
     static const struct {
         const char *text;
-        uint64_t bits[4]; /* as enum real */
+        uint64_t bits[4]; /* bit patterns, indexed by enum real */
     } names[] = {
         { "\"NaN\"", { 0x7e00, 0x7fc0, 0x7fc00000, UINT64_C(0x7ff8000000000000) } },
         { "\"Infinity\"", { 0x7c00, 0x7f80, 0x7f800000, UINT64_C(0x7ff0000000000000) } },
@@ -437,7 +442,7 @@ static __attribute__((noinline)) const char *read_nonfinite(const char *p,
     return fail(parser, TD_SCALAR_FAULT_VALUE);
 }
 
-/* keep: an integer that is not kept is a fault. */
+/* Reads a number. If `keep` is set, an integer that rounding would change is a fault. */
 static ALWAYS_INLINE const char *read_number(const char *p, struct td_scalar_parser *parser,
                                              char *to, enum real real, bool keep)
 {
@@ -461,7 +466,7 @@ static ALWAYS_INLINE const char *read_real(const char *p, struct td_scalar_parse
     return read_number(p, parser, to, real, true);
 }
 
-/* [re, im] */
+/* Reads a complex number [re, im]. */
 static ALWAYS_INLINE const char *read_pair(const char *p, struct td_scalar_parser *parser, char *to,
                                            enum real real)
 {
@@ -514,7 +519,7 @@ static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_scalar
 {
     return read_pair(p, parser, to, FLOAT64);
 }
-/* For inferred dtypes, where "NaN" is a string. */
+/* Reads a float32 of an inferred dtype, where "NaN" is a string. */
 static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_scalar_parser *parser,
                                                     char *to)
 {
@@ -561,12 +566,13 @@ static const char *read_string(const char *p, struct td_scalar_parser *parser, c
 
 /* ---- integers in any notation ---- */
 
-/* Programs print doubles with 15 significant digits, as cJSON does, and from 10^15 on with an
- * exponent: 9007199254740993 becomes 9.00719925474099e+15. */
+/* Integers from 10^15 on with a fraction or an exponent might have been rounded. Programs such as
+ * cJSON print doubles with 15 significant digits, so 9007199254740993 becomes
+ * 9.00719925474099e+15. */
 #define MAY_BE_ROUNDED UINT64_C(1000000000000000)
 
-/* read_integer rejects what is not a plain integer: it is parsed again by this slower function, out
- * of line. Integers of 64 bits may be in quotes. */
+/* Reads an integer that read_integer rejected because it is not a plain integer. 64-bit integers
+ * can be in quotes. Out of line, because this path is slow and rare. */
 static __attribute__((noinline)) const char *read_integral(const char *p,
                                                            struct td_scalar_parser *parser,
                                                            char *to, size_t width, uint64_t most,
@@ -578,7 +584,7 @@ static __attribute__((noinline)) const char *read_integral(const char *p,
     p += quoted;
     const char *end = td_json_number_end(p, parser->end, &is_integer);
     if (quoted && (!end || !is_integer || end == parser->end || *end != '"'))
-        return NULL; /* fault is set already */
+        return NULL; /* fault is already set */
     if (!end || !td_json_integral(p, end, &negative, &value))
         return quoted ? fail(parser, TD_SCALAR_FAULT_RANGE) : NULL;
     if (value > (negative ? least : most))
@@ -667,7 +673,7 @@ OIP_REALS(TD_READ_REAL)
     X(COMPLEX128, complex128, 16)                                                                  \
     X(STRING, string, 8)
 
-/* The integer dtypes that are inferred. */
+/* Integer dtypes that infer_dtype.h can infer. */
 #define INFERRED_DTYPES(X)                                                                         \
     X(INT32, int32, 4)                                                                             \
     X(INT64, int64, 8)                                                                             \

@@ -14,7 +14,7 @@ static const char two_digits[] = "0001020304050607080910111213141516171819"
                                  "6061626364656667686970717273747576777879"
                                  "8081828384858687888990919293949596979899";
 
-/* Number of decimal digits of value. */
+/* Returns the number of decimal digits of `value`. */
 static inline unsigned count_digits(uint32_t value)
 {
     static const uint32_t power[] = { 0,      10,      100,      1000,      10000,
@@ -23,8 +23,8 @@ static inline unsigned count_digits(uint32_t value)
     return guess + (value >= power[guess]);
 }
 
-/* Writes two digits at a time, backwards from the end, whose position follows from the number of
- * digits. */
+/* Writes two digits at a time, backwards from the end. The number of digits determines where the
+ * end is. */
 static inline char *write_uint32(char *at, uint32_t value)
 {
     char *end = at + count_digits(value), *to = end;
@@ -139,7 +139,7 @@ INTEGERS(TD_PRINT)
 FLOATS(TD_PRINT)
 #undef TD_PRINT
 
-/* Complex numbers are lists of two floats. */
+/* Complex numbers are printed as lists of two floats. */
 #define COMPLEXES(X)                                                                               \
     X(COMPLEX64, complex64, float32, 8, 2 * TD_FLOAT32_TEXT + 3)                                   \
     X(COMPLEX128, complex128, float64, 16, 2 * TD_FLOAT64_TEXT + 3)
@@ -171,7 +171,7 @@ static const size_t max_bytes[TD_DTYPE_COUNT] = {
     INTEGERS(TD_PRINT) FLOATS(TD_PRINT) COMPLEXES(TD_COMPLEX_PRINT)
 #undef TD_COMPLEX_PRINT
 #undef TD_PRINT
-        [TD_DTYPE_STRING] = 2, /* quotes */
+        [TD_DTYPE_STRING] = 2, /* two quotes */
 };
 
 /* ---- elements ---- */
@@ -187,8 +187,8 @@ char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t b
     return printers[tensor->dtype](at, tensor, begin, n);
 }
 
-/* Elements per block. Text from which quotes are removed again is written in blocks that stay in
- * the L1 cache. */
+/* Number of elements per block. td_json_write_oip_elements prints a block and then removes quotes
+ * from it; a block of this size stays in the L1 cache. */
 #define BLOCK 1024
 
 char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
@@ -197,7 +197,7 @@ char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor, int64
     for (int64_t done = 0; done < n; done += BLOCK) {
         const int64_t block = n - done < BLOCK ? n - done : BLOCK;
         const char *end = print(at, tensor, begin + done, block), *from = at;
-        /* In the text of numbers only NaN and infinities have quotes. */
+        /* In the text of numbers, only NaN and infinities have quotes. */
         for (const char *quote; (quote = memchr(from, '"', (size_t)(end - from))); from = quote + 1)
             at = memmove(at, from, (size_t)(quote - from)) + (quote - from);
         at = (char *)memmove(at, from, (size_t)(end - from)) + (end - from);

@@ -2,8 +2,7 @@
 
 #include "kernels/utf8.h"
 
-/* How each byte is escaped: 0 not at all, 'u' as \u00xx, otherwise with this letter after the
- * backslash. */
+/* Escape of each byte: 0 for none, 'u' for \u00xx, otherwise the letter after the backslash. */
 static const char escapes[256] = {
     ['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r',
     ['\t'] = 't', [0] = 'u',     [1] = 'u',    [2] = 'u',    [3] = 'u',    [4] = 'u',
@@ -38,7 +37,7 @@ static td_status measure_string(const char *text, size_t length, struct td_stop_
         const size_t step = length < TD_STOP_STEP ? length : TD_STOP_STEP,
                      valid = td_utf8_valid_prefix(text, step);
         out->escape_bytes += escape_bytes(text, valid);
-        /* A step may end within a character, which the next one reads again. */
+        /* A step can end inside a character; the next step then reads that character again. */
         out->valid = valid == step || (step < length && step - valid < TD_UTF8_MAX);
         if (td_stop_work(meter, valid, err) != TD_OK)
             return err->status;

@@ -13,19 +13,19 @@ static bool begins_with(const char *at, const char *end, const char *word)
     return (size_t)(end - at) >= strlen(word) && memcmp(at, word, strlen(word)) == 0;
 }
 
-/* About a character beyond ASCII, where none is allowed. */
+/* Returns a hint about a character beyond ASCII where none is allowed. */
 static const char *hint_about_character(const char *at, const char *end)
 {
     const unsigned char *text = (const unsigned char *)at;
     const size_t size = td_utf8_character(text, (size_t)(end - at));
     if (size == 0)
-        return "; JSON is sent as UTF-8";
+        return "; JSON must be UTF-8";
     const uint32_t point = td_utf8_code_point(text, size);
-    return point >= 0x2018 && point <= 0x201d ? "; JSON has straight double quotes" : "";
+    return point >= 0x2018 && point <= 0x201d ? "; JSON uses straight double quotes" : "";
 }
 
-/* What other notations have at this place, and what JSON has instead; "" if the mistake is none of
- * these. */
+/* Returns advice if another notation is used at `at`: how JSON writes the same thing. Returns ""
+ * for other mistakes. */
 static const char *advice(const struct td_json_scan *scan, const char *at)
 {
     const char *before = at;
@@ -34,7 +34,7 @@ static const char *advice(const struct td_json_scan *scan, const char *at)
     const bool after_comma = before > scan->begin && before[-1] == ',';
     switch (*at) {
     case '\'':
-        return "; JSON has double quotes";
+        return "; JSON uses double quotes";
     case '/':
     case '#':
         return "; JSON has no comments";
@@ -42,10 +42,10 @@ static const char *advice(const struct td_json_scan *scan, const char *at)
     case '}':
         return after_comma ? "; remove the ',' before it" : "";
     case '(':
-        return "; a list is in square brackets";
+        return "; lists use square brackets";
     case '.':
     case '+':
-        return "; a number starts with a digit, or with '-' and a digit";
+        return "; a number must start with a digit, or with '-' and a digit";
     case 'T':
     case 'F':
     case 'N':
@@ -84,7 +84,8 @@ td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct
     return TD_MALFORMED_REQUEST;
 }
 
-/* Appends to text[0..size) if it fits as a whole, and keeps the text NUL-terminated. */
+/* Appends `more` to `text`, which has `size` bytes, if it fits as a whole. Keeps the text
+ * NUL-terminated. */
 static size_t append(char *text, size_t size, size_t used, const char *more, size_t length)
 {
     if (length >= size - used)
@@ -164,7 +165,8 @@ td_status td_json_next(struct td_json_scan *scan, char close, bool *more, struct
 
 #define EIGHT(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* Sets the high bit of every byte of x that is zero, and perhaps of bytes above such a byte. */
+/* Sets the high bit of every zero byte of x. Can also set the high bit of bytes above a zero
+ * byte. */
 static uint64_t zero_bytes(uint64_t x)
 {
     return (x - EIGHT(1)) & ~x & EIGHT(0x80);
@@ -176,7 +178,8 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
     const char *begin = scan->at + 1, *at = begin, *end = scan->end;
     bool escaped = false, ascii = true;
     for (;;) {
-        /* Eight characters at a time, if none is a quote, a backslash or a control character. */
+        /* Skip eight characters at a time if none is a quote, a backslash or a control
+         * character. */
         uint64_t eight;
         while (end - at >= (ptrdiff_t)sizeof eight) {
             memcpy(&eight, at, sizeof eight);
@@ -200,8 +203,8 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
         ascii = ascii && c < 0x80;
         at++;
         if (c == '\\') {
-            /* The character after a backslash cannot end the string; td_json_unescape checks the
-             * rest. */
+            /* The character after a backslash cannot end the string. td_json_unescape checks the
+             * rest of the escape. */
             if (at < end && ((unsigned char)*at < ' ' || (unsigned char)*at >= 0x80))
                 return td_json_syntax(scan, at - 1, err, "expected a legal escape sequence");
             escaped = true;
@@ -220,7 +223,7 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
     return TD_OK;
 }
 
-/* Parses four hexadecimal digits; -1 if they are not. */
+/* Parses four hexadecimal digits. Returns -1 if they are not hexadecimal. */
 static int32_t hex4(const char *text, const char *end)
 {
     if (end - text < 4)
@@ -265,7 +268,8 @@ char *td_json_unescape(const struct td_json_scan *scan, const struct td_json_raw
         }
         uint32_t code_point = (uint32_t)code_unit;
         from += 6;
-        if ((code_unit & 0xf800) == 0xd800) { /* a high surrogate, which a low one must follow */
+        /* A high surrogate must be followed by a low surrogate. */
+        if ((code_unit & 0xf800) == 0xd800) {
             int32_t low =
                 end - from >= 6 && from[0] == '\\' && from[1] == 'u' ? hex4(from + 2, end) : -1;
             if (code_unit >= 0xdc00 || (low & 0xfc00) != 0xdc00) {
@@ -310,8 +314,8 @@ static const char *skip_digits(const char *at, const char *end)
     return at;
 }
 
-/* End of the valid part of the number token at `at`. The token is malformed unless *valid: a digit
- * is missing there, or follows a leading zero. */
+/* Returns the end of the valid part of the number token at `at`. If *valid is false, the token is
+ * malformed at that end: a digit is missing there or follows a leading zero. */
 static const char *number_prefix(const char *at, const char *end, bool *is_integer, bool *valid)
 {
     *is_integer = true;
@@ -356,15 +360,15 @@ td_status td_json_bad_number(const struct td_json_scan *scan, const char *at, st
     if (bad[-1] != '0')
         return td_json_syntax(scan, bad, err, "expected a digit after '%c'", bad[-1]);
     td_json_syntax(scan, bad, err, "expected the end of the number after '0'");
-    td_error_hint(err, "a number has no leading zeros");
+    td_error_hint(err, "a number cannot have leading zeros");
     return TD_MALFORMED_REQUEST;
 }
 
 bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t *magnitude)
 {
-    const int64_t exponent_limit = 1000000000000; /* more than the number of digits in any body */
+    const int64_t exponent_limit = 1000000000000; /* larger than the number of digits in any body */
     const char *mantissa_end = at;
-    int64_t exponent = 0; /* decimal exponent of the last digit that is not zero */
+    int64_t exponent = 0; /* decimal exponent of the last nonzero digit */
     *negative = *at == '-';
     at += *negative;
     while (mantissa_end < end && (*mantissa_end | 0x20) != 'e')
@@ -388,7 +392,7 @@ bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t 
         if (*at != '.' && (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude) ||
                            __builtin_add_overflow(*magnitude, (uint64_t)(*at - '0'), magnitude)))
             return false;
-    /* Ends after at most 20 steps, since a value other than zero overflows. */
+    /* Ends after at most 20 steps, because any nonzero value overflows. */
     for (; *magnitude > 0 && exponent > 0; exponent--)
         if (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude))
             return false;
@@ -410,7 +414,7 @@ td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits, str
     for (at += negative; at < end && *fits; at++)
         *fits = !__builtin_mul_overflow(value, (int64_t)10, &value) &&
                 !__builtin_sub_overflow(value, (int64_t)(*at - '0'), &value);
-    /* The value is accumulated as a negative number, since INT64_MIN has no positive
+    /* The value is accumulated as a negative number, because INT64_MIN has no positive
      * counterpart. */
     if (!negative)
         *fits = *fits && !__builtin_sub_overflow((int64_t)0, value, &value);
@@ -441,7 +445,7 @@ const char *td_json_kind(char c)
     }
 }
 
-/* The literal at scan->at; NULL if there is none. */
+/* Returns the literal at scan->at, or NULL if there is none. */
 static const char *literal_at(const struct td_json_scan *scan)
 {
     static const char *const literals[] = { "true", "false", "null" };
@@ -467,7 +471,8 @@ const char *td_json_literal(struct td_json_scan *scan, struct td_error *err)
     return literal;
 }
 
-/* Position after the closing quote of the string that starts at `at`; NULL without one. */
+/* Returns the position after the closing quote of the string that starts at `at`, or NULL if the
+ * string does not end. */
 static const char *string_end(const char *at, const char *end)
 {
     for (at++; at < end; at++) {
@@ -485,15 +490,15 @@ const char *td_json_measure(const char *at, const char *end, size_t *commas)
     size_t depth = 0;
     *commas = 0;
     if (at < end && *at != '[' && *at != '{' && *at != '"') {
-        /* The end of the text ends a scalar, too: it may be a whole document. */
+        /* The end of the text also ends a scalar, because a scalar can be a whole document. */
         while (at < end && !td_json_is_space(*at) && *at != ',' && *at != ']' && *at != '}')
             at++;
         return at;
     }
     while (at < end) {
-        /* Whole blocks, as long as they contain no quote and cannot end the value. The counts are
-         * below 256, so they fit bytes and the loop vectorizes. '[' and '{' differ in one bit, as
-         * do ']' and '}'. */
+        /* Skip whole blocks that contain no quote and cannot end the value. The counts are below
+         * 256, so they fit bytes and the loop vectorizes. '[' and '{' differ in one bit, as do ']'
+         * and '}'. */
         while (end - at >= BLOCK) {
             unsigned char n_commas = 0, n_open = 0, n_close = 0, n_quotes = 0;
             for (int i = 0; i < BLOCK; i++) {
@@ -562,8 +567,8 @@ static td_status ignore_key(struct td_json_scan *scan, struct td_arena *arena, s
 td_status td_json_ignore(struct td_json_scan *scan, struct td_arena *arena, struct td_error *err)
 {
     enum { MOST_DEPTH = 64 };
-    uint64_t objects =
-        0; /* a bit for each level, the innermost one lowest: whether it is an object */
+    /* One bit per open level, innermost level lowest: 1 for an object, 0 for a list. */
+    uint64_t objects = 0;
     int depth = 0;
     td_status status = TD_OK;
     do {
@@ -571,7 +576,8 @@ td_status td_json_ignore(struct td_json_scan *scan, struct td_arena *arena, stru
         const bool opens = c == '{' || c == '[';
         bool more = opens;
         if (opens && depth == MOST_DEPTH)
-            return td_json_syntax(scan, scan->at, err, "expected at most %d levels", MOST_DEPTH);
+            return td_json_syntax(scan, scan->at, err, "expected at most %d levels of nesting",
+                                  MOST_DEPTH);
         if (opens)
             status = td_json_open(scan, c, c == '{' ? '}' : ']', &more, err);
         else

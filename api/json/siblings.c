@@ -14,7 +14,8 @@ struct td_json_sibling {
 
 #define KEYS_OF_TABLE "the keys of the table"
 
-/* Keys of 32 bits are widened before they are compared. */
+/* Returns the dtype that a typed tensor sets for its siblings. 32-bit keys are widened, because
+ * keys are widened before they are compared. */
 static struct td_json_sibling_dtype
 dtype_for_others(const struct td_input_spec *spec, const struct td_tensor *tensor, const char *name)
 {
@@ -34,7 +35,7 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
             continue;
         *of = dtype_for_others(spec, &given->tensors[0],
                                spec->role == TD_ROLE_KEY ? KEYS_OF_TABLE : TD_THE_TABLE);
-        of->resident = false; /* a change of the table could not use a converted copy */
+        of->resident = false; /* a change of a table cannot use a converted copy */
     }
 }
 
@@ -46,7 +47,7 @@ static td_json_other other_of(const struct td_input_spec *spec,
                                      : TD_JSON_OTHER_INPUT;
 }
 
-/* An input that cannot have the dtype of the others gets one of its own. */
+/* True if the input can have the common dtype. An input that cannot gets its own dtype. */
 static bool accepts(const struct td_input_spec *spec, const struct td_json_sibling_dtype *of)
 {
     return of->known && (spec->dtypes >> of->dtype & 1);
@@ -87,16 +88,18 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     struct td_json_sibling_dtype *of = &siblings->of[spec->role];
     const bool typed = td_json_peek(&source->scan) == '{';
     if (!typed && !of->known) {
-        *out = (struct td_tensor){ .keys = NULL }; /* use_keys_of_table may look at it unread */
+        /* use_keys_of_table can look at the tensor before it is read. */
+        *out = (struct td_tensor){ .keys = NULL };
         return skip_untyped(siblings, source, input, index);
     }
     const bool as_other = accepts(spec, of);
     struct td_untyped untyped = td_input_untyped(spec);
-    untyped.others = 0; /* the other tensors may have the dtype that it has */
+    /* Errors suggest no other dtype, because the sibling tensors can have the same dtype. */
+    untyped.others = 0;
     const td_status status =
         td_json_tensor(source, as_other ? &of->dtype : NULL, untyped, path, out);
-    /* Whether an optional input is used is known at the end. A matrix in place of the keys of its
-     * rows is the error, not what has another dtype. */
+    /* Whether an optional input is used is known only at the end. If a matrix is given instead of
+     * the keys of its rows, the matrix is the error, so its dtype is not used for other inputs. */
     const bool is_matrix = td_input_is_row_keys(spec) && out->shape.rank != 1;
     if (status == TD_OK && !of->known && !spec->is_used && !is_matrix)
         *of = dtype_for_others(spec, out, spec->name);
@@ -105,8 +108,8 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     return status;
 }
 
-/* Reads a skipped value with dtype `as`, which is inferred if NULL; `of` names what has this
- * dtype. */
+/* Reads a skipped value with dtype *as, or infers the dtype if `as` is NULL. of->name says in
+ * errors which tensor has this dtype. */
 static td_status read_skipped(struct td_json_source *source, struct td_request *request,
                               const struct td_json_sibling *sibling, const td_dtype *as,
                               const struct td_json_sibling_dtype *of)
@@ -142,8 +145,7 @@ static const struct td_tensor *tensor_of(const struct td_request *request,
     return &request->args.inputs[sibling->input].tensors[sibling->index];
 }
 
-/* The order of the inferred dtypes of numbers, each wider than the one before; 0 for other
- * dtypes. */
+/* Returns the rank of a number's inferred dtype in the order of widening, or 0 for other dtypes. */
 static int promotion_rank(td_dtype dtype)
 {
     switch (dtype) {
@@ -165,8 +167,8 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
-/* True unless the tensor is of an unused input, or has a dtype that its input does not accept: the
- * error will name it, so no other tensor gets that dtype. */
+/* True if the tensor belongs to a used input and has a dtype that the input accepts. Otherwise the
+ * request fails with an error that names this tensor, so no other tensor should take its dtype. */
 static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
@@ -174,8 +176,9 @@ static bool is_accepted(const struct td_request *request, const struct td_json_s
            spec->dtypes >> tensor_of(request, sibling)->dtype & 1;
 }
 
-/* The dtype that a single list of all elements of this role would have, without tensors that have
- * none. False if there is none: numbers with strings or booleans, or no elements at all. */
+/* Finds the dtype that a single list of all elements of this role would have; tensors without
+ * elements do not count. Returns false if there is no such dtype, because numbers are mixed with
+ * strings or booleans or there are no elements at all. */
 static bool common_dtype(const struct td_json_siblings *siblings, const struct td_request *request,
                          td_role role, td_dtype *out)
 {
@@ -195,7 +198,8 @@ static bool common_dtype(const struct td_json_siblings *siblings, const struct t
     return any;
 }
 
-/* Reads the skipped values of a role, whose common dtype is known once all have been read. */
+/* Reads the skipped values of a role. If their common dtype is not known before, reads values of
+ * other dtypes again. */
 static td_status read_role(struct td_json_siblings *siblings, struct td_json_source *source,
                            struct td_request *request, td_role role)
 {
@@ -220,7 +224,8 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
     return status;
 }
 
-/* Keys of the rows that are left out are those of the table: the other keys have their dtype. */
+/* Uses the keys of the table if the request leaves out the keys of the rows: the other keys then
+ * get the dtype of the table's keys. */
 static void use_keys_of_table(struct td_json_siblings *siblings, const struct td_request *request)
 {
     const struct td_tensor *table = request->args.inputs[0].tensors;
@@ -234,7 +239,8 @@ static void use_keys_of_table(struct td_json_siblings *siblings, const struct td
     }
 }
 
-/* Typed inputs that are used only with some attributes, now that these are known. */
+/* Uses the dtypes of typed inputs that are used only with some attributes. All attributes have been
+ * read at this point. */
 static void use_optional_inputs(struct td_json_siblings *siblings, const struct td_request *request)
 {
     for (int i = 0; i < request->op->n_inputs; i++) {

@@ -1,13 +1,13 @@
-/* siblings.h - inputs of a JSON request that must have the same dtype (td_input_spec.one_dtype), if
- * some are typed and others are plain values. Only inputs of the same role are siblings: keys and
- * queries, but not keys and data.
+/* siblings.h - gives the inputs of a JSON request that must have the same dtype
+ * (td_input_spec.one_dtype) a common dtype if some of them are plain values. Only inputs of the
+ * same role are siblings: keys and queries, but not keys and data.
  *
- * A plain value gets the dtype of the first typed tensor in the body, which may come later; until
- * then plain values are skipped. If no tensor is typed, all get the dtype that a single list of
- * their elements would have: float32 if any number has a fraction, otherwise the narrowest integer
- * dtype that holds all (of keys int64 or uint64).
+ * A plain value gets the dtype of the first typed tensor in the body. That tensor can come later,
+ * so plain values are skipped until then. If no tensor is typed, all plain values get the dtype
+ * that a single list of their elements would have: float32 if any number has a fraction, otherwise
+ * the narrowest integer dtype that holds all elements (for keys, int64 or uint64).
  *
- * Ownership  As decode.h.
+ * Ownership  As in decode.h.
  * Errors     MALFORMED_REQUEST for a value that does not fit the dtype. */
 #ifndef TD_API_JSON_SIBLINGS_H
 #define TD_API_JSON_SIBLINGS_H
@@ -18,27 +18,28 @@ struct td_json_sibling;
 
 struct td_json_siblings {
     struct td_json_sibling_dtype {
-        bool known;    /* `dtype` is the dtype of a typed tensor */
-        bool resident; /* which is a resident one */
+        bool known;    /* true if `dtype` is the dtype of a typed tensor */
+        bool resident; /* true if that tensor is resident */
         td_dtype dtype;
-        const char *name; /* of the tensor, for messages */
+        const char *name; /* name of the tensor, for error messages */
     } of[TD_ROLE_COUNT];
     struct td_json_sibling *untyped; /* skipped values; in the arena */
     int count, capacity;
 };
 
-/* Initializes; if the path names an input with such a dtype, this is the dtype of its siblings. */
+/* Initializes `siblings`. If the path names an input with one_dtype, the dtype of this input is the
+ * dtype of its siblings. */
 void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request);
 
-/* Reads tensor `index` of an input at source->scan, or skips it; then td_json_siblings_end sets
- * it. */
+/* Reads tensor `index` of an input at source->scan into *out. If the dtype is not known yet, skips
+ * the tensor; td_json_siblings_end then sets it. */
 TD_MUST_CHECK td_status td_json_siblings_read(struct td_json_siblings *siblings,
                                               struct td_json_source *source,
                                               const struct td_request *request, int input,
                                               int index, const struct td_json_path *path,
                                               struct td_tensor *out);
 
-/* Reads the skipped values. */
+/* Reads the skipped values into the request. */
 TD_MUST_CHECK td_status td_json_siblings_end(struct td_json_siblings *siblings,
                                              struct td_json_source *source,
                                              struct td_request *request);

@@ -12,13 +12,13 @@ struct reader {
     struct td_error *err;
 };
 
-/* A copy that ends in NUL; NULL with err filled if the text has one within. */
+/* Returns a NUL-terminated copy, or NULL with err filled if the text contains a NUL. */
 static const char *copy(const struct td_json_path *path, const char *what, const char *text,
                         size_t length, struct td_arena *arena, struct td_error *err)
 {
     if (!memchr(text, '\0', length))
         return td_arena_text(arena, text, length, err);
-    td_json_refuse(path, err, "%s is \"%s\", which has a NUL", what, TD_SHOWN(text, length));
+    td_json_refuse(path, err, "%s is \"%s\", which contains a NUL", what, TD_SHOWN(text, length));
     return NULL;
 }
 
@@ -30,7 +30,7 @@ td_status td_json_c_string(struct td_json_scan *scan, const struct td_json_path 
     size_t length = 0;
     if (td_json_peek(scan) != '"') {
         kind = td_json_value_kind(scan);
-        return kind ? td_json_refuse(path, err, "%s is %s; a string is expected", what, kind)
+        return kind ? td_json_refuse(path, err, "%s is %s; expected a string", what, kind)
                     : td_json_syntax(scan, scan->at, err, "expected a string");
     }
     const td_status status = td_json_string(scan, arena, &text, &length, err);

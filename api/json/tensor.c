@@ -17,24 +17,26 @@ _Static_assert(TD_JSON_PADDING >= TD_JSON_SCALARS_SLACK, "arrays read ahead with
 
 enum member { MEMBER_DTYPE, MEMBER_SHAPE, MEMBER_DATA, MEMBER_BASE64, MEMBER_REF, MEMBER_COUNT };
 
-/* And what may stand in place of a tensor. */
+/* Member names of a tensor. The last name, "keys", is accepted instead of a tensor by some
+ * inputs. */
 static const char *const member_names[MEMBER_COUNT + 1] = { "dtype",  "shape", "data",
                                                             "base64", "ref",   "keys" };
 
 #define SEEN(member) (1u << MEMBER_##member)
 
 struct object {
-    unsigned seen; /* SEEN() of the members so far */
+    unsigned seen; /* SEEN() bits of the members read so far */
     td_dtype dtype;
-    td_dtype_set others; /* that could stand in its place */
+    td_dtype_set others; /* dtypes that error messages suggest instead */
     struct td_shape shape;
-    struct td_json_skipped data; /* data that precedes dtype or shape */
+    /* Skipped data that comes before dtype or shape. */
+    struct td_json_skipped data;
     bool data_read;
-    const char *text; /* value of base64 or ref, unescaped */
+    const char *text; /* unescaped string value of base64 or ref */
     size_t text_length;
 };
 
-/* Reads "data", or skips it until dtype and shape are known. */
+/* Reads "data", or skips it if dtype and shape are not known yet. */
 static td_status read_data(struct td_json_source *source, const struct td_json_path *path,
                            struct object *object, struct td_tensor *out)
 {
@@ -62,32 +64,34 @@ static td_status read_member(struct td_json_source *source, const struct td_json
     }
 }
 
-/* Checks that the members of an object together describe a tensor. */
+/* Checks that the members of an object describe a tensor. */
 static td_status check_members(struct td_json_source *source, const struct td_json_path *path,
                                unsigned seen)
 {
     const char *problem = NULL;
     if ((seen & SEEN(REF)) && seen != SEEN(REF))
-        problem = "a tensor with ref has no other member";
+        problem = "a tensor with ref cannot have other members";
     else if (!(seen & (SEEN(REF) | SEEN(DATA) | SEEN(BASE64))))
-        problem = "a tensor has data, base64 or ref; none of them is here";
+        problem = "a tensor must have data, base64 or ref";
     else if ((seen & SEEN(DATA)) && (seen & SEEN(BASE64)))
-        problem = "a tensor has data or base64, not both";
+        problem = "a tensor cannot have both data and base64";
     else if (!(seen & (SEEN(REF) | SEEN(DTYPE))))
-        problem = "dtype is missing; without it a tensor is a plain nested list";
+        problem = "dtype is missing; a tensor without dtype must be a plain nested list";
     else if ((seen & SEEN(BASE64)) && !(seen & SEEN(SHAPE)))
-        problem = "shape is missing; base64 needs it";
+        problem = "shape is missing; base64 requires it";
     return problem ? td_json_refuse(path, source->err, "%s", problem) : TD_OK;
 }
 
-/* Returns the length of the text, or the position of the first character that is not base64. */
+/* Decodes base64 text in steps. Returns the length of the text, or the position of the first
+ * character that is not base64. */
 static size_t decode_text(struct td_json_source *source, const char *text, size_t length,
                           char *bytes, td_status *status)
 {
     for (size_t at = 0; at < length;) {
         const size_t left = length - at;
         size_t step = left < TD_STOP_STEP ? left : TD_STOP_STEP;
-        while (step < left && text[at + step - 1] == '=') /* no padding before the end */
+        /* Padding is an error before the end, so a step does not end with it. */
+        while (step < left && text[at + step - 1] == '=')
             step += 4;
         const size_t done = td_base64_decode(bytes, text + at, step);
         if (done != step)
@@ -101,7 +105,8 @@ static size_t decode_text(struct td_json_source *source, const char *text, size_
     return length;
 }
 
-/* Position of the first character outside the alphabet, or of padding before the end. */
+/* Returns the position of the first character outside the alphabet or the first padding before the
+ * end. */
 static size_t find_bad_character(const char *text, size_t length)
 {
     size_t at = 0;
@@ -116,7 +121,7 @@ static td_status refuse_character(const struct td_json_path *path, const char *t
     const unsigned char c = (unsigned char)text[at];
     char why[96];
     if (c == '-' || c == '_')
-        snprintf(why, sizeof why, "'%c' is of the URL-safe alphabet; '%c' is expected", c,
+        snprintf(why, sizeof why, "'%c' belongs to the URL-safe alphabet; expected '%c'", c,
                  c == '-' ? '+' : '/');
     else if (c == '=')
         snprintf(why, sizeof why, "'=' is only allowed at the end");
@@ -130,7 +135,8 @@ static td_status refuse_character(const struct td_json_path *path, const char *t
                           why);
 }
 
-/* Refuses text of a length that does not fit; a character that is not base64 comes first. */
+/* Refuses text whose length does not fit. If the text has a character that is not base64, the error
+ * names that character instead. */
 static td_status refuse_length(const struct td_json_path *path, const char *text, size_t length,
                                const struct td_tensor *tensor, size_t size, struct td_error *err)
 {
@@ -147,7 +153,7 @@ static td_status refuse_length(const struct td_json_path *path, const char *text
     if (length % 4 != 0)
         return td_json_refuse(path, err,
                               "base64 has %zu characters: expected a multiple of 4, padded with "
-                              "'='; %zu more '=' at the end would do",
+                              "'='; append %zu more '='",
                               length, 4 - length % 4);
     return td_json_refuse(path, err, "base64 holds %zu bytes, but %s of shape %s takes %zu", size,
                           td_dtype_info(tensor->dtype)->name,
@@ -194,15 +200,16 @@ static td_status refuse_member(struct td_json_source *source, const struct td_js
     if (!td_name_is("keys", key, length))
         return TD_MALFORMED_REQUEST;
     if (source->of_keys)
-        td_error_hint(source->err, "keys stand here without a name: the list alone");
-    else if (!step->up) /* the body is the tensor */
-        td_error_hint(source->err, "a table and its keys are {\"tensor\": ..., \"keys\": [...]}");
+        td_error_hint(source->err, "give the keys as a plain list, without the member \"keys\"");
+    else if (!step->up) /* the body itself is the tensor */
+        td_error_hint(source->err,
+                      "give a table and its keys as {\"tensor\": ..., \"keys\": [...]}");
     else
-        td_error_hint(source->err, "look the rows of keys up first, and store them");
+        td_error_hint(source->err, "look up the rows by key first, and store them");
     return TD_MALFORMED_REQUEST;
 }
 
-/* Finds the member with this name. An unknown or repeated one is an error. */
+/* Finds the member with this name. An unknown or repeated name is an error. */
 static td_status find_member(struct td_json_source *source, const struct td_json_path *step,
                              const char *key, size_t length, unsigned seen, enum member *out)
 {
@@ -219,7 +226,7 @@ static td_status find_member(struct td_json_source *source, const struct td_json
     return TD_OK;
 }
 
-/* Makes the tensor of an object whose members are all read and checked. */
+/* Makes the tensor of an object whose members have all been read and checked. */
 static td_status finish_object(struct td_json_source *source, const struct td_json_path *path,
                                struct object *object, struct td_tensor *out)
 {

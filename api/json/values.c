@@ -46,7 +46,7 @@ td_status td_json_text(struct td_json_scan *scan, struct td_arena *arena,
     const char *kind = td_json_value_kind(scan);
     if (!kind)
         return td_json_syntax(scan, scan->at, err, "expected a value");
-    return td_json_refuse(path, err, "%s is %s; a string is expected", what, kind);
+    return td_json_refuse(path, err, "%s is %s; expected a string", what, kind);
 }
 
 td_status td_json_dtype(struct td_json_scan *scan, struct td_arena *arena,
@@ -75,7 +75,7 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
     if (!kind)
         return td_json_syntax(scan, scan->at, err, "expected a list of dimensions");
     if (c != '[')
-        return td_json_refuse(path, err, "shape is %s; a list of dimensions is expected", kind);
+        return td_json_refuse(path, err, "shape is %s; expected a list of dimensions", kind);
     shape->rank = 0;
     char number[41];
     bool more;
@@ -108,8 +108,8 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
             kind = number;
         }
         if (!fits || *dim < 0)
-            return td_json_refuse(&step, err,
-                                  "a dimension is an integer from 0 to 2^63 - 1, not %s", kind);
+            return td_json_refuse(
+                &step, err, "a dimension must be an integer from 0 to 2^63 - 1, not %s", kind);
         shape->rank++;
         status = td_json_next(scan, ']', &more, err);
         if (status != TD_OK)
@@ -118,7 +118,7 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
     return TD_OK;
 }
 
-/* Reads a list of at most TD_MAX_INTS integers. Any other list is skipped, and value->kind stays
+/* Reads a list of at most TD_MAX_INTS integers. Skips any other list and leaves value->kind as
  * TD_VALUE_OTHER. */
 static td_status read_ints(struct td_json_scan *scan, struct td_arena *arena,
                            struct td_attr_value *value, struct td_error *err)

@@ -52,7 +52,7 @@ int td_attr_choose(const char *name, const char *const *choices, const struct td
 
 /* ---- text ---- */
 
-/* Parses decimal digits with an optional sign; the whole text must match. */
+/* Parses decimal digits with an optional sign. The whole text must match. */
 static bool parse_int64(const char *text, size_t length, int64_t *out)
 {
     const char *at = text, *end = text + length;
@@ -74,7 +74,7 @@ static bool parse_int64(const char *text, size_t length, int64_t *out)
     return true;
 }
 
-/* Parses "0,2". list->values is unchanged if the text is not a list of at most TD_MAX_INTS
+/* Parses "0,2". Leaves list->values unchanged if the text is not a list of at most TD_MAX_INTS
  * integers. */
 static td_status parse_ints(const char *text, size_t length, struct td_arena *arena,
                             struct td_ints *list, struct td_error *err)
@@ -97,8 +97,8 @@ static td_status parse_ints(const char *text, size_t length, struct td_arena *ar
     return TD_OK;
 }
 
-/* Parses a decimal number. As in JSON it begins with a digit, which excludes the "nan" and "inf" of
- * strtod; 'x' excludes hexadecimal. */
+/* Parses a decimal number. As in JSON, the number must start with a digit after an optional minus
+ * sign. This excludes the "nan" and "inf" of strtod; the check for 'x' excludes hexadecimal. */
 static bool parse_number(const char *text, size_t length, double *out)
 {
     enum { LONGEST = 64 };
@@ -156,7 +156,7 @@ td_status td_attr_copy_text(const char *name, const struct td_attr_value *value,
     return *out ? TD_OK : err->status;
 }
 
-/* A dtype that the attribute does not accept is stored, too: td_op_check reports it. */
+/* Stores a dtype, even one that the attribute does not accept; td_op_check reports that. */
 static td_status store_dtype(const struct td_attr_spec *spec, const struct td_attr_value *value,
                              struct td_op_args *args, struct td_error *err)
 {

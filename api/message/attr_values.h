@@ -1,13 +1,13 @@
-/* attr_values.h - values of attributes: parsed from their source, then stored in the attrs struct
- * of an op.
+/* attr_values.h - parses values of attributes and stores them in the attrs struct of an op.
  *
- * A value is either typed, from JSON, or text: from a query string, from the metadata of
- * safetensors, and lists in the Open Inference Protocol, whose parameters cannot be lists. As text
- * a list of integers is "0,2" and "" is the empty list; booleans are true, false, 1 and 0.
+ * A value from JSON is typed. Values from query strings, from the metadata of safetensors, and
+ * lists in the Open Inference Protocol are text, because parameters of the protocol cannot be
+ * lists. As text, a list of integers is "0,2", "" is the empty list, and booleans are true, false,
+ * 1 and 0.
  *
  * Ownership  Lists and strings are in the arena, or point into the source.
- * Errors     MALFORMED_REQUEST for a value of the wrong kind, with `attribute` set. Whether the
- *            value makes sense is checked by the op. */
+ * Errors     MALFORMED_REQUEST for a value of the wrong kind, with `attribute` set. The op itself
+ *            checks whether the value makes sense. */
 #ifndef TD_API_MESSAGE_ATTR_VALUES_H
 #define TD_API_MESSAGE_ATTR_VALUES_H
 
@@ -23,14 +23,17 @@ struct td_attr_value {
         TD_VALUE_OTHER
     } kind;
     int64_t integer;
-    double number; /* TD_VALUE_FLOAT: infinite if the number is too large */
+    double number; /* value if the kind is TD_VALUE_FLOAT; infinite if the number is too large */
     bool boolean;
     struct td_ints list;
-    const char *text;   /* TD_VALUE_TEXT: the string; otherwise what the value is, "a list" */
-    size_t text_length; /* not set for TD_VALUE_INT, whose error message has the number */
+    /* For TD_VALUE_TEXT, the string. For other kinds, a description of the value, such as "a
+     * list". */
+    const char *text;
+    /* Not set for TD_VALUE_INT, whose error message prints the number. */
+    size_t text_length;
 };
 
-/* Parses text as a value of the attribute's kind. Text that cannot be parsed so stays
+/* Parses text as a value of the attribute's kind. Text that cannot be parsed keeps the kind
  * TD_VALUE_TEXT. */
 TD_MUST_CHECK td_status td_attr_of_text(const struct td_attr_spec *spec, const char *text,
                                         size_t length, struct td_arena *arena,
@@ -46,11 +49,12 @@ TD_MUST_CHECK td_status td_attr_copy_text(const char *name, const struct td_attr
                                           struct td_arena *arena, const char **out,
                                           struct td_error *err);
 
-/* Index of the value in `choices`, which ends with NULL; -1 with err filled if it is not there. */
+/* Returns the index of the value in `choices`, a list that ends with NULL. Returns -1 with err
+ * filled if the list does not have the value. */
 TD_MUST_CHECK int td_attr_choose(const char *name, const char *const *choices,
                                  const struct td_attr_value *value, struct td_error *err);
 
-/* Sets MALFORMED_REQUEST: what the value of `name` is and what was expected. */
+/* Sets MALFORMED_REQUEST with a message that gives the value of `name` and the expected values. */
 td_status td_attrs_refuse(struct td_error *err, const char *name, const char *expected,
                           const struct td_attr_value *value);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Request-wide members, by their bit in td_options.set. */
+/* Request-wide members, numbered by their bit in td_options.set. */
 enum option {
     OPTION_DEVICE,
     OPTION_RESPONSE,
@@ -67,7 +67,7 @@ static td_status set_option(struct td_options *options, enum option option,
             options->layout = (td_layout)chosen;
         break;
     case OPTION_TIMING: {
-        /* In JSON timing may also be 0, 1, true or false. */
+        /* In JSON, timing can also be 0, 1, true or false. */
         struct td_attr_value text = *value;
         const bool is_number =
             value->kind == TD_VALUE_INT && (value->integer == 0 || value->integer == 1);
@@ -131,13 +131,14 @@ static bool same_attr(const struct td_attr_spec *spec, const struct td_op_args *
     return a_size == b_size && (a_size == 0 || memcmp(a_bytes, b_bytes, a_size) == 0);
 }
 
-/* What a name in a request means: an attribute of the op, or an option. */
+/* Meaning of a name in a request: an attribute of the op, or a request-wide option. */
 struct place {
-    const struct td_attr_spec *spec; /* NULL: an option */
+    const struct td_attr_spec *spec; /* NULL for an option */
     enum option option;
     const char *name;
-    uint32_t bit;             /* in the two sets that follow */
-    uint32_t *set, *by_query; /* of the request; NULL: the name is unknown */
+    uint32_t bit; /* bit of the name in `set` and `by_query` */
+    /* Sets of the request that have the bit. NULL if the name is unknown. */
+    uint32_t *set, *by_query;
 };
 
 static struct place find_place(struct td_request *request, const char *name, size_t length)
@@ -168,7 +169,7 @@ static td_status set_place(const struct place *place, const struct td_attr_value
                        : set_option(options, place->option, value, arena, err);
 }
 
-/* The body repeats what the query string has. */
+/* Checks that the body repeats the value from the query string. */
 static td_status check_repeated(const struct place *place, const struct td_attr_value *value,
                                 struct td_request *request, struct td_arena *arena,
                                 struct td_error *err)
@@ -181,7 +182,7 @@ static td_status check_repeated(const struct place *place, const struct td_attr_
                                         : same_options(&options, &request->options)))
         return status;
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s has one value in the query string and another in the body", place->name);
+                 "%s has different values in the query string and in the body", place->name);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, place->name);
 }
 
@@ -229,7 +230,7 @@ td_status td_attrs_set_query(struct td_request *request, const char *name, size_
     *known = place.set != NULL;
     if (!*known)
         return TD_OK;
-    *place.by_query &= ~place.bit; /* a second time in the query string is refused */
+    *place.by_query &= ~place.bit; /* a query parameter that occurs twice is refused */
     const td_status status =
         td_attrs_set_text(request, name, length, text, text_length, arena, known, err);
     if (status == TD_OK)
@@ -248,8 +249,8 @@ static bool lacks_input(const struct td_request *request, const char *name)
 
 enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT + 2 };
 
-/* True for the name of an input, or INPUT.ref, INPUT.0.ref, as the metadata of safetensors has
- * it. */
+/* True if `name` is the input's name, or INPUT.ref or INPUT.0.ref as in the metadata of
+ * safetensors. */
 static bool is_of_input(const char *input, const char *name, size_t length)
 {
     const size_t own = strlen(input);
@@ -258,7 +259,7 @@ static bool is_of_input(const char *input, const char *name, size_t length)
             td_name_ends(".ref", name, length));
 }
 
-/* Refuses an input that is not where inputs are. */
+/* Refuses the name of an input in a place where inputs cannot be given. */
 static td_status refuse_place(const struct td_op *op, const struct td_input_spec *spec,
                               const char *where, struct td_error *err)
 {
@@ -270,14 +271,14 @@ static td_status refuse_place(const struct td_op *op, const struct td_input_spec
         td_error_hint(err, "the entry \"%s%s.ref\" names a resident tensor", spec->name, first);
     else
         td_error_hint(err,
-                      "a resident tensor is \"%s\": %s{\"ref\": \"NAME\"}%s in JSON, and the "
-                      "entry \"%s%s.ref\" of the metadata in safetensors",
+                      "to use a resident tensor, give \"%s\": %s{\"ref\": \"NAME\"}%s in JSON, or "
+                      "the metadata entry \"%s%s.ref\" in safetensors",
                       spec->name, spec->list ? "[" : "", spec->list ? "]" : "", spec->name, first);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, spec->name);
 }
 
-/* The names that the error of an unknown one lists: inputs only of a body that has them as
- * members. */
+/* Lists the known names for the error about an unknown name. Inputs are listed only if the body has
+ * them as members. */
 static const char *list_names(const struct td_request *request, const char *const *names, int n,
                               bool inputs, char *text, size_t size)
 {
@@ -346,20 +347,21 @@ td_status td_table_without_keys(const char *table, const char *whole,
                                 struct td_error *err)
 {
     if (tensor && tensor->key_index)
-        return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "these are the keys of '%s', which have no keys themselves; rows are "
-                            "found in '%s'",
-                            table, table);
+        return td_error_set(
+            err, TD_INVALID_ARGUMENT,
+            "this tensor holds the keys of '%s' and has no keys itself; look up rows in '%s'",
+            table, table);
     if (whole)
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' has no keys to find rows by; its rows are those of '%s': if "
-                            "that has keys, POST /v1/tensors/%s/find gives their row numbers",
+                            "'%s' has no keys to find rows by, but the same rows as '%s'; if that "
+                            "table has keys, POST /v1/tensors/%s/find gives their row numbers",
                             table, whole, whole);
     char numbers[96] = "";
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
         snprintf(numbers, sizeof numbers, "give row numbers as %s, or ", op->inputs[input].name);
-    if (strchr(table, '@')) /* a version that an alias names gets no keys any more */
+    /* A version that an alias names cannot get keys later. */
+    if (strchr(table, '@'))
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "'%s' has no keys to find rows by; %sput another version with its "
                             "keys, {\"tensor\": [...], \"keys\": [...]}, or import one with --keys",
@@ -378,8 +380,8 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
         return TD_OK;
     if (input < 0) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "%s takes row numbers in place of keys; POST /v1/tensors/%s/find gives those "
-                     "of keys",
+                     "%s takes row numbers, not keys; POST /v1/tensors/%s/find gives the row "
+                     "numbers of keys",
                      request->op->name, request->table);
         return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", TD_TABLE_KEYS);
     }
@@ -389,8 +391,8 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
                               request->op, err);
     else
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "%s has no member \"keys\"; keys of a resident table are "
-                     "\"%s\": {\"keys\": [...]}, beside \"%s\": {\"ref\": \"NAME\"}",
+                     "%s has no member \"keys\"; give keys of a resident table as \"%s\": "
+                     "{\"keys\": [...]}, together with \"%s\": {\"ref\": \"NAME\"}",
                      request->op->name, rows, request->op->inputs[0].name);
     return td_error_at_input(err, request->table ? TD_INVALID_ARGUMENT : TD_MALFORMED_REQUEST, "%s",
                              TD_TABLE_KEYS);
@@ -407,6 +409,6 @@ uint32_t td_inputs_set(const struct td_request *request)
 td_status td_input_set_by_path(const struct td_input_spec *spec, struct td_error *err)
 {
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s is given by the path; it may not be in the body as well", spec->name);
+                 "%s is given by the path; it cannot be in the body as well", spec->name);
     return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", spec->name);
 }

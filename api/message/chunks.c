@@ -16,7 +16,8 @@ td_status td_chunk_writer_begin(struct td_chunk_writer *writer, struct td_reply 
                                 const char *content_type, char *text, size_t length, int n_large,
                                 struct td_arena *arena, struct td_error *err)
 {
-    const int most = 1 + 2 * n_large; /* each large chunk, and the copied data after it */
+    /* Each large chunk can be followed by a chunk of copied data. */
+    const int most = 1 + 2 * n_large;
     td_reply_set(reply, 200, content_type, text, 0);
     if (most > TD_REPLY_CHUNKS) {
         reply->chunks = td_arena_alloc(arena, (size_t)most, sizeof *reply->chunks, err);

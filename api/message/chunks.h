@@ -1,5 +1,5 @@
 /* chunks.h - writes a reply that is text followed by tensor data. Small data is copied after the
- * text; data of TD_RAW_COPIED bytes or more is a chunk of its own and is not copied. */
+ * text. Data of TD_RAW_COPIED bytes or more becomes its own chunk and is not copied. */
 #ifndef TD_API_MESSAGE_CHUNKS_H
 #define TD_API_MESSAGE_CHUNKS_H
 
@@ -7,16 +7,16 @@
 
 struct td_chunk_writer {
     struct td_reply *reply;
-    char *at;          /* where the next copy is written */
-    const char *begin; /* of the chunk that ends at `at` */
+    char *at;          /* position for the next copied byte */
+    const char *begin; /* start of the chunk that ends at `at` */
 };
 
-/* Adds data of `bytes` bytes to the counts that td_chunk_writer_begin needs: *copied bytes, or one
- * more large chunk. False on overflow. */
+/* Counts data of `bytes` bytes for td_chunk_writer_begin: adds the bytes to *copied, or counts one
+ * more large chunk. Returns false on overflow. */
 bool td_chunk_count(size_t bytes, size_t *copied, int *n_large);
 
 /* Starts a reply with the `length` bytes at `text`. The memory at `text` must have room for all
- * copied data after them; n_large is the number of large chunks. */
+ * copied data after these bytes. `n_large` is the number of large chunks. */
 TD_MUST_CHECK td_status td_chunk_writer_begin(struct td_chunk_writer *writer,
                                               struct td_reply *reply, const char *content_type,
                                               char *text, size_t length, int n_large,

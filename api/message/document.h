@@ -1,7 +1,7 @@
-/* document.h - JSON documents built with cJSON.
+/* document.h - builds JSON documents with cJSON.
  *
- * cJSON functions return NULL without memory and accept NULL, so callers can check once, at the
- * end. The functions that add an item delete it if they fail. */
+ * cJSON functions return NULL if no memory is left, and accept NULL, so callers can check once, at
+ * the end. The functions below that add an item delete the item if they fail. */
 #ifndef TD_API_MESSAGE_DOCUMENT_H
 #define TD_API_MESSAGE_DOCUMENT_H
 
@@ -9,21 +9,21 @@
 
 #include <cjson/cJSON.h>
 
-/* Prints the document into the arena, makes it a reply with status 200, and deletes it.
- * MEMORY_EXHAUSTED if `complete` is false or there is no memory. */
+/* Prints the document into the arena, makes it a reply with status 200, and deletes it. Returns
+ * MEMORY_EXHAUSTED if `complete` is false or no memory is left. */
 TD_MUST_CHECK td_status td_document_reply(cJSON *document, bool complete, struct td_arena *arena,
                                           struct td_reply *reply, struct td_error *err);
 
-/* Add an item to an object or a list. False if any argument is NULL, or without memory. */
+/* Add an item to an object or a list. Return false if an argument is NULL or no memory is left. */
 bool td_document_add(cJSON *object, const char *name, cJSON *item);
 bool td_document_append(cJSON *list, cJSON *item);
 bool td_document_text(cJSON *object, const char *name, const char *text);
 
-/* 64-bit integers as raw JSON: cJSON's numbers are doubles, which would round them. */
+/* Return 64-bit integers as raw JSON. cJSON's numbers are doubles, which would round them. */
 cJSON *td_document_integer(int64_t value);
 cJSON *td_document_count(uint64_t value);
 
-/* The names of the dtypes in a set, as a list; NULL without memory. */
+/* Returns the names of the dtypes in a set as a list, or NULL if no memory is left. */
 cJSON *td_document_dtypes(td_dtype_set set);
 
 /* Adds the members that describe an attribute: type, required, default, values, minimum and

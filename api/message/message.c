@@ -19,7 +19,8 @@ td_status td_resolve(struct td_resolver *resolver, const char *name, size_t leng
 {
     if (resolver)
         return resolver->resolve(resolver, name, length, arena, out, err);
-    return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no tensor \"%s\": none are resident",
+    return td_error_set(err, TD_TENSOR_NOT_FOUND,
+                        "tensor \"%s\" does not exist; no tensors are resident",
                         TD_SHOWN(name, length));
 }
 

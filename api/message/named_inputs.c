@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INPUT_NAME = 64 }; /* more than any has, with a suffix */
+enum { INPUT_NAME = 64 }; /* larger than any input name with its suffix */
 
-/* Parses "3", without leading zeros; -1 if the text is not such a number. */
+/* Parses a number without leading zeros, such as "3". Returns -1 if the text is not such a
+ * number. */
 static int64_t number(const char *digits, const char *end)
 {
     int64_t value = 0;
@@ -24,7 +25,7 @@ static int64_t number(const char *digits, const char *end)
     return value;
 }
 
-/* The number after the dot if `name` is "<list>.<number>", otherwise -1. */
+/* Returns the number after the dot if `name` has the form "LIST.NUMBER", otherwise -1. */
 static int64_t list_index(const char *list, const char *name, size_t length)
 {
     const char *dot = memrchr(name, '.', length);
@@ -32,7 +33,7 @@ static int64_t list_index(const char *list, const char *name, size_t length)
                                                                : -1;
 }
 
-/* Whether `name` is that of the keys of rows: "<input>.keys", or the request's own. */
+/* True if `name` names the keys of rows: "INPUT.keys", or the request's own name for them. */
 static bool is_row_keys(const struct td_request *request, const struct td_input_spec *spec,
                         const char *name, size_t length)
 {
@@ -108,21 +109,22 @@ bool td_named_input_find_ref(const struct td_request *request, const char *key, 
     return out->input >= 0;
 }
 
-/* Before td_named_inputs_alloc only the inputs that the path names have tensors. */
+/* True if the path names the input. Before td_named_inputs_alloc, only these inputs have
+ * tensors. */
 static bool by_path(const struct td_request *request, int input)
 {
     return request->args.inputs[input].tensors != NULL;
 }
 
-/* Whether keys may be in place of the row numbers. Of a table that the path does not name that is
- * not known yet. */
+/* True if keys are accepted instead of the row numbers. If the path does not name the table, it is
+ * not known yet whether the table has keys, so they are accepted. */
 static bool takes_row_keys(const struct td_request *request, const struct td_input_spec *spec)
 {
     return td_input_is_row_numbers(spec) &&
            (!by_path(request, 0) || request->args.inputs[0].tensors->keys);
 }
 
-/* The name of an input, or of keys in place of it. */
+/* Writes the name of an input, or of the keys given instead of the input. */
 static const char *name_text(const struct td_request *request, int input, bool keys, char *text,
                              size_t size)
 {
@@ -199,7 +201,7 @@ static td_status refuse_input(const struct td_request *request, struct td_named_
     return td_error_at_input(err, status, "%s", own ? own : spec->name);
 }
 
-/* The name by which the request calls an input. */
+/* Returns the name that the request uses for an input. */
 static const char *called(const struct td_request *request, struct td_named_input target,
                           char text[INPUT_NAME])
 {
@@ -207,7 +209,7 @@ static const char *called(const struct td_request *request, struct td_named_inpu
                            : name_text(request, target.input, target.keys, text, INPUT_NAME);
 }
 
-/* Refuses an input that the request has already, by the name of `first`. */
+/* Refuses an input that the request already has under the name of `first`. */
 static td_status refuse_second(struct td_request *request, struct td_named_input first,
                                struct td_named_input target, struct td_error *err)
 {
@@ -216,11 +218,12 @@ static td_status refuse_second(struct td_request *request, struct td_named_input
     const char *one = called(request, swap ? target : first, text[0]);
     const char *other = called(request, swap ? first : target, text[1]);
     if (strcmp(one, other) != 0)
-        td_error_set(err, TD_MALFORMED_REQUEST, "both %s and %s are given; one of them is expected",
-                     one, other);
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "both %s and %s are given; expected only one of them", one, other);
     else
         td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", one);
-    request->called_keys = target.of_table; /* the error is about this one */
+    /* The error is about the member that was read last. */
+    request->called_keys = target.of_table;
     return refuse_input(request, target, TD_MALFORMED_REQUEST, err);
 }
 
@@ -231,7 +234,7 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
     int *count = &request->args.inputs[target.input].count;
     if (by_path(request, target.input))
         return td_input_set_by_path(spec, err);
-    /* Keys are counted as the input whose place they take. */
+    /* Keys are counted as the input that they replace. */
     const struct td_named_input first = {
         .input = target.input,
         .keys = request->row_input > 0 && request->row_input == target.input,
@@ -291,8 +294,8 @@ td_status td_named_input_tensor(struct td_request *request, struct td_named_inpu
         return TD_OK;
     }
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s.%" PRId64 " is given%s, with %d in all: they are numbered from 0, each once",
-                 name, index, index < operand->count ? " twice" : "", operand->count);
+                 "%s.%" PRId64 " is given%s, with %d in all; number them from 0, each once", name,
+                 index, index < operand->count ? " twice" : "", operand->count);
     return refuse_input(request, target, TD_MALFORMED_REQUEST, err);
 }
 

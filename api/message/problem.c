@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* slug and title are ASCII without quotes, so static_body needs no escaping. */
+/* `slug` and `title` are ASCII without quotes, so static_body needs no escaping. */
 #define PROBLEM(code, http, title, slug, explanation)                                              \
     [TD_##code] = { http, title, slug, explanation,                                                \
                     "{\"type\":\"/problems/" slug "\",\"title\":\"" title "\",\"status\":" #http   \
@@ -18,105 +18,105 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(
         MALFORMED_REQUEST, 400, "Malformed request", "malformed-request",
         "The body, the query string or a header could not be understood: it is not well-formed, a "
-        "member is unknown or given twice, a value has the wrong kind or does not fit its dtype. "
-        "`pointer` (a JSON Pointer) or `offset` (a byte position) says where."),
+        "member is unknown or given twice, or a value has the wrong kind or does not fit its "
+        "dtype. `pointer` (a JSON Pointer) or `offset` (a byte position) gives the place."),
     PROBLEM(INDEX_OUT_OF_BOUNDS, 422, "Index out of bounds", "index-out-of-bounds",
             "An index is outside [0, bound). `position` is the position of the first such index in "
-            "row-major order, `bad_count` how many there are. Correct the indices, or choose "
-            "another policy with `bounds` (zero, clip or wrap) where the op offers it."),
+            "row-major order, and `bad_count` is the number of such indices. Correct the indices, "
+            "or choose another policy with `bounds` (zero, clip or wrap) if the op has it."),
     PROBLEM(SHAPE_MISMATCH, 422, "Shape mismatch", "shape-mismatch",
-            "The shapes of the inputs do not fit each other. `shapes` has those at fault; the op's "
-            "page under /v1/ops has the rule they must follow."),
+            "The shapes of the inputs do not match. `shapes` lists the shapes at fault. The op's "
+            "page under /v1/ops gives the rule that the shapes must follow."),
     PROBLEM(INVALID_AXIS, 422, "Invalid axis", "invalid-axis",
-            "`axis` names no dimension of the input: it must be in [-rank, rank)."),
+            "`axis` is not a dimension of the input; it must be in [-rank, rank)."),
     PROBLEM(INVALID_BATCH_DIMS, 422, "Invalid batch_dims", "invalid-batch-dims",
             "`batch_dims` does not fit the ranks of the inputs, or exceeds `axis`."),
     PROBLEM(INVALID_EQUATION, 422, "Invalid equation", "invalid-equation",
-            "The einsum equation is malformed. `offset` is the byte in its text. POST "
+            "The einsum equation is malformed. `offset` is the byte position of the mistake. POST "
             "/v1/einsum/plan checks an equation without any data."),
     PROBLEM(UNSUPPORTED_DTYPE, 422, "Unsupported dtype", "unsupported-dtype",
-            "The op does not take this dtype for this input; its page under /v1/ops lists those it "
-            "takes. With `device`, that device has no kernel for the op and this dtype: `device: "
-            "auto` computes it on the CPU."),
+            "The op does not accept this dtype for this input; its page under /v1/ops lists the "
+            "accepted dtypes. If the problem has the member `device`, that device has no kernel "
+            "for the op and this dtype; `device: auto` computes it on the CPU."),
     PROBLEM(INVALID_ARGUMENT, 422, "Invalid argument", "invalid-argument",
             "An input or attribute is missing, or has a value that the op cannot work with."),
-    PROBLEM(KEY_NOT_FOUND, 422, "Key not found", "key-not-found",
-            "The table has no row with this key. `position` is the position of the first such key "
-            "in row-major order, `key` the key, `bad_count` how many there are. Where the op has "
-            "`bounds` or `missing`, they can give unknown keys a row of zeros or a default."),
+    PROBLEM(
+        KEY_NOT_FOUND, 422, "Key not found", "key-not-found",
+        "The table has no row with this key. `position` is the position of the first such key in "
+        "row-major order, `key` is the key, and `bad_count` is the number of such keys. If the op "
+        "has `bounds` or `missing`, they can give unknown keys a row of zeros or a default."),
     PROBLEM(UNKNOWN_OP, 404, "Unknown op", "unknown-op",
-            "There is no op of this name. GET /v1/ops lists all; `did_you_mean` is the nearest."),
+            "No op has this name. GET /v1/ops lists all ops; `did_you_mean` is the nearest name."),
     PROBLEM(TENSOR_NOT_FOUND, 404, "Tensor not found", "tensor-not-found",
-            "No resident tensor has this name. GET /v1/tensors lists all."),
+            "No resident tensor has this name. GET /v1/tensors lists all resident tensors."),
     PROBLEM(NOT_FOUND, 404, "Not found", "not-found",
-            "There is nothing at this path. GET /v1/ops lists the ops, GET /v1/tensors the "
+            "This path does not exist. GET /v1/ops lists the ops, and GET /v1/tensors lists the "
             "resident tensors."),
     PROBLEM(METHOD_NOT_ALLOWED, 405, "Method not allowed", "method-not-allowed",
-            "The path exists, but not for this method. The Allow header lists those it has."),
-    PROBLEM(
-        NOT_ACCEPTABLE, 406, "Not acceptable", "not-acceptable",
-        "The result cannot be written in a format that the Accept header allows. Results come as "
-        "application/json and, except strings and complex128, as application/vnd.safetensors; a "
-        "resident tensor also as application/x-npy, except strings and bfloat16."),
+            "The path does not support this method. The Allow header lists the supported methods."),
+    PROBLEM(NOT_ACCEPTABLE, 406, "Not acceptable", "not-acceptable",
+            "The result cannot be written in a format that the Accept header allows. Results are "
+            "available as application/json and, except for strings and complex128, as "
+            "application/vnd.safetensors. A resident tensor is also available as "
+            "application/x-npy, except for strings and bfloat16."),
     PROBLEM(UNSUPPORTED_MEDIA_TYPE, 415, "Unsupported media type", "unsupported-media-type",
-            "The Content-Type or Content-Encoding of the body is not supported: expected "
-            "application/json or application/vnd.safetensors, for a resident tensor also "
-            "application/x-npy; no encoding, gzip or deflate."),
+            "The Content-Type or Content-Encoding of the body is not supported. The supported "
+            "types are application/json, application/vnd.safetensors and, for a resident tensor, "
+            "application/x-npy. The supported encodings are gzip and deflate."),
+    PROBLEM(PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
+            "The condition in If-Match or If-None-Match is false. `etag` and the ETag header give "
+            "the current ETag; they are absent if the tensor does not exist."),
     PROBLEM(
-        PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
-        "The condition in If-Match or If-None-Match is false. `etag`, also in the ETag header, is "
-        "the current one; it is absent if the tensor does not exist."),
-    PROBLEM(CONFLICT, 409, "Conflict", "conflict",
-            "The change does not fit what there is: keys of another length than their table, a "
-            "version that exists and cannot be changed, a name that is an alias."),
+        CONFLICT, 409, "Conflict", "conflict",
+        "The change conflicts with the current state. For example, the number of keys differs from "
+        "the number of rows, the version exists and cannot be changed, or the name is an alias."),
     PROBLEM(
         PAYLOAD_TOO_LARGE, 413, "Payload too large", "payload-too-large",
         "The body exceeds the server's limit, given as `limit`. Send smaller requests, or store "
         "the large tensor as a resident tensor and refer to it."),
     PROBLEM(RANGE_NOT_SATISFIABLE, 416, "Range not satisfiable", "range-not-satisfiable",
-            "The Range header asks for bytes after the end. The Content-Range header says how many "
-            "there are."),
+            "The Range header asks for bytes beyond the end. The Content-Range header gives the "
+            "total number of bytes."),
     PROBLEM(RESOURCE_LIMIT, 422, "Resource limit", "resource-limit",
-            "The request is well-formed but too large for this server: `resource` names the "
-            "limit, `needed` and `limit` are the amounts. Nothing was computed."),
+            "The request is well-formed but too large for this server. `resource` names the limit; "
+            "`needed` and `limit` are the amounts. Nothing was computed."),
     PROBLEM(UNAUTHENTICATED, 401, "Unauthenticated", "unauthenticated",
             "The request carries no valid token."),
     PROBLEM(
         FORBIDDEN, 403, "Forbidden", "forbidden",
-        "The token does not allow this; or the server is read-only; or it has no permission to "
-        "write the file; or a "
-        "browser sends the request for a page of another site, or with a host name that is not "
-        "the server's: then `attribute` is the header, and --allow-origin and --allow-host list "
-        "what is allowed."),
+        "The token does not allow this, the server is read-only, or the server has no permission "
+        "to write the file. Requests from browsers are also forbidden if they come from a page of "
+        "another site or use a host name that is not the server's. In this case `attribute` names "
+        "the header; the options --allow-origin and --allow-host list the allowed values."),
     PROBLEM(REQUEST_TIMEOUT, 408, "Request timeout", "request-timeout",
             "The headers of the request did not arrive in time, or its body arrived more slowly "
             "than the server allows. The connection is closed."),
     PROBLEM(CLIENT_LIMIT, 429, "Client limit", "client-limit",
-            "The client, which is the token, or else the address that the request comes from, has "
-            "used its share of the server: `resource` names what it has too much of, `limit` is "
-            "the most that one client may have. Try again after the seconds in the Retry-After "
-            "header."),
+            "The client has used its share of the server. A client is identified by its token or, "
+            "without a token, by the address of its requests. `resource` names the limit that the "
+            "client has reached, and `limit` is the maximum for one client. Try again after the "
+            "number of seconds in the Retry-After header."),
     PROBLEM(CONNECTION_LIMIT, 503, "Connection limit", "connection-limit",
-            "The server has as many connections as it can hold. Until one of them ends, further "
-            "ones may only ask for its health. Try again after the seconds in the Retry-After "
-            "header."),
+            "The server has reached its maximum number of connections. Until a connection ends, "
+            "new connections can only ask for the server's health. Try again after the number of "
+            "seconds in the Retry-After header."),
     PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
-            "The queue of the server is full. Try again after the seconds in the "
+            "The queue of the server is full. Try again after the number of seconds in the "
             "Retry-After header."),
     PROBLEM(MEMORY_EXHAUSTED, 503, "Memory exhausted", "memory-exhausted",
-            "The server's memory budget is in use by other requests. Try again after the seconds "
-            "in the Retry-After header."),
+            "The server's memory budget is in use by other requests. Try again after the number of "
+            "seconds in the Retry-After header."),
     PROBLEM(DRAINING, 503, "Draining", "draining",
             "The server is shutting down and accepts no new work. Use another instance."),
     PROBLEM(DATA_DIR_LOCKED, 503, "Data folder locked", "data-dir-locked",
-            "Another process may change the data folder, and this server may not. It tries for the "
-            "lock each second: try again after the seconds in the Retry-After header, or send the "
-            "change to the other process."),
+            "Another process holds the lock of the data folder, so this server cannot change the "
+            "folder. The server tries to get the lock every second. Try again after the number of "
+            "seconds in the Retry-After header, or send the change to the other process."),
     PROBLEM(DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
-            "The device that the request needs, or the file of a tensor, is absent, damaged or "
-            "refused, or the aliases could not be read; `detail` says which. A file, a folder or "
-            "aliases.json is served again when it is repaired and the server has got SIGHUP; "
-            "`problems` of GET /v1/aliases lists what is refused. For a device that failed, "
+            "The device or the tensor file that the request needs is absent, damaged or refused, "
+            "or the aliases could not be read; `detail` says which. After you have repaired a "
+            "file, a folder or aliases.json, send SIGHUP to the server to serve it again. "
+            "`problems` of GET /v1/aliases lists everything that is refused. If a device failed, "
             "`device: auto` falls back to the CPU."),
     PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
             "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
@@ -125,7 +125,7 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "The Open Inference Protocol defines this, but the server does not implement it or "
             "does not allow it."),
     PROBLEM(INTERNAL, 500, "Internal error", "internal",
-            "A bug in the server. Please report it with the request_id."),
+            "The server has a bug. Please report it with the request_id."),
 };
 
 #undef PROBLEM
@@ -145,7 +145,7 @@ unsigned td_problem_retry_after_s(const struct td_error *err)
     case TD_CLIENT_LIMIT:
     case TD_CONNECTION_LIMIT:
     case TD_MEMORY_EXHAUSTED:
-    case TD_DATA_DIR_LOCKED: /* the lock is tried for each second */
+    case TD_DATA_DIR_LOCKED: /* the server retries the lock every second */
         return 1;
     default:
         return 0;
@@ -212,7 +212,7 @@ static void add_key(struct td_text *text, const struct td_error *err)
     td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
 }
 
-/* Twice what all strings of a struct td_error take with every byte escaped as six, and its
+/* Twice the size of all strings of a struct td_error, with every byte escaped as six, and of its
  * numbers. */
 #define PROBLEM_TEXT 16384
 #define REQUEST_ID   256
@@ -258,7 +258,8 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
     }
 }
 
-/* The members that RFC 9457 defines, without the status if a title replaces the code's. */
+/* Appends the members that RFC 9457 defines. Leaves out the status if a title replaces the title of
+ * the code. */
 static void add_standard(struct td_text *text, const struct td_error *err, const char *title)
 {
     const struct td_problem *problem = td_problem_of(err->status);

@@ -8,7 +8,7 @@ td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err)
     if (tensor->dtype != TD_DTYPE_BOOL)
         return TD_OK;
     const unsigned char *bytes = tensor->data;
-    unsigned char all = 0; /* without an early exit, so that the loop vectorizes */
+    unsigned char all = 0; /* without an early exit, the loop vectorizes */
     for (size_t i = 0; i < tensor->bytes; i++)
         all |= bytes[i];
     if (all <= 1)
@@ -17,7 +17,7 @@ td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err)
     while (bytes[bad] <= 1)
         bad++;
     return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "element %zu of a bool tensor is the byte %u: 0 or 1 is expected", bad,
+                        "element %zu of a bool tensor is the byte %u; expected 0 or 1", bad,
                         bytes[bad]);
 }
 
@@ -36,7 +36,8 @@ td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor, str
     size_t from = 0, to = 0;
     for (int64_t i = 0; i < tensor->numel; i++) {
         uint32_t length = 0;
-        const bool is_step = i > 0 && i % TD_STOP_ELEMENTS == 0; /* a short tensor reads no clock */
+        /* The check reads the clock; short tensors never need it. */
+        const bool is_step = i > 0 && i % TD_STOP_ELEMENTS == 0;
         const td_status stop = is_step ? td_stop_check(&arena->stop, err) : TD_OK;
         if (stop != TD_OK)
             return stop;

@@ -1,28 +1,28 @@
-/* raw.h - tensor data as little-endian bytes, as in base64, safetensors, .npy and binary requests
- * of /v2. */
+/* raw.h - reads and writes tensor data as little-endian bytes, as in base64, safetensors, .npy and
+ * binary requests of /v2. */
 #ifndef TD_API_MESSAGE_RAW_H
 #define TD_API_MESSAGE_RAW_H
 
 #include "api/message/message.h"
 
-/* MALFORMED_REQUEST if a bool tensor has a byte other than 0 and 1. All bit patterns of other
- * dtypes are valid. */
+/* Returns MALFORMED_REQUEST if a bool tensor has a byte other than 0 and 1. All bit patterns of
+ * other dtypes are valid. */
 TD_MUST_CHECK td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err);
 
-/* Sets the data of a string tensor, whose shape is set, from `size` bytes: each element is its
- * length in 4 bytes, then its bytes. The lengths are removed in place, and `bytes` becomes the
- * tensor's data. */
+/* Sets the data of a string tensor from `size` bytes, in which each element is its length in 4
+ * bytes followed by its bytes. The tensor's shape must be set. The lengths are removed in place,
+ * and `bytes` becomes the tensor's data. */
 TD_MUST_CHECK td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor,
                                        struct td_arena *arena, struct td_error *err);
 
-/* Number of bytes that td_raw_write_strings writes. False on overflow, or if a string has 4 GiB or
- * more. */
+/* Computes the number of bytes that td_raw_write_strings writes. Returns false on overflow, or if a
+ * string has 4 GiB or more. */
 bool td_raw_strings_size(const struct td_tensor *tensor, size_t *size);
 TD_MUST_CHECK td_status td_raw_write_strings(char *to, const struct td_tensor *tensor,
                                              const struct td_stop *stop, struct td_error *err);
 
-/* Data below this size is copied after its header. A chunk of its own would cost more than the
- * copy, since header and chunk are sent by two system calls. */
+/* Data below this size is copied after its header. Sending such data as its own chunk would cost
+ * more than the copy, because header and chunk take two system calls. */
 #define TD_RAW_COPIED ((size_t)64 * 1024)
 
 static inline bool td_raw_is_copied(const struct td_tensor *tensor)
@@ -30,9 +30,9 @@ static inline bool td_raw_is_copied(const struct td_tensor *tensor)
     return tensor->bytes < TD_RAW_COPIED;
 }
 
-/* A reply with status 200: a header, then the data of one tensor that is not of strings. Small
- * data is copied after the header, in the arena; otherwise the second chunk points to the
- * tensor's data. */
+/* Makes a reply with status 200 from a header and the data of one tensor, which cannot have
+ * strings. Small data is copied after the header, in the arena; otherwise the second chunk points
+ * to the tensor's data. */
 TD_MUST_CHECK td_status td_raw_reply(const char *content_type, const char *header, size_t size,
                                      const struct td_tensor *tensor, struct td_arena *arena,
                                      struct td_reply *reply, struct td_error *err);

@@ -2,7 +2,7 @@
 
 #include "api/oip/reader.h"
 
-/* The complex dtype whose parts have dtype `part`. False if there is none. */
+/* Finds the complex dtype whose parts have dtype `part`. Returns false if there is none. */
 static bool complex_of(td_dtype part, td_dtype *out)
 {
     *out = part == TD_DTYPE_FLOAT32 ? TD_DTYPE_COMPLEX64 : TD_DTYPE_COMPLEX128;
@@ -17,10 +17,10 @@ td_status td_oip_pairs_to_complex(struct td_oip_reader *reader, const struct td_
     struct td_shape *shape = &tensor->shape;
     const bool is_half = tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16;
     const bool has_pair = complex_of(tensor->dtype, &pair);
-    /* The parameter of the request is not about integers, such as indices. */
+    /* The parameter of the request does not apply to integers, such as indices. */
     if (is_half || (input->has_complex && !has_pair))
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                     "%s is %s, but complex is true: complex numbers are pairs of FP32 or FP64",
+                     "%s is %s, but complex is true; complex numbers must be pairs of FP32 or FP64",
                      TD_OIP_SHOWN(input->name), td_dtype_info(tensor->dtype)->oip);
     else if (!has_pair)
         return TD_OK;
@@ -31,8 +31,8 @@ td_status td_oip_pairs_to_complex(struct td_oip_reader *reader, const struct td_
         return TD_OK;
     } else
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                     "%s has shape %s, but complex is true: the last dimension is 2, for real and "
-                     "imaginary part",
+                     "%s has shape %s, but complex is true; the last dimension must be 2, for the "
+                     "real and imaginary parts",
                      TD_OIP_SHOWN(input->name), td_shape_text(shape, text, sizeof text));
     return td_oip_error_at_input(reader, TD_MALFORMED_REQUEST, input);
 }

@@ -42,7 +42,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
         return read_id(reader, path);
     if (!reader->misplaced.text &&
         td_oip_check_unknown(reader->request, path, name, TD_OIP_REQUEST, TD_IGNORED) != TD_OK)
-        reader->misplaced = name; /* a body of another protocol gets another error */
+        reader->misplaced = name; /* reported later: the body can be of another protocol */
     return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
 }
 
@@ -54,9 +54,9 @@ static td_status split_body(struct td_oip_reader *reader, const char *body, size
     if (json_bytes == TD_OIP_NO_HEADER)
         json_bytes = bytes;
     else if (json_bytes == 0)
-        problem = "a body without JSON, one tensor's bytes alone, is not supported";
+        problem = "a body with only a tensor's bytes, without JSON, is not supported";
     else if (json_bytes > bytes)
-        problem = "the JSON text would end after the body";
+        problem = "the JSON text would extend beyond the body";
     if (problem) {
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
                      "Inference-Header-Content-Length is %zu with a body of %zu bytes: %s",
@@ -85,7 +85,7 @@ static td_status read_body(struct td_oip_reader *reader)
     td_json_peek(scan);
     if (scan->at == scan->end) {
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                     "the body is empty; a JSON object with the inputs of %s is expected",
+                     "the body is empty; expected a JSON object with the inputs of %s",
                      reader->request->op->name);
         reader->err->offset = 0;
         return TD_MALFORMED_REQUEST;
@@ -94,7 +94,7 @@ static td_status read_body(struct td_oip_reader *reader)
     td_status status = td_json_null(scan, &absent, reader->err);
     if (absent && status == TD_OK)
         return td_json_refuse(NULL, reader->err,
-                              "the body is null; a JSON object with the inputs of %s is expected",
+                              "the body is null; expected a JSON object with the inputs of %s",
                               reader->request->op->name);
     if (status == TD_OK)
         status =
@@ -108,30 +108,29 @@ static td_status read_body(struct td_oip_reader *reader)
         return td_json_syntax(scan, scan->at, reader->err, "expected the end of the JSON text");
     if (reader->binary_data == reader->binary_end)
         return TD_OK;
-    td_error_set(
-        reader->err, TD_MALFORMED_REQUEST,
-        "%td bytes follow those of the inputs: the sum of all binary_data_size is not what "
-        "the body has after its JSON text",
-        reader->binary_end - reader->binary_data);
+    td_error_set(reader->err, TD_MALFORMED_REQUEST,
+                 "%td bytes follow the data of the inputs; the sum of all binary_data_size must be "
+                 "the number of bytes after the JSON text",
+                 reader->binary_end - reader->binary_data);
     reader->err->offset = reader->binary_data - scan->begin;
     return TD_MALFORMED_REQUEST;
 }
 
-/* Bodies of other protocols, such as /v1, have no "inputs". */
+/* Reports missing inputs. Bodies of other protocols, such as /v1, have no "inputs". */
 static td_status refuse_without_inputs(struct td_oip_reader *reader)
 {
     static const char *const inputs = "inputs";
     const struct td_json_name misplaced = reader->misplaced;
     char expected[TD_TENSOR_NAMES_TEXT];
     td_error_set(reader->err, TD_INVALID_ARGUMENT,
-                 "inputs is missing; a list of {\"name\", \"datatype\", \"shape\", \"data\"} is "
-                 "expected, with the names %s",
+                 "inputs is missing; expected a list of {\"name\", \"datatype\", \"shape\", "
+                 "\"data\"} with the names %s",
                  td_input_names_text(reader->request, expected, sizeof expected));
     td_suggest(reader->err, misplaced.text, misplaced.length, &inputs, 1);
     return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "inputs");
 }
 
-/* After the body is read: assigns the tensors to the op's inputs. */
+/* Assigns the tensors to the op's inputs after the body has been read. */
 static td_status fill_inputs(struct td_oip_reader *reader)
 {
     struct td_request *request = reader->request;
@@ -149,7 +148,7 @@ static td_status fill_inputs(struct td_oip_reader *reader)
         return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "%s", op->inputs[i].name);
     }
     td_status status = td_named_inputs_alloc(request, reader->arena, reader->err);
-    const bool pairs = reader->oip->pairs; /* of the inputs that do not say it themselves */
+    const bool pairs = reader->oip->pairs; /* default for inputs without the parameter */
     for (int i = 0; i < reader->n_inputs && status == TD_OK; i++) {
         const struct td_oip_input *input = &reader->inputs[i];
         struct td_tensor *place = NULL;
@@ -185,8 +184,7 @@ td_status td_oip_header_length(const char *text, size_t *json_bytes, struct td_e
         return TD_OK;
     }
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "Inference-Header-Content-Length is \"%.64s\"; a number of bytes is expected",
-                 text);
+                 "Inference-Header-Content-Length is \"%.64s\"; expected a number of bytes", text);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, "Inference-Header-Content-Length");
 }
 

@@ -38,20 +38,22 @@ static const char *platform(const struct td_oip_model *model)
     return model->table ? "tensord_table" : "tensord_op";
 }
 
-/* Clients are told of keys alone where a table has some. */
+/* True if the model takes keys. Metadata mentions only keys, not row numbers, if the table has
+ * keys. */
 static bool takes_keys(const struct td_oip_model *model)
 {
     return model->table && model->table->keys;
 }
 
-/* The inputs that a request has: a table is the first one. */
+/* Returns the index of the first input that a request gives. A table is already the first input of
+ * its op. */
 static int first_input(const struct td_oip_model *model)
 {
     return model->table != NULL;
 }
 
-/* The datatype in the metadata of a tensor. The protocol cannot express several, so this is what
- * clients use by default. */
+/* Returns the datatype for the metadata of a tensor that accepts several. The protocol allows only
+ * one, so this is the dtype that clients use by default. */
 static td_dtype default_dtype(td_dtype_set set)
 {
     if (set & TD_DTYPE_BIT(FLOAT32))
@@ -61,13 +63,14 @@ static td_dtype default_dtype(td_dtype_set set)
     return (td_dtype)__builtin_ctz(set);
 }
 
-/* An input or output in the metadata of a model. A list is represented by its first tensor, with
- * which a request is valid. */
+/* An input or output in the metadata of a model. A list is represented by its first tensor, which
+ * is enough for a valid request. */
 struct model_tensor {
     const char *name;
     bool list, optional;
     td_dtype_set dtypes;
-    const struct td_tensor *table; /* its rows are looked up; NULL: the shape is not known */
+    /* Table whose rows are looked up. NULL if the shape is not known. */
+    const struct td_tensor *table;
 };
 
 static struct model_tensor input_of(const struct td_oip_model *model, int i)
@@ -88,7 +91,8 @@ static struct model_tensor output_of(const struct td_oip_model *model, int i)
                                   model->table };
 }
 
-/* That of complex numbers is that of their parts. */
+/* Returns the datatype for the metadata of a tensor. Complex numbers have the datatype of their
+ * parts. */
 static td_dtype datatype_of(const struct model_tensor *tensor)
 {
     const td_dtype dtype = default_dtype(tensor->dtypes);
@@ -104,7 +108,8 @@ static bool add_name(cJSON *object, const struct model_tensor *tensor)
     return td_document_text(object, "name", text);
 }
 
-/* Adds the shape [-1], one dimension of any size; of rows [-1, dimensions of a row...]. */
+/* Adds the shape [-1], one dimension of any size. For rows of a table, the shape is [-1, dimensions
+ * of a row...]. */
 static bool add_dims(cJSON *object, const char *name, const struct td_tensor *table)
 {
     cJSON *list = cJSON_AddArrayToObject(object, name);
@@ -118,7 +123,7 @@ static bool add_dims(cJSON *object, const char *name, const struct td_tensor *ta
     return complete;
 }
 
-/* Adds parameters for what the protocol's own members cannot express. */
+/* Adds parameters for properties that the protocol's own members cannot express. */
 static bool add_tensor_parameters(cJSON *object, const struct model_tensor *tensor)
 {
     cJSON *parameters = cJSON_AddObjectToObject(object, "parameters");

@@ -22,7 +22,7 @@ static int n_outputs(const struct td_request *request)
     return request->oip->outputs ? request->oip->n_outputs : request->args.n_outputs;
 }
 
-/* The i-th output of the reply. */
+/* Returns the i-th output of the reply. */
 static struct td_oip_output output_at(const struct td_request *request, int i)
 {
     const struct td_oip_request *oip = request->oip;
@@ -35,8 +35,8 @@ static struct td_oip_output output_at(const struct td_request *request, int i)
     return output;
 }
 
-/* Size of the binary form, without the bytes of strings that are not computed yet. False if a
- * string is too long. */
+/* Computes the size of the binary form. For strings that are not computed yet, the size leaves out
+ * their bytes. Returns false if a string is too long. */
 static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
 {
     *bytes = tensor->bytes;
@@ -49,7 +49,7 @@ static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
 
 /* ---- checks ---- */
 
-/* The name of an output, for messages. */
+/* Name of an output for error messages. */
 struct output_name {
     char text[64];
 };
@@ -69,14 +69,15 @@ static td_status check_output(const struct td_request *request, const struct td_
     const struct td_op *op = request->op;
     const struct td_op_args *args = &request->args;
     if (output->index >= args->n_outputs)
-        return td_error_set(err, TD_INVALID_ARGUMENT, "%s has no output \"%s\": there are %d",
-                            op->name, output_name(op, output->index, &name), args->n_outputs);
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "%s has no output \"%s\"; the number of outputs is %d", op->name,
+                            output_name(op, output->index, &name), args->n_outputs);
     const struct td_tensor *tensor = &args->outputs[output->index];
     if (!request->oip->pairs && td_dtype_is_complex(tensor->dtype))
         return td_error_set(err, TD_NOT_ACCEPTABLE,
-                            "%s is %s, which has no datatype; with the parameter \"complex\": true "
-                            "it comes as pairs of floats, and FP32 and FP64 inputs are taken as "
-                            "pairs, but for those with \"complex\": false",
+                            "%s is %s, which has no datatype; set the parameter \"complex\": true "
+                            "to get pairs of floats. FP32 and FP64 inputs are then also read as "
+                            "pairs, except inputs with \"complex\": false",
                             output_name(op, output->index, &name),
                             td_dtype_info(tensor->dtype)->name);
     size_t bytes;
@@ -101,7 +102,8 @@ td_status td_oip_can_encode(const struct td_request *request, struct td_error *e
     return status;
 }
 
-/* Checks that the strings of outputs as JSON are UTF-8. *escape_bytes is what their escapes add. */
+/* Checks that the strings of JSON outputs are UTF-8. *escape_bytes is the number of bytes that
+ * their escapes add. */
 static td_status measure_strings(const struct td_request *request, const struct td_stop *stop,
                                  size_t *escape_bytes, struct td_error *err)
 {
@@ -116,10 +118,10 @@ static td_status measure_strings(const struct td_request *request, const struct 
         if (td_json_measure_strings(tensor, stop, &strings, err) != TD_OK)
             return err->status;
         if (!strings.valid)
-            return td_error_set(err, TD_NOT_ACCEPTABLE,
-                                "%s has strings that are not UTF-8, which JSON cannot carry: ask "
-                                "for binary data",
-                                output_name(request->op, output.index, &name));
+            return td_error_set(
+                err, TD_NOT_ACCEPTABLE,
+                "%s has strings that are not UTF-8, which JSON cannot carry; request binary data",
+                output_name(request->op, output.index, &name));
         if (!td_size_add(*escape_bytes, strings.escape_bytes, escape_bytes))
             *escape_bytes = SIZE_MAX;
     }
@@ -128,8 +130,8 @@ static td_status measure_strings(const struct td_request *request, const struct 
 
 /* ---- upper bounds ---- */
 
-/* Maximum length of the text besides the outputs: model, version, the bounds policy and the number
- * of replacements. */
+/* Maximum length of the text besides the outputs: model, version, bounds policy and number of
+ * replacements. */
 #define REPLY_TEXT  ((size_t)512)
 /* Maximum length of the text of an output without its data: name, datatype, 17 dimensions,
  * parameters. */
@@ -153,8 +155,8 @@ static bool text_bound(const struct td_request *request, size_t *bytes)
     return true;
 }
 
-/* Counts the data of binary outputs: bytes that are copied after the text, large chunks that are
- * not copied, and bytes of strings. */
+/* Counts the data of binary outputs: bytes copied after the text, large chunks that are not copied,
+ * and bytes of strings. */
 static bool count_binary(const struct td_request *request, size_t *copied, int *n_large,
                          size_t *strings)
 {
@@ -200,8 +202,8 @@ static void write_shape(struct td_text *text, const struct td_tensor *tensor, bo
     td_text_string(text, "]");
 }
 
-/* Writes ,"parameters":{...} if there are any. An output in shared memory has none: Triton's C++
- * client expects binary_data_size in the parameters of any output. */
+/* Writes ,"parameters":{...} if there are any. An output in shared memory has no parameters:
+ * Triton's C++ client expects binary_data_size in the parameters of any output that has them. */
 static void write_parameters(struct td_text *text, const struct td_oip_output *output, bool pairs,
                              size_t bytes)
 {
@@ -242,7 +244,7 @@ static td_status write_numbers(struct td_text *text, const struct td_tensor *ten
     return TD_OK;
 }
 
-/* Writes the elements without the last comma. */
+/* Writes the elements without a comma at the end. */
 static td_status write_data(struct td_text *text, const struct td_tensor *tensor,
                             const struct td_arena *arena, struct td_error *err)
 {
@@ -336,7 +338,8 @@ static td_status add_binary_outputs(const struct td_request *request,
     return TD_OK;
 }
 
-/* Does not stop midway, since the client may see what is written. */
+/* Writes the outputs in shared memory. Never stops midway, because the client can already see what
+ * has been written. */
 static td_status write_ranges(const struct td_request *request, struct td_error *err)
 {
     td_status status = TD_OK;
@@ -367,7 +370,7 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     enum { LENGTH_TEXT = 24 };
     size_t capacity, escape_bytes, copied, strings;
     int n_large;
-    /* again, since strings are known only now */
+    /* Check the outputs again, because the lengths of strings are known only now. */
     td_status status = td_oip_can_encode(request, err);
     if (status == TD_OK)
         status = measure_strings(request, &arena->stop, &escape_bytes, err);
@@ -403,7 +406,8 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     } else {
         td_reply_set(reply, 200, "application/json", begin, length);
     }
-    return write_ranges(request, err); /* last: nothing is written if this function fails */
+    /* Shared memory is written last: nothing is written if anything before fails. */
+    return write_ranges(request, err);
 }
 
 /* ---- errors ---- */
@@ -416,7 +420,7 @@ int td_oip_http_status(td_status status)
     return v1 == 422 || v1 == 406 ? 400 : v1;
 }
 
-/* "indices[3]" becomes "indices.3". */
+/* Renames "indices[3]" to "indices.3". */
 static void rename_input(char *input)
 {
     char *open = strchr(input, '['), *close = open ? strchr(open, ']') : NULL;
@@ -431,7 +435,7 @@ static bool is_word_character(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Does the message have the name of the input as a word of its own? */
+/* True if the message contains the name of the input as a separate word. */
 static bool names_input(const char *message, const char *input)
 {
     const size_t length = strlen(input);
@@ -441,8 +445,9 @@ static bool names_input(const char *message, const char *input)
     return false;
 }
 
-/* Does the message begin with the name of the model? Messages name ops only: one that begins with
- * the name of a table, such as that of a table `indices`, means something else. */
+/* True if the message starts with the name of the model. Only names of ops count, because messages
+ * never name a table. With a table `indices`, for example, a message that starts with "indices"
+ * means the input. */
 static bool begins_with_model(const char *message, const char *model, const char *op_name)
 {
     return op_name && strcmp(model, op_name) == 0 &&
@@ -450,8 +455,8 @@ static bool begins_with_model(const char *message, const char *model, const char
            !is_word_character(message[strlen(model)]);
 }
 
-/* Writes the message of an error, preceded by the model's name and the input's, unless the message
- * has them. */
+/* Writes the message of an error. The names of the model and the input come first, unless the
+ * message already contains them. */
 static void write_error(struct td_text *text, const struct td_error *err, const char *input,
                         const char *model, const char *op_name)
 {

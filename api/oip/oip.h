@@ -1,16 +1,16 @@
 /* oip.h - the Open Inference Protocol (KServe V2): requests, replies and documents of /v2.
  *
- * Every op is a model of version "1", and so is every table. The tensors of a list input `indices`
- * are indices.0, indices.1, ...; lists of outputs likewise. Datatypes and the forms of tensors are
- * those of the protocol. With the parameter "complex": true, of the request or of an input, complex
- * numbers are pairs of floats. A request parameter "params.ref" is the name of a resident tensor
- * for the input params.
+ * Every op and every table is a model; an op has version "1". The tensors of a list input `indices`
+ * are indices.0, indices.1, ..., and lists of outputs are named the same way. Datatypes and the
+ * forms of tensors are defined by the protocol. With the parameter "complex": true of the request
+ * or of an input, complex numbers are pairs of floats. A request parameter "params.ref" is the name
+ * of a resident tensor for the input params.
  *
- * A body is JSON, or JSON followed by the bytes of the tensors that have a binary_data_size; the
+ * A body is JSON, or JSON followed by the bytes of the tensors that have a binary_data_size. The
  * header Inference-Header-Content-Length is the length of the JSON.
  *
- * Ownership  As in the other decoders: tensors point into the body, into a shared-memory region
- *            (the arena has a reference) or into the arena.
+ * Ownership  As in the other decoders: tensors point into the body, into the arena, or into a
+ *            shared-memory region that the arena holds a reference to.
  * Errors     The codes of /v1. td_oip_problem writes them as the protocol requires: {"error":
  *            message, and the other members of a problem document}, with status 400 for codes that
  *            are 422 under /v1.
@@ -26,19 +26,20 @@
 
 #define TD_OIP_NO_HEADER SIZE_MAX
 
-/* Parses the value of Inference-Header-Content-Length. TD_OIP_NO_HEADER if text is NULL. */
+/* Parses the value of Inference-Header-Content-Length. If `text` is NULL, *json_bytes becomes
+ * TD_OIP_NO_HEADER. */
 TD_MUST_CHECK td_status td_oip_header_length(const char *text, size_t *json_bytes,
                                              struct td_error *err);
 
 /* Decodes the body into a request that td_request_init has initialized, and sets request->oip to
- * what the encoder needs. The bytes after the JSON are modified in place, and tensors point to
- * them. json_bytes is the value of the header, or TD_OIP_NO_HEADER. regions is NULL if shared
- * memory is off. *timeout_us is the request's timeout, 0 if it has none. If the request has its
- * first input already, a table, the model has another name than the op, and `complex` is true if
- * the rows are complex. */
+ * the data that the encoder needs. The bytes after the JSON are modified in place, and tensors
+ * point to them. json_bytes is the value of the header, or TD_OIP_NO_HEADER. `regions` is NULL if
+ * shared memory is off. *timeout_us becomes the request's timeout, or 0 if it has none. If the
+ * request already has its first input, the model is that table: `source` gives the name of the
+ * model, and "complex" defaults to true if the rows are complex. */
 struct td_oip_source {
     size_t json_bytes;
-    const char *model, *version; /* of the reply; NULL: those of the op */
+    const char *model, *version; /* NULL for the name and version of the op */
     struct td_resolver *resolver;
     struct td_regions *regions;
 };
@@ -47,41 +48,42 @@ TD_MUST_CHECK td_status td_oip_decode(const char *body, size_t bytes,
                                       struct td_request *request, uint64_t *timeout_us,
                                       struct td_error *err);
 
-/* Refuses an argument of the query string that has the name of a parameter: MALFORMED_REQUEST.
- * Others are ignored. */
+/* Refuses a query parameter that has the name of a request parameter, with MALFORMED_REQUEST. Other
+ * query parameters are ignored. */
 TD_MUST_CHECK td_status td_oip_check_query(const struct td_request *request, const char *name,
                                            size_t length, struct td_error *err);
 
-/* Does the JSON text contain the name of the member that refers to shared memory? The text is not
- * parsed, so a string in the data counts, too; text that is not JSON is searched up to the first
+/* True if the JSON text contains the name of the member that refers to shared memory. The text is
+ * not parsed, so a string in the data counts too. Text that is not JSON is searched up to the first
  * error. */
 bool td_oip_names_shared_memory(const char *json, size_t bytes);
 
-/* Do the requested outputs exist, have datatypes, and fit their shared memory? To be called after
- * infer. */
+/* Checks that the requested outputs exist, have datatypes, and fit their shared memory. Must be
+ * called after infer. */
 TD_MUST_CHECK td_status td_oip_can_encode(const struct td_request *request, struct td_error *err);
 bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes);
 
-/* The part of that bound that is tensor data, which is copied and not printed. */
+/* Returns the part of td_oip_encoded_bound that is tensor data, which is copied and not printed. */
 size_t td_oip_copied_bytes(const struct td_request *request);
 
-/* Encodes the reply. Outputs in shared memory are written there, after everything that can fail. If
- * the caller discards the reply later, they remain written. Large binary outputs are chunks of
- * their own and not copied. */
+/* Encodes the reply. Outputs in shared memory are written last, after everything that can fail.
+ * They remain written even if the caller discards the reply later. Large binary outputs become
+ * their own chunks and are not copied. */
 TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct td_arena *arena,
                                       struct td_reply *reply, struct td_error *err);
 
-/* Writes the reply for an error. The message begins with the name of the model; that and op_name
- * may be NULL. Cannot fail: without memory the reply is a static text. */
+/* Writes the reply for an error. The message starts with the name of the model. `model` and
+ * `op_name` can be NULL. Cannot fail: if no memory is left, the reply is a static text. */
 void td_oip_problem(const struct td_error *err, const char *model, const char *op_name,
                     const char *request_id, struct td_arena *arena, struct td_reply *reply);
 
-/* The HTTP status of an error: the protocol has 400 for all bad requests, and 429 for too many. */
+/* Returns the HTTP status of an error. The protocol uses 400 for all bad requests and 429 for too
+ * many requests. */
 int td_oip_http_status(td_status status);
 
 /* ---- documents ------------------------------------------------------------------------------ */
 
-/* The properties of the server that its documents show. */
+/* Properties of the server that its documents show. */
 struct td_oip_server {
     const char *version;
     bool shared_memory;
@@ -91,14 +93,15 @@ TD_MUST_CHECK td_status td_oip_describe_server(const struct td_oip_server *serve
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
 
-/* The input of a table's model that has keys in place of row numbers. */
+/* Input of a table's model that takes keys instead of row numbers. */
 #define TD_OIP_KEYS "keys"
 
 /* A model: an op, or a table whose rows the op looks up. */
 struct td_oip_model {
     const char *name, *version;
     const struct td_op *op;
-    const struct td_tensor *table; /* the op's first input; NULL: a request has it */
+    /* First input of the op. NULL if the request gives the first input. */
+    const struct td_tensor *table;
 };
 struct td_oip_model td_oip_model_of(const struct td_op *op);
 
@@ -110,20 +113,21 @@ TD_MUST_CHECK td_status td_oip_describe_config(const struct td_oip_model *model,
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
 
-/* An element of the repository's index. The name needs no escapes. */
+/* An element of the repository's index. The name must not need escapes. */
 struct td_oip_entry {
     const char *name;
     size_t name_length;
     const char *version;
 };
-/* Checks the body of POST .../repository/index, which may be empty; writes the reply, which lists
- * all entries as ready. */
+/* td_oip_check_index checks the body of POST .../repository/index, which can be empty.
+ * td_oip_write_index writes the reply, which lists all entries as ready. */
 TD_MUST_CHECK td_status td_oip_check_index(const char *body, size_t bytes, struct td_arena *arena,
                                            struct td_error *err);
 TD_MUST_CHECK td_status td_oip_write_index(const struct td_oip_entry *entries, int count,
                                            struct td_arena *arena, struct td_reply *reply,
                                            struct td_error *err);
-/* The bodies of POST .../load and .../unload for an existing model. Unloading is always refused. */
+/* Handle the bodies of POST .../load and .../unload for an existing model. Unloading is always
+ * refused. */
 TD_MUST_CHECK td_status td_oip_repository_load(const char *body, size_t bytes,
                                                const struct td_oip_model *model,
                                                struct td_arena *arena, struct td_reply *reply,
@@ -131,13 +135,14 @@ TD_MUST_CHECK td_status td_oip_repository_load(const char *body, size_t bytes,
 td_status td_oip_repository_unload(const char *body, size_t bytes, const struct td_oip_model *model,
                                    struct td_arena *arena, struct td_error *err);
 
-/* Totals of a model since the start, as defined by the statistics extension. */
+/* Totals of a model since the start of the server, as defined by the statistics extension. */
 struct td_oip_stat {
     uint64_t count, ns;
 };
 struct td_oip_stats {
     const char *name, *version;
-    /* milliseconds since the epoch of the last successful inference; 0 for none */
+    /* Time of the last successful inference in milliseconds since the epoch, or 0 if there was
+     * none. */
     uint64_t last_ms;
     uint64_t inferences, executions;
     struct td_oip_stat success, fail, queue, input, infer, output;
@@ -146,10 +151,11 @@ TD_MUST_CHECK td_status td_oip_describe_stats(const struct td_oip_stats *stats, 
                                               struct td_arena *arena, struct td_reply *reply,
                                               struct td_error *err);
 
-/* A region of shared memory; td_oip_read_region reads it from the body of
+/* A region of shared memory. td_oip_read_region reads it from the body of
  * .../systemsharedmemory/region/{name}/register. */
 struct td_oip_region {
-    const char *name, *key; /* key: in the arena, NUL-terminated */
+    /* `key` is in the arena and NUL-terminated. */
+    const char *name, *key;
     uint64_t offset, bytes;
 };
 TD_MUST_CHECK td_status td_oip_read_region(const char *body, size_t bytes, struct td_arena *arena,

@@ -19,9 +19,9 @@ static td_status find_range(struct td_oip_reader *reader, const struct td_json_p
         status = regions->find(regions, range->region, range->region_length, range->offset,
                                range->bytes, reader->arena, &range->data, reader->err);
     else
-        status =
-            td_error_set(reader->err, TD_NOT_SUPPORTED,
-                         "shared memory is off; the server's --system-shared-memory allows it");
+        status = td_error_set(
+            reader->err, TD_NOT_SUPPORTED,
+            "shared memory is off; the server's option --system-shared-memory turns it on");
     if (status != TD_OK)
         td_json_set_pointer(path, reader->err);
     return status;
@@ -48,7 +48,7 @@ static td_status read_dtype(struct td_oip_reader *reader, const struct td_json_p
     return TD_MALFORMED_REQUEST;
 }
 
-/* Reads data, or skips it until datatype and shape are known. */
+/* Reads data, or skips it if datatype and shape are not known yet. */
 static td_status read_data(struct td_oip_reader *reader, const struct td_json_path *path,
                            struct td_oip_input *input)
 {
@@ -98,7 +98,7 @@ static td_status read_input_member(void *context, const struct td_json_path *pat
     return status != TD_OK ? status : td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
-/* Converts bytes to bool: any value but 0 is true. */
+/* Converts bytes to bool; every value except 0 is true. */
 static void normalize_bools(unsigned char *to, const unsigned char *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -117,7 +117,7 @@ static td_status check_size(struct td_oip_reader *reader, const struct td_json_p
                           td_shape_text(&tensor->shape, text, sizeof text), tensor->bytes);
 }
 
-/* Takes the next bytes after the JSON text as an input's data. The body belongs to the call, so
+/* Uses the next bytes after the JSON text as an input's data. The body belongs to the call, so
  * booleans and strings are converted in place. */
 static td_status read_binary_data(struct td_oip_reader *reader, const struct td_json_path *path,
                                   struct td_oip_input *input)
@@ -147,7 +147,7 @@ static td_status read_binary_data(struct td_oip_reader *reader, const struct td_
     return status;
 }
 
-/* Size of n strings with their lengths at `from`; `size` if they do not fit. */
+/* Returns the size of n strings with their lengths at `from`, or `size` if they do not fit. */
 static size_t strings_end(const char *from, size_t size, int64_t n)
 {
     size_t used = 0;
@@ -164,8 +164,8 @@ static size_t strings_end(const char *from, size_t size, int64_t n)
     return used;
 }
 
-/* Is there memory for the shortest possible strings? Checked before the region, which may be larger
- * than memory, is read. */
+/* Checks that there is memory for the shortest possible strings. The region, which can be larger
+ * than memory, is read only after this check. */
 static td_status check_memory(struct td_oip_reader *reader, const struct td_tensor *tensor)
 {
     size_t least;
@@ -177,9 +177,9 @@ static td_status check_memory(struct td_oip_reader *reader, const struct td_tens
     return buffer ? TD_OK : reader->err->status;
 }
 
-/* Takes an input's data from shared memory. Numbers are used in place. Values that determine
- * addresses, lengths and indices, are copied before they are checked, since the client may modify
- * the region at any time. */
+/* Uses shared memory as an input's data. Numbers are used in place. Values that determine addresses
+ * (lengths and indices) and booleans are copied before they are checked, because the client can
+ * modify the region at any time. */
 static td_status read_shared_memory(struct td_oip_reader *reader, const struct td_json_path *path,
                                     struct td_oip_input *input)
 {
@@ -216,7 +216,7 @@ static td_status read_shared_memory(struct td_oip_reader *reader, const struct t
     return status;
 }
 
-/* An input without elements needs no data. */
+/* Allocates an input without elements, which needs no data. */
 static td_status allocate_empty(struct td_oip_reader *reader, struct td_oip_input *input)
 {
     struct td_tensor *tensor = &input->tensor;
@@ -226,7 +226,7 @@ static td_status allocate_empty(struct td_oip_reader *reader, struct td_oip_inpu
     return status == TD_OK && !tensor->data ? reader->err->status : status;
 }
 
-/* Makes the tensor of an input whose members are all read. */
+/* Makes the tensor of an input whose members have all been read. */
 static td_status finish_input(struct td_oip_reader *reader, const struct td_json_path *path,
                               struct td_oip_input *input)
 {
@@ -241,7 +241,7 @@ static td_status finish_input(struct td_oip_reader *reader, const struct td_json
     if (sources > 1)
         return td_json_refuse(path, reader->err,
                               "%s has more than one of data, binary_data_size and "
-                              "shared_memory_region; exactly one is expected",
+                              "shared_memory_region; expected exactly one",
                               TD_OIP_SHOWN(input->name));
     if (input->binary_size >= 0)
         return read_binary_data(reader, path, input);
@@ -257,10 +257,10 @@ static td_status finish_input(struct td_oip_reader *reader, const struct td_json
     }
     if (input->tensor.numel == 0)
         return allocate_empty(reader, input);
-    return td_json_refuse(path, reader->err,
-                          "%s has no data; exactly one of data, binary_data_size and "
-                          "shared_memory_region is expected",
-                          TD_OIP_SHOWN(input->name));
+    return td_json_refuse(
+        path, reader->err,
+        "%s has no data; expected exactly one of data, binary_data_size and shared_memory_region",
+        TD_OIP_SHOWN(input->name));
 }
 
 static td_status read_input(void *context, const struct td_json_path *path)
@@ -323,7 +323,7 @@ static td_status read_output_member(void *context, const struct td_json_path *pa
     return status != TD_OK ? status : td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
-/* Marks an output as requested; *twice is true if it was already. */
+/* Marks an output as requested. Sets *twice to true if it is already requested. */
 static td_status mark_requested(struct td_oip_reader *reader, int64_t index, bool *twice)
 {
     enum { BYTES = TD_MAX_LIST / 8 };
@@ -368,9 +368,10 @@ static td_status read_output(void *context, const struct td_json_path *path)
         return td_json_refuse(path, reader->err, "the output \"%s\" is requested twice",
                               TD_OIP_SHOWN(name));
     if (parameters.range.region && parameters.binary)
-        return td_json_refuse(path, reader->err,
-                              "binary_data is true for \"%s\", which goes to shared memory",
-                              TD_OIP_SHOWN(name));
+        return td_json_refuse(
+            path, reader->err,
+            "binary_data is true for \"%s\", but this output goes to shared memory",
+            TD_OIP_SHOWN(name));
     if (parameters.range.region && (status = find_range(reader, path, &parameters.range)) != TD_OK)
         return status;
     struct td_oip_output *outputs = td_oip_grow(reader, reader->outputs, reader->n_outputs,
@@ -414,7 +415,7 @@ static int compare_ranges(const void *a, const void *b)
     return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/* Checks overlaps by sorting the ranges. They are within their regions, so their ends do not
+/* Finds overlaps by sorting the ranges. The ranges are within their regions, so their ends do not
  * overflow. */
 td_status td_oip_check_ranges(struct td_oip_reader *reader)
 {

@@ -10,7 +10,8 @@
 
 /* ---- values ---- */
 
-/* Reads a parameter's value. Any number without fraction becomes an integer, also 5.0 and 5e2. */
+/* Reads the value of a parameter. Any number without a fraction becomes an integer, even 5.0 and
+ * 5e2. */
 static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_path *path,
                              struct td_attr_value *value)
 {
@@ -20,7 +21,7 @@ static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_
         if (kind)
             return td_json_refuse(
                 path, reader->err,
-                "the parameter \"%s\" is %s; a string, a number, true or false is expected",
+                "the parameter \"%s\" is %s; expected a string, a number, true or false",
                 TD_SHOWN(path->key, path->key_length), kind);
     }
     td_status status = td_json_attr(&reader->scan, reader->arena, value, reader->err);
@@ -62,7 +63,7 @@ static td_status as_count(struct td_oip_reader *reader, const struct td_json_pat
 
 /* ---- parameters of the request ---- */
 
-/* Parameters that the protocol or its clients define. */
+/* Request parameters that the protocol or its clients define. */
 enum reserved {
     BINARY_DATA_OUTPUT,
     PRIORITY,
@@ -101,7 +102,7 @@ static td_status apply_reserved(struct td_oip_reader *reader, const struct td_js
     case SEQUENCE_START:
     case SEQUENCE_END:
         return as_bool(reader, path, name, value, &flag);
-    case PRIORITY: /* has no effect here */
+    case PRIORITY: /* accepted without effect */
         return as_count(reader, path, name, value, &count);
     case TIMEOUT:
         return as_count(reader, path, name, value, reader->timeout_us);
@@ -110,10 +111,10 @@ static td_status apply_reserved(struct td_oip_reader *reader, const struct td_js
                                          : value->kind == TD_VALUE_INT && value->integer == 0)
             return TD_OK;
         return td_json_refuse(path, reader->err,
-                              "sequence_id is given, but models are stateless here: there are no "
-                              "sequences");
+                              "sequence_id is not supported; models are stateless");
     case HEADERS:
-    case CONTENT_TYPE: /* MLServer's, on requests and on tensors: datatype and shape say it all */
+    /* Used by MLServer on requests and tensors. Datatype and shape already describe a tensor. */
+    case CONTENT_TYPE:
     case RESERVED_COUNT:
         break;
     }
@@ -156,7 +157,8 @@ static td_status add_ref(struct td_oip_reader *reader, const struct td_json_path
     return TD_OK;
 }
 
-/* Attributes of the op, and `device`. The other request-wide members affect only replies of /v1. */
+/* True for attributes of the op and `device`. The other request-wide members affect only replies of
+ * /v1. */
 static bool is_attr(const struct td_op *op, struct td_json_name name)
 {
     for (int i = 0; i < op->n_attrs; i++)
@@ -194,7 +196,8 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
     if (!is_attr(request->op, name))
         return refuse_parameter(reader, path, name);
     bool known;
-    if (value.kind == TD_VALUE_TEXT && is_list(request->op, name)) /* as "0,2" */
+    /* Lists of integers are given as text, such as "0,2". */
+    if (value.kind == TD_VALUE_TEXT && is_list(request->op, name))
         status = td_attrs_set_text(request, name.text, name.length, value.text, value.text_length,
                                    reader->arena, &known, reader->err);
     else
@@ -215,8 +218,8 @@ td_status td_oip_read_parameters(struct td_oip_reader *reader, const struct td_j
 
 static const char region_name[] = "shared_memory_region";
 
-/* Is the JSON string, with its escapes replaced, that name? Each character of it may be an escape
- * sequence. */
+/* True if the JSON string, with its escapes replaced, is region_name. Each character can be an
+ * escape sequence. */
 static bool is_region_name(const struct td_json_scan *scan, const struct td_json_raw *raw)
 {
     enum { LENGTH = sizeof region_name - 1, ESCAPE = sizeof "\\u0000" - 1 };
@@ -244,7 +247,7 @@ bool td_oip_names_shared_memory(const char *json, size_t bytes)
     return false;
 }
 
-/* Parameters of a tensor that the protocol or its clients define, and `complex`. */
+/* Tensor parameters that the protocol or its clients define, plus `complex`. */
 enum tensor_parameter {
     BINARY_DATA_SIZE,
     INPUT_COMPLEX,
@@ -259,7 +262,7 @@ enum tensor_parameter {
 enum { OF_INPUT = 1 << TD_OIP_INPUT, OF_OUTPUT = 1 << TD_OIP_OUTPUT };
 static const struct {
     const char *name;
-    unsigned of; /* both, for a parameter of inputs and outputs */
+    unsigned of; /* OF_INPUT, OF_OUTPUT or both */
 } tensor_parameters[TENSOR_PARAMETER_COUNT] = {
     [BINARY_DATA_SIZE] = { "binary_data_size", OF_INPUT },
     [INPUT_COMPLEX] = { "complex", OF_INPUT },
@@ -296,8 +299,9 @@ static td_status refuse_tensor_parameter(struct td_oip_reader *reader,
     return TD_MALFORMED_REQUEST;
 }
 
-/* MLServer's, which names a codec. Datatype and shape say what a tensor is, except that the text of
- * one codec is not the value. */
+/* Reads content_type, MLServer's name of a codec. The parameter is ignored, because datatype and
+ * shape describe a tensor. Only "base64" is refused, because with this codec the text is not the
+ * value. */
 static td_status read_content_type(struct td_oip_reader *reader, const struct td_json_path *path)
 {
     struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
@@ -305,11 +309,10 @@ static td_status read_content_type(struct td_oip_reader *reader, const struct td
         return td_json_skip(&reader->scan, 4, reader->arena, reader->err);
     td_status status = read_scalar(reader, path, &value);
     if (status == TD_OK && td_name_is("base64", value.text, value.text_length))
-        status =
-            td_json_refuse(path, reader->err,
-                           "content_type is \"base64\", but BYTES in JSON are text here; use "
-                           "%s for bytes",
-                           reader->tensor_parameters->output ? "binary_data" : "binary_data_size");
+        status = td_json_refuse(
+            path, reader->err,
+            "content_type is \"base64\", but BYTES in JSON must be text; use %s for bytes",
+            reader->tensor_parameters->output ? "binary_data" : "binary_data_size");
     return status;
 }
 
@@ -386,15 +389,15 @@ td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,
 
 static const struct {
     const char *what;
-    const char *members[6]; /* then NULL */
+    const char *members[6]; /* member names; the list ends with NULL */
 } places[] = {
     [TD_OIP_REQUEST] = { "the request", { "id", "inputs", "outputs", "parameters" } },
     [TD_OIP_INPUT] = { "an input", { "name", "datatype", "shape", "data", "parameters" } },
     [TD_OIP_OUTPUT] = { "an output", { "name", "parameters" } },
 };
 
-/* Returns what has a parameter of this name that changes the reply, the object at `place` if it may
- * have it; NULL if nothing has. */
+/* Returns the kind of object that a parameter with this name belongs to, if the parameter changes
+ * the reply. Prefers the object at `place`. Returns NULL if there is no such parameter. */
 static const char *parameter_owner(const struct td_request *request, struct td_json_name name,
                                    enum td_oip_place place)
 {
@@ -412,8 +415,8 @@ static const char *parameter_owner(const struct td_request *request, struct td_j
     return of ? places[of & OF_INPUT ? TD_OIP_INPUT : TD_OIP_OUTPUT].what : NULL;
 }
 
-/* Returns the member that is probably meant; NULL if there is none. Too many names resemble "id",
- * which does not change the result. */
+/* Returns the member that the client probably meant, or NULL. "id" is never suggested: many names
+ * resemble it, and it does not change the result. */
 static const char *nearest_member(struct td_json_name name, enum td_oip_place place)
 {
     const int first = place == TD_OIP_REQUEST;

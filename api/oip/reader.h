@@ -1,11 +1,11 @@
 /* reader.h - the state of the decoder of /v2, shared by its source files:
  *
- *     decode.c      the body as a whole, its members; assigns tensors to inputs
+ *     decode.c      the whole body and its members; assigns tensors to inputs
  *     parameters.c  parameters of the request and of tensors
  *     operands.c    inputs and outputs
  *
- * Ownership  All of it is in the call's arena or on the stack of td_oip_decode.
- * Errors     As td_oip_decode; errors in the JSON text have pointer or offset. */
+ * Ownership  Everything is in the call's arena or on the stack of td_oip_decode.
+ * Errors     As for td_oip_decode. Errors in the JSON text have a pointer or an offset. */
 #ifndef TD_API_OIP_READER_H
 #define TD_API_OIP_READER_H
 
@@ -16,7 +16,7 @@
 #include "api/oip/types.h"
 #include "kernels/name.h"
 
-/* A struct td_json_name as an argument of "%s". */
+/* Converts a struct td_json_name to an argument for "%s". */
 #define TD_OIP_SHOWN(name) TD_SHOWN((name).text, (name).length)
 
 /* An input of the request. */
@@ -26,15 +26,15 @@ struct td_oip_input {
     bool has_shape, has_dtype;
     struct td_shape shape;
     td_dtype dtype;
-    struct td_json_skipped data; /* unread data */
+    struct td_json_skipped data; /* skipped data, read later */
     bool has_data, data_read;
-    int64_t binary_size; /* -1: not given */
+    int64_t binary_size; /* -1 if not given */
     bool has_complex, is_complex;
     struct td_oip_range range;
     struct td_tensor tensor;
 };
 
-/* A resident tensor for an input. */
+/* A resident tensor that is given for an input. */
 struct td_oip_ref {
     struct td_named_input target;
     const char *name;
@@ -49,49 +49,52 @@ struct td_oip_reader {
     struct td_oip_request *oip;
     uint64_t *timeout_us;
     struct td_error *err;
-    char *binary_data, *binary_end; /* the unread bytes after the JSON text */
+    char *binary_data, *binary_end; /* unread bytes after the JSON text */
     struct td_oip_input *inputs;
     struct td_oip_ref *refs;
     struct td_oip_output *outputs;
-    unsigned char *requested; /* bit i: output i is requested; NULL before the first */
-    bool has_inputs;          /* the member "inputs" */
-    /* The first member of the body that td_oip_check_unknown refuses. */
+    /* Bit i is set if output i is requested. NULL until the first output is read. */
+    unsigned char *requested;
+    bool has_inputs; /* true if the body has the member "inputs" */
+    /* First member of the body that td_oip_check_unknown refuses. */
     struct td_json_name misplaced;
     int n_inputs, n_refs, n_outputs, input_capacity, ref_capacity, output_capacity;
-    /* The objects that are being read. */
+    /* The objects that are being read at the moment. */
     struct td_oip_input *input;
     struct td_oip_tensor_parameters *tensor_parameters;
     struct td_json_name *output_name;
 };
 
-/* Makes room for one more element of an array in the arena, doubling its capacity if it is full.
- * Returns the array; NULL without memory. */
+/* Makes room for one more element in an array in the arena, doubling the capacity of a full array.
+ * Returns the array, or NULL if no memory is left. */
 void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *capacity, size_t size);
 
 /* ---- parameters.c ---- */
 
-/* The parameters of an input or output. */
+/* Parameters of an input or output. */
 struct td_oip_tensor_parameters {
     bool output;
-    int64_t binary_size;          /* of an input; -1: not given */
-    bool has_complex, is_complex; /* of an input */
-    bool has_binary, binary;      /* of an output: is binary_data given, and its value */
+    int64_t binary_size;          /* size for an input; -1 if not given */
+    bool has_complex, is_complex; /* for an input */
+    /* For an output: true if binary_data is given, and its value. */
+    bool has_binary, binary;
     bool has_range_bytes, has_range_offset;
     struct td_oip_range range;
 };
 
-/* Read the parameters of the request, and those of an input or output. */
+/* Read the parameters of the request and the parameters of an input or output. */
 TD_MUST_CHECK td_status td_oip_read_parameters(struct td_oip_reader *reader,
                                                const struct td_json_path *path);
 TD_MUST_CHECK td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,
                                                       const struct td_json_path *path,
                                                       struct td_oip_tensor_parameters *parameters);
 
-/* What has members. */
+/* Kind of object that has members. */
 enum td_oip_place { TD_OIP_REQUEST, TD_OIP_INPUT, TD_OIP_OUTPUT };
 
-/* Checks the name of an unknown member. The protocol lets a server ignore it, but the result would
- * be wrong if it is a parameter of the model in the wrong place, or a misspelt member. */
+/* Checks the name of an unknown member. The protocol allows servers to ignore unknown members. But
+ * if the name is a misspelt member, or a parameter of the model in the wrong place, ignoring it
+ * would give a wrong result. */
 TD_MUST_CHECK td_status td_oip_check_unknown(const struct td_request *request,
                                              const struct td_json_path *path,
                                              struct td_json_name name, enum td_oip_place place,
@@ -104,7 +107,7 @@ TD_MUST_CHECK td_status td_oip_read_inputs(struct td_oip_reader *reader,
 TD_MUST_CHECK td_status td_oip_read_outputs(struct td_oip_reader *reader,
                                             const struct td_json_path *path);
 
-/* Sets the input that an error is about; returns status. */
+/* Sets the input that an error is about and returns `status`. */
 td_status td_oip_error_at_input(struct td_oip_reader *reader, td_status status,
                                 const struct td_oip_input *input);
 

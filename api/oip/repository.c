@@ -10,13 +10,13 @@
 
 /* ---- bodies ---- */
 
-/* The reader of a small JSON object. The body may be empty. */
+/* State for reading a small JSON object. The body can be empty. */
 struct small_body {
     struct td_json_scan scan;
     struct td_arena *arena;
     struct td_error *err;
-    const struct td_oip_model *model; /* of td_oip_repository_load */
-    struct td_oip_region *region;     /* set by td_oip_read_region */
+    const struct td_oip_model *model; /* for td_oip_repository_load */
+    struct td_oip_region *region;     /* filled by td_oip_read_region */
 };
 
 static td_status read_small(struct small_body *small, td_json_member_fn *member)
@@ -28,7 +28,7 @@ static td_status read_small(struct small_body *small, td_json_member_fn *member)
         return TD_OK;
     td_status status = td_json_null(scan, &absent, small->err);
     if (absent && status == TD_OK)
-        return td_json_refuse(NULL, small->err, "the body is null; a JSON object is expected");
+        return td_json_refuse(NULL, small->err, "the body is null; expected a JSON object");
     if (status == TD_OK)
         status = td_json_object(scan, NULL, "the body", member, small, small->arena, small->err);
     if (status != TD_OK)
@@ -57,12 +57,11 @@ static td_status read_index_member(void *context, const struct td_json_path *pat
     td_status status = td_json_skip(&small->scan, 1, small->arena, small->err);
     if (status != TD_OK || !td_json_name_is(name, "ready") || c == 't' || c == 'f' || c == 'n')
         return status;
-    return td_json_refuse(path, small->err, "ready is %s; true or false is expected",
-                          td_json_kind(c));
+    return td_json_refuse(path, small->err, "ready is %s; expected true or false", td_json_kind(c));
 }
 
 enum {
-    /* Bytes of an element of the index without its name and version, comma included. */
+    /* Size of an element of the index without its name and version, including the comma. */
     ENTRY_BYTES = sizeof "{\"name\":\"\",\"version\":\"\",\"state\":\"READY\",\"reason\":\"\"},"
 };
 
@@ -95,7 +94,7 @@ td_status td_oip_write_index(const struct td_oip_entry *entries, int count, stru
     td_text_string(&text, "[");
     for (int i = 0; i < count; i++)
         write_entry(&text, &entries[i]);
-    text.at -= count > 0; /* the last comma */
+    text.at -= count > 0; /* removes the last comma */
     td_text_string(&text, "]");
     td_reply_set(reply, 200, "application/json", begin, (size_t)(text.at - begin));
     return TD_OK;
@@ -106,8 +105,8 @@ static td_status read_load_parameter(void *context, const struct td_json_path *p
 {
     struct small_body *small = context;
     if (td_json_name_is(name, "config") || td_name_begins("file:", name.text, name.length)) {
-        td_json_refuse(path, small->err, "%s, configuration cannot be replaced",
-                       small->model->table ? "a resident tensor" : "built-in op");
+        td_json_refuse(path, small->err, "%s has a fixed configuration, which cannot be replaced",
+                       small->model->table ? "a resident tensor" : "a built-in op");
         return TD_MALFORMED_REQUEST;
     }
     return td_json_skip(&small->scan, 2, small->arena, small->err);
@@ -151,11 +150,12 @@ td_status td_oip_repository_unload(const char *body, size_t bytes, const struct 
     const td_status status = read_small(&small, skip_member);
     if (status != TD_OK)
         return status;
-    return model->table ? td_error_set(err, TD_INVALID_ARGUMENT,
-                                       "a resident tensor is not unloaded; DELETE "
-                                       "/v1/tensors/%s deletes it",
-                                       model->name)
-                        : td_error_set(err, TD_INVALID_ARGUMENT, "built-in op cannot be unloaded");
+    return model->table
+               ? td_error_set(
+                     err, TD_INVALID_ARGUMENT,
+                     "a resident tensor cannot be unloaded; DELETE /v1/tensors/%s deletes it",
+                     model->name)
+               : td_error_set(err, TD_INVALID_ARGUMENT, "a built-in op cannot be unloaded");
 }
 
 /* ---- regions of shared memory ---- */
@@ -185,7 +185,7 @@ static td_status read_key(struct small_body *small, const struct td_json_path *p
     if (status != TD_OK)
         return status;
     if (memchr(text, '\0', length))
-        return td_json_refuse(path, small->err, "key has a NUL character");
+        return td_json_refuse(path, small->err, "key contains a NUL character");
     small->region->key = td_arena_text(small->arena, text, length, small->err);
     return small->region->key ? TD_OK : small->err->status;
 }

@@ -1,5 +1,5 @@
-/* types.h - the datatypes of the Open Inference Protocol, and what the decoder of /v2 stores for
- * the encoder.
+/* types.h - the datatypes of the Open Inference Protocol, and the data that the decoder of /v2
+ * stores for the encoder.
  *
  * The names of the datatypes are in the table of kernels/dtype.h. */
 #ifndef TD_API_OIP_TYPES_H
@@ -7,20 +7,21 @@
 
 #include "api/message/message.h"
 
-/* Finds a datatype by its exact name; false if there is none. `name` need not end with NUL. */
+/* Finds a datatype by its exact name. Returns false if there is no such datatype. `name` does not
+ * have to end in NUL. */
 bool td_oip_dtype(const char *name, size_t length, td_dtype *out);
 
-/* Lists the datatypes of a set, "FP32, INT64"; returns text. */
+/* Lists the datatypes of a set, such as "FP32, INT64". Returns `text`. */
 #define TD_OIP_NAMES_TEXT 128
 const char *td_oip_names(td_dtype_set set, char *text, size_t size);
 
-/* The name in a model configuration, "TYPE_FP32"; returns text. */
+/* Writes the name of the datatype in a model configuration, such as "TYPE_FP32". Returns `text`. */
 #define TD_OIP_CONFIG_TEXT 16
 const char *td_oip_config_name(td_dtype dtype, char *text, size_t size);
 
 /* A range of bytes in shared memory. */
 struct td_oip_range {
-    const char *region; /* NULL: not in shared memory */
+    const char *region; /* NULL if not in shared memory */
     size_t region_length;
     uint64_t offset, bytes;
     void *data;
@@ -28,19 +29,22 @@ struct td_oip_range {
 
 /* An output that the client requested. */
 struct td_oip_output {
-    int index;               /* index among the op's outputs */
-    bool has_binary, binary; /* binary_data, if given; otherwise td_oip_request.binary applies */
+    int index; /* index of the output among the op's outputs */
+    /* Parameter binary_data. If it is not given, td_oip_request.binary applies. */
+    bool has_binary, binary;
     struct td_oip_range range;
 };
 
 struct td_oip_request {
-    const char *model, *version; /* of the reply */
-    const char *id;              /* as in the body between quotes, with escapes; NULL: none */
+    const char *model, *version; /* name and version of the model in the reply */
+    /* Text between the quotes in the body, with its escapes. NULL if the request has no id. */
+    const char *id;
     size_t id_length;
-    bool pairs; /* complex numbers are pairs of floats */
-    /* binary_data_output: outputs without binary_data are binary */
+    bool pairs; /* true if complex numbers are pairs of floats */
+    /* Parameter binary_data_output: true if outputs without binary_data are binary. */
     bool binary;
-    const struct td_oip_output *outputs; /* in the order of the request; NULL: all */
+    /* Requested outputs, in the order of the request. NULL for all outputs of the op. */
+    const struct td_oip_output *outputs;
     int n_outputs;
 };
 

@@ -15,7 +15,8 @@ struct component {
     const char *name, *json;
 };
 
-/* The attributes of ops are in none of them: they are added from the descriptors. */
+/* Schemas of the components. They contain no attributes of ops; td_openapi_add_members adds these
+ * from the descriptors. */
 static const struct component schemas[] = {
     { "Tensor",
       "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "
@@ -36,7 +37,7 @@ static const struct component schemas[] = {
       "'additionalProperties':false}" },
     { "Reference", "{'description':'A resident tensor.','type':'object','required':['ref'],"
                    "'properties':{'ref':{'type':'string'}},'additionalProperties':false}" },
-    { "Keys", "{'description':'Keys of a table in place of its row numbers.','type':'object',"
+    { "Keys", "{'description':'Keys of a table, given instead of row numbers.','type':'object',"
               "'required':['keys'],'properties':{'keys':{'$ref':'#/components/schemas/Tensor'}},"
               "'additionalProperties':false}" },
     { "TableAndKeys",
@@ -49,37 +50,37 @@ static const struct component schemas[] = {
       "'bytes','version','etag','persisted'],'properties':{'name':{'type':'string'},"
       "'dtype':{'$ref':'#/components/schemas/Dtype'},'shape':{'$ref':'#/components/schemas/Shape'},"
       "'bytes':{'type':'integer'},'version':{'type':'integer','description':'Increases with every "
-      "change within one process; of tensors in memory it starts again with the process, so "
-      "that only etag identifies content.'},'etag':{'type':'string'},"
+      "change within one process. For tensors in memory it starts again when the process "
+      "restarts, so only etag identifies the content.'},'etag':{'type':'string'},"
       "'keys':{'$ref':'#/components/schemas/Dtype'},'source':{'type':'string'},"
       "'checksum':{'enum':['none','pending','verified','damaged']},"
       "'device':{'enum':['cpu','gpu']},'replaced':{'type':'integer'},"
       "'appended':{'type':'integer'},'removed':{'type':'integer'},"
       "'dropped_keys':{'description':'After a PUT without keys: the number of keys that the "
       "table had.','type':'integer'},"
-      "'ttl_s':{'description':'Seconds after which it disappears.','type':'integer'},"
+      "'ttl_s':{'description':'Seconds until the tensor disappears.','type':'integer'},"
       "'persisted':{'type':'boolean'}}}" },
     { "DescriptionOrTensor", "{'anyOf':[{'$ref':'#/components/schemas/Description'},"
                              "{'$ref':'#/components/schemas/TypedTensor'}]}" },
     { "TensorList",
       "{'type':'object','required':['tensors'],'properties':{'tensors':{'type':"
       "'array','items':{'$ref':'#/components/schemas/Description'}},'next':{"
-      "'description':'The last name, if the list goes on after it.','type':'string'}}}" },
+      "'description':'The last name of this page, if the list continues.','type':'string'}}}" },
     { "Flip",
       "{'type':'object','required':['set'],'properties':{"
       "'set':{'$ref':'#/components/schemas/Targets'},'if':{'$ref':'#/components/schemas/Targets'}},"
       "'additionalProperties':false}" },
-    { "Targets", "{'description':'The version that each alias names; null: none.',"
+    { "Targets", "{'description':'The version that each alias names; null if there is none.',"
                  "'type':'object','additionalProperties':{'type':['string','null']}}" },
     { "Aliases", "{'type':'object','required':['aliases','persisted','problems'],'properties':{"
                  "'aliases':{'$ref':'#/components/schemas/Targets'},"
                  "'persisted':{'$ref':'#/components/schemas/Targets'},"
-                 "'problems':{'description':'What in the data folder was refused or is "
+                 "'problems':{'description':'Parts of the data folder that were refused or are "
                  "damaged.','type':'array',"
                  "'items':{'type':'object','required':['source','reason'],'properties':{"
                  "'source':{'type':'string'},'reason':{'type':'string'}}}},"
-                 "'problems_not_listed':{'description':'How many more problems there are; absent: "
-                 "none.','type':'integer'}}}" },
+                 "'problems_not_listed':{'description':'Number of further problems; absent if "
+                 "there are none.','type':'integer'}}}" },
     { "ChangedAliases",
       "{'type':'object','required':['aliases','persisted'],'properties':{"
       "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },
@@ -99,7 +100,7 @@ static const struct component schemas[] = {
     { "Load", "{'type':'object','properties':{'parameters':{'type':['object','null']}}}" },
     { "Region",
       "{'type':'object','required':['key','byte_size'],'properties':{"
-      "'key':{'description':'The name of the object.','type':'string'},"
+      "'key':{'description':'The name of the shared-memory object.','type':'string'},"
       "'offset':{'type':'integer','minimum':0},'byte_size':{'type':'integer','minimum':1}}}" },
     { "List", "{'type':'array','items':{}}" },
     { "Inference",
@@ -115,22 +116,23 @@ static const struct component schemas[] = {
 };
 
 static const struct component headers[] = {
-    { "XRequestId", "{'description':'The id of the request, or a generated one.',"
+    { "XRequestId", "{'description':'The id of the request, or a generated id.',"
                     "'schema':{'type':'string'}}" },
-    { "ETag", "{'description':'The version, in the format of the reply.',"
+    { "ETag", "{'description':'The ETag of the version in the format of the reply.',"
               "'schema':{'type':'string'}}" },
-    { "Location", "{'description':'The path of what was created.','schema':{'type':'string'}}" },
-    { "ContentRange", "{'description':'Which part it is: bytes 5-9/44.',"
+    { "Location",
+      "{'description':'The path of the created resource.','schema':{'type':'string'}}" },
+    { "ContentRange", "{'description':'The part in the reply, such as bytes 5-9/44.',"
                       "'schema':{'type':'string'}}" },
-    { "XTensordTable", "{'description':'The version that was read, NAME@VERSION, "
-                       "percent-encoded as in a path. Numbers of tables in memory start again with "
-                       "the process.',"
+    { "XTensordTable", "{'description':'The version that was read, as NAME@VERSION, "
+                       "percent-encoded as in a path. Version numbers of tables in memory start "
+                       "again when the process restarts.',"
                        "'schema':{'type':'string'}}" },
-    { "RetryAfter", "{'description':'Seconds after which to try again, where that may help.',"
+    { "RetryAfter", "{'description':'Seconds to wait before trying again, if that can help.',"
                     "'schema':{'type':'string'}}" },
 };
 
-/* Its schema is JSON, or one of `choices`. */
+/* A parameter component. Its schema is JSON, or one of `choices`. */
 static const struct parameter {
     const char *component, *name, *place, *description, *schema;
     const char *const *choices;
@@ -139,42 +141,41 @@ static const struct parameter {
       NULL },
     { "XRequestTimeoutMs", "X-Request-Timeout-Ms", "header", "The deadline of the request.",
       "{'type':'integer','minimum':1,'maximum':86400000}", NULL },
-    { "IfMatch", "If-Match", "header", "The tensor has one of these ETags; *: it exists.", TEXT,
-      NULL },
+    { "IfMatch", "If-Match", "header",
+      "Condition: the tensor has one of these ETags; * means that it exists.", TEXT, NULL },
     { "IfNoneMatch", "If-None-Match", "header",
-      "The tensor has none of these ETags; *: it does not exist.", TEXT, NULL },
+      "Condition: the tensor has none of these ETags; * means that it does not exist.", TEXT,
+      NULL },
     { "StoreIfMatch", "If-Match", "header",
-      "Only with store: the tensor that the output is stored in has one of these "
-      "ETags; *: it exists.",
+      "Only with store. Condition: the tensor to store the output in has one of these ETags; * "
+      "means that it exists.",
       TEXT, NULL },
     { "StoreIfNoneMatch", "If-None-Match", "header",
-      "Only with store: the tensor that the output is stored in has none of these "
-      "ETags; *: it does not exist.",
+      "Only with store. Condition: the tensor to store the output in has none of these ETags; * "
+      "means that it does not exist.",
       TEXT, NULL },
     { "Range", "Range", "header",
-      "bytes=5-9, bytes=5- or bytes=-5: this part of the tensor. Ignored for the description, and "
-      "if it "
-      "is malformed.",
+      "The part of the tensor to return: bytes=5-9, bytes=5- or bytes=-5. Ignored for the "
+      "description, and if it is malformed.",
       TEXT, NULL },
     { "IfRange", "If-Range", "header",
-      "Range counts only if the tensor has this ETag in the format of the reply.", TEXT, NULL },
+      "Range applies only if the tensor has this ETag in the format of the reply.", TEXT, NULL },
     { "persist", "persist", "query",
-      "Whether the change is written to the data folder before the reply.", BOOLEAN, NULL },
-    { "response", "response", "query", "The form of the tensor in JSON.", NULL, td_layout_names },
-    { "device", "device", "query", "Where the op is computed.", NULL, td_device_names },
-    { "upload", "device", "query", "gpu: the tensor is uploaded to the GPU, too.", NULL,
+      "True to write the change to the data folder before the reply.", BOOLEAN, NULL },
+    { "response", "response", "query", "The layout of the tensor in JSON.", NULL, td_layout_names },
+    { "device", "device", "query", "The device that computes the op.", NULL, td_device_names },
+    { "upload", "device", "query", "gpu: also upload the tensor to the GPU.", NULL,
       td_device_names },
-    { "timing", "timing", "query", "Whether the reply has the header Server-Timing.", BOOLEAN,
+    { "timing", "timing", "query", "True to add the header Server-Timing to the reply.", BOOLEAN,
       NULL },
-    { "prefix", "prefix", "query", "Only names that begin with it.", TEXT, NULL },
-    { "after", "after", "query", "Only names after this one: next of the page before.", TEXT,
-      NULL },
+    { "prefix", "prefix", "query", "List only names that start with this prefix.", TEXT, NULL },
+    { "after", "after", "query", "List only names after this name: next of the previous page.",
+      TEXT, NULL },
     { "limit", "limit", "query", "The maximum number of names.",
       "{'type':'integer','minimum':1,'maximum':9223372036854775807}", NULL },
     { "store", "store", "query",
-      "The name of a resident tensor, in which the output is stored instead of being sent.", TEXT,
-      NULL },
-    { "storeTtl", "store.ttl_s", "query", "The seconds after which the stored tensor disappears.",
+      "The name of a resident tensor to store the output in, instead of sending it.", TEXT, NULL },
+    { "storeTtl", "store.ttl_s", "query", "Seconds until the stored tensor disappears.",
       TD_OPENAPI_TTL, NULL },
 };
 
@@ -208,7 +209,7 @@ bool td_openapi_choices(cJSON *schema, const char *const *choices)
     return complete;
 }
 
-/* Raw JSON as an object, to which members can be added. */
+/* Parses JSON into an object that members can be added to. */
 static cJSON *parse(const char *text)
 {
     cJSON *raw = td_openapi_json(text);
@@ -268,7 +269,7 @@ static cJSON *codes(void)
     return names;
 }
 
-/* What problems and errors of the Open Inference Protocol both have. */
+/* Members that problems and errors of the Open Inference Protocol have in common. */
 #define PROBLEM_MEMBERS                                                                            \
     "'code':{'$ref':'#/components/schemas/Code'},"                                                 \
     "'request_id':{'type':'string'},'op':{'type':'string'},'input':{'type':'string'},"             \
@@ -308,7 +309,7 @@ static int status_of(int code, bool oip)
     return oip ? td_oip_http_status(status) : td_problem_of(status)->http_status;
 }
 
-/* Is it the first code with its HTTP status? */
+/* True if no earlier code has the same HTTP status. */
 static bool is_first(int code, bool oip)
 {
     for (int i = 1; i < code; i++)
@@ -317,7 +318,7 @@ static bool is_first(int code, bool oip)
     return true;
 }
 
-/* Of all codes of a status: "CODE: what it means", a line each. */
+/* Adds a description with one line per code of this HTTP status: "CODE: explanation". */
 static bool add_explanations(cJSON *response, int http_status, bool oip)
 {
     char text[8192];
@@ -380,7 +381,7 @@ bool td_openapi_add_problems(cJSON *responses, bool oip)
 cJSON *td_openapi_components(void)
 {
     static const char security[] = "{'token':{'type':'http','scheme':'bearer',"
-                                   "'description':'Needed if the server has --token-file.'}}";
+                                   "'description':'Required if the server has --token-file.'}}";
     cJSON *all = cJSON_CreateObject();
     cJSON *list = add_schemas(all), *responses = cJSON_AddObjectToObject(all, "responses");
     cJSON *dtype = cJSON_AddObjectToObject(list, "Dtype");

@@ -1,30 +1,30 @@
-/* components.h - what several routes of the OpenAPI document share. Functions that make JSON return
- * NULL, or false, without memory. */
+/* components.h - components that several routes of the OpenAPI document share. The functions that
+ * make JSON return NULL or false if no memory is left. */
 #ifndef TD_API_OPENAPI_COMPONENTS_H
 #define TD_API_OPENAPI_COMPONENTS_H
 
 #include "api/message/document.h"
 
-/* The schema of the seconds that a tensor lives. */
+/* JSON schema of a time to live in seconds. */
 #define TD_OPENAPI_DIGITS(number) #number
 #define TD_OPENAPI_NUMBER(macro)  TD_OPENAPI_DIGITS(macro)
 #define TD_OPENAPI_TTL                                                                             \
     "{'type':'integer','minimum':1,'maximum':" TD_OPENAPI_NUMBER(TD_STORE_TTL_MAX) "}"
 
-/* Raw JSON of `text`, in which ' stands for the quote. */
+/* Returns raw JSON made from `text`, in which ' stands for ". */
 cJSON *td_openapi_json(const char *text);
 
-/* {"$ref": "#/components/KIND/NAME"} */
+/* Returns {"$ref": "#/components/KIND/NAME"}. */
 cJSON *td_openapi_ref(const char *kind, const char *name);
 
-/* Adds "enum" to a schema, of a list that ends with NULL. */
+/* Adds "enum" to a schema. `choices` ends with NULL. */
 bool td_openapi_choices(cJSON *schema, const char *const *choices);
 
-/* The object "components". */
+/* Returns the object "components". */
 cJSON *td_openapi_components(void);
 
-/* Adds a reference to the reply of each status that a problem can have. Under /v2 errors are those
- * of the Open Inference Protocol. */
+/* Adds a reference to the error reply for each HTTP status that a problem can have. Under /v2 the
+ * replies are errors of the Open Inference Protocol. */
 bool td_openapi_add_problems(cJSON *responses, bool oip);
 
 #endif

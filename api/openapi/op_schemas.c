@@ -9,7 +9,7 @@
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* "What it is. One of int32, int64." */
+/* Adds a description such as "Rows to pick. Dtypes: int32, int64." */
 static bool add_description(cJSON *schema, const char *summary, td_dtype_set dtypes)
 {
     char names[512], text[1024];
@@ -18,8 +18,9 @@ static bool add_description(cJSON *schema, const char *summary, td_dtype_set dty
     return td_document_text(schema, "description", text);
 }
 
-/* Keys may be in place of row numbers. A schema with a description refers to others by anyOf:
- * generators of clients do not read anyOf within allOf. */
+/* Adds the schemas that an input accepts: a tensor, and keys if they can replace row numbers. A
+ * schema with a description uses anyOf to refer to other schemas, because generators of clients do
+ * not read anyOf inside allOf. */
 static bool add_tensor(cJSON *schema, const struct td_input_spec *spec)
 {
     cJSON *any = cJSON_AddArrayToObject(schema, "anyOf");
@@ -47,7 +48,7 @@ static const char *const types[TD_ATTR_KIND_COUNT] = {
     [TD_ATTR_TEXT] = "string",
 };
 
-/* td_document_attr knows the limits and the choices. */
+/* Moves the limits and the choices that td_document_attr has written into the schema. */
 static bool move_limits(cJSON *items, cJSON *known)
 {
     static const char *const names[][2] = { { "values", "enum" },
@@ -61,8 +62,8 @@ static bool move_limits(cJSON *items, cJSON *known)
     return complete;
 }
 
-/* The default is in the description only: generated clients send a `default`, so that a value in
- * the query string would be a second one beside the member of the body. */
+/* Adds the summary, with the default in its text. There is no `default` member, because generated
+ * clients would send it. In the query string it would then conflict with the member of the body. */
 static bool add_summary(cJSON *schema, const char *summary, const cJSON *fallback)
 {
     char text[512], number[32] = "";
@@ -97,12 +98,13 @@ static bool add_attr(cJSON *properties, const struct td_attr_spec *spec)
     return set_attr(cJSON_AddObjectToObject(properties, spec->name), spec);
 }
 
-/* A list is one parameter: axes=0,2. */
+/* Adds an attribute as a query parameter. A list is a single parameter: axes=0,2. */
 static bool add_parameter(cJSON *list, const struct td_attr_spec *spec)
 {
     char text[512];
     cJSON *parameter = cJSON_CreateObject();
-    snprintf(text, sizeof text, "%s In place of the member of the body.", spec->summary);
+    snprintf(text, sizeof text, "%s Replaces the member of the body with this name.",
+             spec->summary);
     return td_document_append(list, parameter) && td_document_text(parameter, "name", spec->name) &&
            td_document_text(parameter, "in", "query") &&
            td_document_text(parameter, "description", text) &&
@@ -129,20 +131,21 @@ static bool add_choice(cJSON *properties, const char *name, const char *descript
     return add_summary(schema, description, &fallback) && td_openapi_choices(schema, choices);
 }
 
-/* The request-wide members that `names` has. */
+/* Adds the request-wide members that are listed in `names`. */
 static bool add_options(cJSON *properties, const char *names)
 {
-    static const char timing[] = "{'description':'Whether the reply has the header "
-                                 "Server-Timing. Default: false.','type':'boolean'}";
+    static const char timing[] = "{'description':'True to add the header Server-Timing to the "
+                                 "reply. Default: false.','type':'boolean'}";
     static const char store[] =
-        "{'description':'The name of a resident tensor, in which the output is stored instead of "
-        "being sent, and perhaps the seconds after which it disappears.','anyOf':[{'type':"
-        "'string'},{'type':'object','required':['name'],'properties':{'name':{'type':'string'},"
+        "{'description':'The name of a resident tensor to store the output in, instead of sending "
+        "it, with an optional number of seconds until it disappears.','anyOf':[{'type':'string'},"
+        "{'type':'object','required':['name'],'properties':{'name':{'type':'string'},"
         "'ttl_s':" TD_OPENAPI_TTL "},'additionalProperties':false}]}";
     return (!strstr(names, "device") ||
-            add_choice(properties, "device", "Where the op is computed.", td_device_names)) &&
+            add_choice(properties, "device", "The device that computes the op.",
+                       td_device_names)) &&
            (!strstr(names, "response") ||
-            add_choice(properties, "response", "The form of the outputs in JSON.",
+            add_choice(properties, "response", "The layout of the outputs in JSON.",
                        td_layout_names)) &&
            (!strstr(names, "timing") ||
             td_document_add(properties, "timing", td_openapi_json(timing))) &&
@@ -158,15 +161,16 @@ bool td_openapi_add_members(cJSON *properties, const struct td_op *op, const cha
     return complete && add_options(properties, options);
 }
 
-/* The keys of the rows of a resident table come with it, unless they are all that is asked for. */
+/* True if a request can leave out input i. A resident table can bring the keys of its rows, so
+ * these are not required either. */
 static bool may_lack(const struct td_op *op, int i)
 {
     return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
 }
 
-/* "keys" of a table that the path names are another name of the input `named`: one of the two is
- * given. Only the description says so: with anyOf of what is required, generated clients have no
- * class of the body. */
+/* Adds "keys" as another name of the input `named`, for a table that the path names. Requests give
+ * one of the two. Only the description says so: with anyOf over `required`, generated clients would
+ * have no class for the body. */
 static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
 {
     struct td_input_spec keys = { .name = TD_TABLE_KEYS,
@@ -174,7 +178,7 @@ static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_inp
                                   .role = TD_ROLE_KEY,
                                   .dtypes = TD_DTYPES_KEY_GIVEN };
     char text[128];
-    snprintf(text, sizeof text, "One of %s and %s is given, not both.", named->name, keys.name);
+    snprintf(text, sizeof text, "Give either %s or %s, not both.", named->name, keys.name);
     return (cJSON_GetObjectItem(properties, keys.name) || add_input(properties, &keys)) &&
            td_document_text(schema, "description", text);
 }

@@ -25,7 +25,7 @@ static bool add_media(cJSON *content, const char *type, cJSON *schema, cJSON *ex
     return false;
 }
 
-/* A file, which JSON Schema cannot describe. */
+/* Adds a file format, which JSON Schema cannot describe. */
 static bool add_file(cJSON *content, const char *type)
 {
     return add_media(content, type, cJSON_CreateObject(), NULL);
@@ -41,7 +41,7 @@ static bool add_request(cJSON *operation, cJSON *schema, cJSON *example, bool is
            (!is_file || add_file(content, safetensors)) && (!is_npy || add_file(content, npy));
 }
 
-/* The reply of success. Returns it. */
+/* Adds and returns the reply of success. */
 static cJSON *add_reply(cJSON *responses, int status)
 {
     char text[8];
@@ -50,7 +50,7 @@ static cJSON *add_reply(cJSON *responses, int status)
     cJSON *headers = cJSON_AddObjectToObject(reply, "headers");
     return td_document_text(reply, "description",
                             status == 304   ? "Not modified."
-                            : status == 206 ? "A part of the tensor."
+                            : status == 206 ? "Part of the tensor."
                                             : "Success.") &&
                    td_document_add(headers, "X-Request-Id", td_openapi_ref("headers", "XRequestId"))
                ? reply
@@ -65,7 +65,7 @@ static bool add_header(cJSON *reply, const char *header, const char *component)
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Those in the braces of the path. */
+/* Adds the parameters in the braces of the path. */
 static bool add_path_parameters(cJSON *list, const char *path)
 {
     bool complete = true;
@@ -82,7 +82,7 @@ static bool add_path_parameters(cJSON *list, const char *path)
     return complete;
 }
 
-/* Those that `names` has, separated by spaces. */
+/* Adds the parameters listed in `names`, which are separated by spaces. */
 static bool add_named_parameters(cJSON *list, const char *names)
 {
     for (size_t length; *names; names += length + (names[length] == ' ')) {
@@ -102,7 +102,8 @@ static bool is_oip(const char *path)
     return strncmp(path, "/v2", 3) == 0;
 }
 
-/* The id of an operation that has no line of its own, from its method and path: get_new_name. */
+/* Adds the id of an operation that is not in the table of operations, such as get_new_name, made
+ * from its method and path. */
 static bool add_id_of_path(cJSON *operation, const char *method, const char *path)
 {
     char name[160];
@@ -117,8 +118,8 @@ static bool add_id_of_path(cJSON *operation, const char *method, const char *pat
     return td_document_text(operation, "operationId", name);
 }
 
-/* What all operations have, but the replies of errors. `id` may be NULL. Returns the object of
- * replies. */
+/* Adds the members that all operations have, except the error replies. `id` can be NULL. Returns
+ * the object of replies. */
 static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const char *path,
                     const char *id, const char *summary, const char *parameters, cJSON **operation)
 {
@@ -141,7 +142,8 @@ static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const ch
     return cJSON_AddObjectToObject(*operation, "responses");
 }
 
-/* After the replies of success: generated clients take the first reply for the result. */
+/* Adds the error replies. They come after the replies of success, because generated clients use the
+ * first reply as the type of the result. */
 static bool end(cJSON *responses, const char *path)
 {
     return td_openapi_add_problems(responses, is_oip(path));
@@ -196,7 +198,7 @@ static bool add_success(cJSON *responses, const struct td_openapi_operation *kno
             (add_file(content, safetensors) && add_file(content, npy)));
 }
 
-/* A route that has no line in the table of operations. */
+/* Adds a route that is not in the table of operations. */
 static bool add_unknown(cJSON *paths, const struct td_openapi_route *route)
 {
     char summary[160];
@@ -255,8 +257,8 @@ static bool add_tags(cJSON *document)
     return complete;
 }
 
-/* Adds to the schemas of bodies, of routes that have an op, its attributes and the request-wide
- * members that the query string may have. */
+/* Adds the attributes of the route's op and the request-wide members to the schema of the body,
+ * because the query string and the body can both have them. */
 static bool add_members(cJSON *components, const struct td_openapi_route *route)
 {
     const struct td_openapi_operation *known = td_openapi_operation(route->method, route->pattern);

@@ -1,6 +1,6 @@
-/* openapi.h - the OpenAPI 3.1 document of the server.
+/* openapi.h - makes the OpenAPI 3.1 document of the server.
  *
- * Of every route, with a path for each op where the route has {op} or {lookup}.
+ * The document describes every route. A route with {op} or {lookup} becomes one path per op.
  *
  * Ownership  The reply is in the arena.
  * Threads    Reentrant.
@@ -14,12 +14,13 @@
 struct td_openapi_route {
     const char *method;  /* "get" */
     const char *pattern; /* "/v1/tensors/{name}" */
-    bool open;           /* a request needs no token */
-    const struct td_op
-        *op; /* whose attributes the query string may have; NULL: none, or the path names it */
+    bool open;           /* requests need no token */
+    /* Op whose attributes are accepted in the query string. NULL if there is none or the path names
+     * the op. */
+    const struct td_op *op;
 };
 
-/* Makes the reply, 200 with the document. */
+/* Makes a reply with status 200 and the document. */
 TD_MUST_CHECK td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes,
                                          const char *version, struct td_arena *arena,
                                          struct td_reply *reply, struct td_error *err);

@@ -4,8 +4,8 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Value of each character, 0xff if it is not in the alphabet. Sixteen per line, starting with
- * '\0'. */
+/* Value of each character, or 0xff if the character is not in the alphabet. Sixteen characters per
+ * line, starting with '\0'. */
 /* clang-format off */
 static const unsigned char decoded[256] = {
 #define NONE4  0xff, 0xff, 0xff, 0xff
@@ -67,8 +67,8 @@ bool td_base64_decoded_size(const char *text, size_t length, size_t *out)
     return true;
 }
 
-/* Position of the first invalid character among the first n of a group of four; n if all are
- * valid. */
+/* Returns the position of the first invalid character among the first n of a group of four, or n if
+ * all are valid. */
 static size_t first_invalid(const unsigned char *group, size_t n)
 {
     size_t i = 0;
@@ -93,7 +93,7 @@ size_t td_base64_decode(void *bytes, const char *text, size_t length)
     for (size_t i = 0; i < whole; i += 4) {
         unsigned a = decoded[from[i]], b = decoded[from[i + 1]], c = decoded[from[i + 2]],
                  d = decoded[from[i + 3]];
-        if ((a | b | c | d) == 0xff) /* the value of a valid character is below 64 */
+        if ((a | b | c | d) == 0xff) /* valid characters have values below 64 */
             return i + first_invalid(from + i, 4);
         to[0] = (unsigned char)(a << 2 | b >> 4);
         to[1] = (unsigned char)(b << 4 | c >> 2);

@@ -1,7 +1,8 @@
-/* base64.h - base64 with the standard alphabet and padding.
+/* base64.h - encodes and decodes base64 with the standard alphabet and padding.
  *
  * Decoding is strict: white space, missing padding and nonzero unused bits in the last character
  * are errors.
+ *
  * Source  RFC 4648, section 4. */
 #ifndef TD_API_TEXT_BASE64_H
 #define TD_API_TEXT_BASE64_H
@@ -9,17 +10,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Number of characters that encode n bytes. False on overflow. */
+/* Computes the number of characters that encode n bytes. Returns false on overflow. */
 bool td_base64_encoded_size(size_t n, size_t *out);
 
-/* Encodes n bytes to `at`. Returns the end of the written text. */
+/* Encodes n bytes to `at` and returns the end of the written text. */
 char *td_base64_encode(char *at, const void *bytes, size_t n);
 
-/* Number of bytes that the text decodes to, from its length and padding. False if the length is not
- * a multiple of four. */
+/* Computes the number of bytes that the text decodes to, from its length and padding. Returns false
+ * if the length is not a multiple of four. */
 bool td_base64_decoded_size(const char *text, size_t length, size_t *out);
 
-/* True for a character of the alphabet, without padding. */
+/* True if `c` is in the alphabet. Padding is not. */
 bool td_base64_is_digit(char c);
 
 /* Decodes into `bytes`. Returns `length`, or the position of the first invalid character. */

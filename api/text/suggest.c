@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A character of a name is one bit of a 64-bit word, and did_you_mean has 64 bytes including the
- * NUL. */
+/* Maximum length of a name. Each character of the pattern is one bit of a 64-bit word, and
+ * did_you_mean has 64 bytes including the NUL. */
 enum { LONGEST = 63 };
 
-/* The given name, as bit masks. */
+/* The given name as bit masks. */
 struct pattern {
-    uint64_t at[256]; /* bit i of at[c]: character i is c */
-    uint64_t last;    /* the bit of the last character */
+    uint64_t at[256]; /* bit i of at[c] is set if character i is c */
+    uint64_t last;    /* bit of the pattern's last character */
     size_t length;
 };
 
@@ -27,16 +27,16 @@ static void pattern_init(struct pattern *pattern, const char *name, size_t lengt
     pattern->length = length;
 }
 
-/* The edit distance between the pattern and a name if it is below `least`, otherwise `least`. A
- * column of the dynamic programming table is two words: bits for the rows where the distance is one
- * more (above) or one less (below) than in the previous row. Source: H. Hyyro, A bit-vector
- * algorithm for computing Levenshtein and Damerau edit distances, 2003. */
+/* Returns the edit distance between the pattern and a name, or `least` if the distance is not below
+ * `least`. A column of the dynamic programming table is two words: bits for the rows where the
+ * distance is one more (above) or one less (below) than in the previous row. Source: H. Hyyro, A
+ * bit-vector algorithm for computing Levenshtein and Damerau edit distances, 2003. */
 static size_t edit_distance(const struct pattern *pattern, const char *name, size_t length,
                             size_t least, uint32_t *work)
 {
     uint64_t above = ~UINT64_C(0), below = 0, diagonal = 0, match_before = 0;
-    size_t distance =
-        pattern->length; /* between the whole pattern and the characters of the name so far */
+    /* Distance between the whole pattern and the characters of the name read so far. */
+    size_t distance = pattern->length;
     for (size_t i = 0; i < length; i++) {
         const uint64_t match = pattern->at[(unsigned char)name[i]];
         const uint64_t exchanged = ((~diagonal & match) << 1) & match_before;
@@ -45,9 +45,8 @@ static size_t edit_distance(const struct pattern *pattern, const char *name, siz
         distance += (more & pattern->last) != 0;
         distance -= (fewer & pattern->last) != 0;
         ++*work;
-        if (distance >=
-            least +
-                (length - 1 - i)) /* each remaining character reduces the distance by at most one */
+        /* Each remaining character reduces the distance by at most 1. */
+        if (distance >= least + (length - 1 - i))
             return least;
         more = more << 1 | 1;
         fewer <<= 1;
@@ -83,7 +82,7 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
         const size_t difference = other > length ? other - length : length - other;
         ++*work;
         if (other > LONGEST || td_name_is(names[i], name, length))
-            continue; /* the name itself is of no help */
+            continue; /* never suggest the given name itself */
         const bool part = is_part(name, length, names[i]);
         if (difference >= least && !part)
             continue;
@@ -109,8 +108,8 @@ void td_suggest(struct td_error *err, const char *name, size_t length, const cha
     set_did_you_mean(err, td_nearest_name(name, length, names, n_names, &work));
 }
 
-/* Names of the Open Inference Protocol are in the table of dtypes. "i8" and "u8" are other dtypes
- * in NumPy than in safetensors. */
+/* Other names of dtypes. Names of the Open Inference Protocol are in the table of dtypes. "i8" and
+ * "u8" are left out, because NumPy and safetensors mean different dtypes by them. */
 static const struct {
     const char *name;
     td_dtype dtype;

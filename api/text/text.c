@@ -54,7 +54,7 @@ void td_text_print(struct td_text *text, const char *format, ...)
         text->at += length;
 }
 
-/* Length of the longest prefix that needs no escape in a JSON string. */
+/* Returns the length of the longest prefix that needs no escape in a JSON string. */
 static size_t plain_prefix(const char *bytes, size_t length)
 {
     size_t i = 0;
@@ -98,7 +98,7 @@ static bool is_segment_character(char c)
 void td_text_segment(struct td_text *text, const char *name, size_t length)
 {
     static const char digits[] = "0123456789ABCDEF";
-    size_t plain = 0; /* characters before i that are not written yet */
+    size_t plain = 0; /* number of plain characters before i, not written yet */
     for (size_t i = 0; i < length; i++) {
         const unsigned char c = (unsigned char)name[i];
         const char escaped[] = { '%', digits[c / 16], digits[c % 16] };

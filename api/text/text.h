@@ -1,6 +1,7 @@
 /* text.h - writes text into a buffer of fixed size, for small JSON documents.
  *
- * Text that does not fit is dropped and sets `full`, so that callers check once, at the end. */
+ * Text that does not fit is dropped and sets `full`, so callers need to check only once, at the
+ * end. */
 #ifndef TD_API_TEXT_TEXT_H
 #define TD_API_TEXT_TEXT_H
 
@@ -12,29 +13,29 @@
 
 struct td_text {
     char *at, *end;
-    bool full; /* something was dropped */
+    bool full; /* true if any text was dropped */
 };
 
-/* Appends bytes as they are. */
+/* Appends bytes unchanged. */
 void td_text_add(struct td_text *text, const char *bytes, size_t length);
 
 /* Append a NUL-terminated string, and a number in decimal (ten times as fast as snprintf). */
 void td_text_string(struct td_text *text, const char *string);
 void td_text_uint(struct td_text *text, uint64_t value);
 
-/* "2,3": the dimensions of a shape, for the caller's brackets; nothing for a scalar. */
+/* Appends the dimensions of a shape, such as "2,3", without brackets. Appends nothing for a
+ * scalar. */
 void td_text_dims(struct td_text *text, const struct td_shape *shape);
 
-/* Appends formatted text, as printf. */
+/* Appends formatted text like printf. */
 void td_text_print(struct td_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Appends a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD. */
 void td_text_quote(struct td_text *text, const char *bytes, size_t length);
 
-/* Appends a name as a segment of a path: bytes other than letters and digits of ASCII and "-._~:@"
- * become
- * "%C3". */
+/* Appends a name as a segment of a path. Bytes other than ASCII letters, ASCII digits and "-._~:@"
+ * are percent-encoded, as in "%C3". */
 void td_text_segment(struct td_text *text, const char *name, size_t length);
 
 #endif

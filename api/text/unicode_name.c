@@ -9,8 +9,8 @@
 #include <unictype.h>
 #include <uninorm.h>
 
-/* The middle dot, geresh, gershayim, tsheg and the Katakana middle dot are punctuation, but stand
- * inside words (table 3a of Annex 31). */
+/* True for the middle dot, geresh, gershayim, tsheg and the Katakana middle dot. They are
+ * punctuation, but occur inside words (table 3a of Annex 31). */
 static bool is_inside_words(uint32_t c)
 {
     return c == 0xb7 || c == 0x5f3 || c == 0x5f4 || c == 0xf0b || c == 0x30fb;
@@ -34,10 +34,10 @@ static bool is_name_character(uint32_t c)
             !uc_is_property_default_ignorable_code_point(c));
 }
 
-/* Checks all characters; `reason` gets the first that is refused. */
+/* Checks all characters. `reason` gets the first character that is refused. */
 static bool check_characters(const char *text, size_t length, struct td_unicode_reason *reason)
 {
-    bool marks = false; /* a mark may follow */
+    bool marks = false; /* true if a combining mark is allowed next */
     for (size_t i = 0; i < length;) {
         const unsigned char *at = (const unsigned char *)text + i;
         const size_t size = td_utf8_character(at, length - i);
@@ -60,7 +60,8 @@ static bool check_characters(const char *text, size_t length, struct td_unicode_
     return true;
 }
 
-/* The NFC form as text and as a part of a path, because it may look like what was given. */
+/* Writes the NFC form both as text and as part of a path, because the text can look the same as the
+ * given name. */
 static void name_nfc(const char *nfc, size_t length, const char *rest, size_t rest_length,
                      struct td_unicode_reason *reason)
 {
@@ -84,7 +85,8 @@ static void name_nfc(const char *nfc, size_t length, const char *rest, size_t re
     *text.at = '\0';
 }
 
-/* A run of more marks than any language has needs memory to be sorted. */
+/* Checks that the text is in NFC. Sorting a run of more marks than any language has needs
+ * memory. */
 static bool check_nfc(const char *text, size_t length, size_t rest,
                       struct td_unicode_reason *reason)
 {

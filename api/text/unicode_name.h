@@ -1,19 +1,19 @@
-/* unicode_name.h - names of resident tensors with characters beyond ASCII.
+/* unicode_name.h - checks names of resident tensors that have characters beyond ASCII.
  *
- * Such a name has letters, combining marks and digits of any script (the general categories L, M
+ * A name can have letters, combining marks and digits of any script (the general categories L, M
  * and N of Unicode), the marks inside words of Catalan, Hebrew, Tibetan and Japanese, and the
- * characters that names in ASCII have: A-Z, a-z, 0-9, '.', '_', ':' and '-'. It is in normalisation
- * form C (NFC), so that one text has one name. Invisible characters (Default_Ignorable_Code_Point),
- * such as joiners and variation selectors, are refused, and so is everything else: spaces,
- * controls, punctuation, symbols, private use, unassigned code points. A combining mark needs a
- * letter, a digit or another mark before it.
+ * characters of ASCII names: A-Z, a-z, 0-9, '.', '_', ':' and '-'. The name must be in
+ * normalisation form C (NFC), so that one text has one name. Everything else is refused: spaces,
+ * controls, punctuation, symbols, private use, unassigned code points, and invisible characters
+ * (Default_Ignorable_Code_Point) such as joiners and variation selectors. A combining mark must
+ * follow a letter, a digit or another mark.
  *
- * libunistring decides, with the tables of its version of Unicode: a newer one accepts more names
- * and never fewer, because NFC of assigned characters is stable.
+ * libunistring decides, with the tables of its version of Unicode. A newer version accepts more
+ * names and never fewer, because NFC of assigned characters is stable.
  *
- * Ownership  Borrows the text, which need not end in NUL.
+ * Ownership  Borrows the text, which does not have to end in NUL.
  * Threads    Reentrant.
- * Cost       0.3 us for a name of ten characters. Names in ASCII need no call of this.
+ * Cost       0.3 us for a name of ten characters. ASCII names do not need this check.
  * Source     Unicode Standard Annexes 15 and 31. */
 #ifndef TD_API_TEXT_UNICODE_NAME_H
 #define TD_API_TEXT_UNICODE_NAME_H
@@ -21,16 +21,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TD_UNICODE_NAME = 128 }; /* maximum bytes of a name */
+enum { TD_UNICODE_NAME = 128 }; /* maximum length of a name in bytes */
 
-/* Why a text is not such a name: "U+202E is not ...", for a message that has the text before it. */
+/* Reason why a text is not a valid name, such as "U+202E is not ...". Messages show it after the
+ * text. */
 struct td_unicode_reason {
     char text[384];
 };
 
-/* True if the text consists of these characters and is in NFC; an empty text does. Otherwise
- * *reason says why not, unless it is NULL; the form that is expected ends with the `rest` bytes
- * after the text, such as "@v" of a version. A longer text than TD_UNICODE_NAME is refused. */
+/* True if the text is empty, or consists of the allowed characters and is in NFC. Otherwise sets
+ * *reason unless `reason` is NULL. The name that the reason suggests ends with the `rest` bytes
+ * after the text, such as "@v" of a version. A text longer than TD_UNICODE_NAME is refused. */
 bool td_unicode_name_valid(const char *text, size_t length, size_t rest,
                            struct td_unicode_reason *reason);
 

@@ -118,13 +118,13 @@ class Json(BadInput):
         for body, *parts in (
                 *((GOOD.decode().encode(encoding), f"the body is text in {encoding[:6].upper()}; send UTF-8")
                   for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")),
-                ('{"params":["\\ud800"],"indices":[0]}', "at byte "), (b'{"params":["caf\xe9"],"indices":[0]}', "at byte 15, not byte 0xe9", "JSON is sent as UTF-8"),
+                ('{"params":["\\ud800"],"indices":[0]}', "at byte "), (b'{"params":["caf\xe9"],"indices":[0]}', "at byte 15, not byte 0xe9", "JSON must be UTF-8"),
                 ("params=1&indices=2", 'the body is a form, name=value; send JSON, {"name": value}'), ("--x\r\nContent-Disposition: form-data\r\n", "a multipart form; send the JSON text alone"),
-                ("<html>", "the body is XML or HTML; send JSON"), ("", "the body is empty; a JSON object with the inputs of gather is expected"),
-                ("{'params':[1]}", "at byte 1", "JSON has double quotes"), ('{"params":[1,2,],"indices":[0]}', "at byte 15", "remove the ',' before it"),
+                ("<html>", "the body is XML or HTML; send JSON"), ("", "the body is empty; expected a JSON object with the inputs of gather"),
+                ("{'params':[1]}", "at byte 1", "JSON uses double quotes"), ('{"params":[1,2,],"indices":[0]}', "at byte 15", "remove the ',' before it"),
                 ('{"params":[1,2],"indices":[0],}', "at byte 30", "remove the ',' before it"), ('{"params":[True],"indices":[0]}', "at byte 11", "JSON writes true, false and null"),
-                ('{"params":[1],"indices":[0],"axis":None}', "at byte 35", "JSON writes true, false and null"), ('{"params":[.5],"indices":[0]}', "at byte 11", "a number starts with a digit"),
-                ('{"params":[1], // one\n"indices":[0]}', "at byte 15", "JSON has no comments"), ('{"params":(1,2),"indices":[0]}', "at byte 10", "a list is in square brackets")):
+                ('{"params":[1],"indices":[0],"axis":None}', "at byte 35", "JSON writes true, false and null"), ('{"params":[.5],"indices":[0]}', "at byte 11", "a number must start with a digit"),
+                ('{"params":[1], // one\n"indices":[0]}', "at byte 15", "JSON has no comments"), ('{"params":(1,2),"indices":[0]}', "at byte 10", "lists use square brackets")):
             with self.subTest(body=body):
                 detail = self.refused(body)["detail"]
                 for part in parts:
@@ -145,7 +145,7 @@ class Json(BadInput):
                 self.assertEqual((problem["detail"], problem["pointer"]), (detail, "/" + attribute))
         for dimension in ("-1", "1.5", "1e30"):
             problem = self.refused('{"params":{"dtype":"int8","shape":[1,%s],"data":[1]},"indices":[0]}' % dimension)
-            self.assertEqual((problem["detail"], problem["pointer"]), ("a dimension is an integer from 0 to 2^63 - 1, not " + dimension, "/params/shape/1"))
+            self.assertEqual((problem["detail"], problem["pointer"]), ("a dimension must be an integer from 0 to 2^63 - 1, not " + dimension, "/params/shape/1"))
         for dtype, meant in (("float", "float32"), ("FP64", "float64"), ("long", "int64")):
             self.assertEqual(self.refused('{"params":{"dtype":"%s","data":[1]},"indices":[0]}' % dtype)["did_you_mean"], meant)
             self.assertEqual(self.refused('{"x":[1],"dtype":"%s"}' % dtype, path="/v1/cast")["did_you_mean"], meant)
@@ -241,10 +241,10 @@ class Json(BadInput):
     def test_the_error_of_base64_names_the_character_and_what_is_expected(self):
         start = "character %d is not base64 (RFC 4648, section 4): "
         for text, detail in (("AAA*", start % 3 + "'*'; expected A-Z, a-z, 0-9, '+' or '/'"), ("AAAA*A==", start % 4 + "'*'; expected A-Z, a-z, 0-9, '+' or '/'"),
-                             ("AAAA_A==", start % 4 + "'_' is of the URL-safe alphabet; '/' is expected"), ("-AAAAA==", start % 0 + "'-' is of the URL-safe alphabet; '+' is expected"),
+                             ("AAAA_A==", start % 4 + "'_' belongs to the URL-safe alphabet; expected '/'"), ("-AAAAA==", start % 0 + "'-' belongs to the URL-safe alphabet; expected '+'"),
                              ("AA=AAA==", start % 2 + "'=' is only allowed at the end"), ("AAAAAB==", start % 5 + "its unused bits are not 0; the text is damaged or cut off"),
                              ("AAAA\\nAA==", start % 4 + "byte 0x0a; white space and line breaks are not allowed"),
-                             ("AAAAAA", "base64 has 6 characters: expected a multiple of 4, padded with '='; 2 more '=' at the end would do"),
+                             ("AAAAAA", "base64 has 6 characters: expected a multiple of 4, padded with '='; append 2 more '='"),
                              ("AAAAA", "base64 has 5 characters: expected a multiple of 4; the text is cut off"),
                              ("AAAAAAA=", "base64 holds 5 bytes, but float32 of shape [1] takes 4")):
             with self.subTest(text):
@@ -423,8 +423,8 @@ class OtherFormats(BadInput):
         self.assertProblem(reply, 400, "MALFORMED_REQUEST", detail=f"the body is {expected}", offset=0)
 
     def test_the_format_is_named(self):
-        samples = ((b"PK\3\4" + bytes(30), "a zip archive, such as .npz or .pt; deploy/import makes a table of it"),
-                   (b"PAR1" + bytes(30), "a Parquet file; deploy/import makes a table of it"),
+        samples = ((b"PK\3\4" + bytes(30), "a zip archive, such as .npz or .pt; convert it to a table with deploy/import"),
+                   (b"PAR1" + bytes(30), "a Parquet file; convert it to a table with deploy/import"),
                    (b"\x80\4\x95" + bytes(30), "a pickle; save its tensors as .safetensors or .npy"),
                    (b"GGUF\3\0\0\0", "a GGUF file; save its tensors as .safetensors or .npy"),
                    (gzip.compress(GOOD), "compressed with gzip; send it with Content-Encoding: gzip"))

@@ -48,7 +48,7 @@ class OpRefusals(HttpTest):
         body = {"params": [[1.5, 2]], "indices": [0], "offsets": [0]}
         for name in ("weights", "segment_ids", "scale"):
             problem = self.assertProblem(self.post("/v1/embedding_bag", body | {name: None}), 400, "MALFORMED_REQUEST", input=name)
-            self.assertEqual(problem["detail"], f"{name} is null; to give none, leave it out")
+            self.assertEqual(problem["detail"], f"{name} is null; leave it out instead")
         self.assertStatus(self.post("/v1/embedding_bag", body), 200)
 
     def test_keys_in_the_place_of_their_table_lead_to_it(self):
@@ -60,7 +60,7 @@ class OpRefusals(HttpTest):
                            ("/v1/tensors/keyed.keys/gather", {"keys": ["b"]}), ("/v1/lookup", {"params": ref, "queries": ["b"]}),
                            ("/v1/gather", {"params": ref, "indices": {"keys": ["b"]}})):
             problem = self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT")
-            self.assertIn("these are the keys of 'keyed', which have no keys themselves; rows are found in 'keyed'", problem["detail"])
+            self.assertIn("this tensor holds the keys of 'keyed' and has no keys itself; look up rows in 'keyed'", problem["detail"])
         self.assertEqual(self.post("/v1/tensors/keyed/find", {"keys": ["b"]}).json()["output"]["data"], [1])
 
     def test_a_bad_scalar_index_has_an_empty_position(self):
@@ -169,7 +169,7 @@ class MalformedRequests(HttpTest):
                     self.assertEqual(once.body, twice.body)
                 name, = other
                 problem = self.assertProblem(self.post("/v1/gather?" + query, {**request, **other}), 400, "MALFORMED_REQUEST", attribute=name, pointer="/" + name)
-                self.assertIn("one value in the query string and another in the body", problem["detail"])
+                self.assertIn("different values in the query string and in the body", problem["detail"])
         self.request("DELETE", "/v1/tensors/a")
 
     def test_a_repeated_attribute_is_still_given_once_in_the_body(self):

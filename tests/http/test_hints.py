@@ -45,7 +45,7 @@ class Hints(HttpTest):
 
     def test_an_integer_that_a_float_would_round_is_an_error_with_ways_out_that_work(self):
         """The advice is followed: the bodies with WIDE in place of the values, and with 16777217.0, are accepted."""
-        rounds, or_wide = "write it as 16777217.0 if rounding is meant, in JavaScript Math.fround(16777217)", ', or give the values another dtype: {"dtype": "float64", "data": [...]}'
+        rounds, or_wide = "write it as 16777217.0 to accept rounding, in JavaScript Math.fround(16777217)", ', or give the values another dtype: {"dtype": "float64", "data": [...]}'
         self.put("hint.floats", {"tensor": [[0.5, 1.5]], "keys": [5]})
         self.put("hint.table", [[0.5, 1.5]])
         float32 = lambda data: {"dtype": "float32", "data": data}
@@ -75,7 +75,7 @@ class Hints(HttpTest):
                 data = values["data"] if isinstance(values, dict) else values
                 if widens:
                     self.assertStatus(self.post(path, given({"dtype": "float64", "data": data}).encode()), 200)
-        self.assertIn("dtype float32 is expected, as in the table",
+        self.assertIn("expected dtype float32, as in the table",
                       self.detail("/v1/tensors/hint.floats/upsert", {"keys": [5], "rows": [rows]}, "/rows/0/0"))
         for name in ("hint.floats", "hint.table"):
             self.assertStatus(self.request("DELETE", "/v1/tensors/" + name), 204)
@@ -84,15 +84,15 @@ class Hints(HttpTest):
         for text in ('[9007199254740993, 0.5]', '{"dtype": "float64", "data": [9007199254740993, 0.5]}'):
             with self.subTest(text):
                 detail = self.detail("/v1/cast", '{"x": %s, "dtype": "int8"}' % text)
-                self.assertIn("write it as 9007199254740993.0 if rounding is meant", detail)
+                self.assertIn("write it as 9007199254740993.0 to accept rounding", detail)
                 self.assertNotIn("another dtype", detail)
                 self.assertStatus(self.post("/v1/cast", b'{"x": %s, "dtype": "int8"}' % text.replace("993", "993.0").encode()), 200)
 
     def test_a_long_integer_with_an_exponent_is_an_error_since_a_program_may_have_rounded_it(self):
         for text in ("9.00719925474099e+15", "1e15", "-1e18", "1000000000000000.0"):
             detail = self.detail("/v1/find", '{"keys": {"dtype": "int64", "data": [%s]}, "queries": {"dtype": "int64", "data": [1]}}' % text, "/keys/data/0")
-            self.assertIn(text + " may be a rounded integer", detail)
-            self.assertIn("write all digits of the integer, without a fraction or an exponent, or as a string", detail)
+            self.assertIn(text + " might be a rounded integer", detail)
+            self.assertIn("write all digits of the integer without a fraction or an exponent, or write it as a string", detail)
         for element in ("9e14", "9007199254740993", '"9007199254740993"', "999999999999999.0"):
             keys = '{"dtype": "int64", "data": [%s]}' % element
             self.assertEqual(self.post("/v1/find", ('{"keys": %s, "queries": %s}' % (keys, keys)).encode()).json()["output"]["data"], [0])
@@ -107,7 +107,7 @@ class Hints(HttpTest):
                   ("/v1/gather", '{"params": {"dtype": "float32", "data": %s}, "indices": [0]}', "/params/data/0", "[1e39]", (wide,)),
                   ("/v1/gather", '{"params": %s, "indices": [0]}', "/params/0", "[1e309]", (inferred,)),
                   ("/v1/dequantize", '{"params": {"dtype": "int8", "data": [[1]]}, "scale": %s}', "/scale/0", "[1e39]", (inferred,)),
-                  ("/v1/tensors/hint.table/scatter", '{"indices": [[0]], "updates": %s}', "/updates/0/0", "[[1e39, 1]]", ("dtype float32 is expected, as in the table",)))
+                  ("/v1/tensors/hint.table/scatter", '{"indices": [[0]], "updates": %s}', "/updates/0/0", "[[1e39, 1]]", ("expected dtype float32, as in the table",)))
         for path, body, pointer, values, hints in bodies:
             with self.subTest(path, values=values):
                 number = "1e309" if "1e309" in values else "1e39"
@@ -127,7 +127,7 @@ class Hints(HttpTest):
         self.assertEqual(reply.json()["outputs"][0]["data"], [16777216.0])
 
     def test_the_shape_of_a_complex_tensor_is_without_re_and_im(self):
-        pair = "; a complex number is [re, im] in data, so the last dimension of data, of size 2, is not part of the shape"
+        pair = "; in data, a complex number is [re, im]; this last dimension of size 2 is not part of the shape"
         of_data = lambda data, shape: '{"dtype": "complex64",%s "data": %s}' % (shape and ' "shape": %s,' % shape, data)
         for data, shape, message in (("[1, 2]", "[2]", "data has shape [], but shape is [2]"), ("[[1, 2], [3, 4]]", "[2, 2]", "data has shape [2], but shape is [2,2]")):
             with self.subTest(data):
@@ -147,7 +147,7 @@ class Hints(HttpTest):
 
     def test_a_typed_array_of_javascript_leads_to_array_from(self):
         typed = '{"0":1.5,"1":2}'
-        hint = "; JSON.stringify makes such an object of a typed array x; send Array.from(x)"
+        hint = "; JSON.stringify turns a typed array x into such an object; send Array.from(x)"
         for path, body in (("/v1/gather", '{"params": %s, "indices": [0]}'), ("/v1/gather", '{"params": [%s], "indices": [0]}'),
                            ("/v1/gather", '{"params": [[1, 2], %s], "indices": [0]}'), ("/v1/gather", '{"params": [1], "indices": %s}'),
                            ("/v1/gather", '{"params": {"dtype": "float32", "data": %s}, "indices": [0]}'),
@@ -167,7 +167,7 @@ class Hints(HttpTest):
         self.assertTrue(self.detail("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "hint.whole"}, [0.5, 1]]})
                         .endswith("as in inputs; without a dtype, numbers without a fraction are int32; "
                                   "the op cast with dtype = float64 converts inputs"))
-        self.assertIn("as in inputs; to have fractions, give inputs as {\"dtype\": \"float64\"", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [{"dtype": "int32", "data": [1]}, [0.5]]}))
+        self.assertIn("as in inputs; to use fractions, give inputs as {\"dtype\": \"float64\"", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [{"dtype": "int32", "data": [1]}, [0.5]]}))
         self.put("hint.whole", {"dtype": "int8", "data": [[1, 2], [3, 4]]})
         self.assertIn("as in inputs; the op dequantize converts quantised rows, and the op cast with dtype = float64 converts other bytes",
                       self.detail("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "hint.whole"}, [0.5, 1]]}))
@@ -183,7 +183,7 @@ class Hints(HttpTest):
             name = "params.ref" if "params" in meant else "inputs.0.ref"
             detail = self.assertProblem(self.post(f"{path}?{name}=hint.query", body), 400, "MALFORMED_REQUEST")["detail"]
             self.assertIn(advice, detail)
-            self.assertIn(f'the entry "{name}" of the metadata in safetensors', detail)
+            self.assertIn(f'the metadata entry "{name}" in safetensors', detail)
             self.assertIn(advice, self.detail(path, json.dumps({**body, name: "hint.query"})))
             self.assertStatus(self.post(path, meant), 200)
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.query"), 204)
@@ -219,7 +219,7 @@ class Hints(HttpTest):
                     with self.subTest(path, values=values, headers=headers):
                         reply = self.request(method, path, struct.pack(format, *values), headers)
                         self.assertStatus(reply, 400)
-                        self.assertTrue(reply.json()["detail"].endswith("elements alone, without a header, are sent as base64 in JSON"), reply.body)
+                        self.assertTrue(reply.json()["detail"].endswith("to send elements without a header, use base64 in JSON"), reply.body)
 
     def test_the_name_of_a_file_as_a_body_leads_to_its_contents(self):
         for content_type in ("application/json", "application/x-www-form-urlencoded", "application/x-npy", "application/octet-stream"):
@@ -270,7 +270,7 @@ class Hints(HttpTest):
                 ("/v1/tensors/counted/gather", {"indices": [0, 0.5]}, "/indices/1", "0.5"), ("/v1/tensors/counted/scatter", {"indices": [[0.5]], "updates": [[1]]}, "/indices/0/0", "0.5")):
             with self.subTest(path, pointer=pointer):
                 problem = self.assertProblem(self.post(path, body), 422, "UNSUPPORTED_DTYPE", pointer=pointer)
-                self.assertEqual(problem["detail"], value + " is not an integer; indices and keys are integers, written without a fraction or an exponent")
+                self.assertEqual(problem["detail"], value + " is not an integer; indices and keys must be integers, written without a fraction or an exponent")
         self.assertProblem(self.request("PUT", "/v1/tensors/counted/keys", [1, 2.5]), 422, "UNSUPPORTED_DTYPE", pointer="/1")
         self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": [0, 1 << 64]}), 400, "MALFORMED_REQUEST", pointer="/indices/1")
         self.assertStatus(self.request("DELETE", "/v1/tensors/counted"), 204)
@@ -278,13 +278,13 @@ class Hints(HttpTest):
     def test_a_value_of_another_dtype_than_the_table_leads_to_that_dtype(self):
         self.assertStatus(self.put("dtypes", [[1.5], [2]]), 201)
         self.assertStatus(self.request("PUT", "/v1/tensors/dtypes/keys", ["a", "b"]), 201)
-        keys, rows = "; dtype string is expected, as in the keys of the table", "; dtype float32 is expected, as in the table"
+        keys, rows = "; expected dtype string, as in the keys of the table", "; expected dtype float32, as in the table"
         for path, body, pointer, hint in (("/v1/lookup", {"params": {"ref": "dtypes"}, "queries": ["a", 1]}, "/queries/1", keys), ("/v1/tensors/dtypes/find", {"queries": [1]}, "/queries/0", keys),
                                           ("/v1/tensors/dtypes/gather", {"keys": [1]}, "/keys/0", keys), ("/v1/gather", {"params": {"ref": "dtypes"}, "indices": {"keys": [1]}}, "/indices/keys/0", keys),
                                           ("/v1/tensors/dtypes/upsert", {"keys": [1], "rows": [[1]]}, "/keys/0", keys), ("/v1/tensors/dtypes/upsert", {"keys": ["a"], "rows": [["x"]]}, "/rows/0/0", rows)):
             with self.subTest(path, pointer=pointer):
                 self.assertIn(hint, self.detail(path, body, pointer))
-        self.assertIn("; dtype float32 is expected, as in inputs", self.detail("/v1/concat", {"inputs": [{"dtype": "float32", "data": [1]}, ["a"]]}, "/inputs/1/0"))
+        self.assertIn("; expected dtype float32, as in inputs", self.detail("/v1/concat", {"inputs": [{"dtype": "float32", "data": [1]}, ["a"]]}, "/inputs/1/0"))
         self.assertNotIn("as in", self.detail("/v1/lookup", '{"params": {"ref": "dtypes"}, "queries": ["a", }'))
         self.assertStatus(self.request("DELETE", "/v1/tensors/dtypes"), 204)
 
@@ -310,11 +310,11 @@ class Hints(HttpTest):
         reply = self.post("/v1/tensors/keyless/gather", safetensors({"keys": ("int64", (1,), pack("int64", [7]))}), {"Content-Type": SAFETENSORS})
         self.assertEqual(self.assertProblem(reply, 422, "INVALID_ARGUMENT", input="keys")["detail"], begin + numbers + end)
         self.assertIn("give row numbers as indices", self.detail("/v1/gather", {"params": [1, 2], "indices": {"keys": ["a"]}}))
-        self.assertIn('"indices": {"keys": [...]}, beside "params": {"ref": "NAME"}', self.detail("/v1/gather", {"params": ref, "keys": ["a"]}, "/keys"))
+        self.assertIn('"indices": {"keys": [...]}, together with "params": {"ref": "NAME"}', self.detail("/v1/gather", {"params": ref, "keys": ["a"]}, "/keys"))
         self.assertStatus(self.put("keyless.scale", [0.5, 2]), 201)
         for path, body in (("/v1/tensors/keyless.scale/gather", {"keys": ["a"]}), ("/v1/gather", {"params": {"ref": "keyless.scale"}, "indices": {"keys": ["a"]}}), ("/v1/tensors/keyless.scale/find", {"keys": ["a"]})):
             self.assertEqual(self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT")["detail"],
-                             "'keyless.scale' has no keys to find rows by; its rows are those of 'keyless': if that has keys, POST /v1/tensors/keyless/find gives their row numbers")
+                             "'keyless.scale' has no keys to find rows by, but the same rows as 'keyless'; if that table has keys, POST /v1/tensors/keyless/find gives their row numbers")
         self.assertStatus(self.request("DELETE", "/v1/tensors/keyless.scale"), 204)
         for body, pointer in (({"keys": ["a"], "updates": [[1]]}, "/keys"), ({"indices": {"keys": ["a"]}, "updates": [[1]]}, "/indices/keys")):
             self.assertIn("POST /v1/tensors/keyless/upsert writes rows by key", self.detail("/v1/tensors/keyless/scatter", body, pointer))
@@ -358,7 +358,7 @@ class Hints(HttpTest):
             self.put("hint.changed", typed(table, [[1, 2]]))
             self.assertIn(": " + advice, self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": typed(given, [[7, 8]])}))
         self.put("hint.changed", typed("int64", [[1, 2]]))
-        self.assertIn("0.5 is not an int64; dtype int64 is expected, as in the table; int64 has no fractions. Put the table again as float64, which rounds integers above 2^53, with its keys; or pass numbers without fractions as int64",
+        self.assertIn("0.5 is not an int64; expected dtype int64, as in the table; int64 has no fractions. Put the table again as float64, which rounds integers above 2^53, with its keys; or pass numbers without fractions as int64",
                       self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": [[0.5, 1]]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.changed"), 204)
         self.assertProblem(self.post("/v1/cast", {"x": {"ref": "ints"}, "dtype": "int64", "store": "ints"}), 409, "CONFLICT",
@@ -380,7 +380,7 @@ class Hints(HttpTest):
 
     def test_bags_of_several_lengths_lead_to_offsets(self):
         self.assertStatus(self.put("bags", {"tensor": [[1.5], [2]], "keys": ["a", "b"]}), 201)
-        hint = "bags of several lengths are one list, and offsets says where in it each begins"
+        hint = "give bags of different lengths as one flat list, and in offsets the position where each bag starts"
         for path, body in (("/v1/tensors/bags/embedding_bag", {"indices": [[0, 1], [0]]}), ("/v1/tensors/bags/embedding_bag", {"keys": [["a", "b"], ["a"]]}),
                            ("/v1/embedding_bag", {"params": {"ref": "bags"}, "indices": {"keys": [["a", "b"], ["a"]]}})):
             self.assertIn(hint, self.detail(path, body))
@@ -388,7 +388,7 @@ class Hints(HttpTest):
         self.assertStatus(self.request("DELETE", "/v1/tensors/bags"), 204)
 
     def test_rows_of_keys_are_looked_up_before_other_ops(self):
-        self.assertIn("look the rows of keys up first, and store them", self.detail("/v1/einsum", {"equation": "i->i", "inputs": [{"keys": ["a"]}]}))
+        self.assertIn("look up the rows by key first, and store them", self.detail("/v1/einsum", {"equation": "i->i", "inputs": [{"keys": ["a"]}]}))
 
     def test_strings_that_are_right_get_no_hint(self):
         self.assertNotIn("ref", self.detail("/v1/gather", {"params": ["glove"], "indices": [1]}))
@@ -436,7 +436,7 @@ class Paths(HttpTest):
 
     def test_null_among_indices_is_left_out(self):
         detail = self.assertProblem(self.post("/v1/gather", b'{"params": [1, 2], "indices": [1, null]}'), 400, "MALFORMED_REQUEST")["detail"]
-        self.assertTrue(detail.endswith("; indices and keys are integers: leave it out"), detail)
+        self.assertTrue(detail.endswith("; indices and keys must be integers; leave it out"), detail)
 
     def test_a_fraction_among_keys_is_no_reason_for_another_dtype(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.keyed", {"tensor": [[1], [2]], "keys": [5, 6]}), 201)
@@ -476,7 +476,7 @@ class Paths(HttpTest):
     def test_a_body_of_another_api_of_a_model_leads_to_inputs(self):
         for body in ({"params": [1], "indices": [0]}, {"input": []}, {}):
             error = self.request("POST", "/v2/models/gather/infer", body).json()
-            self.assertIn('inputs is missing; a list of {"name", "datatype", "shape", "data"} is expected, with the names params; indices', error["error"])
+            self.assertIn('inputs is missing; expected a list of {"name", "datatype", "shape", "data"} with the names params; indices', error["error"])
             self.assertEqual((error["input"], error.get("did_you_mean")), ("inputs", "inputs" if "input" in body else None))
         self.assertIn("params is missing", self.request("POST", "/v2/models/gather/infer", {"inputs": []}).json()["error"])
 
@@ -529,7 +529,7 @@ class Paths(HttpTest):
         self.assertIn("the table has keys of its own: give those to look up as queries", detail)
         body = {"params": {"ref": "hint.own"}, "queries": {"keys": ["a"]}}
         detail = self.assertProblem(self.post("/v1/lookup", body), 400, "MALFORMED_REQUEST", input="queries")["detail"]
-        self.assertIn("keys stand here without a name: the list alone", detail)
+        self.assertIn("give the keys as a plain list, without the member \"keys\"", detail)
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.own"), 204)
 
     def test_an_error_of_keys_in_place_of_row_numbers_names_keys(self):
@@ -547,14 +547,14 @@ class Paths(HttpTest):
     def test_keys_alone_are_a_list(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.alone", [[0.5]]), 201)
         detail = self.assertProblem(self.request("PUT", "/v1/tensors/hint.alone/keys", {"keys": ["a"]}), 400, "MALFORMED_REQUEST")["detail"]
-        self.assertIn("keys stand here without a name: the list alone", detail)
+        self.assertIn("give the keys as a plain list, without the member \"keys\"", detail)
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.alone/keys", ["a"]), 201)
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.alone"), 204)
 
     def test_a_get_that_asks_for_a_format_leads_to_accept(self):
         gather = {"params": [1], "indices": [0], "response": "safetensors"}
         for reply in (self.get("/v1/tensors/any?format=npy"), self.get("/v1/tensors/any?response=npy"), self.post("/v1/gather", gather)):
-            self.assertIn("the header Accept selects a binary format", self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"])
+            self.assertIn("for a binary format, set the header Accept to application/vnd.safetensors", self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"])
 
 
 class Limits(HttpTest):

@@ -276,7 +276,7 @@ class RowsByKeys(KeysTest):
         for op, other in (("gather", "indices"), ("find", "queries"), ("lookup", "queries")):
             for body, pointer in (({other: [1], "keys": [7]}, "/keys"), ({"keys": [7], other: [1]}, "/" + other)):
                 self.assertProblem(self.post(path + op, body), 400, "MALFORMED_REQUEST", pointer=pointer,
-                                   detail=f"both {other} and keys are given; one of them is expected")
+                                   detail=f"both {other} and keys are given; expected only one of them")
         keyless, _ = self.resident([[1, 2], [3, 4]])
         reply = self.post(f"/v1/tensors/{keyless}/lookup", {"keys": [5, 7], "queries": [7]})
         self.assertEqual(reply.json()["outputs"]["output"]["data"], [[3, 4]])

@@ -34,7 +34,7 @@ class Find(HttpTest):
         self.assertOutput(self.find({"dtype": "int32", "data": [1, 2]}, [2, 2**40]), "int64", [2], [1, -1])
         self.assertProblem(self.find([1, 2], [1.0]), 422, "UNSUPPORTED_DTYPE", input="queries",
                            pointer="/queries/0",
-                           detail="1.0 is not an integer; indices and keys are integers, written without a fraction or an exponent")
+                           detail="1.0 is not an integer; indices and keys must be integers, written without a fraction or an exponent")
         self.assertProblem(self.find([1, 2], [True]), 422, "UNSUPPORTED_DTYPE", input="queries")
 
     def test_equal_keys_have_their_positions(self):

@@ -112,7 +112,7 @@ class Repository(OipTest):
                     self.assertEqual({(m["name"], m["version"], m["state"]) for m in index},
                                      {(op, "1", "READY") for op in OPS})
         self.assertError(self.post("/v2/repository/index", b'{"ready":"yes"}'), 400, "ready")
-        self.assertError(self.post("/v2/repository/index", b"null"), 400, "the body is null; a JSON object is expected")
+        self.assertError(self.post("/v2/repository/index", b"null"), 400, "the body is null; expected a JSON object")
         self.assertError(self.post("/v2/repository/index", b'{"ready":'), 400)
 
     def test_a_request_without_tensors_logs_no_inputs_of_the_previous_request(self):
@@ -351,10 +351,10 @@ class Inference(OipTest):
         def refused(reply, sentence):
             self.assertEqual(self.assertError(reply, 400, sentence)["input"], "inputs.1")
         true, false = ({"parameters": {"complex": value}} for value in (True, False))
-        refused(self.infer("einsum", [pair, {**real, **true}], parameters=times), "the last dimension is 2")
+        refused(self.infer("einsum", [pair, {**real, **true}], parameters=times), "the last dimension must be 2")
         refused(self.infer("einsum", [pair, {**oip_input("inputs.1", "INT32", [1], [3]), **true}], parameters=times),
-                "inputs.1 is INT32, but complex is true: complex numbers are pairs of FP32 or FP64")
-        refused(self.infer("einsum", [pair, real], parameters={**times, "complex": True}), "the last dimension is 2")
+                "inputs.1 is INT32, but complex is true; complex numbers must be pairs of FP32 or FP64")
+        refused(self.infer("einsum", [pair, real], parameters={**times, "complex": True}), "the last dimension must be 2")
         mixed = self.infer("einsum", [pair, {**real, **false}], parameters={**times, "complex": True})
         self.assertError(mixed, 400, "complex64")  # einsum has one dtype: each was read as it says
 

@@ -132,7 +132,7 @@ class OpenApi(HttpTest):
         lookups = {path.rsplit("/", 1)[1]: item["post"] for path, item in document["paths"].items() if path.startswith("/v1/tensors/{table}/")}
         for op, named in (("gather", "indices"), ("embedding_bag", "indices"), ("lookup", "queries"), ("find", "queries")):
             schema = lookups[op]["requestBody"]["content"]["application/json"]["schema"]
-            self.assertEqual(schema["description"], f"One of {named} and keys is given, not both.")
+            self.assertEqual(schema["description"], f"Give either {named} or keys, not both.")
         for op, lookup in lookups.items():
             schema = lookup["requestBody"]["content"]["application/json"]["schema"]
             self.assertEqual({"anyOf", "oneOf", "allOf"} & set(schema), set(), op)
@@ -182,7 +182,7 @@ class OpenApi(HttpTest):
             found = [document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]] for parameter in document["paths"][path]["post"]["parameters"] if "$ref" in parameter]
             described = {parameter["name"]: parameter["description"] for parameter in found if parameter["in"] == "header"}
             for name in ("If-Match", "If-None-Match"):
-                self.assertTrue(described[name].startswith("Only with store:"), described)
+                self.assertTrue(described[name].startswith("Only with store. "), described)
         for query, status in (("", 400), ("?store=of-conditions-not-there", 412)):
             self.assertStatus(self.post("/v1/tensors/of-conditions@1/gather" + query, {"indices": [0]}, {"If-Match": '"other"'}), status)
 

@@ -77,7 +77,7 @@ class Keys(ModelTest):
         name, (without, _) = self.keyed(["a", "b", ""]), self.put([[1]])
         key, other = oip_input("keys", "BYTES", [1], ["a"]), oip_input("foo", "INT64", [1], [0])
         of_op = oip_input("indices.keys", "BYTES", [1], ["a"])
-        both = "both indices and keys are given; one of them is expected"
+        both = "both indices and keys are given; expected only one of them"
         for table, inputs, message, place in (
                 (name, [key] + self.indices(1), both, "indices"), (name, self.indices(1) + [key], both, "keys"),
                 (name, [key, key], "keys is given twice", "keys"), (name, self.indices(1) * 2, "indices is given twice", "indices"),

@@ -146,7 +146,7 @@ class Refusals(RouteTest):
         for op, body, detail, members in (
                 ("lookup", {"keys": ["a", "c"]}, 'keys[1] = "c" is not one of the keys; the first key is "a"', {"input": "keys", "position": [1]}),
                 ("lookup", {"queries": ["c"]}, 'queries[0] = "c" is not one of the keys; the first key is "a"', {"input": "queries"}),
-                ("lookup", {"keys": [True]}, "true is not a string; dtype string is expected, as in the keys of the table", {"input": "keys", "pointer": "/keys/0"}),
+                ("lookup", {"keys": [True]}, "true is not a string; expected dtype string, as in the keys of the table", {"input": "keys", "pointer": "/keys/0"}),
                 ("lookup", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the dtypes must be equal: pass it as string", {"input": "keys"}),
                 ("find", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the dtypes must be equal: pass it as string", {"input": "keys"}),
                 ("upsert", {"keys": int64, "rows": [[1, 2]]}, "keys has dtype int64 and table.keys string; the dtypes must be equal: pass it as string", {"input": "keys"}),
@@ -154,8 +154,8 @@ class Refusals(RouteTest):
                  "default has shape [3]; expected a scalar, a row of params, which has shape [2], or one such row per query" + table, {"input": "default"}),
                 ("upsert", {"keys": ["a"], "rows": [[1]]}, "rows has shape [1,1]; expected one row of params per key, [1,2]" + table, {"input": "rows"}),
                 ("scatter", {"indices": [[7]], "updates": [[1, 2]]}, "indices[0,0] = 7 is not in [0, 2): tuple [7] indexes dimension 0 of params [2,2]" + table, {"position": [0, 0]}),
-                ("gather", {"keys": ["a"], "indices": [0]}, "both indices and keys are given; one of them is expected", {"pointer": "/indices"}),
-                ("lookup", {"keys": ["a"], "queries": ["b"]}, "both queries and keys are given; one of them is expected", {"pointer": "/queries", "input": "queries"}),
+                ("gather", {"keys": ["a"], "indices": [0]}, "both indices and keys are given; expected only one of them", {"pointer": "/indices"}),
+                ("lookup", {"keys": ["a"], "queries": ["b"]}, "both queries and keys are given; expected only one of them", {"pointer": "/queries", "input": "queries"}),
                 ("gather", '{"keys": ["a"], "keys": ["b"]}', "keys is given twice", {"pointer": "/keys"})):
             with self.subTest(op, body=body):
                 reply = self.look(name, op, body.encode() if isinstance(body, str) else body)
@@ -171,14 +171,14 @@ class Refusals(RouteTest):
     def test_keys_for_an_op_that_takes_row_numbers_lead_to_find(self):
         name, _ = self.resident({"tensor": [[1], [2]], "keys": ["a", "b"]})
         self.assertProblem(self.look(name, "gather_nd", {"keys": ["b"]}), 400, "MALFORMED_REQUEST", input="keys",
-                           detail=f"gather_nd takes row numbers in place of keys; POST /v1/tensors/{name}/find gives those of keys")
+                           detail=f"gather_nd takes row numbers, not keys; POST /v1/tensors/{name}/find gives the row numbers of keys")
 
     def test_errors_call_an_input_of_safetensors_what_the_body_calls_it(self):
         name, _ = self.resident({"tensor": [[1.5], [2.5]], "keys": [5, 6]})
         queries, _ = self.resident({"dtype": "int64", "data": [[5, 9]]})
         keys, number = ("int64", [1, 2], pack("int64", [5, 9])), ("int64", [1], pack("int64", [0]))
         for op, own in (("gather", "indices"), ("embedding_bag", "indices"), ("lookup", "queries")):
-            both = f"both {own} and keys are given; one of them is expected"
+            both = f"both {own} and keys are given; expected only one of them"
             for tensors, metadata, detail, called in (
                     ({"keys": keys}, {}, "keys[0,1] = 9 is not one of the keys; the first key is 5", "keys"),
                     ({}, {"keys.ref": queries}, "keys[0,1] = 9 is not one of the keys; the first key is 5", "keys"),
@@ -195,7 +195,7 @@ class Refusals(RouteTest):
             for order in (("keys", "indices.keys"), ("indices.keys", "keys")):
                 problem = self.assertAnyProblem(self.look(name, op, safetensors({each: keys for each in order}), headers=BINARY))
                 self.assertEqual((problem["detail"], problem["input"]),
-                                 ("both indices.keys and keys are given; one of them is expected", order[1].split(".")[0]))
+                                 ("both indices.keys and keys are given; expected only one of them", order[1].split(".")[0]))
 
     def test_only_post(self):
         name, _ = self.resident([1, 2])

@@ -11,13 +11,13 @@ static const struct {
     const char *body, *file; /* NULL: not known */
 } starts[] = {
     { "PK\3\4", 4,
-      "the body is a zip archive, such as .npz or .pt; deploy/import makes a table of it",
-      "it is a zip archive, such as .npz or .pt; deploy/import makes a table of it" },
-    { "PAR1", 4, "the body is a Parquet file; deploy/import makes a table of it",
-      "it is a Parquet file; deploy/import makes a table of it" },
+      "the body is a zip archive, such as .npz or .pt; convert it to a table with deploy/import",
+      "it is a zip archive, such as .npz or .pt; convert it to a table with deploy/import" },
+    { "PAR1", 4, "the body is a Parquet file; convert it to a table with deploy/import",
+      "it is a Parquet file; convert it to a table with deploy/import" },
     { "\x80\2}q", 4,
-      "the body is a pickle; deploy/import makes a table of it if torch.save wrote it",
-      "it is a pickle; deploy/import makes a table of it if torch.save wrote it" },
+      "the body is a pickle; convert it to a table with deploy/import if torch.save wrote it",
+      "it is a pickle; convert it to a table with deploy/import if torch.save wrote it" },
     { "\x80\4\x95", 3, "the body is a pickle; save its tensors as .safetensors or .npy",
       "it is a pickle; save its tensors as .safetensors or .npy" },
     { "GGUF", 4, "the body is a GGUF file; save its tensors as .safetensors or .npy",
@@ -76,12 +76,12 @@ TD_TEST(other_results_are_left_as_they_are)
     ck_assert_str_eq(err.message, "why");
 }
 
-#define BINARY   "send it as it is, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
+#define BINARY   "send it unchanged, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
 #define STRIPPED "the body is a safetensors file without its NULs, as curl -d sends it; " BINARY
 #define CUT                                                                                        \
-    "curl -d, and CURLOPT_POSTFIELDS without a size, end a binary file at its first NUL; " BINARY
-#define ELEMENTS  "elements alone, without a header, are sent as base64 in JSON"
-#define NO_HEADER "the body has the type of a safetensors file; " ELEMENTS
+    "curl -d and CURLOPT_POSTFIELDS without a size cut a binary file at its first NUL; " BINARY
+#define ELEMENTS  "to send elements without a header, use base64 in JSON"
+#define NO_HEADER "the body was sent as a safetensors file; " ELEMENTS
 
 static const struct {
     td_format sent;
@@ -90,14 +90,14 @@ static const struct {
     const char *message; /* NULL: as it was */
 } sent_as_others[] = {
     { TD_FORMAT_JSON, "\x93NUMPY\1\0", 8,
-      "the body is a .npy file; PUT takes it as application/x-npy" },
+      "the body is a .npy file; send it with PUT as application/x-npy" },
     { TD_FORMAT_NPY, "\x93NUMPY\1\0", 8, NULL },
     { TD_FORMAT_NPY, "\x93NUMPY\1v{'descr': '<f4'", 23,
       "the body is a .npy file without its NULs, as curl -d sends it; " BINARY },
     { TD_FORMAT_NPY, "\x93NUMPY\1", 7,
       "the body is a .npy file without its NULs, as curl -d sends it; " BINARY },
     { TD_FORMAT_NPY, "\xc2\x93NUMPY\1\0", 9,
-      "the body is a .npy file that was decoded as text; send its bytes as they are" },
+      "the body is a .npy file that was decoded as text; send its bytes unchanged" },
     { TD_FORMAT_JSON, "P{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 55,
       STRIPPED },
     { TD_FORMAT_SAFETENSORS, "\x1\x2{\"x\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 44,
@@ -129,12 +129,12 @@ static const struct {
     { TD_FORMAT_JSON, "a\0,\0b\0\n\0001\0,\0002\0\n\0", 16,
       "the body is text in UTF-16; send UTF-8" },
     { TD_FORMAT_JSON, "d\0\0\0\310\0\0\0", 8,
-      "why; elements alone, without a header, are sent as base64 in JSON" }, /* int32 100, 200 */
+      "why; to send elements without a header, use base64 in JSON" }, /* int32 100, 200 */
     { TD_FORMAT_JSON, "d\0\0\0e\0\0\0\n\0\0\0", 12,
-      "why; elements alone, without a header, are sent as base64 in JSON" },
+      "why; to send elements without a header, use base64 in JSON" },
     { TD_FORMAT_JSON, "[\0\0\0\1\0\0\0]\0\0\0", 12, NULL },
     { TD_FORMAT_JSON, "d\0\310\0,\1", 6,
-      "why; elements alone, without a header, are sent as base64 in JSON" }, /* int16 */
+      "why; to send elements without a header, use base64 in JSON" }, /* int16 */
     { TD_FORMAT_JSON, "planets.npy", 11,
       "the body is the name of a file; curl sends the file's contents with --data-binary @FILE" },
     { TD_FORMAT_NPY, "my data/Planets 2.NPY", 21,
@@ -147,16 +147,16 @@ static const struct {
     { TD_FORMAT_JSON, ".npy", 4, NULL },
     { TD_FORMAT_JSON, "[a.npy", 6, NULL },
     { TD_FORMAT_JSON, "[object Object]", 15,
-      "the body is the text of an object of JavaScript; send JSON.stringify(object)" },
+      "the body is the text form of a JavaScript object; send JSON.stringify(object)" },
     { TD_FORMAT_JSON, "id,x\n1,2\n", 9,
-      "the body is lines of text, such as CSV; send JSON, [[1, 2], [3, 4]]; deploy/import makes a "
-      "table of CSV" },
+      "the body is lines of text, such as CSV; send JSON such as [[1, 2], [3, 4]], or convert "
+      "CSV to a table with deploy/import" },
     { TD_FORMAT_JSON, ",x\n0,2\n", 7,
-      "the body is lines of text, such as CSV; send JSON, [[1, 2], [3, 4]]; deploy/import makes a "
-      "table of CSV" },
+      "the body is lines of text, such as CSV; send JSON such as [[1, 2], [3, 4]], or convert "
+      "CSV to a table with deploy/import" },
     { TD_FORMAT_JSON, "1.5 2\n3 4", 9,
-      "the body is lines of text, such as CSV; send JSON, [[1, 2], [3, 4]]; deploy/import makes a "
-      "table of CSV" },
+      "the body is lines of text, such as CSV; send JSON such as [[1, 2], [3, 4]], or convert "
+      "CSV to a table with deploy/import" },
     { TD_FORMAT_JSON, "king, [1]", 9, NULL },
     { TD_FORMAT_JSON, "'[1, 2]'", 8, NULL },
     { TD_FORMAT_JSON, "NaN", 3, NULL },

@@ -251,7 +251,7 @@ TD_TEST(values_are_checked_after_the_ranges)
                             "\"b\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[0,2]}}",
                             "\3\3", 2);
     ck_assert_int_eq(open_exact(file, size, &opened, &copy), TD_MALFORMED_REQUEST);
-    EXPECT_MESSAGE(&err, "neither overlap nor hole");
+    EXPECT_MESSAGE(&err, "overlaps and gaps are not allowed");
     free(copy);
 }
 

@@ -207,10 +207,13 @@ static const struct {
       "a list of length 1" },
     { "a shorter list, deeper", NULL, NULL, "[[[1,2],[3,4]],[[5,6],[7]]]", "/x/1/1", -1,
       "a list of length 1" },
-    { "a number among lists", NULL, NULL, "[[1],2]", "/x/1", -1, "expected a list, as before" },
+    { "a number among lists", NULL, NULL, "[[1],2]", "/x/1", -1,
+      "expected a list like the elements before" },
     { "a word among lists", NULL, NULL, "[[1],nil]", NULL, 5, "expected a value" },
-    { "a list among numbers", NULL, NULL, "[1,[2]]", "/x/1", -1, "expected a scalar, as before" },
-    { "a list too deep", NULL, NULL, "[[1],[[2]]]", "/x/1/0", -1, "expected a scalar, as before" },
+    { "a list among numbers", NULL, NULL, "[1,[2]]", "/x/1", -1,
+      "expected a scalar like the elements before" },
+    { "a list too deep", NULL, NULL, "[[1],[[2]]]", "/x/1/0", -1,
+      "expected a scalar like the elements before" },
     { "a string among numbers", NULL, NULL, "[1,\"a\"]", "/x/1", -1, "the string \"a\"" },
     { "a number among strings", NULL, NULL, "[\"a\",1]", "/x/1", -1,
       "found 1 in a tensor of strings" },
@@ -237,7 +240,7 @@ static const struct {
     { "an int64 before a fraction", NULL, NULL, "[0,9007199254740993,0.5]", "/x/1", -1,
       "write it as 9007199254740993.0" },
     { "an integer that a program may have rounded", "int64", NULL, "[1,9.00719925474099e+15]",
-      "/x/1", -1, "9.00719925474099e+15 may be a rounded integer" },
+      "/x/1", -1, "9.00719925474099e+15 might be a rounded integer" },
     { "an integer that float32 rounds", "float32", NULL, "[16777216,16777217]", "/x/1", -1,
       "16777217 is not exact in float32" },
     { "an integer that float64 rounds", "float64", NULL, "[9007199254740993]", "/x/0", -1,
@@ -345,18 +348,19 @@ static const struct {
       "data has shape [0]" },
     { "a huge shape", "int8", "[1000000000000]", "[1,2]", "/x", -1, "data has shape [2]" },
     { "a leading zero", NULL, NULL, "[01]", NULL, 2,
-      "expected the end of the number after '0' at byte 2, not '1'; a number has no leading "
+      "expected the end of the number after '0' at byte 2, not '1'; a number cannot have leading "
       "zeros" },
     { "a leading zero after minus", NULL, NULL, "[1,-012]", NULL, 5,
-      "expected the end of the number after '0' at byte 5, not '1'; a number has no leading "
+      "expected the end of the number after '0' at byte 5, not '1'; a number cannot have leading "
       "zeros" },
     { "a leading zero, float", "float32", NULL, "[00.5]", NULL, 2,
-      "expected the end of the number after '0' at byte 2, not '0'; a number has no leading "
+      "expected the end of the number after '0' at byte 2, not '0'; a number cannot have leading "
       "zeros" },
     { "minus alone", NULL, NULL, "[-]", NULL, 2, "expected a digit after '-' at byte 2, not ']'" },
     { "minus alone, float", "float32", NULL, "[-]", NULL, 2, "expected a digit after '-'" },
     { "minus before a point", NULL, NULL, "[-.5]", NULL, 2,
-      "expected a digit after '-' at byte 2, not '.'; a number starts with a digit, or with '-' "
+      "expected a digit after '-' at byte 2, not '.'; a number must start with a digit, or with "
+      "'-' "
       "and a digit" },
     { "a plus sign", NULL, NULL, "[+1]", NULL, 1, "expected a value" },
     { "a fraction without a digit before the point", "float32", NULL, "[.5]", NULL, 1,

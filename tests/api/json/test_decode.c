@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define TO_HAVE_FRACTIONS                                                                          \
-    "; to have fractions, give more as {\"dtype\": \"float64\", \"data\": [...]}"
+    "; to use fractions, give more as {\"dtype\": \"float64\", \"data\": [...]}"
 
 static const struct {
     const char *case_name, *params /* as JSON */, *want;
@@ -238,18 +238,17 @@ static const struct {
     const char *body, *message, *pointer, *input;
 } mismatches[] = {
     { "{\"x\":{\"dtype\":\"uint8\",\"data\":[1]},\"more\":[7,[2,300]]}",
-      "300 does not fit uint8; dtype uint8 is expected, as in x", "/more/1/1", "more[1]" },
+      "300 does not fit uint8; expected dtype uint8, as in x", "/more/1/1", "more[1]" },
     { "{\"x\":[1,-1],\"more\":[{\"dtype\":\"uint8\",\"data\":[1]}]}",
-      "-1 does not fit uint8; dtype uint8 is expected, as in more", "/x/1", "x" },
+      "-1 does not fit uint8; expected dtype uint8, as in more", "/x/1", "x" },
     { "{\"x\":0.5,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}",
-      "0.5 is not an int32; dtype int32 is expected, as in more" TO_HAVE_FRACTIONS, "/x", "x" },
+      "0.5 is not an int32; expected dtype int32, as in more" TO_HAVE_FRACTIONS, "/x", "x" },
     { "{\"x\":true,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}",
-      "true is not an int32; dtype int32 is expected, as in more", "/x", "x" },
+      "true is not an int32; expected dtype int32, as in more", "/x", "x" },
     { "{\"x\":-1,\"more\":[18446744073709551615]}",
-      "-1 does not fit uint64; dtype uint64 is expected, as in the other values", "/x", "x" },
+      "-1 does not fit uint64; expected dtype uint64, as in the other values", "/x", "x" },
     { "{\"x\":1,\"keys\":[-1],\"queries\":[18446744073709551615]}",
-      "-1 does not fit uint64; dtype uint64 is expected, as in the other values", "/keys/0",
-      "keys" },
+      "-1 does not fit uint64; expected dtype uint64, as in the other values", "/keys/0", "keys" },
     { "{\"x\":[1,\"a\"],\"more\":[1]}", "found the string \"a\" in a tensor of numbers", "/x/1",
       "x" },
 };
@@ -271,8 +270,9 @@ TD_TEST(a_fraction_among_keys_is_refused_at_its_place)
     decode_json(&decoded, &pair_op, body, strlen(body), NULL);
     ck_assert_int_eq(decoded.status, TD_UNSUPPORTED_DTYPE);
     ck_assert_int_eq(decoded.err.status, TD_UNSUPPORTED_DTYPE);
-    ck_assert_str_eq(decoded.err.message, "2.5 is not an integer; indices and keys are integers, "
-                                          "written without a fraction or an exponent");
+    ck_assert_str_eq(decoded.err.message,
+                     "2.5 is not an integer; indices and keys must be integers, "
+                     "written without a fraction or an exponent");
     ck_assert_str_eq(decoded.err.pointer, "/keys/2/0");
     ck_assert_str_eq(decoded.err.input, "keys");
 }

@@ -388,7 +388,7 @@ TD_TEST_EACH(the_body_may_repeat_the_value_of_the_query_string_once, repeated)
     const td_status status = set_text(name, body, &known);
     ck_assert_int_eq(status, repeated[_i].is_same ? TD_OK : TD_MALFORMED_REQUEST);
     if (!repeated[_i].is_same)
-        EXPECT_MESSAGE(&err, "one value in the query string and another in the body");
+        EXPECT_MESSAGE(&err, "different values in the query string and in the body");
     ck_assert_int_eq(set_text(name, body, &known), TD_MALFORMED_REQUEST);
     EXPECT_MESSAGE(&err, "twice");
 }
@@ -484,16 +484,16 @@ static const struct {
     { TD_FORMAT_JSON, "{\"indices\":[[1]],\"updates\":[7],\"mode\":\"add\"}", 0, "", "", "" },
     { TD_FORMAT_JSON, "{}", 0, "", "", "" },
     { TD_FORMAT_JSON, "{\"indices\":[[1]],\"params\":[1,2]}", 0,
-      "params is given by the path; it may not be in the body as well", "params", "/params" },
+      "params is given by the path; it cannot be in the body as well", "params", "/params" },
     { TD_FORMAT_JSON, "{\"updates\":[1],\"updates\":[1]}", 0, "updates is given twice", "updates",
       "/updates" },
     { TD_FORMAT_SAFETENSORS, "{" ENTRY("indices", "0", "4") "," ENTRY("updates", "4", "8") "}", 8,
       "", "", "" },
     { TD_FORMAT_SAFETENSORS, "{}", 0, "", "", "" },
     { TD_FORMAT_SAFETENSORS, "{" ENTRY("params", "0", "4") "}", 4,
-      "params is given by the path; it may not be in the body as well", "params", "" },
+      "params is given by the path; it cannot be in the body as well", "params", "" },
     { TD_FORMAT_SAFETENSORS, "{\"__metadata__\":{\"params.ref\":\"table\"}}", 0,
-      "params is given by the path; it may not be in the body as well", "params", "" },
+      "params is given by the path; it cannot be in the body as well", "params", "" },
     { TD_FORMAT_SAFETENSORS, "{" ENTRY("indixes", "0", "4") "}", 4,
       "scatter has no input \"indixes\"; expected indices; updates", "indixes", "" },
 };

@@ -247,7 +247,7 @@ static const struct {
     { "", NULL },
     { "  ", NULL },
     { "{}", NULL },
-    { "null", "the body is null; a JSON object is expected" },
+    { "null", "the body is null; expected a JSON object" },
     { "{\"ready\":true}", NULL },
     { "{\"ready\":false,\"x\":[1]}", NULL },
     { "{\"ready\":null}", NULL },
@@ -291,8 +291,10 @@ static const struct {
     { "{}", NULL },
     { "{\"parameters\":{}}", NULL },
     { "{\"parameters\":{\"other\":1}}", NULL },
-    { "{\"parameters\":{\"config\":\"{}\"}}", "configuration cannot be replaced" },
-    { "{\"parameters\":{\"file:1/model.onnx\":\"AA==\"}}", "configuration cannot be replaced" },
+    { "{\"parameters\":{\"config\":\"{}\"}}",
+      "has a fixed configuration, which cannot be replaced" },
+    { "{\"parameters\":{\"file:1/model.onnx\":\"AA==\"}}",
+      "has a fixed configuration, which cannot be replaced" },
     { "{\"parameters\":[]}", "parameters is a list" },
     { "{", "expected" },
 };
@@ -320,7 +322,7 @@ TD_TEST(models_cannot_be_unloaded)
     const struct td_oip_model movies = { .name = "movies", .op = op.op, .table = &table };
     ck_assert_int_eq(td_oip_repository_unload(body, sizeof body - 1, &op, &test_arena, &err),
                      TD_INVALID_ARGUMENT);
-    ck_assert_str_eq(err.message, "built-in op cannot be unloaded");
+    ck_assert_str_eq(err.message, "a built-in op cannot be unloaded");
     ck_assert_int_eq(td_oip_repository_unload("", 0, &op, &test_arena, &err), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(td_oip_repository_unload("", 0, &movies, &test_arena, &err),
                      TD_INVALID_ARGUMENT);

@@ -309,7 +309,7 @@ static const struct {
     { "{\"aliases\":{\"x\":\"a@1\"}} {", "end of the file" },
     { "{\"aliases\":{\"x\":\"a@1\",\"x\":\"a@2\"}}", "given twice" },
     { "{\"aliases\":{\"x\":\"a@1\",\"y\":null}}", "null" },
-    { "{\"aliases\":{\"x\":1}}", "a string is expected" },
+    { "{\"aliases\":{\"x\":1}}", "expected a string" },
     { "{\"aliases\":{\"x\":\"a\"}}", "expected a version" },
     { "{\"aliases\":{\"x@1\":\"a@1\"}}", "cannot be an alias" },
     { "{\"aliases\":{\"e\xcc\x81\":\"a@1\"}}", "cannot be an alias: it is not in Unicode" },
@@ -318,7 +318,7 @@ static const struct {
     { "{\"aliases\":{\"x\":\"a@1\\u0000\"}}", "NUL" },
     { "{\"aliases\":{},\"more\":1}", "\"more\" is unknown" },
     { "{\"aliases\":{},\"checksum\":\"xxh3-64:0000000000000000\"}", "it is damaged" },
-    { "{\"aliases\":{},\"checksum\":1}", "a string is expected" },
+    { "{\"aliases\":{},\"checksum\":1}", "expected a string" },
     { "{\"\\u0063hecksum\":\"xxh3-64:0000000000000000\"}", "escapes" },
 };
 

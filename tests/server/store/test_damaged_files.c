@@ -205,7 +205,7 @@ TD_TEST(a_npy_of_strings_is_not_served_with_all_of_the_reason_and_is_not_called_
     ck_assert_str_eq(
         err.message,
         "the file t.npy of 't' is not served: the .npy file holds '<U5', text (send strings as "
-        "JSON; as keys of a table, they are imported with it: deploy/import TABLE --keys-from "
+        "JSON; to import them as the keys of a table, use deploy/import TABLE --keys-from "
         "FILE.npy); expected '<' or '>' and one of b1, i1 to i8, u1 to u8, f2, f4, f8, c8, c16; "
         "put the tensor with ?persist=1, or replace the file and send SIGHUP");
 }

@@ -47,7 +47,7 @@ static const struct {
     { "{}", "no files" },
     { "{\"files\":{}}", "no files" },
     { "{\"files\":null}", "no files" },
-    { "{\"files\":[]}", "an object is expected" },
+    { "{\"files\":[]}", "expected an object" },
     { "{\"files\":{" FILE_OF("t.npy") "}} x", "the end" },
     { "{\"files\":{" FILE_OF("t.npy") "," FILE_OF("t.npy") "}}", "given twice" },
     { "{\"files\":{" FILE_OF("t.npy") "},\"files\":{}}", "given twice" },
@@ -70,7 +70,7 @@ static const struct {
     { "{\"files\":{\"t.npy\":{\"sha256\":\"" SHA "\"}}}", "lacks" },
     { "{\"files\":{\"t.npy\":{}}}", "lacks" },
     { "{\"files\":{\"t.npy\":null}}", "lacks" },
-    { "{\"files\":{\"t.npy\":1}}", "an object is expected" },
+    { "{\"files\":{\"t.npy\":1}}", "expected an object" },
     { "{\"files\":{\"t.npy\":{\"size\":-1,\"sha256\":\"" SHA "\"}}}", "size" },
     { "{\"files\":{\"t.npy\":{\"size\":9223372036854775808,\"sha256\":\"" SHA "\"}}}", "size" },
     { "{\"files\":{\"t.npy\":{\"size\":1.5,\"sha256\":\"" SHA "\"}}}", "size" },
@@ -87,7 +87,7 @@ static const struct {
     { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":{\"a@1\":\"b@1\"}}", "cannot be an alias" },
     { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":{\"a\":\"b@1\",\"a\":\"c@1\"}}",
       "given twice" },
-    { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":[]}", "an object is expected" },
+    { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":[]}", "expected an object" },
 };
 
 TD_TEST_EACH(another_document_is_refused, refused)

@@ -288,9 +288,8 @@ TD_TEST(files_of_unknown_suffixes_are_recognised_by_their_first_bytes)
         const char *line;
     } others[] = {
         { "a", "PK\3\4....", 8,
-          "file=a reason=\"it is a zip archive, such as .npz or .pt; deploy/imp" },
-        { "b.data", "PAR1", 4,
-          "file=b.data reason=\"it is a Parquet file; deploy/import makes a t" },
+          "file=a reason=\"it is a zip archive, such as .npz or .pt; convert it" },
+        { "b.data", "PAR1", 4, "file=b.data reason=\"it is a Parquet file; convert it to a" },
         { "c.model", "\x89HDF\r\n\x1a\n", 8, "file=c.model reason=\"it is an HDF5 file; save its" },
         { "d.np", "\x93NUMPY\1", 7, "file=d.np reason=\"it is a .npy file, but its name has" },
         { "e.st", "\2\0\0\0\0\0\0\0{}", 10,
@@ -315,8 +314,7 @@ TD_TEST(a_tensor_file_of_another_format_is_skipped_with_its_name)
     put_file("b.safetensors", "GGUF\3\0\0\0", 8);
     struct td_store *store = open_folder();
     const char *lines = logged_with_scans();
-    expect_once(lines,
-                "file=a.npy reason=\"it is a zip archive, such as .npz or .pt; deploy/import");
+    expect_once(lines, "file=a.npy reason=\"it is a zip archive, such as .npz or .pt; convert it");
     expect_once(lines, "file=b.safetensors reason=\"it is a GGUF file; save its tensors as");
     td_store_free(store);
 }
