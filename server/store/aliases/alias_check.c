@@ -74,8 +74,8 @@ static bool is_in_folder(const struct td_alias_folder *folder, const char *targe
     return found;
 }
 
-/* Returns CONFLICT unless a restart finds the version that the alias names. The error names the request
- * that persists the version: its rows cannot be put again, its keys can. */
+/* Returns CONFLICT unless a restart finds the version that the alias names. The error names the
+ * request that persists the version: its rows cannot be put again, its keys can. */
 static td_status check_persisted(const struct td_alias *alias, const struct td_version *version,
                                  struct td_error *err)
 {
@@ -175,10 +175,10 @@ bool td_alias_are_versions_of_one(const char *a, const char *b)
     return length == strcspn(b, "@") && strncmp(a, b, length) == 0;
 }
 
-/* Checks that the alias of a table of integers and the alias of a part, such as the scales, name the
- * same version: rows of one version with the scales of another would give wrong sums. `set` is the
- * alias that the flip sets. The error does not tell what the other alias names, because the token may
- * not be for that version. */
+/* Checks that the alias of a table of integers and the alias of a part, such as the scales, name
+ * the same version: rows of one version with the scales of another would give wrong sums. `set` is
+ * the alias that the flip sets. The error does not tell what the other alias names, because the
+ * token may not be for that version. */
 static td_status check_pair(const struct plan *plan, const struct td_alias *rows,
                             const char *part_name, const struct td_alias *set, struct td_error *err)
 {
@@ -208,8 +208,8 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         set->name, set->target, set == rows ? name : rows->name);
 }
 
-/* Returns FORBIDDEN unless the token is for the table to which `part` belongs and for the version that
- * its alias names, whether they exist or not. */
+/* Returns FORBIDDEN unless the token is for the table to which `part` belongs and for the version
+ * that its alias names, whether they exist or not. */
 static td_status check_rows_known(const struct plan *plan, const char *table,
                                   const struct td_alias *rows, const struct td_alias *part,
                                   struct td_error *err)

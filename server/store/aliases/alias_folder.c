@@ -69,8 +69,8 @@ static void read_taken(struct td_store *store)
     td_arena_reset(&arena);
 }
 
-/* Warns of the aliases of aliases.json that the folder sets again. A file that a person wrote lists no
- * folders, so it does not say whether its aliases are newer than a folder. */
+/* Warns of the aliases of aliases.json that the folder sets again. A file that a person wrote lists
+ * no folders, so it does not say whether its aliases are newer than a folder. */
 static void warn_of_aliases(const struct td_store *store, const struct td_alias_folder *folder,
                             const struct td_alias_table *edits)
 {
@@ -98,9 +98,9 @@ static bool sets(const struct td_alias_folder *folder, const char *name)
     return false;
 }
 
-/* True if the folder makes the alias of a part, such as the scales, obsolete: the alias names the part
- * of another version of the rows, and the version that the folder sets has no such part. This happens
- * when floats follow bytes. Sets `name` to the alias of the part. */
+/* True if the folder makes the alias of a part, such as the scales, obsolete: the alias names the
+ * part of another version of the rows, and the version that the folder sets has no such part. This
+ * happens when floats follow bytes. Sets `name` to the alias of the part. */
 static bool loses_part(struct td_store *store, const struct td_alias_folder *folder,
                        const struct td_alias_change *rows, const char *part,
                        char name[TD_TENSOR_NAME])

@@ -6,10 +6,10 @@
 
 #include "server/store/aliases/alias_check.h"
 
-/* Publishes the versions of the folder, whose references it takes, and sets the folder's aliases, at
- * once. The aliases are persisted if this process may write aliases.json and the file is not
- * damaged; otherwise as soon as both are true. Aliases that a folder of this name and digest has set
- * before are not set again. If it fails, nothing has changed. */
+/* Publishes the versions of the folder, whose references it takes, and sets the folder's aliases,
+ * at once. The aliases are persisted if this process may write aliases.json and the file is not
+ * damaged; otherwise as soon as both are true. Aliases that a folder of this name and digest has
+ * set before are not set again. If it fails, nothing has changed. */
 TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
                                              const struct td_alias_folder *folder,
                                              struct td_error *err);

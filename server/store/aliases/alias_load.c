@@ -23,8 +23,8 @@ static bool is_tensor(struct td_store *store, const char *name)
     return is;
 }
 
-/* True if a folder set the alias while the file could not be written, and the file that was read now
- * does not know this folder. A restart would set the alias again, so the target in the file is
+/* True if a folder set the alias while the file could not be written, and the file that was read
+ * now does not know this folder. A restart would set the alias again, so the target in the file is
  * ignored. */
 static bool is_pending(const struct td_store *store, const struct td_alias *alias,
                        const struct td_string_map *read_taken)
@@ -36,8 +36,9 @@ static bool is_pending(const struct td_store *store, const struct td_alias *alia
            !td_data_dir_has_gone(store->dir, alias->folder);
 }
 
-/* Makes the edits that turn the aliases in force into those of the file. If the file has not changed
- * since it was read, only the aliases that folders set are compared: a flip in memory stays. */
+/* Makes the edits that turn the aliases in force into those of the file. If the file has not
+ * changed since it was read, only the aliases that folders set are compared: a flip in memory
+ * stays. */
 static td_status compare_file(const struct td_store *store, const struct td_alias_file *found,
                               bool changed, struct td_alias_table *edits, struct td_error *err)
 {
@@ -214,7 +215,8 @@ static td_status show_hidden(struct td_store *store, struct td_error *err)
     return status;
 }
 
-/* Returns an error if the file cannot be read: the next start has to, even if it has not changed. */
+/* Returns an error if the file cannot be read: the next start has to, even if it has not
+ * changed. */
 static td_status check_readable(struct td_store *store, struct td_error *err)
 {
     struct td_error why;

@@ -1,8 +1,8 @@
 /* alias_table.h - the aliases of a store, and the names that a flip has claimed. Private to
  * server/store.
  *
- * A flip claims its names before it checks them. Until the flip is done, no tensor can take a claimed
- * name and no claimed target can be deleted, so what the flip has checked remains true.
+ * A flip claims its names before it checks them. Until the flip is done, no tensor can take a
+ * claimed name and no claimed target can be deleted, so what the flip has checked remains true.
  *
  * Threads    Functions named _locked are called with store->lock held, for reading at least. */
 #ifndef TD_SERVER_STORE_ALIAS_TABLE_H
@@ -56,23 +56,23 @@ bool td_alias_names_locked(const struct td_store *store, const char *version);
 bool td_alias_target(struct td_store *store, const char *name, size_t length,
                      char target[TD_TENSOR_NAME]);
 
-/* td_alias_conflict sets the error of a write to an alias. td_alias_check_name returns it if `name` is
- * an alias. */
+/* td_alias_conflict sets the error of a write to an alias. td_alias_check_name returns it if `name`
+ * is an alias. */
 td_status td_alias_conflict(const char *name, struct td_error *err);
 TD_MUST_CHECK td_status td_alias_check_name(struct td_store *store, const char *name,
                                             struct td_error *err);
 
-/* Returns CONFLICT if a tensor hides an alias of this name: a restart would serve the alias instead of
- * a file of the tensor. */
+/* Returns CONFLICT if a tensor hides an alias of this name: a restart would serve the alias instead
+ * of a file of the tensor. */
 TD_MUST_CHECK td_status td_alias_check_hidden(struct td_store *store, const char *name,
                                               struct td_error *err);
 
-/* Returns CONFLICT if another process has changed aliases.json since this process read or wrote it: the
- * file may set aliases and name versions that this process does not know. */
+/* Returns CONFLICT if another process has changed aliases.json since this process read or wrote it:
+ * the file may set aliases and name versions that this process does not know. */
 TD_MUST_CHECK td_status td_alias_check_file(struct td_store *store, struct td_error *err);
 
-/* Sets *out to `table` with the aliases of `edits` in place of the aliases of the same names. Aliases
- * without a target are left out. The caller frees out->aliases. RESOURCE_LIMIT (aliases),
+/* Sets *out to `table` with the aliases of `edits` in place of the aliases of the same names.
+ * Aliases without a target are left out. The caller frees out->aliases. RESOURCE_LIMIT (aliases),
  * MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_alias_merge(const struct td_alias_table *table,
                                        const struct td_alias_table *edits,

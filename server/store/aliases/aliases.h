@@ -2,16 +2,16 @@
  *
  *     alias ─► version ─► tensor        a lookup resolves an alias once
  *
- * A flip sets and removes any number of aliases at once: a reader sees all of the flip or nothing. A
- * name is an alias or a tensor, never both. An alias names a version, never another alias.
+ * A flip sets and removes any number of aliases at once: a reader sees all of the flip or nothing.
+ * A name is an alias or a tensor, never both. An alias names a version, never another alias.
  *
  * Persisting  If this process may write the data folder, every flip is persisted: aliases.json is
  *             replaced before the aliases change, and after a crash at any point it has all of the
  *             flip or nothing. Otherwise a flip lasts until the process ends or another process
  *             changes aliases.json, whose aliases then replace those in memory.
- * Deleting    A version that an alias names cannot be deleted. If somebody removes its file from the
- *             folder, the alias stays, and its requests get DEVICE_UNAVAILABLE until the version is
- *             there again.
+ * Deleting    A version that an alias names cannot be deleted. If somebody removes its file from
+ *             the folder, the alias stays, and its requests get DEVICE_UNAVAILABLE until the
+ *             version is there again.
  * Ownership   Functions borrow their arguments for the call.
  * Threads     Any. Flips are made one after the other. A flip that is persisted may wait for the
  *             disk, so it must not be made on an I/O thread or a worker. */
@@ -40,8 +40,8 @@ struct td_alias_flip {
 /* True if every flip is persisted: this process may write the data folder. */
 bool td_store_persists_aliases(const struct td_store *store);
 
-/* Describes the writer that the flip needs, except for its deadline and ready(). Returns true if the
- * flip may wait for the disk; flip->persist says whether it is persisted. */
+/* Describes the writer that the flip needs, except for its deadline and ready(). Returns true if
+ * the flip may wait for the disk; flip->persist says whether it is persisted. */
 bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer);
 
 /* Makes the flip. Errors:
@@ -50,8 +50,8 @@ bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writ
  *                      the alias of that table names
  * PRECONDITION_FAILED  an alias is not as in `wanted`
  * TENSOR_NOT_FOUND     a target does not exist
- * CONFLICT             a name is a tensor, a target is an alias, a target of a persisted flip is not
- *                      persisted, or aliases.json was changed by another process
+ * CONFLICT             a name is a tensor, a target is an alias, a target of a persisted flip is
+ *                      not persisted, or aliases.json was changed by another process
  * RESOURCE_LIMIT       aliases, disk_bytes
  * and the errors of writing aliases.json. */
 TD_MUST_CHECK td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip,
@@ -64,13 +64,13 @@ TD_MUST_CHECK td_status td_store_list_aliases(struct td_store *store, struct td_
 
 int td_store_count_aliases(struct td_store *store);
 
-/* Copies the version that the alias `name` names. For the name of keys, ALIAS.keys, it is the version
- * that the alias of the table names. Returns false if there is no such alias. */
+/* Copies the version that the alias `name` names. For the name of keys, ALIAS.keys, it is the
+ * version that the alias of the table names. Returns false if there is no such alias. */
 bool td_store_alias_target(struct td_store *store, const char *name, size_t length,
                            char target[TD_TENSOR_NAME]);
 
-/* Lists what was refused or is damaged in the data folder, sorted by source, in the arena. Sets *others
- * to the number of problems that the list does not have. */
+/* Lists what was refused or is damaged in the data folder, sorted by source, in the arena. Sets
+ * *others to the number of problems that the list does not have. */
 enum { TD_PROBLEMS_LISTED = 64 };
 struct td_problem_listing {
     const char *source; /* file or folder of the data folder, or alias */

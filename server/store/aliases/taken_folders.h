@@ -35,8 +35,8 @@ void td_taken_forget(struct td_store *store, const char *name);
  * are left. True if it removed any. */
 bool td_taken_forget_oldest(struct td_store *store);
 
-/* Takes over the list that was read from aliases.json, and keeps the folders that it lacks: a person,
- * or an earlier process, wrote the file without them, but their aliases have been set. */
+/* Takes over the list that was read from aliases.json, and keeps the folders that it lacks: a
+ * person, or an earlier process, wrote the file without them, but their aliases have been set. */
 td_status td_taken_set(struct td_store *store, const struct td_string_map *read,
                        struct td_error *err);
 
