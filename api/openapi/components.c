@@ -72,9 +72,8 @@ static const struct component schemas[] = {
       "'additionalProperties':false}" },
     { "Targets", "{'description':'The version that each alias names; null if there is none.',"
                  "'type':'object','additionalProperties':{'type':['string','null']}}" },
-    { "Aliases", "{'type':'object','required':['aliases','persisted','problems'],'properties':{"
+    { "Aliases", "{'type':'object','required':['aliases','problems'],'properties':{"
                  "'aliases':{'$ref':'#/components/schemas/Targets'},"
-                 "'persisted':{'$ref':'#/components/schemas/Targets'},"
                  "'problems':{'description':'Parts of the data folder that were refused or are "
                  "damaged.','type':'array',"
                  "'items':{'type':'object','required':['source','reason'],'properties':{"

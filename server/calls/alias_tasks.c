@@ -52,7 +52,7 @@ static char *begin_text(struct td_call *call, struct td_text *text, size_t size)
 enum { FRAME = 128 }; /* maximum size of a document without its members */
 
 struct lists {
-    struct td_alias_listing *aliases;
+    struct td_alias_change *aliases;
     struct td_problem_listing *problems;
     int n_aliases, n_problems;
     int n_others; /* number of problems that are not listed */
@@ -61,11 +61,8 @@ struct lists {
 static size_t lists_size(const struct lists *lists)
 {
     size_t size = FRAME;
-    for (int i = 0; i < lists->n_aliases; i++) {
-        const struct td_alias_listing *alias = &lists->aliases[i];
-        size +=
-            2 * quoted_size(alias->name) + quoted_size(alias->target) + quoted_size(alias->stored);
-    }
+    for (int i = 0; i < lists->n_aliases; i++)
+        size += quoted_size(lists->aliases[i].name) + quoted_size(lists->aliases[i].target);
     for (int i = 0; i < lists->n_problems; i++)
         size +=
             FRAME + quoted_size(lists->problems[i].source) + quoted_size(lists->problems[i].reason);
@@ -85,7 +82,7 @@ static void add_problems(struct td_text *text, const struct lists *lists)
 
 static bool may_name(const struct td_call *call, const char *name)
 {
-    return !name || td_access_has_table(&call->tables.access, name, strlen(name));
+    return td_access_has_table(&call->tables.access, name, strlen(name));
 }
 
 static td_status read_lists(struct td_call *call, struct lists *lists)
@@ -106,22 +103,16 @@ static td_status encode_list(struct td_call *call)
 {
     struct lists lists;
     struct td_text text;
-    bool first = true, first_stored = true;
+    bool first = true;
     const td_status status = read_lists(call, &lists);
     const char *begin = status == TD_OK ? begin_text(call, &text, lists_size(&lists)) : NULL;
     if (!begin)
         return call->error.status;
     td_text_string(&text, "{\"aliases\":{");
     for (int i = 0; i < lists.n_aliases; i++) {
-        const struct td_alias_listing *alias = &lists.aliases[i];
-        if (alias->target && may_name(call, alias->name) && may_name(call, alias->target))
+        const struct td_alias_change *alias = &lists.aliases[i];
+        if (may_name(call, alias->name) && may_name(call, alias->target))
             add_alias(&text, alias->name, alias->target, &first);
-    }
-    td_text_string(&text, "},\"persisted\":{");
-    for (int i = 0; i < lists.n_aliases; i++) {
-        const struct td_alias_listing *alias = &lists.aliases[i];
-        if (alias->stored && may_name(call, alias->name) && may_name(call, alias->stored))
-            add_alias(&text, alias->name, alias->stored, &first_stored);
     }
     td_text_string(&text, "},\"problems\":[");
     add_problems(&text, &lists);
@@ -307,9 +298,11 @@ static td_status make_reply(struct td_call *call)
 
 static td_status decode_flip(struct td_call *call)
 {
+    struct state *state = call->state;
     td_status status = read_body(call);
     if (status == TD_OK)
         status = check_rights(call, &call->error);
+    state->flip.persist |= td_store_persists_aliases(call->services->store);
     return status == TD_OK ? make_reply(call) : status;
 }
 

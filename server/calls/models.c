@@ -173,7 +173,7 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
 /* Tensors and aliases whose names might be names of models. */
 struct named {
     struct td_tensor_listing *tensors;
-    struct td_alias_listing *aliases;
+    struct td_alias_change *aliases;
     int n_tensors, n_aliases;
 };
 
@@ -197,10 +197,10 @@ static void add_entry(struct td_oip_entry *entries, int *count, const char *name
 
 /* True if the list contains the alias. An alias with the name of its target's table is listed as
  * one of its versions. */
-static bool is_listed(const struct td_tables *tables, const struct td_alias_listing *alias)
+static bool is_listed(const struct td_tables *tables, const struct td_alias_change *alias)
 {
     const size_t length = strlen(alias->name);
-    if (!alias->target || is_taken(alias->name, length) ||
+    if (is_taken(alias->name, length) ||
         td_name_is(alias->name, alias->target, td_table_base(alias->target)))
         return false;
     return td_access_has_table(&tables->access, alias->name, length) &&
@@ -230,7 +230,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
             add_entry(*entries, count, name, length, td_model_version(name));
     }
     for (int i = 0; i < named.n_aliases; i++) {
-        const struct td_alias_listing *alias = &named.aliases[i];
+        const struct td_alias_change *alias = &named.aliases[i];
         if (is_listed(&call->tables, alias))
             add_entry(*entries, count, alias->name, strlen(alias->name),
                       td_model_version(alias->target));

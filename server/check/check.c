@@ -241,7 +241,7 @@ static void note_ignored(void *context, const char *file)
 static bool begins_a_name(struct td_store *store, const char *prefix, struct td_arena *arena)
 {
     struct td_tensor_listing *tensors;
-    struct td_alias_listing *aliases;
+    struct td_alias_change *aliases;
     int n_tensors, n_aliases;
     struct td_error err;
     const struct td_name_range range = { .prefix = prefix, .after = "", .limit = 1 };

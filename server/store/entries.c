@@ -314,23 +314,15 @@ enum td_name_use td_store_use_locked(const struct td_store *store, const char *n
 td_status td_store_begin_delete(struct td_store *store, const char *name, struct td_error *err)
 {
     pthread_rwlock_wrlock(&store->lock);
-    const bool named = td_alias_names_locked(store, name),
-               stored = td_alias_stores_locked(store, name);
+    const bool named = td_alias_names_locked(store, name);
     struct td_entry *entry = named ? NULL : find(store, name, strlen(name));
     if (entry)
         entry->leaving = true;
     pthread_rwlock_unlock(&store->lock);
-    if (stored)
-        return td_error_set(
-            err, TD_CONFLICT,
-            "an alias in %s names '%s'; POST /v1/aliases?persist=1 with {\"set\": {\"ALIAS\": "
-            "null}} "
-            "removes it, and with \"NAME@VERSION\" in place of null lets it name another version; "
-            "GET /v1/aliases lists the aliases",
-            TD_ALIASES_FILE, name);
     return named ? td_error_set(err, TD_CONFLICT,
-                                "an alias names '%s': let it name another version first, or delete "
-                                "the alias; GET /v1/aliases lists them",
+                                "an alias names '%s': let the alias name another version, or "
+                                "remove it, by POST /v1/aliases with {\"set\": {\"ALIAS\": "
+                                "\"NAME@VERSION\" or null}}; GET /v1/aliases lists the aliases",
                                 name)
                  : TD_OK;
 }

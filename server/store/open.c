@@ -1,5 +1,7 @@
 #include "server/observe/clock.h"
 #include "server/store/aliases/alias_flip.h"
+#include "server/store/aliases/alias_folder.h"
+#include "server/store/aliases/alias_load.h"
 #include "server/store/changes/retention.h"
 #include "server/store/entries.h"
 #include "server/store/files/data_dir.h"

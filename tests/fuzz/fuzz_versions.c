@@ -98,7 +98,7 @@ static void expect_round_trip(const struct td_alias_file *file, struct td_arena 
     size_t size;
     for (int i = 0; i < table.count; i++) {
         snprintf(table.aliases[i].name, TD_TENSOR_NAME, "%s", file->aliases.pairs[i].name);
-        snprintf(table.aliases[i].stored, TD_TENSOR_NAME, "%s", file->aliases.pairs[i].value);
+        snprintf(table.aliases[i].target, TD_TENSOR_NAME, "%s", file->aliases.pairs[i].value);
     }
     for (int i = 0; i < file->taken.count; i++) {
         snprintf(taken[i].name, sizeof taken[i].name, "%s", file->taken.pairs[i].name);

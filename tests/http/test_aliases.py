@@ -23,7 +23,7 @@ class AliasTest(HttpTest):
     def aliases(self, client=None):
         return (client or self).request("GET", ALIASES).json()["aliases"]
 
-    def versions(self, *names, query=""):
+    def versions(self, *names, query="?persist=1"):
         """m@1 holds [1, 10], and so on; removed after the test, with all aliases"""
         self.addCleanup(self.clean, names)
         for name in names:
@@ -31,8 +31,7 @@ class AliasTest(HttpTest):
             self.put(name, [number, 10 * number], query)
 
     def clean(self, names):
-        self.assertStatus(self.post(ALIASES + "?persist=1", {"set": {alias: None for alias in
-                          {**self.get(ALIASES).json()["persisted"], **self.aliases()}}}), 200)
+        self.assertStatus(self.post(ALIASES, {"set": dict.fromkeys(self.aliases())}), 200)
         for name in names:
             self.assertIn(self.delete(name).status, (204, 404))
 
@@ -130,7 +129,7 @@ class Flips(AliasTest):
         self.versions("a@1", "a@2", "b@1", "b@2")
         reply = self.flip(x="a@1", y="b@1", old="a@1")
         self.assertStatus(reply, 200)
-        self.assertEqual(reply.json(), {"aliases": {"x": "a@1", "y": "b@1", "old": "a@1"}, "persisted": False})
+        self.assertEqual(reply.json(), {"aliases": {"x": "a@1", "y": "b@1", "old": "a@1"}, "persisted": True})
         self.assertStatus(self.flip({"x": "a@1", "new": None}, x="a@2", y="b@2", old=None), 200)
         self.assertEqual(self.aliases(), {"x": "a@2", "y": "b@2"})
         self.assertProblem(self.get("/v1/tensors/old"), 404, "TENSOR_NOT_FOUND")
@@ -161,7 +160,7 @@ class Flips(AliasTest):
 
     def test_rows_without_scales_do_not_take_those_of_another_version(self):
         for name in "b@1", "b.scale@1", "b@2":
-            self.assertStatus(self.request("PUT", f"/v1/tensors/{name}", [1, 2]), 201)
+            self.assertStatus(self.request("PUT", f"/v1/tensors/{name}?persist=1", [1, 2]), 201)
         self.assertStatus(self.flip(**{"bytes": "b@1", "bytes.scale": "b.scale@1"}), 200)
         problem = self.assertProblem(self.flip(bytes="b@2"), 409, "CONFLICT", attribute="set")
         self.assertEqual(problem["detail"],
@@ -282,7 +281,7 @@ class Flips(AliasTest):
         stop, wrong, counts = threading.Event(), [], [0, 0]
         for k in (1, 2):
             rows = [[2 * k], [2 * k + 1]]
-            self.put(f"keyed@{k}", {"tensor": rows if k == 1 else rows[::-1], "keys": [0, 1] if k == 1 else [1, 0]})
+            self.put(f"keyed@{k}", {"tensor": rows if k == 1 else rows[::-1], "keys": [0, 1] if k == 1 else [1, 0]}, "?persist=1")
         self.addCleanup(self.clean, ("keyed@1", "keyed@2"))
         self.flip(x="keyed@1")
 
@@ -306,18 +305,17 @@ class Flips(AliasTest):
 
 
 class Persisted(AliasTest):
-    def test_a_restart_has_the_persisted_aliases(self):
+    def test_a_restart_has_the_aliases(self):
         folder = temporary_folder()
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
             for name in ("m@1", "m@2"):
                 self.assertStatus(client.request("PUT", f"/v1/tensors/{name}?persist=1", [int(name[2:])]), 201)
             self.assertStatus(client.request("PUT", "/v1/tensors/m@3", [3]), 201)
-            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1", "y": "m@1"}}), 200)
-            self.assertProblem(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@3"}}), 409, "CONFLICT")
-            self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@3", "z": "m@2"}}), 200)
-            self.assertEqual(client.request("GET", ALIASES).json(), {"aliases": {"x": "m@3", "y": "m@1", "z": "m@2"},
-                                                                     "persisted": {"x": "m@1", "y": "m@1"}, "problems": []})
-            self.assertProblem(client.request("DELETE", "/v1/tensors/m@1"), 409, "CONFLICT")
+            reply = client.request("POST", ALIASES, {"set": {"x": "m@1", "y": "m@1", "z": "m@2"}})
+            self.assertEqual(reply.json(), {"aliases": {"x": "m@1", "y": "m@1", "z": "m@2"}, "persisted": True})
+            self.assertProblem(client.request("POST", ALIASES, {"set": {"x": "m@3"}}), 409, "CONFLICT")
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"z": None}}), 200)
+            self.assertEqual(client.request("GET", ALIASES).json(), {"aliases": {"x": "m@1", "y": "m@1"}, "problems": []})
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
             self.assertEqual(self.aliases(client), {"x": "m@1", "y": "m@1"})
             self.assertStatus(client.request("DELETE", "/v1/tensors/y"), 204)
@@ -330,48 +328,57 @@ class Persisted(AliasTest):
             daemon.send_signal(signal.SIGHUP)
             self.wait_until(lambda: self.aliases(client) == {"x": "m@2"})
 
-    def test_the_advice_for_a_version_that_only_aliases_json_names_works(self):
-        for target, then in itertools.product((None, "m@2"), ("null", '"m@2"')):
-            with self.subTest(target=target, then=then), Daemon("--data-dir", temporary_folder()) as daemon, Client(daemon) as client:
+    def test_without_a_data_folder_aliases_are_in_memory(self):
+        with Daemon() as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1", [1]), 201)
+            self.assertProblem(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}}), 422, "INVALID_ARGUMENT", attribute="persist")
+            self.assertEqual(client.request("POST", ALIASES, {"set": {"x": "m@1"}}).json(), {"aliases": {"x": "m@1"}, "persisted": False})
+            self.assertEqual(client.request("GET", ALIASES).json(), {"aliases": {"x": "m@1"}, "problems": []})
+
+    def test_the_advice_for_a_version_that_an_alias_names_works(self):
+        for then in ("null", '"m@2"'):
+            with self.subTest(then=then), Daemon("--data-dir", temporary_folder()) as daemon, Client(daemon) as client:
                 for name in ("m@1", "m@2"):
                     self.assertStatus(client.request("PUT", f"/v1/tensors/{name}?persist=1", [1]), 201)
-                self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"z": "m@1"}}), 200)
-                self.assertStatus(client.request("POST", ALIASES, {"set": {"z": target}}), 200)
+                self.assertStatus(client.request("POST", ALIASES, {"set": {"z": "m@1"}}), 200)
                 detail = self.assertProblem(client.request("DELETE", "/v1/tensors/m@1"), 409, "CONFLICT")["detail"]
-                method, path, body = re.search(r"(POST) (\S+) with (\{.*?\}\}) ", detail).groups()
-                self.assertStatus(client.request(method, path, body.replace("ALIAS", "z").replace("null", then).encode()), 200)
+                method, path, body = re.search(r"(POST) (\S+) with (\{.*?\}\});", detail).groups()
+                self.assertStatus(client.request(method, path, body.replace("ALIAS", "z").replace('"NAME@VERSION" or null', then).encode()), 200)
                 self.assertStatus(client.request("DELETE", "/v1/tensors/m@1"), 204)
 
-    def test_the_advice_for_a_name_that_only_aliases_json_has_works(self):
-        with Daemon("--data-dir", temporary_folder()) as daemon, Client(daemon) as client:
+    def test_the_advice_for_a_tensor_that_hides_an_alias_works(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
             self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
-            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"z": "m@1"}}), 200)
-            self.assertStatus(client.request("POST", ALIASES, {"set": {"z": None}}), 200)
+            self.assertStatus(client.request("PUT", "/v1/tensors/z", [1]), 201)
+            with open(os.path.join(folder, "aliases.json"), "w", encoding="ascii") as file:
+                file.write('{"aliases": {"z": "m@1"}}')
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: [problem["source"] for problem in client.request("GET", ALIASES).json()["problems"]] == ["z"])
+            self.assertEqual(self.aliases(client), {})
             detail = self.assertProblem(client.request("PUT", "/v1/tensors/z?persist=1", [1]), 409, "CONFLICT")["detail"]
             method, path, body = re.search(r"(POST) (\S+) with (\{.*?\}\}) ", detail).groups()
             self.assertStatus(client.request(method, path, body.encode()), 200)
-            self.assertStatus(client.request("PUT", "/v1/tensors/z?persist=1", [1]), 201)
+            self.assertStatus(client.request("PUT", "/v1/tensors/z?persist=1", [1]), 200)
 
     def test_the_advice_for_a_version_in_memory_works(self):
-        for rows, keys, named in itertools.product(("", "?persist=1"), (None, [7, 8]), (False, True)):
+        for rows, keys in itertools.product(("", "?persist=1"), (None, [7, 8])):
             if rows and not keys:
                 continue  # nothing is in memory only
-            with self.subTest(rows=rows, keys=keys, named=named):
+            with self.subTest(rows=rows, keys=keys):
                 folder = temporary_folder()
                 with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
                     self.assertStatus(client.request("PUT", "/v1/tensors/m:w@1" + rows, [3, 4]), 201)
                     if keys:
                         self.assertStatus(client.request("PUT", "/v1/tensors/m:w@1/keys", keys), 201)
-                    if named:
-                        self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m:w@1"}}), 200)
-                    refused = client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m:w@1"}})
+                    refused = client.request("POST", ALIASES, {"set": {"x": "m:w@1"}})
                     advice = re.search(r"PUT (/v1/\S+) with (\{.*\}) ", self.assertProblem(refused, 409, "CONFLICT", attribute="set")["detail"])
                     path, target = advice[1], "m:w@1"
                     if "NAME@VERSION" in path:
                         target = "m:w@2"
                         path = path.replace("NAME@VERSION", target)
                     self.assertIn(client.request("PUT", path, json.loads(advice[2])).status, (200, 201))
-                    self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": target}}), 200)
+                    self.assertStatus(client.request("POST", ALIASES, {"set": {"x": target}}), 200)
                 with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
                     self.assertEqual(client.request("GET", "/v1/tensors/x?response=flat").json()["data"], [3, 4])
                     reply = client.request("GET", "/v1/tensors/x/keys?response=flat")
@@ -390,7 +397,7 @@ class Persisted(AliasTest):
             daemon.send_signal(signal.SIGHUP)
             daemon.wait_log(lambda event: event.get("event") == "table_skipped")
             flip = lambda: client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}})
-            self.assertIn("m@1.npy cannot be read; repair that and send SIGHUP", self.assertProblem(flip(), 409, "CONFLICT")["detail"])
+            self.assertIn("m@1.npy cannot be read; repair the file and send SIGHUP", self.assertProblem(flip(), 409, "CONFLICT")["detail"])
             write(npy("int32", (1,), pack("int32", [2])))
             daemon.send_signal(signal.SIGHUP)
             self.wait_until(lambda: flip().status == 200)
@@ -584,12 +591,8 @@ class Folders(AliasTest):
                              [{"source": "x", "reason": "it names a@1, which is not there"}])
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
             self.assertEqual(len(client.request("GET", ALIASES).json()["problems"]), 1)
-            self.assertStatus(client.request("PUT", "/v1/tensors/a@3", [3]), 201)
-            self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "a@3"}}), 200)
-            self.assertEqual([problem["reason"] for problem in client.request("GET", ALIASES).json()["problems"]],
-                             ["after a restart it names a@1, which is not there; a flip with ?persist=1 lets it name another version then, too"])
             self.assertStatus(client.request("PUT", "/v1/tensors/a@4?persist=1", [3]), 201)
-            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "a@4"}}), 200)
+            self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "a@4"}}), 200)
             self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
 
     def test_the_tensors_of_a_file_differ_in_their_etags(self):
@@ -688,7 +691,7 @@ class Retention(AliasTest):
                 if version == "9":
                     self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@9"}}), 200)
             self.assertEqual(self.names(client), ["m@10", "m@11", "m@9"])
-            self.assertEqual(sorted(os.listdir(folder)), [".tensord.lock", "m@10.tensord", "m@11.tensord", "m@9.tensord"])
+            self.assertEqual(sorted(os.listdir(folder)), [".tensord.lock", "aliases.json", "m@10.tensord", "m@11.tensord", "m@9.tensord"])
             self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@11"}}), 200)
             self.assertEqual(self.names(client), ["m@10", "m@11"])
             self.assertStatus(client.request("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "m@12"}), 200)
@@ -725,21 +728,6 @@ class Retention(AliasTest):
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@2"}}), 200)
             self.assertStatus(client.request("PUT", "/v1/tensors/m@8?persist=1", [8]), 201)
             self.assertEqual(self.names(client), ["m@2", "m@6", "m@8"])
-
-    def test_a_file_of_a_version_that_a_persisted_alias_names_has_no_warning(self):
-        folder = temporary_folder()
-        with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
-            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
-            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}}), 200)
-            for version in "234":
-                self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}?persist=1", [int(version)]), 201)
-            self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@4"}}), 200)  # in memory
-            shutil.copy(os.path.join(folder, "m@1.tensord"), os.path.join(folder, ".m"))
-            os.rename(os.path.join(folder, ".m"), os.path.join(folder, "m@1.tensord"))
-            daemon.send_signal(signal.SIGHUP)
-            daemon.wait_log(lambda event: event.get("event") == "data_dir_scanned" and event["replaced"] == 1)
-            self.assertEqual(self.names(client), ["m@1", "m@3", "m@4"])
-            self.assertNotIn("version_not_removed", [event["event"] for event in daemon.events()])
 
     def test_the_check_warns_of_files_that_the_start_removes(self):
         folder = temporary_folder()

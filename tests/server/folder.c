@@ -289,14 +289,14 @@ const struct td_tensor_listing *found(struct td_store *store, const char *name)
 const char *aliases_of(struct td_store *store)
 {
     static char text[1024];
-    struct td_alias_listing *list;
+    struct td_alias_change *list;
     struct td_error err;
     int count;
     text[0] = '\0';
     ck_assert_int_eq(td_store_list_aliases(store, &test_arena, &list, &count, &err), TD_OK);
     for (int i = 0; i < count; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s/%s ", list[i].name,
-                 list[i].target ? list[i].target : "", list[i].stored ? list[i].stored : "");
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s ", list[i].name,
+                 list[i].target);
     return text;
 }
 

@@ -66,7 +66,7 @@ void expect_names(struct td_store *store, const char *wanted);
 /* Lives until the test ends. */
 const struct td_tensor_listing *found(struct td_store *store, const char *name);
 
-/* "x=m@1/m@1 ": what each alias names now, and after a restart. What the list of aliases says about
+/* "x=m@1 ": what each alias names now, and after a restart. What the list of aliases says about
  * the data folder: "SOURCE: REASON;". Until the next call. */
 const char *aliases_of(struct td_store *store);
 const char *problems_of(struct td_store *store);

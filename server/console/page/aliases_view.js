@@ -8,10 +8,10 @@ import {mayWrite} from "./mode.js";
 const baseOf = (name) => name.split("@")[0];
 
 // `problem`: the element beside the control, for what the server says against it.
-async function flip(set, wanted, persist, problem, ondone) {
+async function flip(set, wanted, problem, ondone) {
   replace(problem);
   try {
-    await api.postJson(`/v1/aliases${persist ? "?persist=1" : ""}`, {set, if: wanted});
+    await api.postJson("/v1/aliases", {set, if: wanted});
     notify(`Set: ${Object.entries(set).map(([alias, target]) => `${alias} → ${target ?? "nothing"}`).join(", ")}`);
     ondone();
   } catch (error) {
@@ -29,48 +29,36 @@ function together(alias, target, aliases) {
 
 const aProblem = () => el("p", {class: "problem-text", role: "alert"});
 
-function controls(alias, target, aliases, isPersisted, tensors, ondone) {
+function controls(alias, target, aliases, tensors, ondone) {
   const versions = tensors.filter(({name}) => name.includes("@") && (baseOf(name) === baseOf(target) || name === target));
-  const choice = select(versions.map(({name}) => name), target, {"aria-label": `version of ${alias}`});
-  const persist = el("input", {type: "checkbox", "aria-label": `keep ${alias} on disk`}), box = el("label", {class: "check"}, persist, " on disk"), problem = aProblem();
-  // aliases.json can only name what a restart finds again.
-  const offer = () => {
-    const possible = Boolean(versions.find(({name}) => name === choice.value)?.persisted);
-    persist.disabled = !possible;
-    persist.checked = possible && isPersisted;
-    box.title = possible ? "" : `${choice.value} is in memory only`;
-  };
-  choice.addEventListener("change", offer);
-  offer();
+  const choice = select(versions.map(({name}) => name), target, {"aria-label": `version of ${alias}`}), problem = aProblem();
   const remove = async () => {
     const sentence = `It names ${target}, which stays. Requests that use the name ${alias} fail from then on.`;
-    if (await confirmByName({act: "Remove", name: alias, sentence})) flip(together(alias, null, aliases), {[alias]: target}, isPersisted, problem, ondone);
+    if (await confirmByName({act: "Remove", name: alias, sentence})) flip(together(alias, null, aliases), {[alias]: target}, problem, ondone);
   };
-  return [choice, box, el("button", {type: "button", "aria-label": `Flip ${alias}`,
-    onclick: () => flip(together(alias, choice.value, aliases), {[alias]: target}, persist.checked, problem, ondone)}, "Flip"),
+  return [choice, el("button", {type: "button", "aria-label": `Flip ${alias}`,
+    onclick: () => flip(together(alias, choice.value, aliases), {[alias]: target}, problem, ondone)}, "Flip"),
   el("button", {type: "button", class: "danger", "aria-label": `Remove ${alias}`, onclick: remove}, "Remove"), problem];
 }
 
-function line(alias, target, {aliases, persisted}, tensors, ondone) {
-  const kept = Object.hasOwn(persisted, alias) ? persisted[alias] : undefined;
-  return {cells: [alias, target, kept ?? "in memory only",
-    mayWrite() ? el("div", {class: "controls"}, ...controls(alias, target, aliases, kept !== undefined, tensors, ondone)) : ""]};
+function line(alias, target, aliases, tensors, ondone) {
+  return {cells: [alias, target, mayWrite() ? el("div", {class: "controls"}, ...controls(alias, target, aliases, tensors, ondone)) : ""]};
 }
 
 function newAlias(names, ondone) {
   const alias = el("input", {type: "text", spellcheck: "false", required: true}), target = select(names, ""), problem = aProblem();
   return el("form", {class: "row", onsubmit: (event) => {
     event.preventDefault();
-    flip({[alias.value.trim()]: target.value}, {[alias.value.trim()]: null}, false, problem, ondone);
+    flip({[alias.value.trim()]: target.value}, {[alias.value.trim()]: null}, problem, ondone);
   }}, labelled("new alias", alias), labelled("of version", target), el("button", {type: "submit"}, "Set"), problem);
 }
 
 // `state`: the reply of GET /v1/aliases.
 export function drawAliases(state, tensors, ondone) {
   const versions = tensors.map(({name}) => name).filter((name) => name.includes("@"));
-  const lines = Object.entries(state.aliases).map(([alias, target]) => line(alias, target, state, tensors, ondone));
+  const lines = Object.entries(state.aliases).map(([alias, target]) => line(alias, target, state.aliases, tensors, ondone));
   return el("section", {class: "aliases", "aria-label": "aliases"}, el("h3", {}, "Aliases"),
-    lines.length ? folding("list of aliases", ["alias", "names", "after a restart", ""], lines) : el("p", {class: "empty"}, "There are none."),
+    lines.length ? folding("list of aliases", ["alias", "names", ""], lines) : el("p", {class: "empty"}, "There are none."),
     ...state.problems.map((problem) => el("p", {class: "problem-text"}, `${problem.source}: ${problem.reason}`)),
     state.problems_not_listed ? el("p", {class: "problem-text"}, `and ${state.problems_not_listed} more problems of the data folder`) : null,
     mayWrite() && versions.length ? newAlias(versions, ondone) : null);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True if the token, NULL for none, is for the name. */
+/* True if the token grants the name. NULL stands for a request that needs no token. */
 static bool may_know(const struct td_access *access, const char *name)
 {
     return !access || td_access_has_table(access, name, strlen(name));
@@ -23,11 +23,11 @@ static td_status check_wanted(const struct td_store *store, const struct td_alia
     const struct td_version *version = NULL;
     if (alias ? wanted->target && strcmp(alias->target, wanted->target) == 0 : !wanted->target)
         return TD_OK;
-    /* Not what it names: a token may have the right to the alias alone. */
+    /* The error does not tell the target: the token may be for the alias alone. */
     if (wanted->target)
         td_error_set(err, TD_PRECONDITION_FAILED, "the alias '%.140s' does not %s '%.140s'%s",
                      wanted->name, alias ? "name" : "exist, so it does not name", wanted->target,
-                     alias ? " now; GET /v1/aliases lists what it names" : "");
+                     alias ? " now; GET /v1/aliases lists its target" : "");
     else
         td_error_set(err, TD_PRECONDITION_FAILED, "the alias '%.140s' exists; expected none",
                      wanted->name);
@@ -39,7 +39,7 @@ static td_status check_wanted(const struct td_store *store, const struct td_alia
     return td_error_at_attribute(err, TD_PRECONDITION_FAILED, "if");
 }
 
-/* A target that has no '@'. */
+/* Sets the error of a target without a '@'. */
 static td_status refuse_unversioned(const struct td_store *store, const struct td_alias *alias,
                                     enum td_name_use use, struct td_error *err)
 {
@@ -65,7 +65,7 @@ static const char *name_at(const void *folder, int i)
     return ((const struct td_alias_folder *)folder)->versions[i]->name;
 }
 
-/* Whether the alias names a version of the folder, which is not published yet; NULL: no folder. */
+/* True if the alias names a version of the folder, which is not published yet. NULL: no folder. */
 static bool is_in_folder(const struct td_alias_folder *folder, const char *target)
 {
     bool found = false;
@@ -74,8 +74,8 @@ static bool is_in_folder(const struct td_alias_folder *folder, const char *targe
     return found;
 }
 
-/* Whether a restart finds the version that the alias names. Rows never change, so that only keys
- * can be put again. */
+/* Returns CONFLICT unless a restart finds the version that the alias names. The error names the
+ * request that persists the version: its rows cannot be put again, its keys can. */
 static td_status check_persisted(const struct td_alias *alias, const struct td_version *version,
                                  struct td_error *err)
 {
@@ -83,22 +83,25 @@ static td_status check_persisted(const struct td_alias *alias, const struct td_v
     td_table_keys_name(alias->target, keys);
     if (version->persisted && atomic_load(&version->orphaned))
         return td_error_set(err, TD_CONFLICT,
-                            "the alias '%s' cannot be persisted: a restart would not find '%s', "
-                            "since %s cannot be read; repair that and send SIGHUP",
+                            "the alias '%s' cannot name '%s': a restart would not find it, because "
+                            "%s cannot be read; repair the file and send SIGHUP",
                             alias->name, alias->target, version->file);
     if (version->persisted)
         return TD_OK;
     return version->keys
-               ? td_error_set(err, TD_CONFLICT,
-                              "the alias '%s' cannot be persisted: its version has keys in memory "
-                              "only; PUT /v1/tensors/%s/keys?persist=1 with {\"ref\": \"%s\"} "
-                              "persists both",
-                              alias->name, alias->target, keys)
-               : td_error_set(err, TD_CONFLICT,
-                              "the alias '%s' cannot be persisted: '%s' is in memory only; PUT "
-                              "/v1/tensors/NAME@VERSION?persist=1 with {\"ref\": \"%s\"} makes "
-                              "a copy in a file, which the alias may name",
-                              alias->name, alias->target, alias->target);
+               ? td_error_set(
+                     err, TD_CONFLICT,
+                     "the alias '%s' cannot name '%s': aliases are kept in the data folder, "
+                     "and the keys of this version are in memory only; PUT "
+                     "/v1/tensors/%s/keys?persist=1 with {\"ref\": \"%s\"} persists both",
+                     alias->name, alias->target, alias->target, keys)
+               : td_error_set(
+                     err, TD_CONFLICT,
+                     "the alias '%s' cannot name '%s': aliases are kept in the data folder, "
+                     "and this version is in memory only; PUT "
+                     "/v1/tensors/NAME@VERSION?persist=1 with {\"ref\": \"%s\"} makes "
+                     "a copy in a file, which the alias can name",
+                     alias->name, alias->target, alias->target);
 }
 
 static td_status check_target(const struct td_store *store, const struct td_alias *alias,
@@ -125,7 +128,7 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
 {
     const struct td_version *version;
     const bool known = td_alias_in(&store->aliases, alias->name, strlen(alias->name)) != NULL;
-    /* One that aliases.json has may be removed from it. */
+    /* A hidden alias can be removed although a tensor has its name. */
     if (!alias->target[0] && known)
         return TD_OK;
     if (td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE)
@@ -141,21 +144,21 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
 
 /* ---- a table and its parts ------------------------------------------------------------------- */
 
-/* What a flip is about to make of the aliases. */
+/* A flip that is being checked. */
 struct plan {
     const struct td_store *store;
     const struct td_alias_table *edits;
-    const struct td_alias_folder *folder; /* whose versions come with it; NULL for none */
-    const struct td_access *access;       /* of the request; NULL: it may know all names */
+    const struct td_alias_folder *folder; /* published with the flip; NULL: no folder */
+    const struct td_access *access;       /* of the request; NULL: all names */
 };
 
-/* The alias as it is going to be; NULL if it is going to have no target. */
+/* Returns the alias as the flip makes it, or NULL if it will not be served. */
 static const struct td_alias *planned(const struct plan *plan, const char *name)
 {
     const struct td_alias *alias = td_alias_in(plan->edits, name, strlen(name));
     if (!alias)
         alias = td_alias_in(&plan->store->aliases, name, strlen(name));
-    return alias && alias->target[0] ? alias : NULL;
+    return td_alias_is_served(alias) ? alias : NULL;
 }
 
 bool td_alias_version_comes_locked(const struct td_store *store,
@@ -172,10 +175,10 @@ bool td_alias_are_versions_of_one(const char *a, const char *b)
     return length == strcspn(b, "@") && strncmp(a, b, length) == 0;
 }
 
-/* The alias of a table of integers, and the alias of a part, such as its scales: both name the same
- * version, or sums of its rows would be those of one version with the scales of another. `set` is
- * the one that the flip sets. The error does not say what the other one names, which a token may
- * not know. */
+/* Checks that the alias of a table of integers and the alias of a part, such as the scales, name
+ * the same version: rows of one version with the scales of another would give wrong sums. `set` is
+ * the alias that the flip sets. The error does not tell what the other alias names, because the
+ * token may not be for that version. */
 static td_status check_pair(const struct plan *plan, const struct td_alias *rows,
                             const char *part_name, const struct td_alias *set, struct td_error *err)
 {
@@ -187,7 +190,7 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         return TD_OK;
     const bool exists = td_alias_version_comes_locked(plan->store, plan->folder, target);
     if (!exists && !td_alias_are_versions_of_one(part->target, target))
-        return TD_OK; /* a tensor that was chosen for rows without a part */
+        return TD_OK; /* the user chose this part for rows that have none of their own */
     if (!exists && set == rows)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot name '%.128s', which has no %s, while there "
@@ -205,8 +208,8 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         set->name, set->target, set == rows ? name : rows->name);
 }
 
-/* The alias of a table to which `part` belongs, and what it names: a token that is not for both is
- * refused whether they are there or not. */
+/* Returns FORBIDDEN unless the token is for the table to which `part` belongs and for the version
+ * that its alias names, whether they exist or not. */
 static td_status check_rows_known(const struct plan *plan, const char *table,
                                   const struct td_alias *rows, const struct td_alias *part,
                                   struct td_error *err)

@@ -169,8 +169,7 @@ char *td_alias_file_text(const struct td_alias_table *table, const struct td_tak
         return NULL;
     td_text_string(&text, "{\"aliases\":{");
     for (int i = 0; i < table->count; i++)
-        if (table->aliases[i].stored[0])
-            add_pair(&text, table->aliases[i].name, table->aliases[i].stored, &separator);
+        add_pair(&text, table->aliases[i].name, table->aliases[i].target, &separator);
     td_text_string(&text, n > 0 ? "},\n\"taken\":{" : "");
     separator = "";
     for (int i = 0; i < n; i++)

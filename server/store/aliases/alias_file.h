@@ -6,12 +6,12 @@
  *     "20261122":"9f86d081…"},
  *     "checksum":"xxh3-64:f00d5c2f1b2a3c4d"}
  *
- * "taken" has the folders of versions whose aliases have been set, and the SHA-256 of their
- * manifests; it may be absent. The checksum, of the bytes before `"checksum"`, is the last member.
- * A file that a person wrote may have none.
+ * "taken", which may be absent, lists the folders of versions whose aliases have been set, with the
+ * SHA-256 of their manifests. "checksum" is the last member; it covers the bytes before its name. A
+ * file written by a person may have none.
  *
- * Errors  MALFORMED_REQUEST for a text that is no such document, has another checksum, or names
- *         what cannot be an alias or a version. */
+ * Errors  MALFORMED_REQUEST if the text is not such a document, does not match its checksum, or has
+ *         a name that cannot be an alias or a version. */
 #ifndef TD_SERVER_STORE_ALIAS_FILE_H
 #define TD_SERVER_STORE_ALIAS_FILE_H
 
@@ -23,22 +23,23 @@ enum { TD_MANIFEST_DIGEST = 65 }; /* with its NUL */
 struct td_taken_folder {
     char name[TD_TABLE_VERSION];
     char digest[TD_MANIFEST_DIGEST];
-    bool stored; /* aliases.json has had it since this process has read or written that */
+    bool stored; /* aliases.json lists the folder */
 };
 
 struct td_alias_file {
     struct td_string_map aliases, taken;
 };
 
-/* Into the arena. */
+/* Parses the text into the arena. */
 TD_MUST_CHECK td_status td_alias_file_read(const char *text, size_t bytes, struct td_arena *arena,
                                            struct td_alias_file *out, struct td_error *err);
 
-/* The stored aliases of a table and `n` taken folders as text, malloc'ed; NULL without memory. */
+/* Returns the text of aliases.json with these aliases and `n` taken folders, or NULL if there is no
+ * memory. The caller frees it. */
 char *td_alias_file_text(const struct td_alias_table *table, const struct td_taken_folder *taken,
                          int n, size_t *bytes);
 
-/* INVALID_ARGUMENT unless `name` can be an alias and `target`, unless NULL, a version. */
+/* Returns INVALID_ARGUMENT unless `name` can be an alias and `target` is a version or NULL. */
 TD_MUST_CHECK td_status td_alias_check(const char *name, const char *target, struct td_error *err);
 
 #endif

@@ -25,7 +25,7 @@ const struct td_alias *td_alias_find_locked(const struct td_store *store, const 
                                             size_t length)
 {
     const struct td_alias *alias = td_alias_in(&store->aliases, name, length);
-    return alias && alias->target[0] ? alias : NULL;
+    return td_alias_is_served(alias) ? alias : NULL;
 }
 
 bool td_alias_claims_locked(const struct td_store *store, const char *name)
@@ -33,28 +33,21 @@ bool td_alias_claims_locked(const struct td_store *store, const char *name)
     const size_t length = strlen(name);
     const struct td_alias *claimed =
         store->claims ? td_alias_in(store->claims, name, length) : NULL;
-    return (claimed && claimed->target[0]) || td_alias_find_locked(store, name, length);
+    return td_alias_is_served(claimed) || td_alias_find_locked(store, name, length);
 }
 
-/* Looks at each alias: versions are deleted rarely. `now` includes what is not stored. */
-static bool names(const struct td_alias_table *table, const char *version, bool now)
+/* A linear search is enough: versions are deleted rarely. */
+static bool names(const struct td_alias_table *table, const char *version)
 {
     for (int i = 0; i < table->count; i++)
-        if ((now && strcmp(table->aliases[i].target, version) == 0) ||
-            strcmp(table->aliases[i].stored, version) == 0)
+        if (strcmp(table->aliases[i].target, version) == 0)
             return true;
     return false;
 }
 
-bool td_alias_stores_locked(const struct td_store *store, const char *version)
-{
-    return names(&store->aliases, version, false);
-}
-
 bool td_alias_names_locked(const struct td_store *store, const char *version)
 {
-    return (store->claims && names(store->claims, version, true)) ||
-           names(&store->aliases, version, true);
+    return (store->claims && names(store->claims, version)) || names(&store->aliases, version);
 }
 
 bool td_alias_target(struct td_store *store, const char *name, size_t length,
@@ -84,16 +77,16 @@ td_status td_alias_check_name(struct td_store *store, const char *name, struct t
     return claimed ? td_alias_conflict(name, err) : TD_OK;
 }
 
-td_status td_alias_check_stored(struct td_store *store, const char *name, struct td_error *err)
+td_status td_alias_check_hidden(struct td_store *store, const char *name, struct td_error *err)
 {
     pthread_rwlock_rdlock(&store->lock);
     const struct td_alias *alias = td_alias_in(&store->aliases, name, strlen(name));
-    const bool stored = alias && alias->stored[0];
+    const bool hidden = alias && alias->hidden;
     pthread_rwlock_unlock(&store->lock);
-    return stored
+    return hidden
                ? td_error_set(err, TD_CONFLICT,
                               "'%s' is an alias in %s, which a restart would serve instead of the "
-                              "tensor: remove it by POST /v1/aliases?persist=1 with {\"set\": "
+                              "tensor: remove it by POST /v1/aliases with {\"set\": "
                               "{\"%s\": null}} first",
                               name, TD_ALIASES_FILE, name)
                : TD_OK;
@@ -101,7 +94,7 @@ td_status td_alias_check_stored(struct td_store *store, const char *name, struct
 
 static void append(struct td_alias_table *table, const struct td_alias *alias)
 {
-    if (alias->target[0] || alias->stored[0])
+    if (alias->target[0])
         table->aliases[table->count++] = *alias;
 }
 
@@ -115,7 +108,7 @@ static enum aliases_file compare_id(const struct td_store *store)
     if (state == TD_FILE_GONE)
         return KNOWN;
     if (state == TD_FILE_UNKNOWN)
-        return REFUSED; /* such as a link that leads nowhere: to read it is no use */
+        return REFUSED; /* such as a link to nothing, which cannot be read */
     return td_file_id_equal(&id, &store->aliases_file)      ? KNOWN
            : td_file_id_equal(&id, &store->aliases_refused) ? REFUSED
                                                             : CHANGED;

@@ -1,19 +1,20 @@
-/* aliases.h - other names of versions: alias "movies" names the version "movies@20261122".
+/* aliases.h - aliases, which are other names of versions: "movies" names "movies@20261122".
  *
  *     alias ─► version ─► tensor        a lookup resolves an alias once
  *
- * A flip sets and removes any number of aliases at once: a reader sees all of it or nothing. A name
- * is an alias or a tensor, never both; an alias names a version, never another alias.
+ * A flip sets and removes any number of aliases at once: a reader sees all of the flip or nothing.
+ * A name is an alias or a tensor, never both. An alias names a version, never another alias.
  *
- * Persisting  Each alias has a target now and perhaps one in aliases.json, from which a start takes
- *             it. A flip without `persist` changes the former only. The file is replaced as a
- *             persisted tensor's is: after a crash at any point it has all of a flip or nothing.
- * Deleting    A version that an alias names, now or after a restart, cannot be deleted. If its file
- *             is removed from the folder nevertheless, the alias stays, and its requests get
- *             DEVICE_UNAVAILABLE until the version is there again.
- * Ownership   Borrows what it is given for the call.
- * Threads     Any. Flips are made one after the other. One with `persist` may block for as long as
- *             the disk takes, so it has no place on an I/O thread or a worker. */
+ * Persisting  If this process may write the data folder, every flip is persisted: aliases.json is
+ *             replaced before the aliases change, and after a crash at any point it has all of the
+ *             flip or nothing. Otherwise a flip lasts until the process ends or another process
+ *             changes aliases.json, whose aliases then replace those in memory.
+ * Deleting    A version that an alias names cannot be deleted. If somebody removes its file from
+ *             the folder, the alias stays, and its requests get DEVICE_UNAVAILABLE until the
+ *             version is there again.
+ * Ownership   Functions borrow their arguments for the call.
+ * Threads     Any. Flips are made one after the other. A flip that is persisted may wait for the
+ *             disk, so it must not be made on an I/O thread or a worker. */
 #ifndef TD_SERVER_STORE_ALIASES_H
 #define TD_SERVER_STORE_ALIASES_H
 
@@ -22,52 +23,54 @@
 
 struct td_alias_change {
     const char *name;
-    const char *target; /* NULL: no alias */
+    const char *target; /* NULL: the alias is removed, or must not exist */
 };
 
 struct td_alias_flip {
-    const struct td_alias_change *set;    /* no name twice */
-    const struct td_alias_change *wanted; /* what the aliases must be before */
+    const struct td_alias_change *set;    /* each name once */
+    const struct td_alias_change *wanted; /* the aliases as they must be before the flip */
     int n_set, n_wanted;
-    bool persist;
-    const struct td_access *access; /* names that its token is for; NULL: all */
-    /* That has entered with the aliases, as td_store_plan_flip describes it; NULL: the flip waits
-     * for other flips, and blocks its thread meanwhile. */
+    bool persist;                   /* the flip fails unless it is persisted */
+    const struct td_access *access; /* names that the token grants; NULL: all names */
+    /* The writer of the aliases, which has entered (td_store_plan_flip). NULL: the flip blocks its
+     * thread until other flips have ended. */
     struct td_writer *writer;
 };
 
-/* Describes the writer that the flip needs, except for its deadline and ready(). True if the flip
- * may wait for a disk. */
+/* True if every flip is persisted: this process may write the data folder. */
+bool td_store_persists_aliases(const struct td_store *store);
+
+/* Describes the writer that the flip needs, except for its deadline and ready(). Returns true if
+ * the flip may wait for the disk; flip->persist says whether it is persisted. */
 bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer);
 
-/* INVALID_ARGUMENT for a name that cannot be an alias or a target that is no version,
- * FORBIDDEN for the scales or offsets of a table that `access` does not have, or whose alias names
- * a version that it does not have; PRECONDITION_FAILED, TENSOR_NOT_FOUND for a target that is not
- * there, CONFLICT for a name that is a tensor, a target that is an alias, or one to persist that is
- * not persisted; RESOURCE_LIMIT (aliases, disk_bytes), and errors of persisting. */
+/* Makes the flip. Errors:
+ * INVALID_ARGUMENT     a name cannot be an alias, or a target is not a version
+ * FORBIDDEN            `access` lacks the table of a part such as the scales, or the version that
+ *                      the alias of that table names
+ * PRECONDITION_FAILED  an alias is not as in `wanted`
+ * TENSOR_NOT_FOUND     a target does not exist
+ * CONFLICT             a name is a tensor, a target is an alias, a target of a persisted flip is
+ *                      not persisted, or aliases.json was changed by another process
+ * RESOURCE_LIMIT       aliases, disk_bytes
+ * and the errors of writing aliases.json. */
 TD_MUST_CHECK td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip,
                                       struct td_error *err);
 
-struct td_alias_listing {
-    const char *name;
-    const char *target; /* NULL: none now, but after a restart */
-    const char *stored; /* that a restart gives it; NULL: none */
-};
-
-/* All aliases, sorted by name, in the arena. */
+/* Lists the aliases that are served, sorted by name, in the arena. */
 TD_MUST_CHECK td_status td_store_list_aliases(struct td_store *store, struct td_arena *arena,
-                                              struct td_alias_listing **list, int *count,
+                                              struct td_alias_change **list, int *count,
                                               struct td_error *err);
 
 int td_store_count_aliases(struct td_store *store);
 
-/* The version that the name, or the table of the keys of this name, stands for now; false if that
- * is no alias. */
+/* Copies the version that the alias `name` names. For the name of keys, ALIAS.keys, it is the
+ * version that the alias of the table names. Returns false if there is no such alias. */
 bool td_store_alias_target(struct td_store *store, const char *name, size_t length,
                            char target[TD_TENSOR_NAME]);
 
-/* What in the data folder was refused or is damaged, sorted by source; in the arena. *others: how
- * many there are besides those in the list. */
+/* Lists what was refused or is damaged in the data folder, sorted by source, in the arena. Sets
+ * *others to the number of problems that the list does not have. */
 enum { TD_PROBLEMS_LISTED = 64 };
 struct td_problem_listing {
     const char *source; /* file or folder of the data folder, or alias */

@@ -1,3 +1,4 @@
+#include "server/store/aliases/alias_check.h"
 #include "server/store/aliases/alias_flip.h"
 #include "server/store/aliases/alias_table.h"
 #include "server/store/changes/expiry.h"

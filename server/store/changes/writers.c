@@ -38,7 +38,7 @@ td_status td_store_check_write(struct td_store *store, const struct td_store_wri
     if (status == TD_OK && !write->removes)
         status = td_alias_check_name(store, write->name, err);
     if (status == TD_OK && write->persist)
-        status = td_alias_check_stored(store, write->name, err);
+        status = td_alias_check_hidden(store, write->name, err);
     if (status != TD_OK || !write->persist)
         return status;
     return store->dir ? td_data_dir_check_change(store->dir, write->name, err)
@@ -192,7 +192,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     struct td_keys *mapped = NULL;
     const struct td_version *source = td_version_of(tensor);
     /* Again, now that no flip can set an alias of the name. */
-    td_status status = td_alias_check_stored(store, version->name, err);
+    td_status status = td_alias_check_hidden(store, version->name, err);
     if (status == TD_OK)
         status = check_files_are_known(store, version->name, err);
     if (status != TD_OK)

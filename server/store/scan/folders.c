@@ -4,7 +4,7 @@
 #include "server/config/read_error.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/aliases/alias_file.h"
-#include "server/store/aliases/alias_flip.h"
+#include "server/store/aliases/alias_folder.h"
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
 #include "server/store/scan/load.h"

@@ -3,6 +3,8 @@
 #include "api/files/foreign.h"
 #include "api/tensor_io.h"
 #include "server/store/aliases/alias_flip.h"
+#include "server/store/aliases/alias_folder.h"
+#include "server/store/aliases/alias_load.h"
 #include "server/store/changes/retention.h"
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"

@@ -297,7 +297,7 @@ static void flip_in_loop(int done)
  * acknowledged, -1 for none; the next one may have happened. */
 static void expect_whole(int last, int *seen)
 {
-    struct td_alias_listing *list;
+    struct td_alias_change *list;
     struct td_problem_listing *problems;
     struct td_error err;
     int count, n_problems;
@@ -398,7 +398,7 @@ static int folder_in_file(void)
  * `acknowledged` is one that the child took, perhaps not the last one. */
 static void expect_folders(int acknowledged)
 {
-    struct td_alias_listing *list;
+    struct td_alias_change *list;
     struct td_error err;
     int count, newest = 0;
     char name[16];
@@ -476,7 +476,7 @@ static void replace_in_loop(int done)
  * newest ones. */
 static void expect_newest(int acknowledged)
 {
-    struct td_alias_listing *list;
+    struct td_alias_change *list;
     struct td_error err;
     int count;
     char name[16];

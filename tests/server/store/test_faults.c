@@ -86,7 +86,7 @@ enum { TEXT = 2048 };
 static void describe_aliases(struct td_store *store, struct td_arena *arena, char *at,
                              const char *end)
 {
-    struct td_alias_listing *list;
+    struct td_alias_change *list;
     int count;
     ck_assert_int_eq(td_store_list_aliases(store, arena, &list, &count, &err), TD_OK);
     for (int i = 0; i < count; i++)

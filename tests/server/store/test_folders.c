@@ -16,13 +16,10 @@ static struct td_error err;
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-static void flip(const char *name, const char *target, bool persist)
+static void flip(const char *name, const char *target)
 {
     const struct td_alias_change set = { name, target };
-    EXPECT_OK(td_store_flip(store,
-                            &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = persist },
-                            &err),
-              &err);
+    EXPECT_OK(td_store_flip(store, &(struct td_alias_flip){ .set = &set, .n_set = 1 }, &err), &err);
 }
 
 static td_status drop(const char *name)
@@ -38,7 +35,7 @@ TD_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
     put_version("1", "m.safetensors t.npy", 10, "\"aliases\":{\"x\":\"m:w@1\",\"t\":\"t@1\"}");
     store = open_folder();
     expect_names(store, "m:b.x@1 m:w@1 t@1");
-    ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@1/m:w@1 ");
+    ck_assert_str_eq(aliases_of(store), "t=t@1 x=m:w@1 ");
     ck_assert_int_eq(value_of(found(store, "t@1")->tensor, 0), 10);
     ck_assert_str_eq(found(store, "m:w@1")->source, "1/m.safetensors");
     ck_assert(found(store, "m:w@1")->persisted);
@@ -46,11 +43,11 @@ TD_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
     put_version("2", "m.safetensors", 20, "\"aliases\":{\"x\":\"m:w@2\"}");
     td_store_rescan(store);
     expect_names(store, "m:b.x@1 m:b.x@2 m:w@1 m:w@2 t@1");
-    ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@2/m:w@2 ");
+    ck_assert_str_eq(aliases_of(store), "t=t@1 x=m:w@2 ");
     ck_assert_str_eq(problems_of(store), "");
     restart();
     expect_names(store, "m:b.x@1 m:b.x@2 m:w@1 m:w@2 t@1");
-    ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@2/m:w@2 ");
+    ck_assert_str_eq(aliases_of(store), "t=t@1 x=m:w@2 ");
 }
 
 TD_TEST(a_file_that_the_manifest_does_not_list_is_logged_by_each_scan)
@@ -81,7 +78,7 @@ TD_TEST(a_tensor_without_an_equivalent_dtype_is_left_out_of_its_folder)
     put_manifest("1", "m.safetensors", "\"aliases\":{\"x\":\"m:w@1\"}");
     store = open_folder();
     expect_names(store, "m:w@1");
-    ck_assert_str_eq(aliases_of(store), "x=m:w@1/m:w@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m:w@1 ");
     ck_assert_ptr_nonnull(
         strstr(logged(), " warn table_skipped file=1/m.safetensors tensor=m:q@1 reason="));
     for (int i = 0; i < 2; i++) {
@@ -96,12 +93,12 @@ TD_TEST(the_aliases_of_a_folder_are_set_once)
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
     store = open_folder();
-    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
-    flip("x", "m@1", true);
+    ck_assert_str_eq(aliases_of(store), "x=m@2 ");
+    flip("x", "m@1");
     td_store_rescan(store);
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1 ");
     restart();
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1 ");
 }
 
 TD_TEST(a_damaged_aliases_json_is_not_overwritten)
@@ -111,14 +108,14 @@ TD_TEST(a_damaged_aliases_json_is_not_overwritten)
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     put_text("aliases.json", damaged);
     store = open_folder();
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 "); /* as after a restart */
+    ck_assert_str_eq(aliases_of(store), "x=m@1 "); /* as after a restart */
     FILE *file = fopen(path_of("aliases.json"), "r");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fread(text, 1, sizeof text, file), strlen(damaged));
     fclose(file);
     put_text("aliases.json", "{\"aliases\":{\"y\":\"m@1\"}}"); /* repaired */
     td_store_rescan(store);
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 y=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1 y=m@1 ");
 }
 
 /* ---- two daemons, one of which reads
@@ -148,7 +145,7 @@ TD_TEST(a_reader_never_serves_what_was_flipped_back)
     pthread_t thread;
     put_npy("old@1.npy", 1, 1);
     store = open_folder();
-    flip("x", "old@1", true);
+    flip("x", "old@1");
     struct td_store *reader = open_reader();
     atomic_store(&stop_reading, false);
     ck_assert_int_eq(pthread_create(&thread, NULL, look, reader), 0);
@@ -158,7 +155,7 @@ TD_TEST(a_reader_never_serves_what_was_flipped_back)
         snprintf(alias, sizeof alias, "\"aliases\":{\"x\":\"m@%d\"}", i);
         put_version(name, "m.npy", i, alias);
         td_store_rescan(store);
-        flip("x", "old@1", true);
+        flip("x", "old@1");
         td_store_rescan(reader);
     }
     atomic_store(&stop_reading, true);
@@ -172,7 +169,7 @@ TD_TEST(folders_are_taken_in_natural_order)
     put_version("10", "m.npy", 10, "\"aliases\":{\"x\":\"m@10\"}");
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
     store = open_folder();
-    ck_assert_str_eq(aliases_of(store), "x=m@10/m@10 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@10 ");
 }
 
 TD_TEST(an_aliases_json_may_name_a_version_of_a_folder_that_comes_with_it)
@@ -184,7 +181,7 @@ TD_TEST(an_aliases_json_may_name_a_version_of_a_folder_that_comes_with_it)
     (void)logged();
     td_store_rescan(store);
     ck_assert_str_eq(logged(), "");
-    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 y=m@2/m@2 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@2 y=m@2 ");
 }
 
 TD_TEST(an_alias_may_name_a_version_outside_the_folder)
@@ -192,7 +189,7 @@ TD_TEST(an_alias_may_name_a_version_outside_the_folder)
     put_npy("old@1.npy", 1, 1);
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"old@1\"}");
     store = open_folder();
-    ck_assert_str_eq(aliases_of(store), "x=old@1/old@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=old@1 ");
 }
 
 TD_TEST(a_process_without_the_lock_takes_a_folder_in_memory)
@@ -210,15 +207,15 @@ TD_TEST(a_process_without_the_lock_takes_a_folder_in_memory)
         store = open_folder();
         chmod(folder, 0700);
     }
-    ck_assert_str_eq(aliases_of(store), "x=m@1/ ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1 ");
     ck_assert_int_ne(access(path_of("aliases.json"), F_OK), 0);
     td_store_rescan(store);
-    ck_assert_str_eq(aliases_of(store), "x=m@1/ ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1 ");
 }
 
 TD_TEST_LOOP(aliases_by_hand_do_not_make_a_restart_set_those_of_a_folder_again, 0, 4)
 {
-    static const char *const wanted[] = { "y=m@1/m@1 ", "" };
+    static const char *const wanted[] = { "y=m@1 ", "" };
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     store = open_folder();
     if (_i % 2)
@@ -238,7 +235,7 @@ TD_TEST_LOOP(aliases_by_hand_do_not_make_a_restart_set_those_of_a_folder_again, 
     td_store_rescan(store);
     put_version("1", "m.npy", 20, "\"aliases\":{\"x\":\"m@1\"}");
     td_store_rescan(store);
-    ck_assert_ptr_nonnull(strstr(aliases_of(store), "x=m@1/m@1 "));
+    ck_assert_ptr_nonnull(strstr(aliases_of(store), "x=m@1 "));
 }
 
 TD_TEST(a_removed_folder_takes_its_versions_with_it)
@@ -255,7 +252,7 @@ TD_TEST(a_removed_folder_takes_its_versions_with_it)
                      TD_DEVICE_UNAVAILABLE);
     put_version("1", "m.npy", 30, "\"aliases\":{\"y\":\"m@1\"}"); /* another one of that name */
     td_store_rescan(store);
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 y=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1 y=m@1 ");
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
 }
 
@@ -288,7 +285,7 @@ TD_TEST(a_folder_and_an_alias_of_its_name_have_problems_of_their_own)
     put_version("1", "m.npy", 10, "");
     ck_assert_int_eq(unlink(path_of("1/m.npy")), 0);
     store = open_folder();
-    flip("1", "a@2", true);
+    flip("1", "a@2");
     td_store_rescan(store);
     ck_assert_int_eq(td_store_reading(store).problems, 1);
     ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
@@ -326,7 +323,7 @@ TD_TEST(a_served_folder_that_loses_its_manifest_is_a_problem)
     td_store_rescan(store);
     expect_names(store, "m@1");
     ck_assert_str_eq(problems_of(store), "");
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1 ");
     ck_assert_int_eq(drop("x"), TD_OK);
     ck_assert_int_eq(unlink(path_of("1/manifest.json")), 0);
     td_store_rescan(store);
@@ -343,7 +340,7 @@ TD_TEST_LOOP(a_folder_that_is_brought_back_does_not_undo_a_rollback, 0, 3)
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
     store = open_folder();
-    flip("x", "m@1", true);
+    flip("x", "m@1");
     if (_i > 0)
         close_store();
     remove_version("2");
@@ -357,13 +354,13 @@ TD_TEST_LOOP(a_folder_that_is_brought_back_does_not_undo_a_rollback, 0, 3)
     if (_i == 2)
         store = open_folder();
     td_store_rescan(store);
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1 ");
     ck_assert_int_eq(value_of(found(store, "m@2")->tensor, 0), 20);
     remove_version("2");
     td_store_rescan(store);
     put_version("2", "m.npy", 30, "\"aliases\":{\"x\":\"m@2\"}"); /* another one of its name */
     td_store_rescan(store);
-    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@2 ");
 }
 
 TD_TEST(a_folder_of_floats_after_bytes_takes_the_aliases_of_the_parts_away)
@@ -375,14 +372,14 @@ TD_TEST(a_folder_of_floats_after_bytes_takes_the_aliases_of_the_parts_away)
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "");
-    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@2 ");
     restart();
-    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@2 ");
     put_version("3", "m.npy m.scale.npy", 30,
                 "\"aliases\":{\"x\":\"m@3\",\"x.scale\":\"m.scale@3\"}");
     put_version("4", "m.npy m.scale.npy", 40, "\"aliases\":{\"x\":\"m@4\"}"); /* has scales, too */
     td_store_rescan(store);
-    ck_assert_str_eq(aliases_of(store), "x=m@3/m@3 x.scale=m.scale@3/m.scale@3 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@3 x.scale=m.scale@3 ");
     ck_assert_ptr_nonnull(strstr(problems_of(store), "4: "));
 }
 
@@ -433,7 +430,7 @@ TD_TEST(an_npy_file_of_a_folder_has_keys_in_another_one)
         ck_assert_int_eq(((const int64_t *)vector->data)[99], 1099);
         ck_assert_ptr_nonnull(vector->key_index);
         ck_assert_str_eq(problems_of(store), "");
-        ck_assert_str_eq(aliases_of(store), "x=q@1/q@1 ");
+        ck_assert_str_eq(aliases_of(store), "x=q@1 ");
         td_store_rescan(store);
     }
 }
@@ -579,7 +576,7 @@ TD_TEST_EACH(a_folder_is_refused_whole, spoiled)
     put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"y\":\"m@1\"}");
     td_store_rescan(store);
     expect_names(store, "m@1 t@1");
-    ck_assert_str_eq(aliases_of(store), "y=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "y=m@1 ");
     ck_assert_str_eq(problems_of(store), "");
 }
 

@@ -655,8 +655,8 @@ static td_status name_by_alias(struct td_store *store, const char *alias, const 
 TD_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
 {
     struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, false), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t@1", "int64[2] 1 2", false), TD_OK);
+    ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, true), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t@1", "int64[2] 1 2", true), TD_OK);
     ck_assert_int_eq(put_keys(store, "t@1", "int64[2] 3 4", false), TD_CONFLICT);
     ck_assert_int_eq(delete_keys(store, "t@1", false), TD_CONFLICT);
     ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_OK);
@@ -664,7 +664,7 @@ TD_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
     expect_tensor(listing.tensor, "int64[2] 1 2", "keys of the alias's target");
     ck_assert_str_eq(listing.name, "t.keys@1");
     ck_assert_int_eq(put_keys(store, "t", "int64[2] 3 4", false), TD_CONFLICT);
-    ck_assert_int_eq(put(store, "t@2", "int32[2] 1 2", NULL, false), TD_OK);
+    ck_assert_int_eq(put(store, "t@2", "int32[2] 1 2", NULL, true), TD_OK);
     ck_assert_int_eq(name_by_alias(store, "t", "t@2"), TD_OK);
     ck_assert_int_eq(put_keys(store, "t@2", "int64[2] 3 4", false), TD_CONFLICT);
     ck_assert_int_eq(name_by_alias(store, "t", NULL), TD_OK);
@@ -681,10 +681,13 @@ TD_TEST_EACH(the_keys_of_a_version_may_be_persisted_later, version_keys)
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, true), TD_OK);
     ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], false), TD_OK);
-    ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_OK);
     ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], false), TD_CONFLICT);
     ck_assert_int_eq(put_keys(store, "t@1", other_keys[_i], true), TD_CONFLICT);
+    ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_CONFLICT);
+    EXPECT_MESSAGE(&err, "the keys of this version are in memory only; PUT "
+                         "/v1/tensors/t@1/keys?persist=1 with {\"ref\": \"t.keys@1\"}");
     ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], true), TD_OK);
+    ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_OK);
     ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], true), TD_CONFLICT);
     td_arena_reset(&test_arena);
     td_store_free(store);

@@ -1,0 +1,302 @@
+#include "server/store/aliases/alias_load.h"
+
+#include "server/store/aliases/alias_change.h"
+#include "server/store/aliases/alias_file.h"
+#include "server/store/aliases/taken_folders.h"
+#include "server/store/entries.h"
+#include "server/store/files/data_dir.h"
+#include "server/store/scan/known_files.h"
+#include "server/store/scan/problems.h"
+#include "server/store/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the file changes ------------------------------------------------------------------- */
+
+static bool is_tensor(struct td_store *store, const char *name)
+{
+    const struct td_version *unused;
+    pthread_rwlock_rdlock(&store->lock);
+    const bool is = td_store_use_locked(store, name, &unused) != TD_NAME_FREE;
+    pthread_rwlock_unlock(&store->lock);
+    return is;
+}
+
+/* True if a folder set the alias while the file could not be written, and the file that was read
+ * now does not know this folder. A restart would set the alias again, so the target in the file is
+ * ignored. */
+static bool is_pending(const struct td_store *store, const struct td_alias *alias,
+                       const struct td_string_map *read_taken)
+{
+    const int place =
+        alias && alias->folder[0] ? td_taken_place(store, alias->folder) : store->n_taken;
+    return place < store->n_taken && !store->taken[place].stored &&
+           !td_taken_in_file(read_taken, alias->folder) &&
+           !td_data_dir_has_gone(store->dir, alias->folder);
+}
+
+/* Makes the edits that turn the aliases in force into those of the file. If the file has not
+ * changed since it was read, only the aliases that folders set are compared: a flip in memory
+ * stays. */
+static td_status compare_file(const struct td_store *store, const struct td_alias_file *found,
+                              bool changed, struct td_alias_table *edits, struct td_error *err)
+{
+    const struct td_alias_table *now = &store->aliases;
+    const struct td_string_map *read = &found->aliases;
+    struct td_alias_table file;
+    td_status status = td_alias_make_room(&file, read->count, err);
+    if (status != TD_OK)
+        return status;
+    status = td_alias_make_room(edits, read->count + now->count, err);
+    for (int i = 0; i < read->count && status == TD_OK; i++)
+        td_alias_edit(&file, read->pairs[i].name, read->pairs[i].value);
+    td_alias_sort(&file);
+    for (int i = 0; i < file.count && status == TD_OK; i++) {
+        const struct td_alias *alias = &file.aliases[i],
+                              *before = td_alias_in(now, alias->name, strlen(alias->name));
+        if (is_pending(store, before, &found->taken))
+            td_taken_warn(store, alias->name, alias->target, before->target, before->folder);
+        else if (before
+                     ? before->folder[0] || (changed && strcmp(before->target, alias->target) != 0)
+                     : changed)
+            edits->aliases[edits->count++] = *alias;
+    }
+    for (int i = 0; i < now->count && status == TD_OK; i++) {
+        const struct td_alias *alias = &now->aliases[i];
+        if ((changed || alias->folder[0]) &&
+            !td_alias_in(&file, alias->name, strlen(alias->name)) &&
+            !is_pending(store, alias, &found->taken))
+            td_alias_edit(edits, alias->name, NULL);
+    }
+    if (status == TD_OK)
+        td_alias_sort(edits);
+    free(file.aliases);
+    return status;
+}
+
+/* Hides the aliases that have the name of a tensor: a rescan does not take away a tensor that is
+ * served. A start reads the aliases before it serves any tensor. */
+static void hide_taken_names(struct td_store *store, struct td_alias_table *edits)
+{
+    for (int i = 0; i < edits->count; i++) {
+        struct td_alias *alias = &edits->aliases[i];
+        alias->hidden = alias->target[0] && is_tensor(store, alias->name);
+    }
+}
+
+/* Removes the edited aliases from the problems, lists those that are hidden, and notes whether an
+ * alias has given up the name of a tensor in a file. */
+static void note_edits(struct td_store *store, const struct td_alias_table *edits)
+{
+    char unused[TD_FILE_NAME];
+    for (int i = 0; i < edits->count; i++) {
+        const struct td_alias *alias = &edits->aliases[i];
+        td_store_solve_alias(store, alias->name);
+        if (alias->hidden)
+            td_store_report_alias(store, alias->name,
+                                  "the alias in aliases.json is not served until a restart: a "
+                                  "tensor has its name, which a restart does not serve; delete "
+                                  "the tensor, or remove the alias from aliases.json, and send "
+                                  "SIGHUP");
+        if (!alias->target[0] && td_store_find_file(store, alias->name, unused))
+            store->name_freed = true;
+    }
+}
+
+/* Returns TENSOR_NOT_FOUND if the file moves an alias from a version that is served to a version
+ * that is not. No alias changes then, because the file may flip several aliases that belong
+ * together. At the start no alias has a version to keep. `folder` is the folder that is being
+ * taken; its versions count as served. NULL: no folder. */
+static td_status check_targets(struct td_store *store, const struct td_alias_table *edits,
+                               const struct td_alias_folder *folder, struct td_error *err)
+{
+    const struct td_version *unused;
+    const struct td_alias *missing = NULL;
+    pthread_rwlock_rdlock(&store->lock);
+    for (int i = 0; i < edits->count && !missing; i++) {
+        const struct td_alias *alias = &edits->aliases[i];
+        const struct td_alias *now = td_alias_in(&store->aliases, alias->name, strlen(alias->name));
+        if (td_alias_is_served(now) && alias->target[0] &&
+            !td_alias_version_comes_locked(store, folder, alias->target) &&
+            td_store_use_locked(store, now->target, &unused) == TD_NAME_CURRENT)
+            missing = alias;
+    }
+    pthread_rwlock_unlock(&store->lock);
+    return missing ? td_error_set(err, TD_TENSOR_NOT_FOUND,
+                                  "its alias '%s' names %s, which is not there", missing->name,
+                                  missing->target)
+                   : TD_OK;
+}
+
+/* Makes the edits. `folder` as of check_targets. */
+static td_status set_aliases(struct td_store *store, struct td_alias_table *edits,
+                             const struct td_alias_folder *folder, struct td_error *err)
+{
+    td_alias_claim(store, edits);
+    td_status status = check_targets(store, edits, folder, err);
+    if (status == TD_OK) {
+        hide_taken_names(store, edits);
+        status = td_alias_apply(store, edits, false, TD_ALIASES_FILE, err);
+    }
+    td_alias_claim(store, NULL);
+    if (status == TD_OK)
+        note_edits(store, edits);
+    return status;
+}
+
+static td_status take_aliases(struct td_store *store, const struct td_alias_file *read,
+                              bool changed, const struct td_alias_folder *folder,
+                              struct td_error *err)
+{
+    struct td_alias_table edits = { 0 };
+    td_status status = compare_file(store, read, changed, &edits, err);
+    if (status == TD_OK)
+        status = set_aliases(store, &edits, folder, err);
+    free(edits.aliases);
+    return status;
+}
+
+/* ---- reading the file ------------------------------------------------------------------------ */
+
+/* Reads the file. If it does not exist, there are no aliases. */
+td_status td_alias_read_file(const struct td_store *store, struct td_arena *arena,
+                             struct td_alias_file *read, struct td_file_id *id,
+                             struct td_error *err)
+{
+    enum { MOST_BYTES = 64 << 20 };
+    char *text;
+    size_t bytes;
+    *read = (struct td_alias_file){ 0 };
+    td_status status =
+        td_data_dir_read_text(store->dir, TD_ALIASES_FILE, MOST_BYTES, &text, &bytes, id, err);
+    if (status == TD_OK && text)
+        status = td_alias_file_read(text, bytes, arena, read, err);
+    free(text);
+    return status;
+}
+
+/* Reads the file and puts its aliases in force. */
+static td_status take_file(struct td_store *store, bool changed,
+                           const struct td_alias_folder *folder, struct td_error *err)
+{
+    struct td_file_id id;
+    struct td_alias_file read;
+    struct td_arena arena;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_status status = td_alias_read_file(store, &arena, &read, &id, err);
+    if (status == TD_OK)
+        status = take_aliases(store, &read, changed, folder, err);
+    if (status == TD_OK)
+        status = td_taken_set(store, &read.taken, err);
+    if (status == TD_OK)
+        store->folders_unknown = read.aliases.count > 0 && store->n_taken == 0;
+    if (status == TD_OK)
+        td_alias_set_file(store, &store->aliases_file, &id);
+    td_arena_reset(&arena);
+    return status;
+}
+
+/* Serves the hidden aliases whose names no tensor has any more. */
+static td_status show_hidden(struct td_store *store, struct td_error *err)
+{
+    struct td_alias_table edits;
+    const struct td_alias_table *now = &store->aliases;
+    td_status status = td_alias_make_room(&edits, now->count, err);
+    if (status != TD_OK)
+        return status;
+    for (int i = 0; i < now->count; i++)
+        if (now->aliases[i].hidden && !is_tensor(store, now->aliases[i].name))
+            td_alias_edit(&edits, now->aliases[i].name, now->aliases[i].target);
+    /* set_aliases hides an alias again if a tensor was put under its name meanwhile. */
+    if (edits.count > 0)
+        status = set_aliases(store, &edits, NULL, err);
+    free(edits.aliases);
+    return status;
+}
+
+/* Returns an error if the file cannot be read: the next start has to, even if it has not
+ * changed. */
+static td_status check_readable(struct td_store *store, struct td_error *err)
+{
+    struct td_error why;
+    const td_status status = td_data_dir_check_read(store->dir, TD_ALIASES_FILE, &why);
+    return status == TD_OK
+               ? TD_OK
+               : td_error_set(err, status, "%s cannot be read: %s", TD_ALIASES_FILE, why.message);
+}
+
+/* Handles a file that could not be read or written before and is gone now. The aliases in force
+ * stay, and are written to a new file after the folders have been scanned. */
+static td_status keep_aliases(struct td_store *store, struct td_error *err)
+{
+    if (!td_alias_may_write(store))
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "it is gone after it could not be read; the daemon that writes the "
+                            "data folder writes it again after SIGHUP, or put a right file in its "
+                            "place, and send SIGHUP");
+    store->to_write = true;
+    return TD_OK;
+}
+
+/* True if the file is as it was when it was read or written last; a file that did not exist then
+ * must still not exist. */
+static bool is_unchanged(const struct td_store *store, td_file_state state,
+                         const struct td_file_id *id)
+{
+    return state != TD_FILE_UNKNOWN && td_file_id_equal(id, &store->aliases_file);
+}
+
+static td_status load(struct td_store *store, td_file_state state, const struct td_file_id *id,
+                      const struct td_alias_folder *folder, struct td_error *err)
+{
+    const bool known = atomic_load(&store->aliases_known);
+    const bool changed = !known || !is_unchanged(store, state, id);
+    const bool vanished =
+        state == TD_FILE_GONE && known &&
+        (atomic_load(&store->aliases_unread) || (store->to_write && td_alias_may_write(store)));
+    td_status status = TD_OK;
+    if (vanished)
+        status = keep_aliases(store, err);
+    else if (changed || store->to_write)
+        status = take_file(store, changed, folder, err);
+    else if (state == TD_FILE_PRESENT)
+        status = check_readable(store, err);
+    return status == TD_OK ? show_hidden(store, err) : status;
+}
+
+bool td_alias_load_entered(struct td_store *store, const struct td_alias_folder *folder)
+{
+    struct td_file_id id = td_file_id_unknown;
+    struct td_error err;
+    const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
+    const bool same = state == TD_FILE_PRESENT && is_unchanged(store, state, &id);
+    if (load(store, state, &id, folder, &err) == TD_OK) {
+        /* If the file could not be written, that problem stays. */
+        if (!same || store->aliases_unread)
+            td_store_solve_problem(store, TD_ALIASES_FILE);
+        if (state == TD_FILE_GONE && td_store_check_aliases(store, TD_IGNORED) != TD_OK)
+            td_log(store->log, TD_LOG_WARN, "aliases_lost", TD_TEXT("source", TD_ALIASES_FILE),
+                   TD_TEXT("reason", "it was removed unread; only what the folders of versions set "
+                                     "is left of the aliases"));
+        td_alias_note_read(store, true);
+        return true;
+    }
+    td_alias_note_read(store, false);
+    if (atomic_load(&store->aliases_known))
+        td_error_hint(&err, "the aliases read before stay in force, until a restart");
+    td_alias_set_file(store, &store->aliases_refused, &id);
+    td_store_report_problem(store, TD_ALIASES_FILE, err.message);
+    return false;
+}
+
+bool td_alias_load(struct td_store *store)
+{
+    struct td_writer writer;
+    td_alias_enter(store, &writer);
+    (void)td_alias_load_entered(store, NULL);
+    const bool freed = store->name_freed;
+    store->name_freed = false;
+    td_writer_leave(store, &writer);
+    return freed;
+}
