@@ -327,7 +327,7 @@ class CommandLine(unittest.TestCase):
                     result = subprocess.run([*program, "--listen", "127.0.0.1:0", *options], capture_output=True, text=True, cwd=folder.path,
                                             timeout=WAIT_LIMIT, env={**environment(), **variables})
                     self.assertEqual((result.returncode, result.stderr),
-                                     (2, f"tensord: {said}: Permission denied: uid {user} may not read it; change its owner or mode (chown, chmod), or its folder's\n"))
+                                     (2, f"tensord: {said}: Permission denied: user ID {user} cannot read it; change the owner or mode (chown, chmod) of the path or its parent folder\n"))
 
     def test_an_unknown_host_is_a_failure(self):
         host = "x" * 64 + ".invalid"  # no server of names is asked for so long a part
