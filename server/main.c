@@ -42,8 +42,8 @@ enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 #define FORGET_AFTER_NS 60000000000 /* time after which a client without connections is forgotten */
 #define TIDY_EACH_NS    1000000000
 
-/* True if a signal to stop is pending. During the start, signals are blocked and no thread waits for
- * them. With --verify start, the start takes as long as reading the data folder. */
+/* True if a signal to stop is pending. During the start, signals are blocked and no thread waits
+ * for them. With --verify start, the start takes as long as reading the data folder. */
 static bool is_stop_pending(void)
 {
     sigset_t pending;
