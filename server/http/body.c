@@ -17,7 +17,7 @@ enum {
     TRUSTED = 1 << 20,
     /* Bodies larger than this are copied without going through the cache. */
     STREAMED = 8 << 20,
-    /* Bytes of such a body to populate at a time. */
+    /* Bytes of a body above STREAMED to populate at a time. */
     POPULATED = 4 << 20,
     /* Populate more when at most this many populated bytes are left. */
     POPULATED_LEFT = 256 << 10,

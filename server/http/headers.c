@@ -38,10 +38,8 @@ enum repetition {
 struct header_place {
     const char *name;
     size_t length;
-    size_t
-        /* Offset of the value: a string in struct td_headers, or a field in struct
-         * header_fields. */
-        offset;
+    /* Offset of the value: a string in struct td_headers, or a field in struct header_fields. */
+    size_t offset;
     bool in_fields;
     enum repetition repetition;
 };

@@ -40,9 +40,8 @@
 #include <unistd.h>
 
 enum {
-    DISCARDED_BODY =
-        /* A refused body is read up to this size, so that the connection can be reused. */
-    64 << 10,
+    /* A refused body is read up to this size, so that the connection can be reused. */
+    DISCARDED_BODY = 64 << 10,
     /* Memory is returned to the system when this many connections have ended. */
     STORM = 1024,
     REQUESTS_PER_TURN = 8, /* takes about 0.1 ms */
@@ -503,8 +502,8 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
     if (!services->connections || !services->metrics || !http->linger || !http->populator ||
         !http->origins || !http->proxies)
         return false;
-    *why = "tensord was built with a libmicrohttpd that does not support its TLS; expected the "
-           "static library that TENSORD_MICROHTTPD=build deploy/dependencies.sh builds";
+    *why = "--tls-certificate needs the static libmicrohttpd that TENSORD_MICROHTTPD=build "
+           "deploy/dependencies.sh builds, but tensord was built with another library";
     if (services->tls && !td_handshakes_are_possible())
         return false;
     *why = "libmicrohttpd could not start";
