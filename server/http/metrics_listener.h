@@ -14,9 +14,8 @@
 
 enum {
     TD_METRICS_OPEN = 48,
-    TD_METRICS_CONNECTIONS =
-        /* Open connections, including those that were ended but are not closed yet. Others wait. */
-    64
+    /* Open connections, including those that were ended but are not closed yet. Others wait. */
+    TD_METRICS_CONNECTIONS = 64
 };
 
 struct td_metrics_listener;
