@@ -12,7 +12,7 @@
 typedef atomic_uint_fast64_t counter;
 
 struct inferences {
-    counter stage_ns[2][TD_STAGE_COUNT]; /* index: failed, succeeded */
+    counter stage_ns[2][TD_STAGE_COUNT]; /* index 0: failed; index 1: succeeded */
     counter last_ms;
 };
 
@@ -22,13 +22,13 @@ struct operation {
     counter buckets[TD_DURATION_BUCKETS + 1];
     counter duration_ns;
     counter stage_buckets[TD_STAGE_COUNT][TD_STAGE_BUCKETS + 1];
-    struct inferences inferences; /* requests count as inferences here */
+    struct inferences inferences; /* each request counts as an inference */
     counter bytes_in, bytes_out;
 };
 
 struct table {
     counter rows, bytes;
-    counter lookups[2]; /* index: failed, succeeded */
+    counter lookups[2]; /* index 0: failed; index 1: succeeded */
     struct inferences inferences;
 };
 
