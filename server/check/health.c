@@ -31,7 +31,7 @@ static int connect_to(const char *address, const char **why)
     const struct timeval step = { .tv_sec = STEP_S };
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     struct addrinfo *found = NULL;
-    /* already checked when the options were parsed */
+    /* The address was checked when the options were parsed. */
     (void)td_config_split_address(address, host, &port);
     if (port == 0)
         return *why = "port 0 stands for any free port; give the actual port", -1;

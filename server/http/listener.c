@@ -23,7 +23,7 @@ static int bind_socket(const char *address, const char **why)
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
     struct addrinfo *found = NULL;
     const int on = 1;
-    /* already checked when the options were read */
+    /* The address was checked when the options were read. */
     (void)td_config_split_address(address, host, &port);
     snprintf(service, sizeof service, "%u", port);
     const int code = getaddrinfo(host, service, &hints, &found);

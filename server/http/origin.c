@@ -28,7 +28,7 @@ struct authority {
     int port;
 };
 
-/* scheme://authority */
+/* An origin: scheme://authority. */
 struct origin {
     struct td_field scheme;
     struct authority authority;

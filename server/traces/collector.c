@@ -207,7 +207,7 @@ static bool set_options(struct td_collector *collector)
            set(easy, CURLOPT_WRITEFUNCTION, receive) == CURLE_OK &&
            set(easy, CURLOPT_WRITEDATA, collector) == CURLE_OK &&
            set(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-           /* do not wait at the end for a resolver that does not answer */
+           /* Do not wait at the end for a resolver that does not answer. */
            set(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK &&
            set(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS) == CURLE_OK &&
            set(easy, CURLOPT_TIMEOUT_MS, (long)(TD_COLLECTOR_TIMEOUT_NS / 1000000)) == CURLE_OK;

@@ -43,7 +43,7 @@ struct td_exporter {
     /* Spans in the order in which they were given. */
     struct td_span *pending, **pending_end;
     bool failing; /* the last batch was not accepted */
-    /* the exporter is stopping and the collector does not answer */
+    /* The exporter is stopping, and the collector does not answer. */
     bool given_up;
     char body[BODY_BYTES];
 };
