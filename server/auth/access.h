@@ -47,8 +47,8 @@ TD_MUST_CHECK td_status td_access_need_role(const struct td_access *access, td_a
  * Prefixes that do not fit are only counted. */
 const char *td_access_tables_text(const struct td_access *access, char *text, size_t size);
 
-/* Returns FORBIDDEN with the message, and with a hint that lists the tables the token is for. For
- * requests that the token's prefixes refuse. */
+/* Returns FORBIDDEN with the message and a hint that lists the token's tables. Used for requests
+ * that the token's prefixes refuse. */
 td_status td_access_forbid(const struct td_access *access, struct td_error *err, const char *format,
                            ...) __attribute__((format(printf, 3, 4)));
 

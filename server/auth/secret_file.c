@@ -51,7 +51,7 @@ static const char *read_file(int file, const struct stat *info, struct td_secret
     secret->bytes = malloc(bytes + 1);
     if (!secret->bytes)
         return strerror(ENOMEM);
-    secret->length = bytes + 1; /* all of these bytes are wiped if an error follows */
+    secret->length = bytes + 1; /* on an error, all these bytes are wiped */
     const ssize_t length = read_all(file, secret->bytes, bytes + 1);
     if (length < 0)
         return strerror(errno);

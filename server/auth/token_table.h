@@ -1,9 +1,9 @@
-/* token_table.h - the tokens that one reading of the token file found.
+/* token_table.h - the tokens read from a token file.
  *
  * Holds digests instead of tokens: HMAC-SHA-256 with a random key. One thread fills a table and
  * seals it. A sealed table does not change.
  *
- * Ownership  Tables are shared and counted by references. Freeing a table wipes its content.
+ * Ownership  Tables are shared and reference-counted. Freeing a table wipes its content.
  * Threads    A sealed table can be used by any thread.
  * Cost       td_token_table_find: two blocks of SHA-256 and a binary search. */
 #ifndef TD_SERVER_AUTH_TOKEN_TABLE_H

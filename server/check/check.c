@@ -258,8 +258,8 @@ static bool begins_a_name(struct td_store *store, const char *prefix, struct td_
     return n_tensors > 0;
 }
 
-/* Warns about prefixes that no name has. A prefix for future tensors is valid, but the warning
- * reveals typing errors and prefixes with a file's suffix. */
+/* Warns about prefixes that match no name. A prefix for future tensors is valid, but the warning
+ * reveals typing errors and prefixes that include a file's suffix. */
 static void check_prefixes(struct check *check, struct td_store *store,
                            const struct td_tokens *tokens)
 {

@@ -12,7 +12,7 @@
 
 enum { STEP_S = 2, STATUS_LINE = 12 /* bytes of "HTTP/1.1 200" */ };
 
-/* Replaces an any-address with the loopback address, on which the daemon can be reached. */
+/* Replaces 0.0.0.0 or [::] with the loopback address, on which the daemon can be reached. */
 static void replace_any_address(struct sockaddr *address)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)address;

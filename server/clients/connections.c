@@ -246,7 +246,7 @@ void td_connection_received(struct td_connection *connection, size_t bytes)
 
 void td_connection_wait(struct td_connection *connection)
 {
-    /* The value is distinct rather than exact, because a sweep uses it to tell phases apart. */
+    /* The value must be distinct, not exact, because a sweep uses it to tell phases apart. */
     const int64_t before = atomic_load_explicit(&connection->since_ns, memory_order_relaxed);
     (void)td_connection_enter(connection, TD_CONNECTION_WAITING, before + 1);
 }

@@ -44,7 +44,7 @@ enum td_phase {
     TD_CONNECTION_ACCEPTED,
     TD_CONNECTION_WAITING,   /* waiting for the headers of a request */
     TD_CONNECTION_RECEIVING, /* receiving the body */
-    TD_CONNECTION_WORKING,   /* the request is queued or computed */
+    TD_CONNECTION_WORKING,   /* the request is queued or running */
     TD_CONNECTION_SENDING,   /* sending the reply */
     TD_CONNECTION_ENDED      /* shut down; the I/O thread will close the socket */
 };
@@ -63,7 +63,8 @@ struct td_connection {
     uint64_t opened;
     /* The kernel's cookie of the socket, or 0 if it is unknown. */
     uint64_t cookie;
-    /* NULL if the client is unknown, and for a proxy, whose requests belong to other clients. */
+    /* Client of the connection. NULL if the client is unknown, and for a proxy, whose requests
+     * belong to other clients. */
     struct td_client *client;
     bool forwards; /* the peer is a trusted proxy */
     /* The listening socket is bound to a loopback address. */
@@ -84,7 +85,7 @@ struct td_connection {
     /* The connection has had a request. */
     atomic_bool requested;
 
-    /* State of sweeps, guarded by the mutex. */
+    /* The following members are the state of sweeps, guarded by the mutex. */
     /* Next socket in the list of restricted connections, or -1 for the last one. */
     int next_restricted;
     /* Phase at the last look. */
@@ -94,7 +95,7 @@ struct td_connection {
     /* Time of the last look at a transfer, or of the first bytes of headers. 0 before that. */
     int64_t seen_ns;
     uint64_t seen_bytes; /* bytes transferred at seen_ns */
-    /* How long the transfer is allowed to stand still. */
+    /* Time that the transfer is allowed to stand still. */
     int64_t credit_ns;
     /* Acknowledged bytes of all replies, at the last look that asked the kernel. */
     uint64_t acknowledged;
@@ -130,7 +131,8 @@ struct td_connection_counts {
     int open; /* connections in all phases */
     int waiting, receiving, working, sending;
     int restricted;
-    uint64_t memory_bytes; /* counted against the memory budget */
+    /* Memory that is counted against the memory budget. */
+    uint64_t memory_bytes;
 };
 
 /* Makes a table for sockets with numbers below n_sockets. Each unrestricted connection takes
@@ -176,8 +178,8 @@ void td_connection_received(struct td_connection *connection, size_t bytes);
  * connection's I/O thread. */
 void td_connection_wait(struct td_connection *connection);
 
-/* Return numbers of open connections: all, the restricted ones that were not ended, and those of an
- * I/O thread. */
+/* Return the number of open connections: all connections, restricted connections that were not
+ * ended, and connections of one I/O thread. */
 int td_connections_count(const struct td_connections *connections);
 int td_connections_count_restricted(const struct td_connections *connections);
 int td_connections_count_on(const struct td_connections *connections, int io_thread);

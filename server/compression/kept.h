@@ -19,7 +19,7 @@ struct td_kept *td_kept_new(void);
 void td_kept_free(struct td_kept *kept); /* NULL is allowed */
 
 /* Compresses the reply as td_deflate does, or uses the kept document. `tag` must identify the bytes
- * of the reply. A reply with Content-Encoding afterwards is compressed. */
+ * of the reply. If the reply has Content-Encoding afterwards, it is compressed. */
 TD_MUST_CHECK td_status td_kept_deflate(struct td_kept *kept, const char *tag,
                                         struct td_reply *reply, td_encoding encoding,
                                         struct td_memory *memory, struct td_arena *arena,

@@ -18,8 +18,8 @@ struct td_cgroup_limits {
     int64_t memory_bytes;
 };
 
-/* Reads the limits. `root` is prepended to every path: "" for the system, a test folder in
- * tests. */
+/* Reads the limits of this process. `root` is prepended to every path: "" for the system, a test
+ * folder in tests. */
 struct td_cgroup_limits td_cgroup_limits_read(const char *root);
 
 #endif

@@ -37,8 +37,9 @@ static int64_t usable_memory(int64_t limit)
     return limit > 0 && limit < memory ? limit : memory;
 }
 
-/* Together with the I/O thread for first connections, there are at most as many I/O threads as
- * CPUs. Threads that wait for a time slice answer late. */
+/* Returns the default number of I/O threads. On two or more CPUs, they do not outnumber the CPUs,
+ * even with the I/O thread for first connections, because threads that wait for a time slice answer
+ * late. */
 static int64_t io_threads_for(int64_t cpus)
 {
     return cpus <= 2 ? 1 : 2;

@@ -356,7 +356,8 @@ static bool is_any_port(const char *address)
     return td_config_split_address(address, host, &port) && port == 0;
 }
 
-/* Checks that the address can be appended to the list: not a duplicate, and not one too many. */
+/* Checks that the address can be appended to the list. The address must not be a duplicate or
+ * exceed the maximum number of addresses. */
 static bool check_following(const char *list, const char *address,
                             const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {

@@ -20,14 +20,15 @@ struct td_config_origins {
     char text[TD_N_OPTIONS][sizeof(((struct td_option_source *)NULL)->text)];
 };
 
-/* `named_by` is the option or variable that contains the path, for messages. */
+/* Reads the JSON file. `named_by` is the option or variable that contains the path, for
+ * messages. */
 bool td_config_read_file(struct td_config *config, const char *named_by, const char *path,
                          struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE]);
 
 bool td_config_read_environment(struct td_config *config, char **environment,
                                 struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE]);
 
-/* If `apply` is false, only finds --config and the action. */
+/* Reads the command line. If `apply` is false, finds only --config and the action. */
 bool td_config_read_arguments(struct td_config *config, int argc, char **argv, bool apply,
                               struct td_command_line *line, struct td_config_origins *origins,
                               char message[TD_CONFIG_MESSAGE]);

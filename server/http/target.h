@@ -19,7 +19,8 @@
 #include <stddef.h>
 
 struct td_target {
-    struct td_field authority; /* replaces Host; absent for a path */
+    /* Authority that replaces Host. Absent if the target is a path. */
+    struct td_field authority;
     /* "*" for the whole server. On failure, the text itself. */
     const char *path;
 };

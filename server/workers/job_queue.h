@@ -112,7 +112,7 @@ uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_jo
  * jobs with the total cost large_ns are taken before it. */
 uint64_t td_job_queue_smalls_ahead(const struct td_job_queue *queue, uint64_t large_ns);
 
-/* Adds to the virtual time of the job's source, whether or not the job is queued. */
+/* Adds a cost to the virtual time of the job's source, whether or not the job is queued. */
 void td_job_queue_charge(struct td_job_queue *queue, const struct td_job *job, uint64_t cost_ns);
 
 /* Removes the newest displaceable job of the source with the most displaceable jobs, to make room

@@ -17,7 +17,7 @@
  * us instead of 244. */
 #define LINGER_NS 50000
 
-/* A parallel loop in progress, on its owner's stack. */
+/* A parallel loop in progress. The loop is on its owner's stack. */
 struct loop {
     struct loop *next;
     td_range_fn *fn;
