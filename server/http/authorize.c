@@ -45,7 +45,7 @@ static const struct td_bearer *find_token(struct td_call *call, struct td_connec
         td_client_unref(record->holder);
         record->holder = holder_of(services->clients, token);
     }
-    if (record->holder) { /* without memory, the client is still the address */
+    if (record->holder) { /* without memory, the client remains the address */
         td_client_unref(call->client);
         call->client = td_client_ref(record->holder);
     }

@@ -49,7 +49,7 @@ enum {
      * so a short timeout would end a reply that is read slowly but steadily. The timeout must not
      * be off either. If the library closes a connection without an event while the client's bytes
      * fill the receive buffer, it releases the connection only when it looks at the least recently
-     * active one. It does that at each event, but only with a timeout. */
+     * active one. The library does that at each event, but only with a timeout. */
     LIBRARY_TIMEOUT_S = 3600
 };
 
@@ -254,7 +254,7 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
     return send_error(call);
 }
 
-/* Runs on the populator's thread. */
+/* Resumes the connection of the job. Runs on the populator's thread. */
 static void resume(struct td_populate_job *job)
 {
     struct td_call *call =

@@ -27,8 +27,8 @@ void td_http_stop_accepting(struct td_http *http);
 /* Returns the number of open connections. */
 int td_http_connections(const struct td_http *http);
 
-/* Sweeps one of `parts` parts of the connections (connections.h): ends those that are too slow, and
- * those whose client has disconnected unnoticed. Tells the workers whether to yield. The main
+/* Sweeps one of `parts` parts of the connections (connections.h): ends connections that are too
+ * slow or whose client has disconnected unnoticed. Tells the workers whether to yield. The main
  * thread calls this function periodically while there are workers. */
 void td_http_tidy(struct td_http *http, int64_t now_ns, int parts);
 

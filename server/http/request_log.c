@@ -138,7 +138,7 @@ void td_request_log(const struct td_call *call, bool complete)
     struct line line = { .reason = reason_of(call), .complete = complete };
     if (line.reason == NO_LINE)
         return;
-    /* Counted as slow, although its line reports the failure. */
+    /* The request counts as slow, although its line reports the failure. */
     if (line.reason == FAILED && is_slow(call))
         atomic_fetch_add_explicit(&slow->events, 1, memory_order_relaxed);
     if (line.reason == SLOW) {

@@ -530,7 +530,7 @@ static td_status refuse_path(struct td_call *call)
 
 td_status td_route_call(struct td_call *call)
 {
-    struct segment segments[TD_PATH_ARGUMENTS + 2]; /* plus an op and a version */
+    struct segment segments[TD_PATH_ARGUMENTS + 2]; /* also room for an op and a version */
     const unsigned method = method_bit(call->method);
     const char *pattern = NULL; /* pattern that matches the path */
     unsigned methods = 0;

@@ -18,7 +18,7 @@ void td_transport_use(struct td_services *services, int shard);
  * /v2. */
 void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection);
 
-/* Where to count the errors that a thread sends. */
+/* Services and shard that count the errors of a thread. */
 struct td_transport_errors {
     struct td_services *services;
     int shard; /* shard of the metrics */

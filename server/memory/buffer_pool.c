@@ -9,7 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    /* 16 KiB. Every class consists of whole pages, and all mapped bytes are counted. */
+    /* The smallest class has 16 KiB, so that every class consists of whole pages and all mapped
+     * bytes are counted. */
     SMALLEST_SHIFT = 14,
     STEPS = 4, /* classes per power of two */
     N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS

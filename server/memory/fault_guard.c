@@ -22,7 +22,7 @@ static struct {
     bool ends_in_zeros;
 } ranges[TD_GUARD_RANGES];
 
-static atomic_int used; /* later ranges were never used */
+static atomic_int used; /* number of ranges that have ever been used */
 static atomic_uint_fast64_t faults;
 static struct sigaction previous;
 static uintptr_t page_size = 4096;

@@ -217,7 +217,7 @@ td_status td_shm_register(struct td_shm *shm, const char *name, const char *key,
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "the region name is too long; expected at most %d bytes",
                             NAME_SIZE - 1);
-    if (!td_utf8_valid(name, strlen(name))) /* because it is printed as JSON */
+    if (!td_utf8_valid(name, strlen(name))) /* the name is printed as JSON */
         return td_error_set(err, TD_MALFORMED_REQUEST, "the region name must be UTF-8");
     if (is_registered(shm, name)) /* checked before the key */
         return taken(name, err);
@@ -248,7 +248,8 @@ void td_shm_unregister(struct td_shm *shm, const char *name)
             (size_t)(shm->count - first) * sizeof *shm->list);
     pthread_mutex_unlock(&shm->mutex);
     for (int i = 0; i < count; i++)
-        td_buffer_unref(&removed[i]->mapping); /* can unmap, so the mutex must not be held */
+        /* This can unmap memory, so the mutex must not be held. */
+        td_buffer_unref(&removed[i]->mapping);
 }
 
 /* ---- use ------------------------------------------------------------------------------------- */

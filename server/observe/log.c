@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* PIPE_BUF: a write of this size to a pipe is complete or fails. */
+/* Equal to PIPE_BUF: a write of this size to a pipe is either complete or fails. */
 enum { LINE_SIZE = 4096 };
 
 /* A line being built. It starts with a line feed, which is written only if the previous line is

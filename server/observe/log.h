@@ -37,7 +37,7 @@ struct td_log_state {
     atomic_uint_fast64_t dropped;   /* lines dropped since the start */
     atomic_uint_fast64_t unwritten; /* dropped lines not reported by a line yet */
     atomic_bool torn;               /* the last line was only partly written */
-    pthread_mutex_t mutex;          /* TD_LOG_SHARED: held during poll and write */
+    pthread_mutex_t mutex;          /* for TD_LOG_SHARED: held during poll and write */
 };
 
 struct td_log {

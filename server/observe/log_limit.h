@@ -25,7 +25,8 @@ bool td_log_limit_take(struct td_log_limit *limit, int64_t now_ns, unsigned per_
 /* Returns the number of lines suppressed since the last call, and resets it. */
 uint64_t td_log_limit_suppressed(struct td_log_limit *limit);
 
-/* Returns the same number, but 0 until the second in which lines were last logged is over. */
+/* Returns the number of suppressed lines as td_log_limit_suppressed does, but 0 until the second in
+ * which lines were last logged is over. */
 uint64_t td_log_limit_suppressed_before(struct td_log_limit *limit, int64_t now_ns);
 
 #endif

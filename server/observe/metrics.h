@@ -72,11 +72,11 @@ const char *td_transport_name(td_transport transport);
 enum { TD_INTERVALS = 8 };
 
 struct td_times {
-    /* Clock reading: the headers were received. */
+    /* Time at which the headers were received. */
     int64_t begun;
-    /* Clock reading: the body was complete. */
+    /* Time at which the body was complete. */
     int64_t arrived;
-    /* Clock reading: the last stage ended. */
+    /* Time at which the last stage ended. */
     int64_t stage_end;
     /* Durations. Admission counts as compute. */
     int64_t decode, queue, compute, encode;
@@ -216,8 +216,8 @@ struct td_operation_totals {
     uint64_t errors[TD_STATUS_COUNT];
     /* Not cumulative. The last bucket is for longer durations. */
     uint64_t buckets[TD_DURATION_BUCKETS + 1];
-    /* Durations of the stages of requests that succeeded, in the same form. Handlers have no
-     * stages. */
+    /* Durations of the stages of successful requests, in buckets that are not cumulative. Handlers
+     * have no stages. */
     uint64_t stage_buckets[TD_STAGE_COUNT][TD_STAGE_BUCKETS + 1];
     uint64_t duration_ns;
     uint64_t bytes_in, bytes_out;

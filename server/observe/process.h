@@ -1,4 +1,4 @@
-/* process.h - data of the operating system about this process.
+/* process.h - reads data about this process from the operating system.
  *
  * Source   proc(5): /proc/self/stat, /proc/self/statm, /proc/self/fd. */
 #ifndef TD_SERVER_OBSERVE_PROCESS_H

@@ -100,7 +100,7 @@ static bool is_member(const char *text, size_t length)
            is_value(text + key + 1, length - key - 1);
 }
 
-/* Members can be empty and can have blanks around them. */
+/* List members can be empty and have blanks around them. */
 bool td_trace_state_is_valid(const char *tracestate)
 {
     int n = 0;

@@ -163,7 +163,7 @@ static int64_t delay_of(int attempt, const struct td_collector_reply *reply, uin
 }
 
 /* Sends the body, several times if necessary. While the exporter is stopping, the first failed
- * attempt ends all further ones. */
+ * attempt is the last one. */
 static void post(struct td_exporter *exporter, size_t bytes, struct td_collector_reply *reply)
 {
     for (int attempt = 0;; attempt++) {

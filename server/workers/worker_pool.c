@@ -85,7 +85,7 @@ struct td_worker_pool {
 
 /* ---- the queue, under the mutex ------------------------------------------------------------- */
 
-/* Call after every change of the queue. */
+/* Records the cost of the queued jobs. Call after every change of the queue. */
 static void note_cost(struct td_worker_pool *pool)
 {
     for (int i = 0; i < TD_JOB_CLASSES; i++)
@@ -132,7 +132,7 @@ static bool run_chunk(struct loop *loop)
     return true;
 }
 
-/* Call after a job or a chunk, without holding the mutex. */
+/* Checks the worker's turn after a job or a chunk. The mutex must not be held. */
 static void end_turn(struct td_worker *worker)
 {
     if (atomic_load_explicit(&worker->pool->yields, memory_order_relaxed))
