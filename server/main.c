@@ -32,18 +32,18 @@ enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
 
 enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 
-#define TICK_NS         100000000   /* an expired request is refused at most this late */
-#define DRAIN_TICK_NS   2000000     /* the end of a drain is noticed at most this late */
-#define IDLE_GRACE_NS   500000000   /* a drain keeps idle connections open for so long */
-#define EXPORT_NS       3000000000  /* for sending the last spans, within the drain timeout */
-#define REPLY_GRACE_NS  500000000   /* for sending replies that are made after the drain timeout */
+#define TICK_NS         100000000   /* maximum delay until an expired request is refused */
+#define DRAIN_TICK_NS   2000000     /* maximum delay until the end of a drain is noticed */
+#define IDLE_GRACE_NS   500000000   /* a drain keeps idle connections open for this long */
+#define EXPORT_NS       3000000000  /* time for sending the last spans, within the drain timeout */
+#define REPLY_GRACE_NS  500000000   /* time for sending replies made after the drain timeout */
 #define END_GRACE_NS    3000000000  /* the process ends at most this long after the drain */
-#define WARM_FOR_NS     10000000000 /* buffers unused for so long are returned to the system */
-#define FORGET_AFTER_NS 60000000000 /* a client without connections is forgotten after so long */
+#define WARM_FOR_NS     10000000000 /* buffers unused for this long are returned to the system */
+#define FORGET_AFTER_NS 60000000000 /* time after which a client without connections is forgotten */
 #define TIDY_EACH_NS    1000000000
 
-/* Whether a signal to stop has arrived while they are blocked and not waited for: at the
- * start, which takes as long as reading the data folder with --verify start. */
+/* True if a signal to stop is pending. During the start, signals are blocked and no thread waits
+ * for them. With --verify start, the start takes as long as reading the data folder. */
 static bool is_stop_pending(void)
 {
     sigset_t pending;
@@ -59,28 +59,31 @@ static void set_up_signals(sigset_t *signals)
     sigaddset(signals, SIGHUP);
     sigaddset(signals, SIGUSR1);
     sigaddset(signals, SIGUSR2);
-    /* Before the first thread starts: all inherit the mask, so only main receives the signals. */
+    /* Before the first thread starts: all threads inherit the mask, so only main receives the
+     * signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file above the limit on its size fails with EFBIG instead */
+    signal(SIGXFSZ, SIG_IGN); /* writes beyond the file size limit fail with EFBIG instead */
 }
 
-/* The daemon while it runs. */
+/* State of the running daemon. */
 struct daemon {
     struct td_services *services;
     struct td_http *http;
     sigset_t signals;
     const char *manager; /* the service manager's NOTIFY_SOCKET, or NULL */
-    bool reloading;      /* as the manager was told */
+    bool reloading;      /* the manager was told that a reload is running */
     int64_t tidied_ns;
-    int64_t drained_by_ns; /* the end of the drain timeout; 0: before the drain */
+    /* End of the drain timeout, or 0 before the drain. */
+    int64_t drained_by_ns;
     pthread_t timekeeper;
-    atomic_int_fast64_t ends_by_ns; /* the end of the process; TD_NEVER: before the drain */
-    atomic_bool ended;              /* the timekeeper is no longer needed */
+    /* Time at which the process is ended, or TD_NEVER before the drain. */
+    atomic_int_fast64_t ends_by_ns;
+    atomic_bool ended; /* the timekeeper is no longer needed */
 };
 
-/* Refuses expired requests, reads the credentials again and scans the data folder if wanted, lets
- * its files be verified, and trims memory from time to time. */
+/* Periodic work: reloads the credentials and scans the data folder if `rescan` is set, refuses
+ * expired requests, starts the verification of files, and from time to time trims memory. */
 static void keep_house(struct daemon *daemon, bool rescan)
 {
     struct td_services *services = daemon->services;
@@ -107,7 +110,8 @@ static void keep_house(struct daemon *daemon, bool rescan)
     }
 }
 
-/* Waits for a signal, 0 if there is none within a tick. One for the log takes effect here. */
+/* Waits for a signal and returns it, or 0 if none arrives within a tick. Handles the signals for
+ * the log level itself, and returns 0 after them. */
 static int wait_for_signal(const struct daemon *daemon, const struct timespec *tick)
 {
     struct td_log *log = &daemon->services->log;
@@ -119,8 +123,8 @@ static int wait_for_signal(const struct daemon *daemon, const struct timespec *t
     return 0;
 }
 
-/* Serves until a time or a signal to stop, which it returns. SIGHUP reads the
- * credentials again and scans the data folder. */
+/* Serves until the given time or a signal to stop. Returns the signal, or 0. SIGHUP reloads the
+ * credentials and scans the data folder. */
 static int serve_until(struct daemon *daemon, int64_t until_ns)
 {
     while (td_now_ns() < until_ns) {
@@ -136,9 +140,9 @@ static int serve_until(struct daemon *daemon, int64_t until_ns)
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
-/* Ends the process at the end of the drain, whatever a disk, a device or a collector of traces is
- * doing: none of them can be interrupted. Nothing is lost that was acknowledged, as after kill -9.
- * The thread is started with the daemon, when there is memory for it. */
+/* Ends the process at the end of the drain. A disk, a device or a trace collector might still be
+ * busy, and none of them can be interrupted. As after kill -9, no acknowledged change is lost. This
+ * thread is created at the start of the daemon, when memory for it is available. */
 static void *keep_time(void *argument)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
@@ -156,8 +160,8 @@ static void *keep_time(void *argument)
     return NULL;
 }
 
-/* Once no connection is served any more, or the time for that is over. The exporter has what is
- * left of the drain timeout. */
+/* Sets the end of the process, once no connection is served any more or the time for serving is
+ * over. The exporter gets the rest of the drain timeout, but at most EXPORT_NS. */
 static void set_end(struct daemon *daemon)
 {
     const int64_t now = td_now_ns(), export_by = now + EXPORT_NS;
@@ -165,7 +169,7 @@ static void set_end(struct daemon *daemon)
     atomic_store(&daemon->ends_by_ns, (until > now ? until : now) + END_GRACE_NS);
 }
 
-/* Waits for a tick. True at a signal to stop. */
+/* Waits for a tick. Returns true if a signal to stop arrived. */
 static bool is_hurried(const struct daemon *daemon)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
@@ -173,8 +177,9 @@ static bool is_hurried(const struct daemon *daemon)
     return signal_number > 0 && signal_number != SIGHUP;
 }
 
-/* Serves the open connections until none is busy and those that are used often have been closed
- * with a reply: each reply says so. True if the time was not enough. */
+/* Serves the open connections until none is busy. Each reply announces that its connection closes,
+ * and idle connections get IDLE_GRACE_NS to send another request. Returns true if the drain was cut
+ * short by the time limit or a signal. */
 static bool drain_connections(struct daemon *daemon, int64_t until_ns)
 {
     struct td_services *services = daemon->services;
@@ -192,9 +197,9 @@ static bool drain_connections(struct daemon *daemon, int64_t until_ns)
     return true;
 }
 
-/* Refuses queued calls, stops running ones at their next check, and waits for them, since the HTTP
- * library cannot be stopped with a suspended connection. Calls whose body is still arriving end
- * with their connections. Replies that are made only now get a short time to be sent. */
+/* Refuses queued calls, stops running calls at their next check, and waits for all of them, because
+ * the HTTP library cannot be stopped while a connection is suspended. Calls whose body is still
+ * arriving end with their connections. Late replies get a short time to be sent. */
 static void end_calls(struct daemon *daemon)
 {
     struct td_services *services = daemon->services;
@@ -208,13 +213,13 @@ static void end_calls(struct daemon *daemon)
         nanosleep(&tick, NULL);
 }
 
-/* First only the readiness ends, for --drain-delay-ms; then no connection is accepted; then no call
- * runs. Another signal skips what is left of the first two. */
+/* Stops in three steps: first only the readiness ends, for --drain-delay-ms; then no connection is
+ * accepted; then no call runs. Another signal skips the rest of the first two steps. */
 static void stop(struct daemon *daemon, int signal_number)
 {
     struct td_services *services = daemon->services;
     const struct td_config *config = &services->config;
-    /* All are set before the line is logged, because readers of the log rely on them. */
+    /* Set all of these before logging the line, because readers of the log rely on them. */
     const int64_t until_ns = td_now_ns() + config->drain_delay_ms * 1000000;
     daemon->drained_by_ns = until_ns + config->drain_timeout_ms * 1000000;
     atomic_store(&services->draining, true);
@@ -294,8 +299,8 @@ static int run(struct td_services *services)
     stop(&daemon, serve_until(&daemon, TD_NEVER));
     status = 0;
 done:
-    td_services_stop_workers(
-        services); /* before HTTP: a worker may still use the connection that it resumed */
+    /* Before HTTP, because a worker might still use the connection that it resumed. */
+    td_services_stop_workers(services);
     td_http_stop(daemon.http);
     stop_exporter(&daemon);
     const bool closed = td_services_close(services);
@@ -311,7 +316,7 @@ done:
 static int check(const struct td_services *services)
 {
     const bool starts = td_check_start(&services->config, services->tokens, &services->log, stdout);
-    puts(starts ? "tensord: the configuration is valid" : "tensord: it would not start");
+    puts(starts ? "tensord: the configuration is valid" : "tensord: the server would not start");
     return starts ? 0 : EXIT_FAILED;
 }
 
@@ -343,7 +348,8 @@ static bool check_proxies(const struct td_config *config, char message[TD_CONFIG
     return proxies != NULL;
 }
 
-/* Not fatal: a container's environment has variables that its author did not choose. */
+/* Logs unknown variables. They are not fatal, because the author of a container does not choose all
+ * of its variables. */
 static void report_unknown_variables(const struct td_log *log)
 {
     struct td_unknown_variable unknown;
@@ -353,7 +359,7 @@ static void report_unknown_variables(const struct td_log *log)
                TD_TEXT("did_you_mean", unknown.did_you_mean[0] ? unknown.did_you_mean : NULL));
 }
 
-/* The width of the terminal, or 80. */
+/* Returns the width of the terminal, or 80. */
 static int columns_of(int fd)
 {
     enum { USUAL = 80, FEWEST = 40 };
@@ -363,7 +369,8 @@ static int columns_of(int fd)
     return size.ws_col < FEWEST ? FEWEST : size.ws_col;
 }
 
-/* A file that gets the number of a closed standard stream would have the log written into it. */
+/* Opens standard streams that are closed. Otherwise, a file could get the number of a standard
+ * stream, and the log would be written to it. */
 static void open_standard_streams(void)
 {
     int fd;

@@ -17,7 +17,7 @@ td_status td_access_need_role(const struct td_access *access, td_access_role nee
 {
     if (access->read_only && needed > TD_ACCESS_READ)
         return td_error_set(err, TD_FORBIDDEN,
-                            "this server is read-only (--read-only): it changes nothing");
+                            "this server is read-only (--read-only) and refuses changes");
     if (access->role >= needed)
         return TD_OK;
     return td_error_set(err, TD_FORBIDDEN, "this request needs a token with the role %s",
@@ -36,7 +36,7 @@ bool td_access_has_table(const struct td_access *access, const char *name, size_
 
 const char *td_access_tables_text(const struct td_access *access, char *text, size_t size)
 {
-    enum { REST = 32 }; /* bytes of the count of the others */
+    enum { REST = 32 }; /* bytes reserved for the number of omitted prefixes */
     size_t used = (size_t)snprintf(
         text, size, access->n_prefixes ? "tensors whose names begin with " : "every tensor");
     for (int i = 0; i < access->n_prefixes; i++) {

@@ -1,11 +1,11 @@
-/* access.h - what a request may do: its role and the tables that it may name.
+/* access.h - permissions of a request: its role and the tables that it is allowed to name.
  *
- * Zeros allow nothing that needs a role.
+ * A struct td_access of zeros allows nothing that needs a role.
  *
- * Ownership  Borrows the prefixes.
+ * Ownership  struct td_access borrows its prefixes.
  * Threads    Reentrant.
- * Errors     FORBIDDEN, which names the role or the table and does not depend on which tables
- *            exist. */
+ * Errors     FORBIDDEN. The message names the role or the table. The result does not depend on
+ *            which tables exist. */
 #ifndef TD_SERVER_AUTH_ACCESS_H
 #define TD_SERVER_AUTH_ACCESS_H
 
@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-/* Each may do what those before it may. */
+/* Each role includes the permissions of the roles before it. */
 typedef enum td_access_role {
     TD_ACCESS_NONE,
     TD_ACCESS_READ,  /* ops, lists, tensors, metrics */
@@ -22,7 +22,7 @@ typedef enum td_access_role {
     TD_ACCESS_ROLES
 } td_access_role;
 
-/* "read"; "none" for TD_ACCESS_NONE. */
+/* Returns the name of the role, such as "read", or "none" for TD_ACCESS_NONE. */
 const char *td_access_role_name(td_access_role role);
 
 struct td_prefix {
@@ -32,24 +32,27 @@ struct td_prefix {
 
 struct td_access {
     td_access_role role;
-    bool read_only; /* the server changes nothing, whatever the role is */
-    int n_prefixes; /* of names of tables; 0: all tables */
+    bool read_only; /* the server refuses every change, whatever the role */
+    /* Number of prefixes of table names; 0 allows all tables. */
+    int n_prefixes;
     const struct td_prefix *prefixes;
 };
 
-/* May it do what needs `needed`? With read_only only what needs at most TD_ACCESS_READ. */
+/* Returns FORBIDDEN unless the role is `needed` or a later one. If read_only is set, also returns
+ * FORBIDDEN if `needed` is later than TD_ACCESS_READ. */
 TD_MUST_CHECK td_status td_access_need_role(const struct td_access *access, td_access_role needed,
                                             struct td_error *err);
 
-/* "tensors whose names begin with 'app' or 'shop:'", or "every tensor". Prefixes that do not fit
- * are counted. Returns text. */
+/* Writes "tensors whose names begin with 'app' or 'shop:'", or "every tensor", and returns `text`.
+ * Prefixes that do not fit are only counted. */
 const char *td_access_tables_text(const struct td_access *access, char *text, size_t size);
 
-/* FORBIDDEN with a message, and what the token is for, since its prefixes refuse the request. */
+/* Returns FORBIDDEN with the message and a hint that lists the token's tables. Used for requests
+ * that the token's prefixes refuse. */
 td_status td_access_forbid(const struct td_access *access, struct td_error *err, const char *format,
                            ...) __attribute__((format(printf, 3, 4)));
 
-/* May it name the table? */
+/* True if the request is allowed to name the table. */
 bool td_access_has_table(const struct td_access *access, const char *name, size_t length);
 TD_MUST_CHECK td_status td_access_need_table(const struct td_access *access, const char *name,
                                              size_t length, struct td_error *err);

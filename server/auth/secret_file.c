@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Without blocking: opening a FIFO waits for a writer otherwise. NULL, or what is wrong. */
+/* Opens the file and checks that it is regular and not too large. Does not block, not even on a
+ * FIFO without a writer. Returns NULL, or a description of the error. */
 static const char *open_regular(const char *path, size_t most, int *file, struct stat *info,
                                 char reason[TD_READ_ERROR])
 {
@@ -19,13 +20,13 @@ static const char *open_regular(const char *path, size_t most, int *file, struct
     if (*file < 0 || fstat(*file, info) != 0)
         return td_read_error(path, errno, reason);
     if (!S_ISREG(info->st_mode))
-        return "it is not a regular file";
+        return "not a regular file";
     if (info->st_size < 0 || (size_t)info->st_size > most)
-        return "it is too large";
+        return "the file is too large";
     return NULL;
 }
 
-/* Reads at most `capacity` bytes; -1 with errno. */
+/* Reads at most `capacity` bytes. Returns -1, with errno set, on failure. */
 static ssize_t read_all(int file, char *bytes, size_t capacity)
 {
     size_t length = 0;
@@ -42,19 +43,20 @@ static ssize_t read_all(int file, char *bytes, size_t capacity)
     return (ssize_t)length;
 }
 
-/* NULL, or what is wrong. One byte more than the file has is asked for, to notice that it grows. */
+/* Returns NULL, or a description of the error. Requests one byte more than the file's size, to
+ * detect that the file is growing. */
 static const char *read_file(int file, const struct stat *info, struct td_secret *secret)
 {
     const size_t bytes = (size_t)info->st_size;
     secret->bytes = malloc(bytes + 1);
     if (!secret->bytes)
         return strerror(ENOMEM);
-    secret->length = bytes + 1; /* to be wiped */
+    secret->length = bytes + 1; /* on an error, all these bytes are wiped */
     const ssize_t length = read_all(file, secret->bytes, bytes + 1);
     if (length < 0)
         return strerror(errno);
     if ((size_t)length > bytes)
-        return "it grew while it was read";
+        return "the file grew while it was being read";
     secret->length = (size_t)length;
     secret->bytes[length] = '\0';
     secret->exposed = (info->st_mode & (S_IROTH | S_IWOTH)) != 0;

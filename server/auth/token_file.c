@@ -26,7 +26,7 @@ static bool is_alphanumeric(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Not NUL, which strchr would find. */
+/* NUL is excluded explicitly, because strchr would find it. */
 static bool is_one_of(char c, const char *characters)
 {
     return c != '\0' && strchr(characters, c) != NULL;
@@ -57,7 +57,7 @@ static bool is_prefix(struct word word)
     return true;
 }
 
-/* Not '#', with which the names of tokens without a name begin. */
+/* A name cannot contain '#', because the generated names of unnamed tokens start with it. */
 static bool is_name(struct word word)
 {
     for (size_t i = 0; i < word.length; i++)
@@ -90,7 +90,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the next word off the line; false if there is none. */
+/* Takes the next word off the line. Returns false if no word is left. */
 static bool next_word(struct word *line, struct word *word)
 {
     size_t begin = 0, end;
@@ -116,15 +116,15 @@ static bool refuse_word(const struct parser *parser, int number)
     char why[400];
     snprintf(
         why, sizeof why,
-        "word %d is neither name=NAME nor a prefix of names of tensors; expected a prefix of at "
-        "most 128 bytes of letters, digits and combining marks of any script in Unicode "
-        "normalisation form C (NFC), ., _, : and -: prefixes have blanks between them, no *, "
-        "no quotes and no comma, and a comment is a line of its own",
+        "word %d is neither name=NAME nor a prefix of tensor names; expected at most 128 bytes of "
+        "letters, digits and combining marks of any script in Unicode normalisation form C (NFC), "
+        "'.', '_', ':' and '-'. Separate prefixes with blanks, not with commas; do not use '*' or "
+        "quotes. Write comments on separate lines",
         number);
     return refuse(parser, why);
 }
 
-/* The words after a token. */
+/* Parses the words after a token. */
 static bool parse_rest(const struct parser *parser, struct word line)
 {
     static const char mark[] = "name=";
@@ -134,15 +134,16 @@ static bool parse_rest(const struct parser *parser, struct word line)
     for (struct word word; next_word(&line, &word);) {
         number++;
         if (begins(word, "name:"))
-            return refuse(parser, "a word after the token begins with 'name:'; expected name=NAME "
+            return refuse(parser, "a word after the token starts with 'name:'; expected name=NAME "
                                   "for the name of the token");
         if (begins(word, "."))
-            return refuse(parser, "a prefix begins with '.'; no name of a tensor does");
+            return refuse(parser, "a prefix starts with '.', but tensor names do not");
         if (begins(word, mark)) {
             const struct word name = { word.text + MARK, word.length - MARK };
             if (!is_name(name))
-                return refuse(parser, "the name of the token is not valid; expected name= and 1 to "
-                                      "64 of A-Z, a-z, 0-9, ., _, :, @ and -");
+                return refuse(parser,
+                              "the name of the token is invalid; expected name= and 1 to 64 "
+                              "characters of A-Z, a-z, 0-9, ., _, :, @ and -");
             if (named)
                 return refuse(parser, "the token has two names; expected one word name=NAME");
             named = true;
@@ -156,31 +157,33 @@ static bool parse_rest(const struct parser *parser, struct word line)
     return true;
 }
 
-/* No message shows a word: it may be a token in a wrong place. */
+/* Messages never show a word, because it could be a misplaced token. */
 static bool parse_line(struct parser *parser, struct word line)
 {
     struct word role, token;
     if (line.length > 0 && line.text[line.length - 1] == '\r')
         line.length--;
     if (line.length > TD_TOKEN_LINE)
-        return refuse(parser, "it has more than 4096 bytes");
+        return refuse(parser, "the line is too long; expected at most 4096 bytes");
     if (!next_word(&line, &role) || role.text[0] == '#')
         return true;
     if (role_of(role) == TD_ACCESS_NONE)
         return refuse(parser, "the first word is not a role; expected ROLE TOKEN [name=NAME] "
                               "[PREFIX...], where ROLE is read, write or admin");
     if (!next_word(&line, &token) || !td_token_is_valid(token.text, token.length))
-        return refuse(parser, "the second word is not a token; expected 16 to 512 of A-Z, a-z, "
-                              "0-9, -, ., _, ~, + and /, then any number of =");
+        return refuse(parser,
+                      "the second word is not a token; expected 16 to 512 characters of "
+                      "A-Z, a-z, 0-9, -, ., _, ~, + and /, with any number of = at the end");
     if (td_token_table_count(parser->table) == TD_TOKENS)
-        return refuse(parser, "it has one token more than the 10000 that a file may have");
+        return refuse(parser, "too many tokens; expected at most 10000 in a file");
     td_token_table_add(parser->table, role_of(role), parser->line, token.text, token.length);
     return parse_rest(parser, line);
 }
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-/* An upper bound of the numbers of lines, of words and of their bytes. */
+/* Returns a table with room for as many tokens, prefixes and bytes as the text can contain at
+ * most. */
 static struct td_token_table *new_table(const struct td_token_key *key, const char *text,
                                         size_t bytes)
 {
@@ -214,7 +217,7 @@ static bool seal(struct parser *parser)
     char sentence[96];
     int first;
     if (!td_token_table_seal(parser->table, &first, &parser->line)) {
-        snprintf(sentence, sizeof sentence, "it repeats the token of line %d", first);
+        snprintf(sentence, sizeof sentence, "the token is the same as in line %d", first);
         return refuse(parser, sentence);
     }
     if (td_token_table_count(parser->table) > 0)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_NAME = 12 }; /* bytes of "#", a number and NUL */
+enum { LINE_NAME = 12 }; /* size of "#", a number and the NUL */
 
 struct td_token_table {
     atomic_int references;
@@ -19,7 +19,8 @@ struct td_token_table {
     size_t tokens_bytes;
     struct td_bearer *tokens;
     struct td_prefix *prefixes;
-    char *text; /* of the prefixes and names */
+    /* Text of the prefixes and names. */
+    char *text;
 };
 
 bool td_token_key_make(struct td_token_key *key)
@@ -42,7 +43,7 @@ static void make_digest(const struct td_token_key *key, const char *token, size_
 #else
     hmac_sha256_digest(&hmac, SHA256_DIGEST_SIZE, digest);
 #endif
-    explicit_bzero(&hmac, sizeof hmac); /* has a block of the token */
+    explicit_bzero(&hmac, sizeof hmac); /* the context contains a block of the token */
 }
 
 struct td_token_table *td_token_table_new(const struct td_token_key *key, int tokens, int prefixes,
@@ -69,7 +70,8 @@ struct td_token_table *td_token_table_ref(struct td_token_table *table)
     return table;
 }
 
-/* Acquire and release: the thread that frees it sees what the others did with it. */
+/* Acquire and release order: the thread that frees the table sees what other threads did with
+ * it. */
 void td_token_table_unref(struct td_token_table *table)
 {
     if (!table || atomic_fetch_sub_explicit(&table->references, 1, memory_order_acq_rel) > 1)
@@ -151,12 +153,13 @@ const struct td_bearer *td_token_table_after(const struct td_token_table *table,
     return first;
 }
 
-/* The search may take a time that depends on the digest, which clients cannot predict. */
+/* The duration of the search can depend on the digest, which clients cannot predict. */
 const struct td_bearer *td_token_table_find(const struct td_token_table *table, const char *token,
                                             size_t length)
 {
     uint8_t digest[SHA256_DIGEST_SIZE];
-    int low = 0, high = table->n_tokens; /* the first that is not less is in [low, high] */
+    /* [low, high] contains the index of the first digest that is not less than `digest`. */
+    int low = 0, high = table->n_tokens;
     make_digest(&table->key, token, length, digest);
     while (low < high) {
         const int middle = low + (high - low) / 2;

@@ -12,9 +12,10 @@
 
 struct td_tokens {
     char *path;
-    struct td_token_key key; /* stays the same: a client is known by its digest */
+    struct td_token_key key; /* never changes, because a token's digest identifies its client */
     bool exposed;
-    pthread_mutex_t mutex; /* a reference is taken and the table is replaced under it */
+    /* Held while a reference to the table is taken and while the table is replaced. */
+    pthread_mutex_t mutex;
     _Atomic(struct td_token_table *) table;
 };
 
@@ -29,7 +30,7 @@ static struct td_token_table *take_table(struct td_tokens *tokens)
 struct td_tokens *td_tokens_open(const char *path, char *message, size_t size)
 {
     struct td_tokens *tokens = calloc(1, sizeof *tokens);
-    snprintf(message, size, "token-file: no memory or no random bytes");
+    snprintf(message, size, "token-file: no memory or no random bytes available");
     if (!tokens)
         return NULL;
     pthread_mutex_init(&tokens->mutex, NULL);
@@ -81,7 +82,8 @@ bool td_tokens_are_exposed(const struct td_tokens *tokens)
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* The pass holds a reference to its table, so no other table can have its address. */
+/* True if the text is the token of the last check. The pass holds a reference to its table, so no
+ * other table can have the same address. */
 static bool is_current(const struct td_pass *pass, struct td_tokens *tokens, const char *text,
                        size_t length)
 {
@@ -105,7 +107,7 @@ const struct td_bearer *td_pass_check(struct td_pass *pass, struct td_tokens *to
         td_token_table_unref(table);
         return NULL;
     }
-    char *copy = malloc(length); /* without memory for it, it is looked up again */
+    char *copy = malloc(length); /* without memory, every check looks the token up */
     if (copy)
         memcpy(copy, text, length);
     *pass = (struct td_pass){ table, token, copy, copy ? length : 0 };

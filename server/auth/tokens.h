@@ -1,7 +1,9 @@
-/* tokens.h - the tokens in force, and the one that a connection presented last.
+/* tokens.h - the current tokens, and the token that each connection last presented.
  *
- * Ownership  A pass holds a reference to its table and the text of a token, which is wiped.
- * Threads    open, reload, free: one thread. The rest: any, each pass one at a time. */
+ * Ownership  A pass holds a reference to its table, and a copy of the token's text, which is wiped
+ *            after use.
+ * Threads    One thread calls open, reload and free. Any thread can call the other functions, but
+ *            only one thread at a time can use a pass. */
 #ifndef TD_SERVER_AUTH_TOKENS_H
 #define TD_SERVER_AUTH_TOKENS_H
 
@@ -9,28 +11,35 @@
 
 struct td_tokens;
 
-/* NULL with the message if the file cannot be read or is wrong. */
+/* Reads the token file. Returns NULL, with the message set, if the file cannot be read or is
+ * wrong. */
 struct td_tokens *td_tokens_open(const char *path, char *message, size_t size);
-void td_tokens_free(struct td_tokens *tokens); /* after the last check; NULL is fine */
+/* Frees the tokens after the last check. NULL is allowed. */
+void td_tokens_free(struct td_tokens *tokens);
 
-/* Reads the file again. False with the message, and the tokens stay, if it is wrong. */
+/* Reads the file again. If the file is wrong, returns false, with the message set, and keeps the
+ * current tokens. */
 TD_MUST_CHECK bool td_tokens_reload(struct td_tokens *tokens, char *message, size_t size);
 
-/* As they were read last. */
+/* Properties of the file as it was last read. */
 int td_tokens_count(const struct td_tokens *tokens);
 const struct td_bearer *td_tokens_after(const struct td_tokens *tokens, int line);
-bool td_tokens_are_exposed(const struct td_tokens *tokens); /* others can read the file */
+/* True if users other than the file's owner and group can read or change it. */
+bool td_tokens_are_exposed(const struct td_tokens *tokens);
 
-/* The token that a connection presented last. Zeros: none. */
+/* The token that a connection last presented; zeros if it presented none. */
 struct td_pass {
-    struct td_token_table *table; /* in which it was found */
+    /* Table that contains the token. */
+    struct td_token_table *table;
     const struct td_bearer *token;
-    char *text; /* NULL: not remembered, for want of memory */
+    /* Copy of the token's text, or NULL if no memory was available for it. */
+    char *text;
     size_t length;
 };
 
-/* The token with this text that is in force, until the next check or the end of the pass; NULL:
- * none. *renewed: it was looked up, and the last check may have had another. */
+/* Returns the current token with this text, or NULL if there is none. The result is valid until the
+ * next check or the end of the pass. Sets *renewed if the token was looked up; the last check might
+ * then have returned another token. */
 const struct td_bearer *td_pass_check(struct td_pass *pass, struct td_tokens *tokens,
                                       const char *text, size_t length, bool *renewed);
 void td_pass_end(struct td_pass *pass);

@@ -25,10 +25,11 @@ struct check {
     const struct td_log *log;
     FILE *out;
     int errors;
-    int skipped; /* tensors of the file that is being read */
+    /* Tensors skipped so far in the file being read. */
+    int skipped;
 };
 
-/* Prints a line. A name may have any bytes: control characters become '?'. */
+/* Prints a line. Replaces control characters with '?', because names can contain any bytes. */
 __attribute__((format(printf, 3, 4))) static void say(struct check *check, enum level level,
                                                       const char *format, ...)
 {
@@ -51,16 +52,17 @@ static void say_unbound(struct check *check, const char *option, const char *add
                         const char *why)
 {
     if (strcmp(why, strerror(EADDRINUSE)) == 0)
-        say(check, ERROR, "%s %s: %s; to check while a daemon has it, use --%s 127.0.0.1:0 instead",
-            option, address, why, option);
+        say(check, ERROR,
+            "%s %s: %s; if a running daemon uses it, check with --%s 127.0.0.1:0 instead", option,
+            address, why, option);
     else
         say(check, ERROR, "%s %s: %s%s", option, address, why,
             strcmp(why, strerror(EADDRNOTAVAIL)) == 0
-                ? "; no interface of this machine has that address: 0.0.0.0 or [::] is all of them"
+                ? "; no interface of this machine has that address. Use 0.0.0.0 or [::] for all"
                 : "");
 }
 
-/* Checks an address of --listen, and holds it. */
+/* Checks an address of --listen and keeps it bound. */
 static void check_address(struct check *check, struct td_listeners *held, const char *address)
 {
     const char *why;
@@ -69,8 +71,8 @@ static void check_address(struct check *check, struct td_listeners *held, const 
     else if (!td_listener_is_loopback(&held->all[held->n - 1].bound) &&
              !td_config_identifies_clients(check->config))
         say(check, WARNING,
-            "listen %s: can be bound, but without --token-file every client that reaches it may "
-            "use every tensor",
+            "listen %s: can be bound, but without --token-file every client that reaches the "
+            "address can use every tensor",
             address);
     else
         say(check, OK, "listen %s: can be bound", address);
@@ -89,7 +91,8 @@ static void check_metrics_address(struct check *check, const struct td_listeners
         close(fd);
 }
 
-/* Each address is held while the next ones are checked, since they may exclude each other. */
+/* Each address stays bound while the next ones are checked, because addresses can exclude each
+ * other. */
 static void check_listen(struct check *check)
 {
     const char *rest = check->config->listen;
@@ -98,8 +101,8 @@ static void check_listen(struct check *check)
     if (!td_listeners_inherit(&passed, message))
         say(check, ERROR, "listen: %s", message);
     else if (passed.n > 0)
-        say(check, OK, "listen: the %s passed %s used",
-            passed.n == 1 ? "socket that was" : "sockets that were", passed.n == 1 ? "is" : "are");
+        say(check, OK, "listen: the %s passed by the service manager %s used",
+            passed.n == 1 ? "socket" : "sockets", passed.n == 1 ? "is" : "are");
     else
         while (td_config_next_address(&rest, address))
             check_address(check, &held, address);
@@ -115,20 +118,21 @@ static void check_capacity(struct check *check)
     struct td_capacity capacity;
     if (!td_capacity_find(check->config, &capacity))
         say(check, ERROR,
-            "open files: %lld may be open, %lld are needed for %lld connections; raise it with "
-            "ulimit -n, or LimitNOFILE= in a systemd unit",
+            "open files: the limit is %lld, but %lld are needed for %lld connections. Raise the "
+            "limit with ulimit -n, or LimitNOFILE= in a systemd unit",
             (long long)capacity.files, (long long)capacity.needed, (long long)capacity.fewest);
     else if (capacity.lowered_by)
-        say(check, WARNING, "connection-limit %lld: %d connections are possible, for %s",
+        say(check, WARNING,
+            "connection-limit %lld: only %d connections are possible, because of %s",
             (long long)check->config->connection_limit, capacity.limits.open, capacity.lowered_by);
     else
-        say(check, OK, "connection-limit %lld: so many connections are possible",
+        say(check, OK, "connection-limit %lld: this number of connections is possible",
             (long long)check->config->connection_limit);
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* Options that hold only together. */
+/* Warns about options whose values exceed another limit. */
 static void check_limits(struct check *check)
 {
     const struct td_config *config = check->config;
@@ -146,14 +150,13 @@ static void check_limits(struct check *check)
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].value > pairs[i].most && pairs[i].most > 0)
-            say(check, WARNING, "%s %lld: it is more than %s, %lld, and cannot be reached",
-                pairs[i].option, (long long)pairs[i].value, pairs[i].limit,
-                (long long)pairs[i].most);
+            say(check, WARNING, "%s %lld: exceeds %s, %lld, and cannot be reached", pairs[i].option,
+                (long long)pairs[i].value, pairs[i].limit, (long long)pairs[i].most);
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* Names the prefixes: a blank in a name makes one of its second word. */
+/* Lists the prefixes of each token. A blank inside a name shows up as an additional prefix. */
 static void report_tokens(struct check *check, const struct td_tokens *tokens)
 {
     char tables[1024];
@@ -165,24 +168,25 @@ static void report_tokens(struct check *check, const struct td_tokens *tokens)
             td_access_tables_text(&token->access, tables, sizeof tables));
     if (td_tokens_are_exposed(tokens))
         say(check, WARNING,
-            "token-file %s: others than its owner and its group can read or change it",
+            "token-file %s: users other than its owner and group can read or change it",
             check->config->token_file);
 }
 
 /* ---- the data folder ------------------------------------------------------------------------ */
 
-/* A folder that only the lock of another daemon keeps from being changed. */
+/* Reports a folder that cannot be changed only because another daemon holds the lock. */
 static void say_locked(struct check *check, long process)
 {
     char holder[48] = "another process";
     if (process > 0)
         snprintf(holder, sizeof holder, "process %ld", process);
     say(check, WARNING,
-        "data-dir %s: can be read; it is locked by %s, and can be changed when that has ended",
+        "data-dir %s: can be read; locked by %s, and can be changed after that process ends",
         check->config->data_dir, holder);
 }
 
-/* False if it cannot be opened. That it cannot be changed matters if changes are prepared for. */
+/* Checks access to the data folder. Returns false if it cannot be opened. If it cannot be changed,
+ * the report is a warning only if --disk-quota shows that changes are intended. */
 static bool check_access(struct check *check, bool *can_change)
 {
     const char *dir = check->config->data_dir;
@@ -234,10 +238,11 @@ static void note_keys(void *context, const char *file, const char *table)
 
 static void note_ignored(void *context, const char *file)
 {
-    say(context, OK, "%s: ignored, it is not a file of tensors", file);
+    say(context, OK, "%s: ignored; not a tensor file", file);
 }
 
-/* True if the name of a tensor or an alias begins with the prefix, or if that is not known. */
+/* True if the name of a tensor or an alias starts with the prefix, or if the names cannot be
+ * listed. */
 static bool begins_a_name(struct td_store *store, const char *prefix, struct td_arena *arena)
 {
     struct td_tensor_listing *tensors;
@@ -253,8 +258,8 @@ static bool begins_a_name(struct td_store *store, const char *prefix, struct td_
     return n_tensors > 0;
 }
 
-/* A prefix for tensors that are only put later is right; one with the suffix of a file, or with a
- * slip in it, is found here. */
+/* Warns about prefixes that match no name. A prefix for future tensors is valid, but the warning
+ * reveals typing errors and prefixes that include a file's suffix. */
 static void check_prefixes(struct check *check, struct td_store *store,
                            const struct td_tokens *tokens)
 {
@@ -269,31 +274,31 @@ static void check_prefixes(struct check *check, struct td_store *store,
                      token->access.prefixes[i].text);
             if (!begins_a_name(store, prefix, &arena))
                 say(check, WARNING,
-                    "token-file %s line %d: no tensor and no alias of the data folder has a name "
-                    "that begins with '%s'",
+                    "token-file %s line %d: no tensor or alias in the data folder has a name that "
+                    "starts with '%s'",
                     check->config->token_file, token->line, prefix);
             td_arena_reset(&arena);
         }
     td_arena_reset(&arena);
 }
 
-/* What is wrong with the folder as a whole. */
+/* Reports problems of the folder as a whole. */
 static void check_store(struct check *check, struct td_store *store)
 {
     const struct td_config *config = check->config;
     const uint64_t quota = (uint64_t)config->disk_quota, bytes = td_store_counted_bytes(store);
     if (bytes > quota && !config->read_only)
         say(check, WARNING,
-            "disk-quota %llu: the .tensord files of the data folder have %llu bytes: until some "
-            "are deleted, a write succeeds only if it replaces a file at least as large",
+            "disk-quota %llu: the .tensord files in the data folder have %llu bytes. Until some "
+            "are deleted, a write succeeds only if it replaces a file that is at least as large",
             (unsigned long long)quota, (unsigned long long)bytes);
     if (!td_store_reading(store).aliases)
         say(check, WARNING,
-            "aliases.json: a daemon would start and not become ready (/readyz is 503) until it can "
-            "be read: repair it, or restore it from a backup, and send SIGHUP");
+            "aliases.json: cannot be read. A daemon would start but not become ready (/readyz is "
+            "503). Repair the file, or restore it from a backup, and send SIGHUP");
 }
 
-/* Loads the files as the daemon would: with --verify start, it compares all bytes with their
+/* Loads the files as the daemon would. With --verify start, this compares all data with its
  * checksums. */
 static void check_files(struct check *check, const struct td_tokens *tokens, bool can_change)
 {
@@ -334,7 +339,7 @@ bool td_check_start(const struct td_config *config, const struct td_tokens *toke
                     const struct td_log *log, FILE *out)
 {
     struct check check = { .config = config, .log = log, .out = out };
-    td_guard_install(); /* a file may be truncated while it is read */
+    td_guard_install(); /* a file can be truncated while it is read */
     check_listen(&check);
     check_capacity(&check);
     check_limits(&check);

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEP_S = 2, STATUS_LINE = 12 /* "HTTP/1.1 200" */ };
+enum { STEP_S = 2, STATUS_LINE = 12 /* bytes of "HTTP/1.1 200" */ };
 
-/* A daemon that listens on any address is asked on the loopback address. */
+/* Replaces 0.0.0.0 or [::] with the loopback address, on which the daemon can be reached. */
 static void replace_any_address(struct sockaddr *address)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)address;
@@ -23,7 +23,7 @@ static void replace_any_address(struct sockaddr *address)
         v6->sin6_addr = in6addr_loopback;
 }
 
-/* A connected socket; -1 with *why on failure. */
+/* Returns a connected socket, or -1, with *why set, on failure. */
 static int connect_to(const char *address, const char **why)
 {
     char host[256], service[8];
@@ -31,9 +31,10 @@ static int connect_to(const char *address, const char **why)
     const struct timeval step = { .tv_sec = STEP_S };
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     struct addrinfo *found = NULL;
-    (void)td_config_split_address(address, host, &port); /* checked with the options */
+    /* The address was checked when the options were parsed. */
+    (void)td_config_split_address(address, host, &port);
     if (port == 0)
-        return *why = "port 0 is any free one, so it is not known which", -1;
+        return *why = "port 0 stands for any free port; give the actual port", -1;
     snprintf(service, sizeof service, "%u", port);
     const int code = getaddrinfo(host, service, &hints, &found);
     if (code != 0)
@@ -43,7 +44,7 @@ static int connect_to(const char *address, const char **why)
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &step, sizeof step) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &step, sizeof step) != 0 ||
         connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
-        *why = errno == EINPROGRESS ? "it does not accept a connection" : strerror(errno);
+        *why = errno == EINPROGRESS ? "the server does not accept connections" : strerror(errno);
         if (fd >= 0)
             close(fd);
         fd = -1;
@@ -52,15 +53,16 @@ static int connect_to(const char *address, const char **why)
     return fd;
 }
 
-/* The connection: a socket, with a TLS session if the daemon has a certificate. */
+/* Connection to the daemon: a socket, with a TLS session if the daemon has a certificate. */
 struct peer {
     int fd;
-    gnutls_session_t session; /* NULL: none */
+    gnutls_session_t session; /* NULL without TLS */
     gnutls_certificate_credentials_t credentials;
 };
 
-/* The certificate is not verified: it is for another name than localhost, and whoever could take
- * the daemon's place on this machine could also answer here. */
+/* Performs the TLS handshake. The certificate is not verified, because it is for a name other than
+ * localhost. Verification would add nothing: a process that could replace the daemon on this
+ * machine could also answer here. */
 static bool secure(struct peer *peer, const char **why)
 {
     int code = gnutls_certificate_allocate_credentials(&peer->credentials);
@@ -75,25 +77,25 @@ static bool secure(struct peer *peer, const char **why)
         code = gnutls_handshake(peer->session);
     }
     if (code < 0)
-        *why =
-            code == GNUTLS_E_AGAIN ? "it does not answer the TLS handshake" : gnutls_strerror(code);
+        *why = code == GNUTLS_E_AGAIN ? "the server does not answer the TLS handshake"
+                                      : gnutls_strerror(code);
     return code >= 0;
 }
 
-/* What is wrong after a call that returned `got`. */
+/* Describes the failure of a call that returned `got`. */
 static const char *failure(const struct peer *peer, ssize_t got)
 {
     if (peer->session)
-        return got == 0                ? "it closed the connection without a reply"
-               : got == GNUTLS_E_AGAIN ? "it does not reply"
+        return got == 0                ? "the server closed the connection without a reply"
+               : got == GNUTLS_E_AGAIN ? "the server does not reply"
                                        : gnutls_strerror((int)got);
     if (got == 0 || errno == ECONNRESET || errno == EPIPE)
-        return "it closed the connection without a reply; if it serves HTTPS, the option "
-               "--tls-certificate is needed here, too";
-    return errno == EAGAIN ? "it does not reply" : strerror(errno);
+        return "the server closed the connection without a reply. If the server uses HTTPS, pass "
+               "--tls-certificate here too";
+    return errno == EAGAIN ? "the server does not reply" : strerror(errno);
 }
 
-/* Sends the request and reads the beginning of the reply. */
+/* Sends the request and reads the start of the reply. */
 static bool ask(const struct peer *peer, char line[STATUS_LINE + 1], const char **why)
 {
     static const char request[] =
@@ -113,13 +115,13 @@ static bool ask(const struct peer *peer, char line[STATUS_LINE + 1], const char 
     if (strncmp(line, "HTTP/1.", 7) == 0 && strcmp(line + 8, " 200") == 0)
         return true;
     if (strncmp(line, "HTTP/1.", 7) != 0)
-        *why = "it is no HTTP";
+        *why = "the reply is not HTTP";
     else if (!peer->session && strcmp(line + 8, " 400") == 0)
         *why =
-            "its status is 400; if it serves HTTPS, the option --tls-certificate is needed here, "
+            "the status of the reply is 400. If the server uses HTTPS, pass --tls-certificate here "
             "too";
     else
-        *why = "its status is not 200";
+        *why = "the status of the reply is not 200";
     return false;
 }
 

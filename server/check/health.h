@@ -1,5 +1,5 @@
-/* health.h - --check-health: asks a running daemon whether it is alive, for containers and service
- * managers on the same machine, so that they need no HTTP client.
+/* health.h - --check-health: asks a running daemon whether it is alive. Containers and service
+ * managers on the same machine use it instead of an HTTP client.
  *
  * Threads    Main thread, in a process that does not serve. */
 #ifndef TD_SERVER_CHECK_HEALTH_H
@@ -9,9 +9,9 @@
 
 #include <stdio.h>
 
-/* Sends GET /healthz to the first address of --listen, or to this machine if that is any address,
- * and prints a line. True if the status of the reply is 200. No step takes longer than two
- * seconds. */
+/* Sends GET /healthz to the first address of --listen and prints a line with the result. Uses the
+ * loopback address if the daemon listens on all addresses. Returns true if the status of the reply
+ * is 200. Each step takes at most two seconds. */
 bool td_check_health(const struct td_config *config, FILE *out);
 
 #endif

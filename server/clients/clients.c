@@ -10,7 +10,7 @@ enum { KEPT_PER_BUCKET = 16, BUCKETS = TD_CLIENTS_KEPT / KEPT_PER_BUCKET };
 
 struct td_clients {
     uint64_t seed;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the following members */
     int count;
     struct td_client *buckets[BUCKETS];
 };
@@ -106,8 +106,9 @@ bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Clients choose their addresses but do not know the seed, so they cannot fill one bucket. The last
- * round mixes all bits into the low ones: the IPv4 addresses of a network differ in few bits. */
+/* Returns the client's bucket. Clients choose their addresses but do not know the seed, so they
+ * cannot fill one bucket. The last round mixes all bits into the low ones, because the IPv4
+ * addresses of a network differ in few bits. */
 static struct td_client **bucket_of(struct td_clients *clients, const struct td_client_key *key)
 {
     uint64_t halves[2], hash = clients->seed;
@@ -121,8 +122,8 @@ static struct td_client **bucket_of(struct td_clients *clients, const struct td_
     return &clients->buckets[hash % BUCKETS];
 }
 
-/* Under the mutex. Takes the oldest client without a reference out of a bucket that is full, so
- * that many addresses of one owner make neither the table large nor each look at it long. */
+/* Removes the oldest client without a reference from a full bucket. Without this limit, an owner of
+ * many addresses could make the table large and every search long. The caller holds the mutex. */
 static void make_room(struct td_clients *clients, struct td_client **bucket)
 {
     struct td_client **oldest = NULL;
@@ -167,7 +168,7 @@ struct td_client *td_client_ref(struct td_client *client)
     return client;
 }
 
-/* Release, so that the thread that frees the client sees what was written to it before. */
+/* Release order: the thread that frees the client sees everything that was written to it. */
 void td_client_unref(struct td_client *client)
 {
     if (client)
@@ -179,7 +180,8 @@ int td_client_connections(const struct td_client *client)
     return client ? atomic_load_explicit(&client->connections, memory_order_relaxed) : 0;
 }
 
-/* Under the mutex. Without references only the table can hand out another. */
+/* True if the client has had no reference since `since_ns`. Only the table can add a reference to
+ * such a client, and the caller holds the mutex. */
 static bool is_unused(struct td_client *client, int64_t now_ns, int64_t since_ns)
 {
     if (atomic_load_explicit(&client->references, memory_order_acquire) > 0) {

@@ -1,13 +1,13 @@
 /* clients.h - the clients that requests come from.
  *
- * A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, since a site or
- * a machine owns all addresses below such a prefix. Requests with a token are of the token as a
- * client, wherever they come from; connections are always of an address. Limits and turns are by
- * client. What logs and spans say about the sender of a request is in sender.h.
+ * A client is an IPv4 address, or the first 64 bits of an IPv6 address, because one site or machine
+ * owns all addresses below such a prefix. For requests with a token, the token is the client,
+ * whatever address they come from. Connections always belong to an address. Limits and turns apply
+ * per client. sender.h defines what logs and spans contain about the sender of a request.
  *
- * Ownership  A client is shared: each connection and each call holds a reference. Without
- *            references it is kept for some seconds, so that what is known of it outlasts a
- *            reconnect, but at most TD_CLIENTS_KEPT are.
+ * Ownership  A client is shared: each connection and each call holds a reference. At most
+ *            TD_CLIENTS_KEPT clients without references are kept for a few seconds, so that their
+ *            state survives a reconnect.
  * Threads    Any. One mutex guards the table; the members of a client are atomic. */
 #ifndef TD_SERVER_CLIENTS_CLIENTS_H
 #define TD_SERVER_CLIENTS_CLIENTS_H
@@ -25,7 +25,7 @@
 
 struct td_clients;
 
-/* How many clients without references are kept at most. */
+/* Maximum number of clients that are kept without references. */
 enum { TD_CLIENTS_KEPT = 65536 };
 
 /* An IPv6 address, or an IPv4 address mapped to IPv6. */
@@ -35,60 +35,69 @@ struct td_address {
 
 enum td_client_kind { TD_CLIENT_ADDRESS, TD_CLIENT_TOKEN };
 
-/* Of an address: an IPv6 prefix of 64 bits with zeros after it, or an IPv4 address mapped to IPv6.
- * Of a token: 128 bits of its digest. Not to be printed. */
+/* Key of a client. For an address: an IPv6 prefix of 64 bits followed by zeros, or an IPv4 address
+ * mapped to IPv6. For a token: 128 bits of its digest. Must not be printed. */
 struct td_client_key {
-    uint8_t kind; /* enum td_client_kind; a byte, so that there is no padding to compare */
+    /* enum td_client_kind as a byte, so that the key has no padding and can be compared with
+     * memcmp. */
+    uint8_t kind;
     uint8_t bytes[16];
 };
 
 struct td_client {
     struct td_client_key key;
     atomic_int references;
-    atomic_int connections; /* that are open, */
-    atomic_int restricted;  /* and of these, restricted ones that were not ended */
-    /* Of its queued calls, in the queue of the workers and in that of the disk threads. */
+    atomic_int connections; /* open connections */
+    /* Open connections that are restricted and were not ended. */
+    atomic_int restricted;
+    /* Sources of the client's queued calls, in the queue of the workers and in the queue of the
+     * disk threads. */
     struct td_job_source source, disk_source;
     struct td_refused refused;
-    atomic_int_fast64_t requests;      /* of its calls, queued or running */
-    atomic_uint_fast64_t memory_bytes; /* that its calls in progress are charged for */
+    atomic_int_fast64_t requests; /* the client's calls, queued or running */
+    /* Memory that the client's calls in progress are charged for. */
+    atomic_uint_fast64_t memory_bytes;
 
-    /* Guarded by the table's mutex. */
+    /* The table's mutex guards the following members. */
     struct td_client *next;
-    int64_t unused_since_ns; /* when it was first seen without a reference; 0: in use */
+    /* Time at which the client was first seen without a reference, or 0 if it is in use. */
+    int64_t unused_since_ns;
 };
 
-/* NULL without memory. The seed decides the order of the hash table: clients must not know it. */
+/* Returns NULL if no memory is available. The seed determines the order of the hash table; clients
+ * must not know it. */
 struct td_clients *td_clients_new(uint64_t seed);
-void td_clients_free(struct td_clients *clients); /* after the last reference; NULL is fine */
+/* Call after the last reference is gone. NULL is allowed. */
+void td_clients_free(struct td_clients *clients);
 
-/* The address of an IPv4 or IPv6 peer. False for another family. */
+/* Stores the address of an IPv4 or IPv6 peer. Returns false for another address family. */
 bool td_address_of(const struct sockaddr *peer, struct td_address *address);
 struct td_address td_address_map_ipv4(const struct in_addr *ipv4);
 
-/* "192.0.2.1", "2001:db8::1"; at most INET6_ADDRSTRLEN bytes. */
+/* Writes the address as text: "192.0.2.1" or "2001:db8::1". Needs at most INET6_ADDRSTRLEN
+ * bytes. */
 void td_address_print(const struct td_address *address, char *text, size_t size);
 
-/* The key of an address, of a peer's (false as td_address_of), and of a token's digest. */
+/* Make the client key of an address, of a token's digest, and of a peer's socket address.
+ * td_client_key_of returns false for another address family. */
 struct td_client_key td_client_key_of_address(const struct td_address *address);
 struct td_client_key td_client_key_of_token(const uint8_t digest_part[16]);
 bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key);
 
-/* The client with this key, new if it is not in the table; the caller gets a reference. NULL
- * without memory. */
+/* Returns the client with this key, with a reference for the caller. Adds the client if it is not
+ * in the table. Returns NULL if no memory is available. */
 struct td_client *td_clients_find(struct td_clients *clients, const struct td_client_key *key);
 
 struct td_client *td_client_ref(struct td_client *client);
-void td_client_unref(struct td_client *client); /* NULL is fine */
+void td_client_unref(struct td_client *client); /* NULL is allowed */
 
-/* How many connections it has open; 0 if it is NULL. */
+/* Returns the number of the client's open connections, or 0 if `client` is NULL. */
 int td_client_connections(const struct td_client *client);
 
-/* Frees the clients that have been without a reference since before `since_ns`. To be called
- * periodically. */
+/* Frees the clients that have had no reference since before `since_ns`. Call periodically. */
 void td_clients_trim(struct td_clients *clients, int64_t now_ns, int64_t since_ns);
 
-/* How many are in the table. */
+/* Returns the number of clients in the table. */
 int td_clients_count(struct td_clients *clients);
 
 #endif

@@ -12,39 +12,40 @@
 #include <string.h>
 
 enum {
-    IO_THREADS = 257, /* at most */
-    SAMPLE = 256,     /* records looked at to make room for a connection */
-    SLICE = 512       /* sockets polled with one call */
+    IO_THREADS = 257, /* maximum number of I/O threads */
+    SAMPLE = 256,     /* records examined to make room for a connection */
+    SLICE = 512       /* sockets per call of poll */
 };
-#define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits for so long may be ended */
-#define FRESH_NS     INT64_C(1000000000) /* after so long the first request should have arrived */
+#define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits longer than this can be ended */
+#define FRESH_NS     INT64_C(1000000000) /* time within which the first request should arrive */
 #define MOST_CREDIT_NS                                                                             \
-    INT64_C(60000000000) /* how long a transfer may stand still, however fast before */
+    INT64_C(60000000000) /* maximum time a transfer can stand still, whatever its rate was */
 #define COUNT_EACH_NS INT64_C(20000000)
 
 struct td_connections {
     int n_sockets;
-    uint64_t n_opened; /* since the start */
+    uint64_t n_opened; /* connections opened since the start */
     struct td_buffer_pool *budget;
     size_t connection_bytes;
     atomic_int count, count_restricted;
     atomic_int count_on[IO_THREADS];
-    atomic_int n_with_many; /* clients with more than TD_FEW_CONNECTIONS */
+    atomic_int n_with_many; /* number of clients with more than TD_FEW_CONNECTIONS */
 
-    pthread_mutex_t mutex; /* guards all below */
-    int end;               /* all open sockets are below */
-    int n_charged;         /* unrestricted, also those that were ended */
-    int first_restricted;  /* a list by socket; -1: none */
+    pthread_mutex_t mutex; /* guards the following members */
+    int end;               /* all open sockets have smaller numbers */
+    /* Unrestricted connections, including ended ones. */
+    int n_charged;
+    int first_restricted; /* first socket of the list, or -1 */
     struct td_connection_counts counts;
-    int64_t counted_ns; /* when the phases in counts were counted */
-    int swept, sampled; /* where the next sweep or sample begins */
+    int64_t counted_ns; /* time of the last count of phases */
+    int swept, sampled; /* next socket of the sweep and of the sample */
     struct td_connection records[];
 };
 
 struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *budget,
                                           size_t connection_bytes)
 {
-    /* Not touched until it is used: calloc maps it. */
+    /* calloc maps the table, so unused records take no memory. */
     struct td_connections *connections =
         calloc(1, sizeof *connections + (size_t)n_sockets * sizeof(struct td_connection));
     if (!connections)
@@ -97,7 +98,8 @@ static void count_restricted(struct td_connections *connections, struct td_conne
         change_count(&record->client->restricted, change);
 }
 
-/* Under the mutex. The list is short: TD_RESTRICTED_CONNECTIONS and those that end. */
+/* Adds a socket to the list of restricted connections. The list is short: it has at most
+ * TD_RESTRICTED_CONNECTIONS connections, plus those that are ending. The caller holds the mutex. */
 static void list_restricted(struct td_connections *connections, int socket)
 {
     connections->records[socket].next_restricted = connections->first_restricted;
@@ -121,7 +123,8 @@ static void count_of_client(struct td_connections *connections, struct td_client
     change_count(&connections->n_with_many, has_many - had_many);
 }
 
-/* Adds the record to the counts, or takes it out of them. Under the mutex. */
+/* Adds the record to the counts if `change` is 1, or removes it if `change` is -1. The caller holds
+ * the mutex. */
 static void count_record(struct td_connections *connections, struct td_connection *record,
                          int change)
 {
@@ -142,7 +145,7 @@ static void end_pass(struct td_connection *record)
     record->holder = NULL;
 }
 
-/* Under the mutex. */
+/* Releases a record. The caller holds the mutex. */
 static void release(struct td_connections *connections, struct td_connection *record)
 {
     if (phase_of(record) == TD_CONNECTION_CLOSED)
@@ -158,7 +161,8 @@ static void release(struct td_connections *connections, struct td_connection *re
     end_pass(record);
 }
 
-/* A number that no other socket has, since the system started; 0 if the kernel does not say. */
+/* Returns a number that no other socket has had since the system started, or 0 if the kernel does
+ * not provide it. */
 static uint64_t cookie_of(int socket)
 {
     uint64_t cookie = 0;
@@ -173,7 +177,8 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
         return false;
     pthread_mutex_lock(&connections->mutex);
     struct td_connection *record = &connections->records[socket];
-    release(connections, record); /* in use if the library closed the socket without a report */
+    /* The record is still in use if the library closed its socket without a report. */
+    release(connections, record);
     record->client = client;
     record->restriction = restriction;
     record->io_thread = io_thread;
@@ -241,7 +246,7 @@ void td_connection_received(struct td_connection *connection, size_t bytes)
 
 void td_connection_wait(struct td_connection *connection)
 {
-    /* Not the time but a time of its own: a sweep tells phases apart by it. */
+    /* The value must be distinct, not exact, because a sweep uses it to tell phases apart. */
     const int64_t before = atomic_load_explicit(&connection->since_ns, memory_order_relaxed);
     (void)td_connection_enter(connection, TD_CONNECTION_WAITING, before + 1);
 }
@@ -268,7 +273,7 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
 
 /* ---- ending connections, under the mutex ---------------------------------------------------- */
 
-/* Claims a connection that is still in the phase: its I/O thread sends nothing from then on. */
+/* Claims a connection that is still in the phase, so that its I/O thread sends nothing more. */
 static bool claim(struct td_connections *connections, int socket, int phase)
 {
     struct td_connection *record = &connections->records[socket];
@@ -280,8 +285,8 @@ static bool claim(struct td_connections *connections, int socket, int phase)
     return true;
 }
 
-/* Ends a connection that is still in the phase; the I/O thread notices when the socket reports its
- * end. */
+/* Ends a connection that is still in the phase. The socket then reports its end to the I/O
+ * thread. */
 static bool end_connection(struct td_connections *connections, int socket, int phase)
 {
     const bool ends = claim(connections, socket, phase);
@@ -290,15 +295,16 @@ static bool end_connection(struct td_connections *connections, int socket, int p
     return ends;
 }
 
-/* Has a request arrived that its I/O thread has not read yet? The end of the stream is none. */
+/* True if a request has arrived that the I/O thread has not read yet. Returns false at the end of
+ * the stream. */
 static bool has_unread(int socket)
 {
     char first;
     return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
-/* May a waiting connection be ended in favour of one of the client, which has `own` connections? A
- * restricted one may not: it has none of the places that are wanted. */
+/* True if a waiting connection can be ended in favour of the client, which has `own` connections.
+ * False for restricted connections, because they do not occupy the places that are needed. */
 static bool may_make_room(struct td_connection *record, const struct td_client *client, int own,
                           int64_t waited_ns)
 {
@@ -343,7 +349,7 @@ static int restricted_of(const struct td_connection *record)
                           : 0;
 }
 
-/* The most restricted connections that a client has. */
+/* Returns the largest number of restricted connections that a single client has. */
 static int most_restricted(const struct td_connections *connections)
 {
     int most = 0;
@@ -381,7 +387,8 @@ bool td_connections_end_restricted(struct td_connections *connections, bool also
 
 /* ---- sweeps, under the mutex ---------------------------------------------------------------- */
 
-/* What the kernel knows of a connection. False if the socket is not of TCP. */
+/* Stores the kernel's byte counts of a connection. Returns false if the socket is not a TCP
+ * socket. */
 static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
 {
     struct tcp_info info;
@@ -397,25 +404,27 @@ static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
 void td_connection_skip_read(struct td_connection *connection, int socket)
 {
     uint64_t received, acknowledged;
-    int unread; /* asked for last: what arrives meanwhile is of the request */
+    /* Queried last, so that bytes that arrive in between count toward the request. */
+    int unread;
     if (transferred(socket, &received, &acknowledged) && ioctl(socket, FIONREAD, &unread) == 0)
         atomic_store_explicit(&connection->skipped,
                               (uint64_t)unread < received ? received - (uint64_t)unread : 0,
                               memory_order_relaxed);
 }
 
-/* A look at a connection that waits, receives or sends. */
+/* One look at a connection that is waiting, receiving or sending. */
 struct look {
     int phase;
-    int64_t since_ns; /* of the phase */
-    uint64_t bytes;   /* received, or, of replies, acknowledged */
-    uint64_t before;  /* of replies, acknowledged at the look before */
-    bool is_first;    /* at this phase */
+    int64_t since_ns; /* start of the phase */
+    uint64_t bytes;   /* bytes received, or acknowledged bytes of replies */
+    uint64_t before;  /* bytes of replies acknowledged at the previous look */
+    bool is_first;    /* the first look at this phase */
     int64_t now_ns;
     const struct td_progress_limits *limits;
 };
 
-/* Each byte pays for the time that it takes at the minimum rate. */
+/* Updates the credit, to which each byte adds the time that it takes at the minimum rate. Returns
+ * true if the credit is used up. */
 static bool is_out_of_credit(struct td_connection *record, const struct look *look)
 {
     const uint64_t min_rate = look->limits->min_rate;
@@ -440,8 +449,9 @@ static bool body_is_slow(struct td_connection *record, const struct look *look)
     return is_out_of_credit(record, look);
 }
 
-/* When the reply began is not known, but a sweep has seen it within a second. What the client has
- * acknowledged until then pays as well: it may be all that fits into the client's memory. */
+/* True if the client reads the reply too slowly. The start of the reply is unknown, but a sweep has
+ * seen it within a second. Bytes acknowledged before that count too, because they might be all that
+ * fits into the client's memory. */
 static bool reply_is_slow(struct td_connection *record, const struct look *look)
 {
     if (look->is_first) {
@@ -452,9 +462,9 @@ static bool reply_is_slow(struct td_connection *record, const struct look *look)
     return is_out_of_credit(record, look);
 }
 
-/* The first bytes of a request begin its time for headers. The bytes of a connection's earlier
- * requests are known only when a sweep first sees it waiting again; those of a new one are a
- * handshake's. */
+/* True if the headers of a request are late. Their time starts with the first bytes of the request.
+ * For a used connection, the byte count of earlier requests is known only when a sweep first sees
+ * it waiting again. On a new connection, earlier bytes belong to the handshake. */
 static bool headers_are_late(struct td_connection *record, const struct look *look)
 {
     const int64_t timeout_ns = look->limits->header_timeout_ns;
@@ -479,7 +489,8 @@ static bool is_idle(struct td_connection *record, const struct look *look)
     return timeout_ns > 0 && look->now_ns - record->moved_ns > timeout_ns;
 }
 
-/* Must the connection end? Then *sentence tells the client why, if it is to be told. */
+/* True if the connection must end. Sets *sentence to the reason for the client, or NULL if the
+ * client gets none. */
 static bool has_no_progress(struct td_connection *record, const struct look *look,
                             const char **sentence)
 {
@@ -492,8 +503,8 @@ static bool has_no_progress(struct td_connection *record, const struct look *loo
            is_idle(record, look);
 }
 
-/* How many bytes the client has sent, or received of a reply. False if the connection does not wait
- * for its client. */
+/* Stores the number of bytes that the client has sent, or has acknowledged of a reply. Returns
+ * false if the connection is not waiting for its client. */
 static bool progress_of(struct td_connection *record, int socket, int phase, uint64_t *bytes)
 {
     uint64_t received, acknowledged;
@@ -509,8 +520,9 @@ static bool progress_of(struct td_connection *record, int socket, int phase, uin
     return true;
 }
 
-/* The phase may change between the two loads, and the look may then be at another phase than it
- * takes it for; so the next look compares both. */
+/* Looks at a connection, and ends it if it makes no progress. The phase can change between the two
+ * loads, so that the look mistakes one phase for another; the next look therefore compares both
+ * values. */
 static void look_at(struct td_connections *connections, int socket,
                     const struct td_progress_limits *limits, int64_t now_ns)
 {
@@ -530,8 +542,8 @@ static void look_at(struct td_connections *connections, int socket,
     (void)shutdown(socket, SHUT_RDWR);
 }
 
-/* Shuts down the reading side of the sockets whose client has closed, so that the library reads
- * it. */
+/* Shuts down the reading side of sockets whose client has closed, so that the library notices the
+ * end of the stream. */
 static void wake_closed(const struct pollfd *pollers, int count)
 {
     for (int i = 0; i < count; i++)
@@ -539,14 +551,14 @@ static void wake_closed(const struct pollfd *pollers, int count)
             (void)shutdown(pollers[i].fd, SHUT_RD);
 }
 
-/* Has the library closed the socket of a connection that it has not taken over? */
+/* True if the library has closed the socket of a connection that no I/O thread has taken over. */
 static bool is_lost(struct td_connection *record, int socket)
 {
     return phase_of(record) == TD_CONNECTION_ACCEPTED && record->cookie != 0 &&
            cookie_of(socket) != record->cookie;
 }
 
-/* Looks at the sockets from begin to end. */
+/* Looks at the sockets from `begin` to `end`. */
 static void sweep(struct td_connections *connections, const struct td_progress_limits *limits,
                   int64_t now_ns, int begin, int end)
 {
@@ -583,7 +595,7 @@ void td_connections_sweep(struct td_connections *connections,
     pthread_mutex_unlock(&connections->mutex);
 }
 
-/* Under the mutex. */
+/* Counts the connections in each phase. The caller holds the mutex. */
 static void count_phases(struct td_connections *connections)
 {
     struct td_connection_counts counts = { 0 };

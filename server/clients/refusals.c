@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* How often refusals are sent. */
+/* Interval at which refusals are sent. */
 #define TICK_NS     5000000
 #define SHORTEST_NS TICK_NS
 #define LONGEST_NS  1000000000
@@ -15,17 +15,17 @@ struct td_refusals {
     struct td_worker_pool *workers;
     pthread_t thread;
 
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the following members */
     pthread_cond_t changed;
-    struct td_heap waiting; /* by the time when they are due */
+    struct td_heap waiting; /* refusals ordered by due time */
     int n_waiting;
     bool closed, stopping;
 };
 
 int64_t td_refusals_record(struct td_refused *client, int64_t now_ns, unsigned retry_after_s)
 {
-    /* Relaxed: concurrent refusals of a client may see each other's times late, which changes a
-     * delay a little. */
+    /* Relaxed order: concurrent refusals of a client might see each other's times late, which
+     * changes a delay only a little. */
     const int64_t retry_at = atomic_exchange_explicit(
         &client->retry_at_ns, now_ns + retry_after_s * INT64_C(1000000000), memory_order_relaxed);
     if (now_ns >= retry_at) {
@@ -36,13 +36,13 @@ int64_t td_refusals_record(struct td_refused *client, int64_t now_ns, unsigned r
     return lasted < SHORTEST_NS ? SHORTEST_NS : lasted < LONGEST_NS ? lasted : LONGEST_NS;
 }
 
-/* How many may be sent before they are due. */
+/* Returns the number of refusals that can be sent before they are due. */
 static int64_t early(struct td_refusals *refusals)
 {
     return refusals->closed ? INT64_MAX : td_worker_pool_room(refusals->workers);
 }
 
-/* Under the mutex. The refusal to be sent next, or NULL. */
+/* Removes and returns the refusal to send next, or NULL. The caller holds the mutex. */
 static struct td_refusal *take(struct td_refusals *refusals, int64_t now_ns, int64_t *n_early)
 {
     struct td_heap_node *first = refusals->waiting.root;
@@ -53,7 +53,8 @@ static struct td_refusal *take(struct td_refusals *refusals, int64_t now_ns, int
     return (struct td_refusal *)(void *)first;
 }
 
-/* Enters and leaves with the mutex held. */
+/* Waits for a tick, or for the first refusal if none is waiting. The mutex is held at the call and
+ * at the return. */
 static void wait_for_tick(struct td_refusals *refusals)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };

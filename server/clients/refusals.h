@@ -1,17 +1,18 @@
 /* refusals.h - delays the refusals of clients that retry at once.
  *
- * A client that is told to retry after a second and does so at once, on each of its connections,
- * would take the processor from the requests that are computed. So the refusal of a client that was
- * refused before, and sends again before the time that it was told, waits: as long as the client
- * has done so, but at least 5 ms and at most a second. Its connection stays suspended and costs
- * nothing meanwhile. While nothing is queued some are sent earlier, so that their clients may use
- * the workers.
+ * A client that is told to retry after a second, but retries at once on all its connections, would
+ * take CPU time from running requests. If a refused client sends again too early, its next refusal
+ * is delayed: for as long as the client has retried too early, but at least 5 ms and at most a
+ * second. The suspended connection costs nothing. While the queue is empty, some refusals are sent
+ * earlier, so that their clients can use the workers.
  *
  *     refused ──► td_refusals_delay ──► waits ──► end, on the thread of this module
  *
- * Bounds     TD_REFUSALS_MOST at a time; others are not delayed.
- * Ownership  A refusal belongs to its owner, and to this module from delay until it calls `end`.
- * Threads    Any; one of its own. One mutex, not held while `end` is called. */
+ * Bounds     At most TD_REFUSALS_MOST refusals wait at a time; others are not delayed.
+ * Ownership  From td_refusals_delay until the call of `end`, a refusal belongs to this module,
+ *            otherwise to its owner.
+ * Threads    Any thread can call the functions. The module has one thread. Its mutex is not held
+ *            while `end` is called. */
 #ifndef TD_SERVER_CLIENTS_REFUSALS_H
 #define TD_SERVER_CLIENTS_REFUSALS_H
 
@@ -26,29 +27,33 @@ enum { TD_REFUSALS_MOST = 4096 };
 
 struct td_refusals;
 
-/* What is known of a client that is refused. Zeros at first. */
+/* State of a client that is refused; zeros at first. */
 struct td_refused {
-    atomic_int_fast64_t since_ns; /* the first of its refusals, each before the time it was told */
-    atomic_int_fast64_t retry_at_ns; /* when it was told to retry */
+    /* Time of the first refusal in the current series of early retries. */
+    atomic_int_fast64_t since_ns;
+    atomic_int_fast64_t retry_at_ns; /* time at which the client was told to retry */
 };
 
 struct td_refusal {
-    struct td_heap_node due; /* first: the heap casts back */
+    struct td_heap_node due; /* must be first, because the heap casts back */
     void (*end)(struct td_refusal *refusal);
 };
 
-/* NULL without memory or a thread. The pool's queue decides whether refusals are sent early. */
+/* Returns NULL if no memory or no thread is available. The state of the pool's queue decides
+ * whether refusals are sent early. */
 struct td_refusals *td_refusals_new(struct td_worker_pool *workers);
-void td_refusals_free(struct td_refusals *refusals); /* after close; NULL is fine */
+/* Call after td_refusals_close. NULL is allowed. */
+void td_refusals_free(struct td_refusals *refusals);
 
-/* Records that the client is refused and told to retry after so many seconds. Returns how long the
- * refusal should wait: 0 if the client was not told so before, or has waited. */
+/* Records that the client is refused and told to retry after `retry_after_s` seconds. Returns how
+ * long the refusal should wait, or 0 if the client was not told so before or has waited. */
 int64_t td_refusals_record(struct td_refused *client, int64_t now_ns, unsigned retry_after_s);
 
-/* False if too many wait or none may wait any more: then `end` is not called. */
+/* Delays the refusal until `due_ns`. Returns false, without calling `end`, if too many refusals are
+ * waiting or td_refusals_close was called. */
 bool td_refusals_delay(struct td_refusals *refusals, struct td_refusal *refusal, int64_t due_ns);
 
-/* Ends those that wait, soon; none is delayed from now on. */
+/* Makes all waiting refusals end soon, and delays none from now on. */
 void td_refusals_close(struct td_refusals *refusals);
 
 #endif

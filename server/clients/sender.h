@@ -1,14 +1,16 @@
-/* sender.h - who sends a request, for logs and spans: three facts, each of its own type, so that
- * none is printed as another. Limits and turns count by struct td_client instead (clients.h), which
- * may be an address or the holder of a token.
+/* sender.h - the sender of a request, for logs and spans.
  *
- * Ownership  Borrows the name of the token. */
+ * The sender is described by three facts. Each has its own type, so that none is printed as
+ * another. Limits and turns count by struct td_client instead (clients.h), which is an address or
+ * the holder of a token.
+ *
+ * Ownership  struct td_sender borrows the name of the token. */
 #ifndef TD_SERVER_CLIENTS_SENDER_H
 #define TD_SERVER_CLIENTS_SENDER_H
 
 #include "server/clients/clients.h"
 
-/* The address that is connected: a client's, or a proxy's. */
+/* The connected address, of a client or a proxy. */
 struct td_peer {
     bool known;
     struct td_address address;
@@ -23,18 +25,19 @@ struct td_forwarded {
 struct td_sender {
     struct td_peer peer;
     struct td_forwarded forwarded;
-    const char *token; /* the name of the token, never the token itself; NULL: none */
+    /* Name of the token, never the token itself, or NULL without a token. */
+    const char *token;
 };
 
 enum { TD_ADDRESS_TEXT = INET6_ADDRSTRLEN };
 
-/* The addresses as text; "" for one that is not known. */
+/* The addresses as text, or "" for an unknown address. */
 struct td_sender_text {
     char peer[TD_ADDRESS_TEXT];
     char forwarded[TD_ADDRESS_TEXT];
 };
 
-/* The peer of a socket address, which may be NULL. */
+/* Returns the peer of a socket address, which can be NULL. */
 struct td_peer td_peer_of(const struct sockaddr *address);
 
 void td_sender_print(const struct td_sender *sender, struct td_sender_text *text);

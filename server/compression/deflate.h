@@ -1,10 +1,10 @@
 /* deflate.h - compresses replies with Content-Encoding: gzip or deflate.
  *
- * Bounds     A reply below TD_DEFLATE_LEAST bytes, one that would not shrink, and one for which
- *            there is no memory is sent as it is. deflate is the zlib format, as RFC 9110 defines
- *            it.
- * Ownership  The arena keeps the buffer of compressed bytes.
- * Errors     Those of arena->stop, which is checked between the chunks of a large reply. */
+ * Bounds     A reply is sent uncompressed if it has fewer than TD_DEFLATE_LEAST bytes, would not
+ *            shrink, or no memory is available. The encoding "deflate" is the zlib format, as RFC
+ *            9110 defines.
+ * Ownership  The arena owns the buffer of compressed bytes.
+ * Errors     The errors of arena->stop, which is checked between the chunks of a large reply. */
 #ifndef TD_SERVER_COMPRESSION_DEFLATE_H
 #define TD_SERVER_COMPRESSION_DEFLATE_H
 
@@ -14,11 +14,11 @@ enum { TD_DEFLATE_LEAST = 512 };
 
 typedef enum td_encoding { TD_ENCODING_NONE, TD_ENCODING_GZIP, TD_ENCODING_DEFLATE } td_encoding;
 
-/* "gzip", "deflate" */
+/* Returns the name of the encoding: "gzip" or "deflate". */
 const char *td_encoding_name(td_encoding encoding);
 
-/* The encoding that Accept-Encoding prefers by its q-values; gzip if it ranks both equal, none
- * if it accepts neither or is NULL. */
+/* Returns the encoding that Accept-Encoding prefers by its q-values, and gzip if both are equal.
+ * Returns TD_ENCODING_NONE if accept_encoding accepts neither or is NULL. */
 td_encoding td_deflate_choose(const char *accept_encoding);
 
 /* Compresses the body and sets Content-Encoding. */

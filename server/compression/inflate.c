@@ -6,8 +6,8 @@
 #include <zlib.h>
 
 enum {
-    FIRST_GUESS = 4,      /* times the compressed size */
-    FIRST_MOST = 1 << 20, /* upper bound of the first buffer */
+    FIRST_GUESS = 4,      /* multiple of the compressed size */
+    FIRST_MOST = 1 << 20, /* maximum size of the first buffer */
     ANY_HEADER = 32 + 15, /* zlib detects gzip or zlib; 32 KiB window */
     RAW = -15             /* some clients send raw data as "deflate", against the RFC */
 };
@@ -22,14 +22,14 @@ td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error 
     if (*wanted)
         return TD_OK;
     td_error_set(err, TD_UNSUPPORTED_MEDIA_TYPE,
-                 "Content-Encoding '%.64s' is not supported; gzip, deflate or identity is expected",
+                 "Content-Encoding '%.64s' is not supported; expected gzip, deflate or identity",
                  encoding);
     strcpy(err->attribute, "Content-Encoding");
     return TD_UNSUPPORTED_MEDIA_TYPE;
 }
 
-/* Replaces `buffer` by one of at least `bytes` with the same first `used` bytes; NULL without
- * memory or when stopped, and `buffer` stays. */
+/* Replaces `buffer` with a buffer of at least `bytes` bytes that has the same first `used` bytes.
+ * Returns NULL, and leaves `buffer` unchanged, if no memory is available or the call is stopped. */
 static struct td_buffer *enlarge(struct td_buffer *buffer, size_t used, size_t bytes,
                                  struct td_memory *memory, const struct td_stop *stop,
                                  struct td_error *err)
@@ -50,14 +50,15 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Gzip members may be concatenated (RFC 1952, section 2.2): begins the next one, if any. */
+/* Starts the next gzip member, if there is one. Members can be concatenated (RFC 1952, section
+ * 2.2). */
 static bool begin_member(z_stream *stream)
 {
     const Bytef *in = stream->next_in;
     return stream->avail_in >= 2 && in[0] == 0x1f && in[1] == 0x8b && inflateReset(stream) == Z_OK;
 }
 
-/* The most bytes that a body of so many may expand to. */
+/* Returns the maximum number of bytes that a body of `bytes` bytes can expand to. */
 static size_t most_output(const struct td_inflate_limits *limits, size_t bytes)
 {
     size_t by_ratio;
@@ -85,7 +86,7 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
                         const struct td_stop *stop, struct td_buffer **buffer, size_t *used,
                         struct td_error *err)
 {
-    const size_t most = limit + 1; /* one more byte detects output above the limit */
+    const size_t most = limit + 1; /* the additional byte detects output above the limit */
     for (;;) {
         const size_t room = (*buffer)->size - padding;
         stream->next_out = (Bytef *)(*buffer)->data + *used;
@@ -112,7 +113,8 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
         if (status != TD_OK)
             return status;
         if (*used < room)
-            continue; /* the step was full, the buffer is not */
+            /* The step was full, but the buffer is not. */
+            continue;
         const size_t larger = room > most / 2 ? most : 2 * room;
         struct td_buffer *grown = enlarge(*buffer, *used, larger + padding, memory, stop, err);
         if (!grown)
@@ -121,8 +123,8 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
     }
 }
 
-/* A body that is neither gzip nor zlib, and cannot be read as raw deflate, is most likely not
- * compressed. */
+/* Rejects a body that is neither gzip nor zlib and is not readable as raw deflate. Such a body is
+ * most likely not compressed. */
 static td_status refuse_unknown(const unsigned char *in, size_t bytes, struct td_error *err)
 {
     enum { SHOWN = 4 };
@@ -143,15 +145,16 @@ td_status td_inflate(const void *body, size_t bytes, const struct td_inflate_lim
 {
     const size_t limit = most_output(limits, bytes);
     const unsigned char *in = body;
-    /* The low four bits of a zlib stream's first byte are 8, and its first two bytes divide by
-     * 31. */
+    /* In a zlib stream, the low four bits of the first byte are 8, and the first two bytes, as a
+     * number, are divisible by 31. */
     const bool zlib = bytes >= 2 && (in[0] & 15) == 8 && ((in[0] << 8) + in[1]) % 31 == 0;
     const bool gzip = bytes >= 2 && in[0] == 0x1f && in[1] == 0x8b;
     struct td_buffer *buffer;
     size_t used = 0;
     z_stream stream = { .next_in = (Bytef *)(uintptr_t)in, .avail_in = (uInt)bytes };
     if (bytes > UINT32_MAX)
-        return td_error_set(err, TD_PAYLOAD_TOO_LARGE, "a compressed body may have at most 4 GiB");
+        return td_error_set(err, TD_PAYLOAD_TOO_LARGE,
+                            "the compressed body is too large; expected at most 4 GiB");
     size_t guess = min_size(bytes > limit / FIRST_GUESS ? limit : bytes * FIRST_GUESS, FIRST_MOST);
     guess = guess < bytes ? min_size(bytes, limit) : guess;
     buffer = enlarge(NULL, 0, guess + 1 + padding, memory, stop, err);

@@ -1,25 +1,28 @@
 /* inflate.h - expands request bodies with Content-Encoding: gzip or deflate.
  *
- * Bounds     A decompression bomb is PAYLOAD_TOO_LARGE as soon as it passes one of the limits.
- *            Memory grows with the output, not with what the body claims.
- * Ownership  *out is a new buffer; the caller unrefs it. `padding` bytes after the result are
- *            readable.
- * Errors     MALFORMED_REQUEST for corrupt or truncated data (gzip, zlib and raw deflate are
- *            detected from the data, since clients confuse them); UNSUPPORTED_MEDIA_TYPE for an
- *            encoding other than gzip, deflate or identity. Those of `stop`, which is checked
- *            between the chunks of a large output. err must not be NULL. */
+ * Bounds     A decompression bomb is PAYLOAD_TOO_LARGE as soon as its output exceeds a limit.
+ *            Memory grows with the actual output, not with the size that the body claims.
+ * Ownership  *out is a new buffer, and the caller drops its reference. `padding` bytes after the
+ *            result are readable.
+ * Errors     MALFORMED_REQUEST for corrupt or truncated data. UNSUPPORTED_MEDIA_TYPE for an
+ *            encoding other than gzip, deflate or identity. The errors of `stop`, which is checked
+ *            between the chunks of a large output. The format, gzip, zlib or raw deflate, is
+ *            detected from the data, because clients confuse them. err must not be NULL. */
 #ifndef TD_SERVER_COMPRESSION_INFLATE_H
 #define TD_SERVER_COMPRESSION_INFLATE_H
 
 #include "kernels/buffer.h"
 #include "kernels/stop.h"
 
-/* Whether the body is compressed. An unknown encoding is an error. encoding may be NULL. */
+/* Sets *wanted to true if the body is compressed. An unknown encoding is an error. `encoding` can
+ * be NULL. */
 TD_MUST_CHECK td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error *err);
 
 struct td_inflate_limits {
-    size_t bytes; /* of the output */
-    size_t ratio; /* of output to input, beyond the first TD_INFLATE_FREE bytes; 0: any */
+    size_t bytes; /* maximum bytes of output */
+    /* Maximum ratio of output to input, not applied to the first TD_INFLATE_FREE bytes. 0 means no
+     * limit. */
+    size_t ratio;
 };
 enum { TD_INFLATE_FREE = 1 << 20 };
 

@@ -13,9 +13,10 @@ struct document {
 };
 
 struct td_kept {
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards the following members */
     int n_documents;
-    struct document documents[TD_KEPT_DOCUMENTS]; /* they do not change once they are counted */
+    /* A document does not change after n_documents includes it. */
+    struct document documents[TD_KEPT_DOCUMENTS];
 };
 
 struct td_kept *td_kept_new(void)
@@ -38,7 +39,7 @@ void td_kept_free(struct td_kept *kept)
     free(kept);
 }
 
-/* With the mutex held: NULL if there is none. */
+/* Returns the document, or NULL if there is none. The caller holds the mutex. */
 static const struct document *find(const struct td_kept *kept, const char *tag,
                                    td_encoding encoding)
 {
@@ -57,7 +58,7 @@ static const struct document *find_locked(struct td_kept *kept, const char *tag,
     return document;
 }
 
-/* A copy of the bytes; without memory for it nothing is kept. */
+/* Keeps a copy of the bytes. Keeps nothing if no memory is available. */
 static void keep(struct td_kept *kept, const char *tag, td_encoding encoding,
                  const struct td_chunk *bytes)
 {

@@ -1,11 +1,10 @@
-/* kept.h - compressed documents that do not change, each compressed once.
+/* kept.h - compressed forms of constant documents, each compressed only once.
  *
- * Bounds     TD_KEPT_DOCUMENTS of them; further ones are compressed for each reply.
- * Ownership  The documents are kept until td_kept_free, so no reply outlives them that is sent
- *            before. They are not charged to any budget: how many there are is decided by the
- *            program.
- * Threads    Any. Two that find a document missing both compress it, and one result is kept.
- * Errors     Those of td_deflate. */
+ * Bounds     At most TD_KEPT_DOCUMENTS documents are kept; others are compressed for each reply.
+ * Ownership  The documents are kept until td_kept_free, so they outlive the replies that use them.
+ *            They are not charged to a memory budget, because the program determines their number.
+ * Threads    Any. If two threads need a missing document, both compress it, and one result is kept.
+ * Errors     The errors of td_deflate. */
 #ifndef TD_SERVER_COMPRESSION_KEPT_H
 #define TD_SERVER_COMPRESSION_KEPT_H
 
@@ -15,12 +14,12 @@ enum { TD_KEPT_DOCUMENTS = 128, TD_KEPT_TAG = 64 };
 
 struct td_kept;
 
-/* NULL without memory. */
+/* Returns NULL if no memory is available. */
 struct td_kept *td_kept_new(void);
-void td_kept_free(struct td_kept *kept); /* NULL is fine */
+void td_kept_free(struct td_kept *kept); /* NULL is allowed */
 
-/* As td_deflate, which has the memory and the arena; `tag` tells the bytes of the reply from those
- * of all others. A reply that has Content-Encoding after that is compressed. */
+/* Compresses the reply as td_deflate does, or uses the kept document. `tag` must identify the bytes
+ * of the reply. If the reply has Content-Encoding afterwards, it is compressed. */
 TD_MUST_CHECK td_status td_kept_deflate(struct td_kept *kept, const char *tag,
                                         struct td_reply *reply, td_encoding encoding,
                                         struct td_memory *memory, struct td_arena *arena,

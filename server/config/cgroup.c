@@ -9,13 +9,13 @@
 /* One hierarchy of control groups, and the group of this process in it. */
 struct hierarchy {
     const char *root;       /* as in td_cgroup_limits_read */
-    const char *controller; /* "cpu" or "memory"; "" is version 2, which has all controllers */
+    const char *controller; /* "cpu" or "memory"; "" for version 2, which has all controllers */
     char group[PATH_MAX];
 };
 
-/* A line of mountinfo; its texts are parts of the line. */
+/* A line of mountinfo; the strings point into the line. */
 struct mount {
-    char *group; /* of the hierarchy, at the mount point */
+    char *group; /* the hierarchy's group at the mount point */
     char *point;
     const char *type;
     const char *options;
@@ -28,7 +28,8 @@ static FILE *open_below(const char *root, const char *path)
     return length >= 0 && (size_t)length < sizeof full ? fopen(full, "re") : NULL;
 }
 
-/* The next line without its end; lines with a NUL are skipped. The caller frees *line at last. */
+/* Reads the next line without its line feed. Skips lines that contain a NUL. The caller frees *line
+ * after the last call. */
 static bool next_line(FILE *file, char **line, size_t *room)
 {
     ssize_t length;
@@ -53,7 +54,7 @@ static bool list_has(const char *list, const char *word)
     return false;
 }
 
-/* A line is "4:cpu,cpuacct:/group", in version 2 "0::/group". */
+/* Parses a line such as "4:cpu,cpuacct:/group", or "0::/group" in version 2. */
 static bool parse_group(struct hierarchy *hierarchy, char *line)
 {
     char *controllers = strchr(line, ':');
@@ -82,7 +83,7 @@ static bool find_group(struct hierarchy *hierarchy)
     return found;
 }
 
-/* mountinfo has a space as \040, a backslash as \134. */
+/* Decodes the octal escapes of mountinfo, such as \040 for a space and \134 for a backslash. */
 static void unescape(char *text)
 {
     unsigned char *to = (unsigned char *)text;
@@ -96,8 +97,8 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* A line is "36 35 98:0 /group /mount/point rw,noatime shared:1 - cgroup cgroup rw,cpu": between
- * the options of the mount and the dash are any number of fields. */
+/* Parses a line such as "36 35 98:0 /group /mount/point rw,noatime shared:1 - cgroup cgroup
+ * rw,cpu". There can be any number of fields between the mount options and the dash. */
 static bool parse_mount(struct mount *mount, char *line)
 {
     char *rest = NULL;
@@ -135,7 +136,8 @@ static bool goes_up(const char *path)
     return false;
 }
 
-/* The path from the top of the mount to the group: "" or "/a/b"; NULL if it is not below it. */
+/* Returns the path from the top of the mount to the group, "" or "/a/b", or NULL if the group is
+ * not below the mount. */
 static const char *path_in_mount(const char *group, const char *top)
 {
     const size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
@@ -145,7 +147,8 @@ static const char *path_in_mount(const char *group, const char *top)
     return goes_up(group) ? NULL : strcmp(group, "/") == 0 ? "" : group;
 }
 
-/* Moves *text past a decimal number. 0 for anything else: "max", -1, more than 63 bits. */
+/* Reads a decimal number and moves *text past it. Returns 0 for anything else: "max", -1, or a
+ * number of more than 63 bits. */
 static int64_t take_number(const char **text)
 {
     int64_t value = 0;
@@ -157,10 +160,10 @@ static int64_t take_number(const char **text)
         value = value * 10 + digit;
     }
     *text = at;
-    return strchr(" \n", *at) ? value : 0; /* also at the end of the text */
+    return strchr(" \n", *at) ? value : 0; /* `*at` can also be the final '\0' */
 }
 
-/* Up to two numbers of a file; those that are missing are 0. */
+/* Reads up to two numbers from a file. Missing numbers are 0. */
 static void read_numbers(const char *folder, const char *name, int64_t numbers[2])
 {
     char text[64];
@@ -190,7 +193,8 @@ static void lower_cpus(int64_t *limit, int64_t quota, int64_t period)
         lower(limit, quota / period + (quota % period != 0));
 }
 
-/* Files that a group lacks, as those of the other version, are no limits. */
+/* Applies the limits of one group. A missing file, such as one of the other version, sets no
+ * limit. */
 static void read_group(const char *folder, struct td_cgroup_limits *limits)
 {
     static const char *const memory[] = { "/memory.max", "/memory.high", "/memory.limit_in_bytes" };
@@ -206,7 +210,7 @@ static void read_group(const char *folder, struct td_cgroup_limits *limits)
     }
 }
 
-/* The group at `path` below the mount point, and all above it. */
+/* Applies the limits of the group at `path` below the mount point, and of all groups above it. */
 static void read_groups(const char *root, const char *point, const char *path,
                         struct td_cgroup_limits *limits)
 {
@@ -222,8 +226,8 @@ static void read_groups(const char *root, const char *point, const char *path,
     }
 }
 
-/* Reads the group in all mounts of its hierarchy; with `outside`, the topmost group of the first
- * mount, wherever the group is. */
+/* Reads the process's group in all mounts of its hierarchy. With `outside`, reads the topmost group
+ * of the first mount instead, wherever the group is. */
 static bool read_mounts(const struct hierarchy *hierarchy, bool outside,
                         struct td_cgroup_limits *limits)
 {

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* CPUs that this process may run on: fewer than online under taskset or in a container. `limit` is
- * that of its control groups, or 0. */
+/* Returns the number of CPUs this process can run on, which is less than the number online under
+ * taskset or in a container. `limit` is the limit of its control groups, or 0. */
 static int64_t usable_cpus(int64_t limit)
 {
     cpu_set_t set;
@@ -28,7 +28,7 @@ static int64_t usable_cpus(int64_t limit)
     return cpus > 0 ? cpus : 1;
 }
 
-/* RAM, or the limit of its control groups if that is lower and not 0. */
+/* Returns the size of the RAM, or the control groups' limit if that is lower and not 0. */
 static int64_t usable_memory(int64_t limit)
 {
     int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
@@ -37,8 +37,9 @@ static int64_t usable_memory(int64_t limit)
     return limit > 0 && limit < memory ? limit : memory;
 }
 
-/* With the one for first connections no more than CPUs: threads that wait for each other's time
- * slices answer late. */
+/* Returns the default number of I/O threads. On two or more CPUs, they do not outnumber the CPUs,
+ * even with the I/O thread for first connections, because threads that wait for a time slice answer
+ * late. */
 static int64_t io_threads_for(int64_t cpus)
 {
     return cpus <= 2 ? 1 : 2;
@@ -59,7 +60,8 @@ static void resolve_zeros(struct td_config *config)
         config->client_memory = config->memory_limit / 2;
 }
 
-/* The file of options that the command line or else the environment names. */
+/* Stores the path of the options file, which --config or else TENSORD_CONFIG names, and its origin.
+ * Returns false, with the message set, if the path is empty. */
 static bool find_config(struct td_command_line *line, char **environment,
                         char message[TD_CONFIG_MESSAGE])
 {
@@ -73,7 +75,7 @@ static bool find_config(struct td_command_line *line, char **environment,
         }
     snprintf(source.text, sizeof source.text, "%s", line->config_from);
     return !line->config_path || *line->config_path ||
-           td_option_reject(message, &source, "", "a file; without the option there is none");
+           td_option_reject(message, &source, "", "a file; omit the option to use no file");
 }
 
 static enum td_config_action load(struct td_config *config, int argc, char **argv,
@@ -153,7 +155,8 @@ bool td_config_print(FILE *out, int argc, char **argv, char **environment,
     return true;
 }
 
-/* Is it the address of a host? It was checked when it was parsed; "" is none, and fine. */
+/* Checks that the address resolves. The syntax was checked when the option was parsed. An empty
+ * address means none and is valid. */
 static bool check_address(const char *option, const char *address, char message[TD_CONFIG_MESSAGE])
 {
     char host[256];
@@ -207,13 +210,14 @@ bool td_config_check_system(const struct td_config *config, char message[TD_CONF
 
 enum { INDENT = 32, NARROW = 64 };
 
-/* The layout of a help text of so many columns. */
+/* Layout of a help text that is `columns` wide. */
 struct page {
     FILE *out;
-    int columns, indent, column; /* column: where the next word goes */
+    /* `column` is where the next word goes. */
+    int columns, indent, column;
 };
 
-/* Words in lines of the page, from its indent on. */
+/* Prints the words, wrapped to the page and indented by page->indent. */
 static void print_words(struct page *page, const char *text)
 {
     while (*text) {
@@ -239,7 +243,7 @@ static void end_line(struct page *page)
     page->column = 0;
 }
 
-/* "  --version, -v      print the version and exit". */
+/* Prints one option or argument: " --version, -v print the version and exit". */
 static void print_help(struct page *page, const char *name, const char *letter,
                        const char *value_name, const char *help)
 {
@@ -251,7 +255,7 @@ static void print_help(struct page *page, const char *name, const char *letter,
     end_line(page);
 }
 
-/* "11.8 GiB" */
+/* Writes the size in MiB or GiB, such as "11.8 GiB". */
 static void print_size(int64_t bytes, char *text, size_t size)
 {
     const bool large = bytes >= 1 << 30;
@@ -259,7 +263,8 @@ static void print_size(int64_t bytes, char *text, size_t size)
              large ? "GiB" : "MiB");
 }
 
-/* "default: 0, here 11.8 GiB": zeros are resolved to what this machine has. */
+/* Prints the default. A 0 that is resolved on this machine is shown with its value: "default: 0,
+ * here 11.8 GiB". */
 static void print_default(struct page *page, const struct td_config *here,
                           const struct td_option *option)
 {
@@ -289,10 +294,12 @@ void td_config_help(FILE *out, int columns)
                        "Inference Protocol (/v2)");
     fputs("\n\nusage: tensord [--option value]...\n\n", out);
     page.column = 0;
-    print_words(&page, "Every option can also be set in the environment (--max-body as "
-                       "TENSORD_MAX_BODY) or in the JSON object in the file of --config "
-                       "({\"max-body\": \"64M\"}). The command line wins over the environment, the "
-                       "environment over the file. K, M, G or T may follow a number of bytes.");
+    print_words(
+        &page,
+        "Every option can also be set in the environment (--max-body as "
+        "TENSORD_MAX_BODY) or in a JSON file named by --config "
+        "({\"max-body\": \"64M\"}). The command line overrides the environment, the "
+        "environment overrides the file. A number of bytes can have the suffix K, M, G or T.");
     end_line(&page);
     page.indent = columns < NARROW ? 6 : INDENT;
     for (int i = 0; i < TD_N_OPTIONS; i++) {

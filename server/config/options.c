@@ -37,7 +37,8 @@ enum { N_SWITCH_WORDS = sizeof switch_words / sizeof *switch_words };
 
 enum { MOST_NAMES = TD_N_OPTIONS + 8, LONGEST_NAME = 63 };
 
-/* Spells a name as options are: in lower case and with '-' for '_'. False if it is too long. */
+/* Converts a name to the spelling of options: lower case, with '-' instead of '_'. Returns false if
+ * the name is too long. */
 static bool spell(const char *given, size_t length, char name[LONGEST_NAME])
 {
     for (size_t i = 0; i < length && i < LONGEST_NAME; i++)
@@ -45,8 +46,8 @@ static bool spell(const char *given, size_t length, char name[LONGEST_NAME])
     return length <= LONGEST_NAME;
 }
 
-/* The nearest of the names, which are lower-case with '-', to one that is given in any case and
- * with '_' or '-'. NULL if none is near. */
+/* Returns the name in `names` that is nearest to `given`, or NULL if none is near. The names are in
+ * lower case with '-'; `given` can be in any case and contain '_'. */
 static const char *nearest_of(const char *given, size_t length, const char *const *names, int n)
 {
     char name[LONGEST_NAME];
@@ -55,11 +56,11 @@ static const char *nearest_of(const char *given, size_t length, const char *cons
         return NULL;
     for (int i = 0; i < n; i++)
         if (td_name_is(names[i], name, length))
-            return names[i]; /* only its spelling is another one */
+            return names[i]; /* the same name in another spelling */
     return td_nearest_name(name, length, names, n, &work);
 }
 
-/* Names that other servers have for an option. */
+/* Names that other servers use for an option. */
 static const struct {
     const char *name, *option;
 } other_names[] = {
@@ -104,7 +105,7 @@ static bool may_be_off(const struct td_option *option)
     return found;
 }
 
-/* The option that is meant by a name of another server, or by no-OPTION. */
+/* Returns the option that another server's name or no-OPTION stands for. */
 static struct td_option_meant other_name(const char *given, size_t length)
 {
     struct td_option_meant meant = { .name = NULL };
@@ -232,7 +233,7 @@ void td_option_expected(const struct td_option *option, char *text, size_t size)
     case KIND_COUNT:
     case KIND_BYTES:
         snprintf(text, size, "%s from %lld to %lld",
-                 option->kind == KIND_BYTES ? "a number of bytes (K, M, G or T may follow)"
+                 option->kind == KIND_BYTES ? "a number of bytes, optionally with K, M, G or T,"
                                             : "a whole number",
                  (long long)option->least, (long long)option->most);
         break;
@@ -261,7 +262,7 @@ static bool reject_value(const struct td_option *option, const char *value,
     return td_option_reject(message, source, value, expected);
 }
 
-/* The same, and "; did you mean info?" if one of the names is near to the value. */
+/* Rejects the value as reject_value does, and appends "; did you mean info?" if a name is near. */
 static bool reject_choice(const struct td_option *option, const char *value,
                           const char *const *names, int n, const struct td_option_source *source,
                           char message[TD_CONFIG_MESSAGE])
@@ -274,7 +275,7 @@ static bool reject_choice(const struct td_option *option, const char *value,
     return false;
 }
 
-/* The index of the value among the choices of the option. */
+/* Stores the index of the value among the option's choices in *out. */
 static bool choose(const struct td_option *option, const char *value,
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE], int *out)
 {
@@ -298,7 +299,7 @@ bool td_option_parse_switch(const char *value, bool *out)
     return true;
 }
 
-/* off, on, or digits with a point, from 0 to 1. */
+/* Parses "off", "on" or a decimal number from 0 to 1. */
 static bool parse_fraction(const char *value, double *out)
 {
     static const char *const words[] = { "off", "on" };
@@ -313,7 +314,7 @@ static bool parse_fraction(const char *value, double *out)
            *end == '\0' && *out >= 0 && *out <= 1;
 }
 
-/* auto and off take no options. */
+/* The devices auto and off take no options. */
 static bool is_device(const char *value)
 {
     return strcspn(value, ":") > 0 && strncmp(value, "auto:", 5) != 0 &&
@@ -347,7 +348,7 @@ static bool add_text(char **member, const char *value, char message[TD_CONFIG_ME
     return true;
 }
 
-/* Each port 0 is another port. */
+/* Several addresses with port 0 are distinct, because each gets its own free port. */
 static bool is_any_port(const char *address)
 {
     char host[256];
@@ -355,7 +356,8 @@ static bool is_any_port(const char *address)
     return td_config_split_address(address, host, &port) && port == 0;
 }
 
-/* May the address follow those of the list? */
+/* Checks that the address can be appended to the list. The address must not be a duplicate or
+ * exceed the maximum number of addresses. */
 static bool check_following(const char *list, const char *address,
                             const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {
@@ -376,7 +378,7 @@ static bool check_following(const char *list, const char *address,
     return false;
 }
 
-/* Replaces the list by the values, or appends them if the source has set it before. */
+/* Replaces the list with the values, or appends them if the same source has already set it. */
 static bool set_addresses(const struct td_option *option, char **member, const char *values,
                           const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {
@@ -411,13 +413,13 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     char host[256];
     uint16_t port;
     int choice = 0;
-    /* Else an unset variable of a shell, as in --token-file "$TOKENS", would switch off protection,
-     * or what a source of lower precedence sets. */
+    /* Without this check, an unset shell variable, as in --token-file "$TOKENS", would disable
+     * protection or override the value of a source with lower precedence. */
     if (!*value && !*option->default_text)
         return source == &td_option_built_in
                    ? set_text((char **)(void *)member, value, message)
                    : td_option_reject(message, source, value,
-                                      "a value; without the option there is none");
+                                      "a value; omit the option to leave it unset");
     switch (option->kind) {
     case KIND_ADDRESS:
         if (!td_config_split_address(value, host, &port))
@@ -474,7 +476,7 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
-/* Exactly, with the largest suffix that divides it. */
+/* Writes the exact number of bytes with the largest suffix that divides it. */
 static void print_bytes(int64_t bytes, char *text, size_t size)
 {
     static const char suffixes[] = "KMGT";
@@ -486,7 +488,7 @@ static void print_bytes(int64_t bytes, char *text, size_t size)
     snprintf(text, size, "%lld%.*s", (long long)bytes, n > 0, &suffixes[n > 0 ? n - 1 : 0]);
 }
 
-/* "api-key=***,other=***" */
+/* Writes the headers without their values: "api-key=***,other=***". */
 static void print_headers(const char *headers, char *text, size_t size)
 {
     size_t length = 0;

@@ -48,69 +48,78 @@ enum { TD_ARGUMENTS(TD_ARGUMENT_INDEX) TD_N_ARGUMENTS };
 #undef TD_ARGUMENT_INDEX
 extern const struct td_argument td_arguments[TD_N_ARGUMENTS];
 
-/* The one that an element of argv names, "--version" or "-v"; NULL for none. A value may follow
- * the name: "--config=FILE". */
+/* Returns the argument that an element of argv names, such as "--version", "-v" or "--config=FILE",
+ * or NULL if it names none. */
 const struct td_argument *td_argument_find(const char *given);
 
-/* The source of a value, for messages: "--workers", "TENSORD_WORKERS", "workers in
+/* Source of a value, as messages show it: "--workers", "TENSORD_WORKERS", "workers in
  * /etc/tensord.json". */
 struct td_option_source {
     char text[300];
-    bool repeated; /* a later value of the same source: appended to a list */
+    /* True if the same source has already set the option; the value is then appended to the
+     * list. */
+    bool repeated;
 };
 
-extern const struct td_option_source td_option_built_in; /* of defaults */
+/* Source of all default values. */
+extern const struct td_option_source td_option_built_in;
 
 /* Sets the message "SOURCE: 'VALUE' is not EXPECTED" and returns false. */
 bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
                       const char *value, const char *expected);
 
-/* Parses the value and sets the option's member. False, with the message set, for an invalid
- * one. */
+/* Parses the value and sets the option's member. Returns false, with the message set, if the value
+ * is invalid. */
 bool td_option_set(struct td_config *config, const struct td_option *option, const char *value,
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE]);
 
-/* What follows "is not" in messages about its values: "one of text, json". */
+/* Writes the description of the valid values, such as "one of text, json", which follows "is not"
+ * in messages. */
 void td_option_expected(const struct td_option *option, char *text, size_t size);
 
-/* Has it comma-separated values, so that an array may hold them and arguments repeat it? */
+/* True if the option has comma-separated values: a JSON array can hold them, and the command line
+ * can repeat the option. */
 bool td_option_is_list(const struct td_option *option);
 
 bool td_option_parse_switch(const char *value, bool *out);
 
-/* At most so many values has an option of which only some are possible. */
+/* Maximum number of choices of one option. */
 enum { TD_MOST_CHOICES = 8 };
 
-/* The values of such an option, or those that one of KIND_DEVICE has names for: returns their
- * number, 0 for other options. */
+/* Stores the names of the values that the option accepts and returns their number, or 0 if the
+ * option accepts arbitrary values. For KIND_DEVICE, stores only the values that have names. */
 int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES]);
 
-/* The value that an option has, as it may be given, into `text`. Without the secrets in it: the
- * values of headers, and what precedes the host of a URL. */
+/* Writes the current value of the option to `text`, in the form in which it can be set. Secrets are
+ * masked: the values of headers, and everything before the host in a URL. */
 void td_option_print(const struct td_config *config, const struct td_option *option, char *text,
                      size_t size);
 
-/* The heading of the section that begins with this option; NULL if none does. */
+/* Returns the heading of the section whose first option is `option`, or NULL if the option is not
+ * the first of a section. */
 const char *td_option_section(const struct td_option *option);
 
-/* NULL for an unknown name. */
+/* Returns the option with this name, or NULL if the name is unknown. */
 const struct td_option *td_option_find(const char *name, size_t length);
 
-/* What an unknown name is probably meant to be. */
+/* Suggestion for an unknown name. */
 struct td_option_meant {
-    const char *name; /* of an option or one of the other names; NULL if none is near */
-    char value[32];   /* "HOST:PORT" for port, "off" for no-compress; "" for a misspelt name */
+    /* Suggested name, of an option or one of `others`, or NULL if no name is near. */
+    const char *name;
+    /* Suggested value: "HOST:PORT" for port, "off" for no-compress, or "" for a misspelt name. */
+    char value[32];
 };
 
-/* The other names end with NULL. Case, and '_' instead of '-', make no difference. */
+/* Returns the suggestion for an unknown name. `others` are further valid names, ending with NULL.
+ * The comparison ignores case and treats '_' as '-'. */
 struct td_option_meant td_option_meant(const char *name, size_t length, const char *const *others);
 
 #define TD_VARIABLE_PREFIX "TENSORD_"
 
-/* TENSORD_MAX_BODY for max-body. */
+/* Writes the name of the environment variable for an option: TENSORD_MAX_BODY for max-body. */
 void td_option_environment_name(const char *option, char *name, size_t size);
 
-/* The option that a variable of the environment sets; NULL if it sets none. */
+/* Returns the option that an environment variable sets, or NULL if the variable sets none. */
 const struct td_option *td_option_of_variable(const char *variable, size_t length);
 
 #endif

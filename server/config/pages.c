@@ -1,9 +1,10 @@
-/* pages.c - the program tensord-pages: fills the man page and the completions of shells with the
- * options, when tensord is built.
+/* pages.c - the program tensord-pages, which inserts the options into the man page and the shell
+ * completions when tensord is built.
  *
  *   tensord-pages <TEMPLATE >PAGE
- * A line "{{NAME}}" of the template, which is in deploy/pages, becomes what the function of that
- * name in the list below prints. Exit status 1, with a message, for any other name. */
+ * The templates are in deploy/pages. A line "{{NAME}}" in a template is replaced with the output of
+ * the function listed under that name in `parts`. For any other name, the program prints a message
+ * and exits with status 1. */
 #include "server/config/options.h"
 
 #include <stdbool.h>
@@ -11,17 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of the table of options or of that of arguments. */
+/* A row of the table of options or of the table of arguments. */
 struct item {
     const char *name, *letter, *value_name, *help, *default_text;
-    bool may_repeat;   /* a list */
-    bool may_be_alone; /* a switch, whose value may be left out */
+    bool may_repeat;   /* the option is a list */
+    bool may_be_alone; /* the option is a switch; its value can be omitted */
     const char *choices[TD_MOST_CHOICES + 1];
 };
 
 enum { N_ITEMS = TD_N_OPTIONS + TD_N_ARGUMENTS };
 
-/* The options, then the arguments. */
+/* Returns item `i`: the options come first, then the arguments. */
 static struct item item_at(int i)
 {
     if (i >= TD_N_OPTIONS) {
@@ -48,14 +49,14 @@ static bool takes_value(const struct item *item)
     return item->value_name[0] || item->may_be_alone;
 }
 
-/* "info warn". */
+/* Prints the choices separated by spaces: "info warn". */
 static void print_choices(const struct item *item)
 {
     for (int i = 0; item->choices[i]; i++)
         printf("%s%s", i > 0 ? " " : "", item->choices[i]);
 }
 
-/* The text with a prefix before each of the characters. */
+/* Prints the text with `prefix` before each of the characters. */
 static void print_escaped(const char *text, const char *characters, const char *prefix)
 {
     for (; *text; text++) {
@@ -65,7 +66,8 @@ static void print_escaped(const char *text, const char *characters, const char *
     }
 }
 
-/* In single quotes of a shell, in which each of the characters has a backslash before it. */
+/* Prints the text for use inside single quotes of a shell, with a backslash before each of the
+ * characters. */
 static void print_quoted(const char *text, const char *characters)
 {
     for (; *text; text++)
@@ -77,7 +79,8 @@ static void print_quoted(const char *text, const char *characters)
 
 /* ---- man page ------------------------------------------------------------------------------- */
 
-/* A paragraph in lines that fit a terminal; a line does not begin with a control character. */
+/* Prints a paragraph in lines that fit a terminal. No line starts with a control character of
+ * roff. */
 static void print_paragraph(const char *text)
 {
     enum { MOST_COLUMNS = 72 };
@@ -158,7 +161,8 @@ static void print_names(void)
         printf("    --%s\n", item_at(i).name);
 }
 
-/* The cases of what follows an option; after a switch there may be another option too. */
+/* Prints the cases that complete the value of an option. After a switch, another option is possible
+ * too. */
 static void print_bash_cases(void)
 {
     for (int i = 0; i < N_ITEMS; i++) {
@@ -241,7 +245,7 @@ static const struct {
     { "fish-lines", print_fish_lines },
 };
 
-/* Prints the part that a line "{{NAME}}\n" names; any other line as it is. */
+/* Prints the part that a line "{{NAME}}\n" names. Prints any other line unchanged. */
 static bool print_line(const char *line)
 {
     const size_t length = strlen(line);
@@ -253,7 +257,7 @@ static bool print_line(const char *line)
             parts[i].print();
             return true;
         }
-    fprintf(stderr, "tensord-pages: no part has the name of the line %s", line);
+    fprintf(stderr, "tensord-pages: unknown part in the line %s", line);
     return false;
 }
 

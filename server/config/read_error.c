@@ -12,8 +12,8 @@ const char *td_read_error(const char *path, int reason, char text[TD_READ_ERROR]
     const size_t room = TD_READ_ERROR - (size_t)length;
     if (reason == EACCES || reason == EPERM)
         snprintf(end, room,
-                 ": uid %u may not read it; change its owner or mode (chown, chmod), or its "
-                 "folder's",
+                 ": user ID %u cannot read it; change the owner or mode (chown, chmod) of the "
+                 "path or its parent folder",
                  (unsigned)geteuid());
     else if (reason == ENOENT && path && path[0] != '/' && getcwd(folder, sizeof folder))
         snprintf(end, room, "; the path is relative to %s", folder);

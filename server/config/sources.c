@@ -26,7 +26,7 @@ static char *read_file(const char *named_by, const char *path, char message[TD_C
     text = malloc(MAX_BYTES + 1);
     size_t length = text ? fread(text, 1, MAX_BYTES + 1, file) : 0;
     if (!text || ferror(file) || length > MAX_BYTES) {
-        snprintf(message, TD_CONFIG_MESSAGE, "%s: cannot read %.200s, or it exceeds 1 MiB",
+        snprintf(message, TD_CONFIG_MESSAGE, "%s: cannot read %.200s, or the file exceeds 1 MiB",
                  named_by, path);
         free(text);
         text = NULL;
@@ -57,7 +57,7 @@ static bool set_list_from_json(struct td_config *config, const struct td_option 
                                const cJSON *array, struct td_option_source *source,
                                char message[TD_CONFIG_MESSAGE])
 {
-    /* An empty array is meant; an empty text may be a variable of a shell that is not set. */
+    /* An empty array is deliberate, but an empty string can come from an unset shell variable. */
     bool valid = array->child ||
                  td_option_set(config, option, "",
                                option->kind == KIND_LIST ? &td_option_built_in : source, message);
@@ -84,7 +84,8 @@ static bool is_argument(const char *name)
     return false;
 }
 
-/* "FAULT; did you mean --NAME VALUE? (see --help)", or as it is written in the file. */
+/* Writes "FAULT; did you mean --NAME VALUE? (see --help)", or the suggestion in JSON syntax if the
+ * name is in the file. */
 static bool reject_name(char message[TD_CONFIG_MESSAGE], const char *fault,
                         struct td_option_meant meant, bool in_file)
 {
@@ -107,7 +108,7 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     const struct td_option *option = td_option_find(item->string, strlen(item->string));
     if (!option && is_argument(item->string)) {
         snprintf(message, TD_CONFIG_MESSAGE,
-                 "%.300s: it cannot be in the file, only on the command line: --%s", source.text,
+                 "%.300s: it cannot be set in the file; use --%s on the command line", source.text,
                  item->string);
         return false;
     }
@@ -143,7 +144,7 @@ static bool check_unique(const cJSON *root, const cJSON *item, const char *path,
     return false;
 }
 
-/* What is wrong with a text that is not a JSON object. */
+/* Describes the error in a text that is not a JSON object. */
 static void describe_fault(const struct td_json_scan *scan, const struct td_error *err,
                            char text[300])
 {
@@ -152,7 +153,7 @@ static void describe_fault(const struct td_json_scan *scan, const struct td_erro
         before--;
     const bool closes = at < scan->end && (*at == '}' || *at == ']');
     if (closes && before > scan->begin && before[-1] == ',')
-        snprintf(text, 300, "the ',' before '%c' has no %s after it: remove it", *at,
+        snprintf(text, 300, "the ',' before '%c' has no %s after it; remove the ','", *at,
                  *at == '}' ? "member" : "element");
     else if (at < scan->end && (*at == '/' || *at == '#'))
         snprintf(text, 300, "'%c' is unexpected: JSON has no comments", *at);
@@ -233,7 +234,7 @@ static bool is_folder(const char *path)
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* An argument that does not begin with "--" and a name. */
+/* Rejects an argument that does not start with "--" and a name. */
 static bool reject_argument(const char *argument, char message[TD_CONFIG_MESSAGE])
 {
     const char *name = argument + strspn(argument, "-");
@@ -251,12 +252,12 @@ static bool reject_argument(const char *argument, char message[TD_CONFIG_MESSAGE
 
 static bool reject_second(const char *name, const char *value, char message[TD_CONFIG_MESSAGE])
 {
-    snprintf(message, TD_CONFIG_MESSAGE,
-             "--%s: it has a second value, '%.100s'; it may be given only once", name, value);
+    snprintf(message, TD_CONFIG_MESSAGE, "--%s: it has a second value, '%.100s'; expected only one",
+             name, value);
     return false;
 }
 
-/* An argument that says what to do. */
+/* Stores the action that an argument requests. Rejects a second, different action. */
 static bool set_action(const struct td_argument *asked, struct td_command_line *line,
                        char message[TD_CONFIG_MESSAGE])
 {
@@ -264,8 +265,9 @@ static bool set_action(const struct td_argument *asked, struct td_command_line *
     while (before->action != line->action)
         before++;
     if (line->action != TD_CONFIG_RUN && asked != before) {
-        snprintf(message, TD_CONFIG_MESSAGE, "--%s: it is given beside --%s; expected one of them",
-                 asked->name, before->name);
+        snprintf(message, TD_CONFIG_MESSAGE,
+                 "--%s: cannot be combined with --%s; expected one of the two", asked->name,
+                 before->name);
         return false;
     }
     line->action = asked->action;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether the name is one of those that Kubernetes sets in every container for a Service whose name
- * begins with tensord: TENSORD_SERVICE_HOST, TENSORD_SERVICE_PORT, TENSORD_SERVICE_PORT_HTTP, and,
- * with an address as value, TENSORD_PORT, TENSORD_PORT_80_TCP, TENSORD_PORT_80_TCP_ADDR. */
+/* True if Kubernetes sets the variable in every container for a Service whose name starts with
+ * tensord: TENSORD_SERVICE_HOST, TENSORD_SERVICE_PORT and TENSORD_SERVICE_PORT_HTTP, or, with an
+ * address as the value, TENSORD_PORT, TENSORD_PORT_80_TCP and TENSORD_PORT_80_TCP_ADDR. */
 static bool is_service_link(const char *name, size_t length, const char *value)
 {
     char text[200];
@@ -27,7 +27,7 @@ static bool is_service_link(const char *name, size_t length, const char *value)
     return sscanf(at, "_PORT_%*5[0-9]_%*4[A-Z]%n", &used) == 0 && used > 0;
 }
 
-/* Read by the scripts of deploy/ and by CMake. */
+/* True for variables that the scripts of deploy/ and CMake read. */
 static bool is_of_scripts(const char *name, size_t length)
 {
     return td_name_is("TENSORD_CACHE", name, length) ||

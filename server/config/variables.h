@@ -1,18 +1,19 @@
-/* variables.h - variables of the environment that look like options but are none. */
+/* variables.h - finds environment variables that look like options but are not. */
 #ifndef TD_SERVER_CONFIG_VARIABLES_H
 #define TD_SERVER_CONFIG_VARIABLES_H
 
 #include <stdbool.h>
 
-/* A variable of the environment that begins with TENSORD_ but sets nothing. */
+/* An environment variable that starts with TENSORD_ but sets nothing. */
 struct td_unknown_variable {
-    char name[128];         /* truncated */
-    char did_you_mean[100]; /* a variable that sets an option, perhaps "=VALUE"; "" for none */
+    char name[128]; /* truncated if longer */
+    /* Variable that sets an option, possibly with "=VALUE", or "" if none is near. */
+    char did_you_mean[100];
 };
 
-/* The next one from *environment on, which is advanced; false if there is none. Variables that
- * Kubernetes sets for a Service named tensord, and those of the scripts in deploy/, are not
- * reported. */
+/* Finds the next unknown TENSORD_ variable from *environment on, and advances *environment past it.
+ * Returns false if there is none. Skips the variables of the scripts in deploy/, and those that
+ * Kubernetes sets for a Service named tensord. */
 bool td_config_unknown_variable(char ***environment, struct td_unknown_variable *out);
 
 #endif

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The page may load and request nothing from elsewhere, run no script that is not a file of its
- * own, and be shown in no frame. */
+/* The page cannot load or request anything from other sites, run scripts other than its own files,
+ * or be shown in a frame. */
 static const char policy[] = "default-src 'self'; base-uri 'none'; form-action 'none'; "
                              "frame-ancestors 'none'; object-src 'none'";
 
@@ -17,11 +17,11 @@ static td_status not_here(struct td_call *call)
 {
     return td_error_set(&call->error, TD_NOT_FOUND, "there is nothing at %.200s%s", call->path,
                         call->services->config.console == TD_CONSOLE_OFF
-                            ? ", since --console is off"
+                            ? " because --console is off"
                             : "; the console is at /");
 }
 
-/* Compresses the reply, and adds the headers of every one. */
+/* Compresses the reply and adds the headers common to all replies of the console. */
 static td_status finish(struct td_call *call, const char *etag)
 {
     struct td_reply *reply = &call->reply;
@@ -31,8 +31,9 @@ static td_status finish(struct td_call *call, const char *etag)
     td_reply_header(reply, "Content-Security-Policy", policy);
     td_reply_header(reply, "X-Content-Type-Options", "nosniff");
     td_reply_header(reply, "Referrer-Policy", "no-referrer");
-    /* Who opens the page in a window has no hold on it: otherwise another site could wait for a
-     * token to be typed and then go to a request of its own in the address. */
+    /* A site that opens the page in a window gets no handle to it. Otherwise, the site could wait
+     * until the user types a token, and then navigate the window to a request of the site's
+     * choice. */
     td_reply_header(reply, "Cross-Origin-Opener-Policy", "same-origin");
     return TD_OK;
 }
@@ -47,7 +48,8 @@ td_status td_get_console_file(struct td_call *call)
     return finish(call, file->etag);
 }
 
-/* The page says whether it may write: its script reads that before it shows anything. */
+/* Returns the page with the console's mode in it. The script reads the mode before it shows
+ * anything. */
 td_status td_get_console_page(struct td_call *call)
 {
     static const char place[] = "data-console=\"";

@@ -1,18 +1,18 @@
-/* console.h - the web console: one page and its style and scripts, in the program itself.
+/* console.h - the web console: one page with its style sheet and scripts, contained in the program.
  *
- * The page needs no token: it holds no data, and its requests are those of any client, with the
- * token that its user types. All replies have an ETag, so that a browser keeps them and asks only
- * whether they are new, and a Content-Security-Policy that lets the page load and request nothing
- * from elsewhere.
+ * The page needs no token, because it holds no data. Its requests are ordinary requests of a
+ * client, with the token that the user types. All replies have an ETag, so that browsers keep them
+ * and only revalidate. A Content-Security-Policy prevents the page from loading or requesting
+ * anything from other sites.
  *
- * Threads  Any; from memory, on the I/O thread.
- * Errors   NOT_FOUND: no such file, or --console off. */
+ * Threads  Any. The handlers run on the I/O thread, because they reply from memory.
+ * Errors   NOT_FOUND if the file does not exist or --console is off. */
 #ifndef TD_SERVER_CONSOLE_CONSOLE_H
 #define TD_SERVER_CONSOLE_CONSOLE_H
 
 #include "server/calls/call.h"
 
-td_handler td_get_console_page; /* of / and /docs: the script shows what the path says */
-td_handler td_get_console_file; /* named by the call's first argument */
+td_handler td_get_console_page; /* handles / and /docs; the script shows the view for the path */
+td_handler td_get_console_file; /* the call's first argument names the file */
 
 #endif

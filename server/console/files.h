@@ -1,18 +1,18 @@
-/* files.h - the files of the console, as they were in page/ when the program was built. */
+/* files.h - the files of the console, which the build copies from page/ into the program. */
 #ifndef TD_SERVER_CONSOLE_FILES_H
 #define TD_SERVER_CONSOLE_FILES_H
 
 #include <stddef.h>
 
 struct td_console_file {
-    const char *name; /* "try.js" */
+    const char *name; /* name of the file, such as "try.js" */
     const char *media_type;
-    const char *etag; /* of the bytes, with its quotes */
+    const char *etag; /* ETag of the bytes, including its quotes */
     const char *bytes;
     size_t size;
 };
 
-/* NULL: there is none of this name. */
+/* Returns the file with this name, or NULL if there is none. */
 const struct td_console_file *td_console_file(const char *name);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The text after "Bearer "; NULL: another scheme, or none. */
+/* Returns the text after "Bearer ", or NULL if there is no such header or it has another scheme. */
 static const char *bearer(const struct td_call *call)
 {
     static const char scheme[] = "Bearer ";
@@ -17,7 +17,8 @@ static const char *bearer(const struct td_call *call)
     return text + strspn(text, " ");
 }
 
-/* The holder of a token as a client. The first half of the digest is what tokens are sorted by. */
+/* Returns the holder of a token as a client. The key is the second half of the digest, because
+ * tokens are sorted by the first half. */
 static struct td_client *holder_of(struct td_clients *clients, const struct td_bearer *token)
 {
     const struct td_client_key key =
@@ -25,8 +26,8 @@ static struct td_client *holder_of(struct td_clients *clients, const struct td_b
     return td_clients_find(clients, &key);
 }
 
-/* The token of the call, whose client the call is of from then on. NULL with the error set:
- * none. */
+/* Returns the token of the call, and makes the token's holder the client of the call. Returns NULL,
+ * with the error set, if the token is missing or unknown. */
 static const struct td_bearer *find_token(struct td_call *call, struct td_connection *record)
 {
     struct td_services *services = call->services;
@@ -36,7 +37,7 @@ static const struct td_bearer *find_token(struct td_call *call, struct td_connec
         text ? td_pass_check(&record->pass, services->tokens, text, strlen(text), &renewed) : NULL;
     if (!token) {
         td_error_set(&call->error, TD_UNAUTHENTICATED, "%s; expected Authorization: Bearer TOKEN",
-                     text ? "the token is not one of this server" : "the request has no token");
+                     text ? "the token is unknown" : "the request has no token");
         return NULL;
     }
     call->sender.token = token->name;
@@ -44,14 +45,14 @@ static const struct td_bearer *find_token(struct td_call *call, struct td_connec
         td_client_unref(record->holder);
         record->holder = holder_of(services->clients, token);
     }
-    if (record->holder) { /* without memory the client stays the address */
+    if (record->holder) { /* without memory, the client remains the address */
         td_client_unref(call->client);
         call->client = td_client_ref(record->holder);
     }
     return token;
 }
 
-/* The client's certificate, if it needs one. */
+/* Checks the client's certificate if the server requires one. */
 static td_status check_certificate(struct td_call *call, struct td_connection *record)
 {
     struct td_tls *tls = call->services->tls;

@@ -1,12 +1,12 @@
-/* authorize.h - the token of a request.
+/* authorize.h - checks the token and the client certificate of a request.
  *
- * With --token-file each request needs one, in Authorization: Bearer TOKEN, except those whose
- * route needs no role. Limits and turns then count the request for the token, not for its address.
+ * With --token-file, each request needs a token in Authorization: Bearer TOKEN, unless its route
+ * needs no role. Limits and turns then count the request for the token instead of its address.
  *
  * Ownership  The call borrows from the record of its connection, which outlives it.
  * Threads    The I/O thread of the connection.
- * Errors     UNAUTHENTICATED; FORBIDDEN if the token's role, or --read-only, does not allow what
- *            the route needs. */
+ * Errors     UNAUTHENTICATED, or FORBIDDEN if the token's role or --read-only does not permit the
+ *            route. */
 #ifndef TD_SERVER_HTTP_AUTHORIZE_H
 #define TD_SERVER_HTTP_AUTHORIZE_H
 
@@ -16,7 +16,7 @@
 /* Sets the access and the client of a call whose headers were read. */
 TD_MUST_CHECK td_status td_authorize(struct td_call *call, struct td_connection *record);
 
-/* WWW-Authenticate of a refused call. */
+/* Returns the value of WWW-Authenticate for a refused call. */
 const char *td_authorize_challenge(const struct td_call *call);
 
 #endif

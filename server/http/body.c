@@ -8,18 +8,25 @@
 #include <string.h>
 
 enum {
-    IN_CALL = 16 << 10,         /* bodies up to this are stored in the call itself */
-    FIRST_BUFFER = 16 << 10,    /* first buffer of a larger body */
-    GROWTH = 8,                 /* then the buffer is this many times the bytes received, */
-    TRUSTED = 1 << 20,          /* and Content-Length once this much was received */
-    STREAMED = 8 << 20,         /* larger bodies do not stay in a cache until they are read */
-    POPULATED = 4 << 20,        /* bytes of such a body to populate at a time, */
-    POPULATED_LEFT = 256 << 10, /* when this little is left of the last ones */
-    CHUNKS = 64 << 10,          /* above this many chunks their average must be at least */
-    CHUNK_BYTES = 16            /* this many bytes */
+    /* Bodies up to this size are stored in the call itself. */
+    IN_CALL = 16 << 10,
+    FIRST_BUFFER = 16 << 10, /* first buffer of a larger body */
+    /* Factor from the bytes received to the size of the next buffer. */
+    GROWTH = 8,
+    /* After this many bytes, the buffer gets the size in Content-Length. */
+    TRUSTED = 1 << 20,
+    /* Bodies larger than this are copied without going through the cache. */
+    STREAMED = 8 << 20,
+    /* Bytes of a body above STREAMED to populate at a time. */
+    POPULATED = 4 << 20,
+    /* Populate more when at most this many populated bytes are left. */
+    POPULATED_LEFT = 256 << 10,
+    /* Bodies with more chunks than this must have an average chunk size of at least CHUNK_BYTES. */
+    CHUNKS = 64 << 10,
+    CHUNK_BYTES = 16
 };
 
-/* The option that the limit of the body is from; NULL: none. */
+/* Returns the option that determines the limit of the body, or NULL if there is none. */
 static const char *limit_option(const struct td_call *call, int64_t limit)
 {
     const struct td_config *config = &call->services->config;
@@ -56,12 +63,12 @@ static td_status make_room(struct td_call *call, size_t bytes)
     call->body_buffer = larger;
     call->body = larger->data;
     call->body_capacity = larger->size - TD_JSON_PADDING;
-    call->http.populate.bytes = 0; /* none of it is populated */
+    call->http.populate.bytes = 0; /* nothing is populated yet */
     return TD_OK;
 }
 
-/* The buffer grows with the bytes received, so that a client cannot reserve memory by announcing a
- * large body. */
+/* Returns the size of the next buffer. The buffer grows with the bytes received, so that a client
+ * cannot reserve memory by announcing a large body. */
 static size_t room_for(const struct td_call *call, size_t bytes)
 {
     const int64_t announced = call->headers.content_length;
@@ -87,19 +94,18 @@ td_status td_body_begin(struct td_call *call)
     return call->body ? TD_OK : call->error.status;
 }
 
-/* Each chunk, also a packet of a body of known length, has a fixed cost however small it is.
- * `bytes`: those of the chunk that has just arrived. */
+/* Refuses bodies in too many small chunks, because each chunk, even a packet of a body of known
+ * length, has a fixed cost. `bytes` is the size of the chunk that has just arrived. */
 static td_status check_chunks(struct td_call *call, size_t bytes)
 {
     if (++call->http.body_chunks < CHUNKS ||
         (call->body_bytes + bytes) / call->http.body_chunks >= CHUNK_BYTES)
         return TD_OK;
     call->http.close_connection = true;
-    return td_error_set(
-        &call->error, TD_MALFORMED_REQUEST,
-        "the body arrived in %d chunks of less than %d bytes each; fewer, larger ones "
-        "are expected",
-        CHUNKS, CHUNK_BYTES);
+    return td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                        "the body arrived in %d chunks of less than %d bytes each; expected fewer "
+                        "and larger chunks",
+                        CHUNKS, CHUNK_BYTES);
 }
 
 static td_status receive(struct td_call *call, const char *data, size_t bytes)
@@ -128,7 +134,7 @@ td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
     const td_status status = receive(call, data, bytes);
     if (status == TD_OK)
         return TD_OK;
-    /* The client may take long to send the rest. */
+    /* Free the memory now, because the client might take long to send the rest. */
     td_buffer_unref(call->body_buffer);
     call->body_buffer = NULL;
     call->body = NULL;
@@ -137,7 +143,7 @@ td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
     return status;
 }
 
-/* The end of the body, if known, or of its buffer. */
+/* Returns the end of the body if it is known, otherwise the end of its buffer. */
 static size_t known_end(const struct td_call *call)
 {
     const int64_t announced = call->headers.content_length;

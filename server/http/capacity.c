@@ -7,15 +7,17 @@
 #include <sys/resource.h>
 
 enum {
-    SPARE_FILES = 64,        /* log, listening sockets, data folder, files being read or written */
-    FILES_PER_IO_THREAD = 2, /* an epoll and an eventfd */
-    FEWEST_CONNECTIONS = 64, /* with less than this there is no use in starting */
+    /* Files for the log, the listening sockets, the data folder, and files being read or
+     * written. */
+    SPARE_FILES = 64,
+    FILES_PER_IO_THREAD = 2, /* an epoll and an eventfd descriptor */
+    FEWEST_CONNECTIONS = 64, /* the daemon does not start with fewer connections */
     MEMORY_SHARE = 4,
     FEW_CONNECTIONS = 16,
-    LIBRARY_BYTES = 2048 /* of a connection, in libmicrohttpd, beside --connection-memory */
+    LIBRARY_BYTES = 2048 /* memory of a connection in libmicrohttpd, beside --connection-memory */
 };
 
-/* The limit on open files, raised to what the system allows. */
+/* Returns the limit on open files, after raising it as far as the system allows. */
 static int64_t file_limit(void)
 {
     struct rlimit files;
@@ -28,7 +30,7 @@ static int64_t file_limit(void)
     return files.rlim_cur >= (rlim_t)INT64_MAX ? INT64_MAX : (int64_t)files.rlim_cur;
 }
 
-/* Files beside the connections of --connection-limit. */
+/* Returns the number of files needed besides the connections of --connection-limit. */
 static int64_t reserved_files(const struct td_config *config)
 {
     return SPARE_FILES + TD_LINGER_SOCKETS + TD_RESTRICTED_CONNECTIONS + TD_ENDING +
@@ -37,7 +39,8 @@ static int64_t reserved_files(const struct td_config *config)
            (config->system_shared_memory ? TD_SHM_REGIONS : 0);
 }
 
-/* Connections that wait take memory from requests: a quarter of it at most, beside a few. */
+/* Returns the number of connections that fit in memory. Waiting connections take memory from
+ * requests, so they get at most a quarter of the limit, but always enough for FEW_CONNECTIONS. */
 static int64_t memory_room(const struct td_config *config)
 {
     const int64_t room =
@@ -77,7 +80,8 @@ bool td_capacity_find(const struct td_config *config, struct td_capacity *capaci
     capacity->limits.per_client = (int)(per_client == 0     ? (open + 1) / 2
                                         : per_client < open ? per_client
                                                             : open);
-    capacity->n_sockets = (int)(open + 2 * reserved + 1024); /* the lowest free number is used */
+    /* The kernel always uses the lowest free descriptor number. */
+    capacity->n_sockets = (int)(open + 2 * reserved + 1024);
     return true;
 }
 

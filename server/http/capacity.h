@@ -1,5 +1,5 @@
-/* capacity.h - how many connections the daemon can hold, from its options and the limit on
- * open files.
+/* capacity.h - computes the number of possible connections from the options and the limit on open
+ * files.
  *
  * Threads  Main thread, before the daemon serves. */
 #ifndef TD_SERVER_HTTP_CAPACITY_H
@@ -12,22 +12,24 @@
 
 struct td_capacity {
     struct td_connection_limits limits;
-    int n_sockets; /* all sockets are numbered below */
-    int64_t files; /* that may be open */
-    int64_t fewest,
-        needed; /* the fewest connections to start with, and the files that these need */
-    const char *lowered_by; /* why there are fewer connections than the option says; or NULL */
+    int n_sockets; /* all socket numbers are below this */
+    int64_t files; /* maximum number of open files */
+    /* Minimum number of connections for a start, and the number of files that they need. */
+    int64_t fewest, needed;
+    /* Reason for fewer connections than --connection-limit, or NULL. */
+    const char *lowered_by;
 };
 
-/* The memory that a connection takes, without that of its request. */
+/* Returns the memory that a connection takes, excluding the memory of its request. */
 size_t td_capacity_connection_bytes(const struct td_config *config);
 
 /* Raises the limit on open files as far as the system allows. If that is not enough for
- * --connection-limit, there will be fewer connections; false if there would be hardly any: then
- * only files, fewest and needed are set. */
+ * --connection-limit, the limits allow fewer connections. Returns false if too few connections
+ * would be possible; then sets only files, fewest and needed. */
 bool td_capacity_find(const struct td_config *config, struct td_capacity *capacity);
 
-/* Logs what is less than the options ask for, after td_capacity_find returned `found`. */
+/* Logs limits that are lower than the options request, or too low. `found` is the result of
+ * td_capacity_find. */
 void td_capacity_log(const struct td_capacity *capacity, bool found, const struct td_config *config,
                      const struct td_log *log);
 

@@ -14,35 +14,37 @@
 #include <string.h>
 #include <strings.h>
 
-/* Headers that are checked here and not stored in the call. */
+/* Headers that are checked in this file and not stored in the call. */
 struct header_fields {
     struct td_call *call;
-    const char *repeated; /* a header that may be given once but was repeated */
-    unsigned lists;       /* bit set of places: lists of several lines */
+    /* A header that was repeated although it is allowed only once. */
+    const char *repeated;
+    /* Bit set of the places whose lists have several lines. */
+    unsigned lists;
     struct td_field host, content_length, transfer_encoding;
     struct td_field request_id, inference_header;
     struct td_field origin, sec_fetch_site, preflight_method, content_range;
 };
 
-/* What several lines of a header mean. */
+/* Meaning of several lines with the same header. */
 enum repetition {
-    ONCE, /* an error */
-    LAST, /* the last one counts */
-    LIST, /* one list, RFC 9110 section 5.3 */
-    VOID  /* none counts */
+    ONCE, /* a repetition is an error */
+    LAST, /* the last line counts */
+    LIST, /* the lines form one list (RFC 9110, section 5.3) */
+    VOID  /* no line counts */
 };
 
-/* Where the value of a header is stored. */
+/* Place where the value of a header is stored. */
 struct header_place {
     const char *name;
     size_t length;
-    size_t
-        offset; /* of the value: a text in struct td_headers, or a field in struct header_fields */
+    /* Offset of the value: a string in struct td_headers, or a field in struct header_fields. */
+    size_t offset;
     bool in_fields;
     enum repetition repetition;
 };
 
-/* A constant table with known lengths, since it is searched for every header of every request. */
+/* A constant table with known lengths, because every header of every request is looked up in it. */
 #define PLACE(text, type, member, in_fields, repetition)                                           \
     {                                                                                              \
         text, sizeof(text) - 1, offsetof(type, member), in_fields, repetition                      \
@@ -80,7 +82,7 @@ static const struct header_place places[] = {
 #undef TO_CALL
 #undef PLACE
 
-/* The text of a place in the call's headers. */
+/* Returns the string of a place in the call's headers. */
 static const char **text_at(struct td_call *call, const struct header_place *place)
 {
     return (const char **)(void *)((char *)&call->headers + place->offset);
@@ -88,7 +90,7 @@ static const char **text_at(struct td_call *call, const struct header_place *pla
 
 _Static_assert(sizeof places / sizeof *places <= 32, "a bit of lists for each place");
 
-/* Sets a header's value. Returns whether it was set before. */
+/* Sets a header's value. Returns true if the value was already set. */
 static bool place_header(const struct header_place *place, struct header_fields *fields,
                          const char *value, size_t length)
 {
@@ -132,7 +134,7 @@ static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, cons
 /* The lines of a list, joined by commas. */
 struct joined {
     const struct header_place *place;
-    char *text; /* NULL: only `bytes` is wanted */
+    char *text; /* NULL to compute only `bytes` */
     size_t bytes;
 };
 
@@ -151,8 +153,8 @@ static enum MHD_Result append_line(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* Joins the lines of each list that has several. They are measured first, so that the memory is
- * bounded by that of the headers. */
+/* Joins the lines of each list that has several lines. Measures them first, so that the memory of
+ * the headers bounds the memory of the result. */
 static td_status join_lists(struct header_fields *fields)
 {
     struct td_call *call = fields->call;
@@ -166,13 +168,13 @@ static td_status join_lists(struct header_fields *fields)
             return call->error.status;
         joined.bytes = 0;
         MHD_get_connection_values_n(call->http.connection, MHD_HEADER_KIND, append_line, &joined);
-        joined.text[joined.bytes > 0 ? joined.bytes - 1 : 0] = '\0'; /* no comma at the end */
+        joined.text[joined.bytes > 0 ? joined.bytes - 1 : 0] = '\0'; /* overwrites the last comma */
         *text_at(call, &places[i]) = joined.text;
     }
     return TD_OK;
 }
 
-/* Echoes the client's id when it is short and printable; else makes one. */
+/* Uses the client's request ID if it is short and printable, and makes one otherwise. */
 static void choose_request_id(struct td_call *call, struct td_field given)
 {
     bool plain = given.length > 0 && given.length < TD_REQUEST_ID_SIZE;
@@ -219,7 +221,8 @@ static td_status read_deadline(struct td_call *call)
     return TD_OK;
 }
 
-/* libmicrohttpd refuses ambiguous framing in its strict mode; this check does not depend on it. */
+/* Refuses ambiguous framing. libmicrohttpd does this in its strict mode, but this check does not
+ * depend on it. */
 static td_status check_framing(struct header_fields *fields)
 {
     struct td_call *call = fields->call;
@@ -229,18 +232,19 @@ static td_status check_framing(struct header_fields *fields)
         at_fault = "Content-Length";
     if (!at_fault)
         return TD_OK;
-    /* The client, or a proxy before it, may disagree about where this request ends, so no other
-     * request is accepted on the connection. */
+    /* The client, or a proxy in front of it, might disagree about the end of this request, so the
+     * connection accepts no further request. */
     call->http.close_connection = true;
     if (fields->repeated)
         snprintf(sentence, sizeof sentence, "duplicate header %s", fields->repeated);
     else
         snprintf(sentence, sizeof sentence,
-                 "the request has both Content-Length and Transfer-Encoding; one is expected");
+                 "the request has both Content-Length and Transfer-Encoding; expected only one");
     return refuse_header(&call->error, TD_MALFORMED_REQUEST, at_fault, sentence);
 }
 
-/* The body would be a part of what it replaces (RFC 9110 section 14.5). */
+/* Refuses Content-Range, because such a body is only a part of the content (RFC 9110, section
+ * 14.5). */
 static td_status check_whole_body(const struct header_fields *fields)
 {
     struct td_call *call = fields->call;
@@ -248,16 +252,16 @@ static td_status check_whole_body(const struct header_fields *fields)
     if (!fields->content_range.text || reads)
         return TD_OK;
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "Content-Range is '%s', but a body is taken as a whole; send all of it without "
-                 "Content-Range",
+                 "Content-Range is '%s', but partial bodies are not supported; send the whole body "
+                 "without Content-Range",
                  TD_SHOWN(fields->content_range.text, fields->content_range.length));
     if (strcmp(call->method, "PUT") == 0)
         td_error_hint(&call->error,
-                      "POST /v1/tensors/{name}/scatter changes some rows of a tensor");
+                      "use POST /v1/tensors/{name}/scatter to change some rows of a tensor");
     return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, "Content-Range");
 }
 
-/* The header has a meaning only under /v2. */
+/* Reads Inference-Header-Content-Length, which has a meaning only under /v2. */
 static td_status read_inference_header(struct td_call *call, const char *text)
 {
     return call->style == TD_STYLE_OIP
@@ -265,8 +269,9 @@ static td_status read_inference_header(struct td_call *call, const char *text)
                : TD_OK;
 }
 
-/* A refused request is answered before its body. The connection closes then, since a client that
- * does not use Expect: 100-continue is already sending the body. */
+/* Checks the origin of a request. A refused request is answered before its body. Its connection is
+ * then closed, because a client that does not use Expect: 100-continue is already sending the
+ * body. */
 static td_status check_origin(const struct td_origins *origins, bool loopback,
                               const struct header_fields *fields)
 {

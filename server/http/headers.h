@@ -1,12 +1,12 @@
 /* headers.h - the headers of a request, read once and before its body.
  *
- * Sets the call's request id, headers and deadline, and checks every request for ambiguous framing
- * and for its origin (origin.h).
+ * Sets the call's request ID, headers and deadline. Checks the framing of every request for
+ * ambiguities, and its origin (origin.h).
  *
- * Ownership  Texts are the connection's, and live as long as its request.
+ * Ownership  Strings belong to the connection and live as long as its request.
  * Threads    The I/O thread of the connection.
- * Errors     MALFORMED_REQUEST (the header in err->attribute), FORBIDDEN. http.close_connection of
- *            the call is set if the connection must not be reused. */
+ * Errors     MALFORMED_REQUEST, with the header's name in err->attribute, and FORBIDDEN. Sets
+ *            http.close_connection of the call if the connection must not be reused. */
 #ifndef TD_SERVER_HTTP_HEADERS_H
 #define TD_SERVER_HTTP_HEADERS_H
 
@@ -14,8 +14,9 @@
 #include "server/http/origin.h"
 #include "server/http/target.h"
 
-/* loopback: as in struct td_origin_request. authority: that of a target in absolute form, which
- * replaces Host; without text for other forms. */
+/* Reads and checks the headers. `loopback` has the meaning it has in struct td_origin_request.
+ * `authority` is the authority of a target in absolute form, which replaces Host; its text is NULL
+ * for other forms. */
 TD_MUST_CHECK td_status td_headers_read(struct td_call *call, const struct td_origins *origins,
                                         bool loopback, struct td_field authority);
 

@@ -40,34 +40,39 @@
 #include <unistd.h>
 
 enum {
-    DISCARDED_BODY =
-        64 << 10, /* a refused body is read up to this, so that the connection can be reused */
-    STORM = 1024, /* memory is returned to the system when so many connections have ended */
-    REQUESTS_PER_TURN = 8, /* 0.1 ms */
+    /* A refused body is read up to this size, so that the connection can be reused. */
+    DISCARDED_BODY = 64 << 10,
+    /* Memory is returned to the system when this many connections have ended. */
+    STORM = 1024,
+    REQUESTS_PER_TURN = 8, /* takes about 0.1 ms */
     /* Sweeps end idle connections. The library's own timeout counts only its writes to the kernel,
-     * so a short one would end a reply that is read slowly but steadily. It must not be off either:
-     * a connection that the library has closed without an event, while its client's bytes filled
-     * the receive buffer, is released only when the library looks at the one that was active least
-     * recently, which it does at each event, and only with a timeout. */
+     * so a short timeout would end a reply that is read slowly but steadily. The timeout must not
+     * be off either. If the library closes a connection without an event while the client's bytes
+     * fill the receive buffer, it releases the connection only when it looks at the least recently
+     * active one. The library does that at each event, but only with a timeout. */
     LIBRARY_TIMEOUT_S = 3600
 };
 
-/* Shards of the metrics after those of the I/O threads. */
+/* Shards of the metrics that follow the shards of the I/O threads. */
 enum { LISTENER_SHARD, MAIN_SHARD, OTHER_SHARDS };
 
 struct td_http {
     struct td_services *services;
     struct td_listeners listeners;
     struct td_acceptor *acceptor;
-    struct td_handshakes *handshakes;    /* NULL: no TLS */
-    struct td_metrics_listener *metrics; /* NULL: none */
+    struct td_handshakes *handshakes; /* NULL without TLS */
+    /* NULL without --metrics-listen. */
+    struct td_metrics_listener *metrics;
     struct td_linger *linger;
     struct td_populator *populator;
     struct td_origins *origins;
     struct td_proxies *proxies;
-    struct td_transport_errors sweeps; /* what they refuse */
-    bool inherited;                    /* the listening sockets */
-    int most_connections;              /* since memory was last returned to the system */
+    /* Writes the refusals of sweeps. */
+    struct td_transport_errors sweeps;
+    /* True if the listening sockets are inherited. */
+    bool inherited;
+    /* Maximum number of connections since memory was last returned to the system. */
+    int most_connections;
     int n_io_threads;
     struct td_io_thread io_threads[];
 };
@@ -77,7 +82,7 @@ static int socket_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 }
 
-/* The record of a connection. */
+/* Returns the record of a connection. */
 static struct td_connection *record_of(struct MHD_Connection *connection)
 {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
@@ -85,8 +90,8 @@ static struct td_connection *record_of(struct MHD_Connection *connection)
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-/* Counts the call before it checks whether calls are refused, so that no call starts after the end
- * of a drain has seen none in flight. */
+/* Counts the call before checking whether calls are refused, so that no call starts after the end
+ * of a drain has found none in flight. */
 static td_status accept_call(struct td_call *call)
 {
     call->http.accepted = true;
@@ -98,7 +103,8 @@ static td_status accept_call(struct td_call *call)
                         "the server is stopping and accepts no new requests");
 }
 
-/* A restricted connection may only ask for the server's state, once. */
+/* Refuses a request of a restricted connection, which can only ask for the server's state, and only
+ * once. */
 static td_status check_restriction(struct td_call *call, const struct td_connection *record)
 {
     const struct td_connection_limits *limits = &call->services->connection_limits;
@@ -107,10 +113,10 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
         return TD_OK;
     switch (record->restriction) {
     case TD_CLIENT_REACHED:
-        td_error_set(err, TD_CLIENT_LIMIT,
-                     "this client has %d open connections, the most that --client-connections "
-                     "allows",
-                     limits->per_client);
+        td_error_set(
+            err, TD_CLIENT_LIMIT,
+            "this client has %d open connections, the maximum that --client-connections allows",
+            limits->per_client);
         return td_client_limits_exceeded(err, "connections", (uint64_t)limits->per_client + 1,
                                          (uint64_t)limits->per_client);
     case TD_MEMORY_REACHED:
@@ -119,16 +125,16 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
         break;
     default:
         td_error_set(err, TD_CONNECTION_LIMIT,
-                     "%d connections are open, the most that --connection-limit and the limit of "
-                     "open files allow",
+                     "%d connections are open, the maximum that --connection-limit and the limit "
+                     "on open files allow",
                      limits->open);
         err->limit = (uint64_t)limits->open;
     }
     return err->status;
 }
 
-/* The client of a request that a trusted proxy forwards: the address in X-Forwarded-For, or else
- * the proxy's. NULL without memory. */
+/* Returns the client of a request that a trusted proxy forwards: the address in X-Forwarded-For, or
+ * else the proxy's address. Returns NULL if no memory is available. */
 static struct td_client *forwarded_client(const struct td_http *http, struct td_call *call)
 {
     struct td_sender *sender = &call->sender;
@@ -141,7 +147,7 @@ static struct td_client *forwarded_client(const struct td_http *http, struct td_
     return td_clients_find(http->services->clients, &key);
 }
 
-/* Who sends the request, as far as its headers say it: the token is not checked yet. */
+/* Sets the sender as far as the headers identify it. The token is not checked yet. */
 static void identify(const struct td_http *http, struct td_call *call,
                      const struct td_connection *record)
 {
@@ -152,8 +158,8 @@ static void identify(const struct td_http *http, struct td_call *call,
         call->client = td_client_ref(record->client);
 }
 
-/* A preflight does not report errors of the request that it announces; that request reports
- * them. */
+/* Handles a preflight request. It does not report errors of the announced request, which reports
+ * them itself. */
 static td_status begin_preflight(struct td_call *call)
 {
     call->error.status = TD_OK;
@@ -162,7 +168,7 @@ static td_status begin_preflight(struct td_call *call)
     return TD_OK;
 }
 
-/* All checks that do not need the body. */
+/* Performs all checks that do not need the body. */
 static td_status begin(const struct td_http *http, struct td_call *call,
                        struct td_connection *record)
 {
@@ -200,9 +206,9 @@ static td_status begin(const struct td_http *http, struct td_call *call,
     return status == TD_OK && has_body ? td_body_begin(call) : status;
 }
 
-/* A small body of a refused request is read and dropped, so that the connection can be reused.
- * Before a large body, one of unknown length, or one for which the client waits for 100 Continue,
- * the error is sent at once and the connection closed. */
+/* True if the error must be sent before the body, and the connection closed: the body is large, its
+ * length is unknown, or the client waits for 100 Continue. Otherwise, the small body of a refused
+ * request is read and dropped, so that the connection can be reused. */
 static bool answer_before_body(const struct td_call *call)
 {
     return call->http.close_connection || call->headers.chunked ||
@@ -210,11 +216,11 @@ static bool answer_before_body(const struct td_call *call)
            (call->headers.expect && call->headers.content_length > 0);
 }
 
-/* Sends the call's reply, unless the connection was ended meanwhile. */
+/* Sends the call's reply, unless the connection has been ended. */
 static enum MHD_Result send_reply(struct td_call *call)
 {
     td_call_count(call, record_of(call->http.connection)->io_thread);
-    /* The end of the last stage instead of another look at the clock. */
+    /* Uses the end of the last stage to avoid reading the clock again. */
     const int64_t now = call->times.stage_end > 0 ? call->times.stage_end : call->times.begun;
     return td_connection_enter(record_of(call->http.connection), TD_CONNECTION_SENDING, now)
                ? td_reply_send(call)
@@ -248,7 +254,7 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
     return send_error(call);
 }
 
-/* On the populator's thread. */
+/* Resumes the connection of the job. Runs on the populator's thread. */
 static void resume(struct td_populate_job *job)
 {
     struct td_call *call =
@@ -269,19 +275,19 @@ static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, 
 {
     td_connection_received(record_of(call->http.connection), bytes);
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
-        /* An error stays in call->error and is sent after the body. */
+        /* An error stays in call->error, and is sent after the body. */
         if (td_body_receive(call, data, bytes) == TD_OK && td_body_must_populate(call))
             suspend_to_populate(http, call);
         return MHD_YES;
     }
-    /* Close the connection if the body is too long to be discarded. */
+    /* Closes the connection if the body is too long to be discarded. */
     const size_t limit = td_call_body_limit(call);
     call->http.discarded += bytes;
     return call->http.discarded <= (limit > DISCARDED_BODY ? limit : DISCARDED_BODY) ? MHD_YES
                                                                                      : MHD_NO;
 }
 
-/* On a worker. */
+/* Runs on a worker. */
 static void finish_on_worker(struct td_call *call)
 {
     call->http.answered = true;
@@ -330,8 +336,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return send_reply(call);
 }
 
-/* Does the first I/O thread serve clients with few connections beside one with many? Then other
- * threads leave the processor to it. */
+/* True if the first I/O thread serves clients with few connections while another client has many.
+ * Other threads then leave the processor to the first one. */
 static bool first_is_shared(const struct td_http *http)
 {
     const struct td_connections *connections = http->services->connections;
@@ -339,7 +345,8 @@ static bool first_is_shared(const struct td_http *http)
            td_connections_one_has_many(connections);
 }
 
-/* An I/O thread may have a round of hundreds of requests to answer. */
+/* Yields the processor after some requests, because an I/O thread can have hundreds of requests to
+ * answer in one round. */
 static void take_turns(struct td_http *http, int io_thread)
 {
     struct td_io_thread *thread = &http->io_threads[io_thread];
@@ -351,8 +358,8 @@ static void take_turns(struct td_http *http, int io_thread)
         sched_yield();
 }
 
-/* The last byte is sent, or the client has disconnected. libmicrohttpd may still hold the response
- * but reads no byte of it any more. */
+/* Ends the call after the last byte was sent or the client has disconnected. libmicrohttpd might
+ * still hold the response, but no longer reads from it. */
 static void completed(void *context, struct MHD_Connection *connection, void **state,
                       enum MHD_RequestTerminationCode code)
 {
@@ -379,7 +386,8 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     take_turns(http, record_of(connection)->io_thread);
 }
 
-/* A connection that the library could not set up is reported neither as started nor as closed. */
+/* Tracks the start and the end of a connection. If the library could not set up a connection, it
+ * reports neither. */
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
                                enum MHD_ConnectionNotificationCode change)
 {
@@ -410,7 +418,7 @@ __attribute__((format(printf, 2, 0))) static void library_log(void *context, con
     td_log(&services->log, TD_LOG_DEBUG, "http_library", TD_TEXT("message", text));
 }
 
-/* An I/O thread: the library without a listening socket. */
+/* Starts an I/O thread: an instance of the library without a listening socket. */
 static struct MHD_Daemon *start_io_thread(struct td_http *http)
 {
     const struct td_config *config = &http->services->config;
@@ -425,10 +433,11 @@ static struct MHD_Daemon *start_io_thread(struct td_http *http)
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, http },
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
-        { MHD_OPTION_CONNECTION_LIMIT, INT32_MAX, NULL }, /* the acceptor's */
+        { MHD_OPTION_CONNECTION_LIMIT, INT32_MAX, NULL }, /* the acceptor enforces the limit */
         { MHD_OPTION_CONNECTION_TIMEOUT, LIBRARY_TIMEOUT_S, NULL },
         { MHD_OPTION_END, 0, NULL },
-        { MHD_OPTION_END, 0, NULL }, /* or of handshakes */
+        /* The last options, up to TD_HANDSHAKE_OPTIONS of them, are replaced for handshakes. */
+        { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
@@ -451,7 +460,8 @@ static bool start_io_threads(struct td_http *http)
     return true;
 }
 
-/* Listens on each address of --listen. False with *why set, and the address at which it cannot. */
+/* Listens on each address of --listen. If that fails for an address, returns false, with *why and
+ * the address set. */
 static bool listen_on_all(struct td_http *http, char address[TD_ADDRESS_SIZE], const char **why)
 {
     const char *rest = http->services->config.listen;
@@ -462,7 +472,8 @@ static bool listen_on_all(struct td_http *http, char address[TD_ADDRESS_SIZE], c
     return true;
 }
 
-/* False with *why set if a part cannot be started, and the address that is the reason, or "". */
+/* Starts all parts. On failure, returns false and sets *why and the address that caused it, or
+ * "". */
 static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], const char **why)
 {
     struct td_services *services = http->services;
@@ -471,7 +482,7 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
     char message[TD_CONFIG_MESSAGE];
     const bool found = td_capacity_find(config, &capacity);
     td_capacity_log(&capacity, found, config, &services->log);
-    *why = "too few open files are allowed";
+    *why = "the limit on open files is too low";
     if (!found)
         return false;
     if (!http->inherited && !listen_on_all(http, address, why))
@@ -484,15 +495,15 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
         td_metrics_new((int)config->io_threads + TD_FIRST_IO_THREADS + OTHER_SHARDS);
     http->linger = td_linger_new();
     http->populator = td_populator_new();
-    /* The values were checked when the program started. */
+    /* These values were already checked when the program started. */
     http->origins =
         td_origins_new(config->allow_origin, config->allow_host, message, sizeof message);
     http->proxies = td_proxies_new(config->trusted_proxy, message, sizeof message);
     if (!services->connections || !services->metrics || !http->linger || !http->populator ||
         !http->origins || !http->proxies)
         return false;
-    *why = "TLS needs the static libmicrohttpd of TENSORD_MICROHTTPD=build "
-           "deploy/dependencies.sh; tensord was built with another one";
+    *why = "--tls-certificate needs the static libmicrohttpd that TENSORD_MICROHTTPD=build "
+           "deploy/dependencies.sh builds, but tensord was built with another library";
     if (services->tls && !td_handshakes_are_possible())
         return false;
     *why = "libmicrohttpd could not start";
@@ -507,10 +518,10 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
             return false;
         address[0] = '\0';
     }
-    *why = "no thread for handshakes";
+    *why = "no thread available for handshakes";
     if (services->tls && !(http->handshakes = td_handshakes_start(services, http->io_threads)))
         return false;
-    *why = "no thread to accept connections";
+    *why = "no thread available to accept connections";
     http->acceptor = td_acceptor_start(&(struct td_acceptor_options){
         .services = services,
         .proxies = http->proxies,
@@ -523,7 +534,7 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
     return http->acceptor != NULL;
 }
 
-/* A line for each address. */
+/* Logs one line for each address. */
 static void log_listeners(const struct td_http *http)
 {
     const struct td_services *services = http->services;
@@ -540,8 +551,8 @@ static void log_listeners(const struct td_http *http)
         if (!td_listener_is_loopback(bound) && !td_config_identifies_clients(config))
             td_log(&services->log, TD_LOG_WARN, "listening_without_tokens",
                    TD_TEXT("address", address),
-                   TD_TEXT("reason", "every client that reaches the address may use every tensor; "
-                                     "--token-file says who may do what"));
+                   TD_TEXT("reason", "every client that reaches the address can use every tensor; "
+                                     "use --token-file to restrict access"));
     }
 }
 
@@ -553,7 +564,7 @@ struct td_http *td_http_start(struct td_services *services, const struct td_list
     const char *why = "no memory";
     char address[TD_ADDRESS_SIZE] = "";
     if (http) {
-        memset(http, 0, bytes); /* the I/O threads as well */
+        memset(http, 0, bytes); /* includes the I/O threads */
         http->services = services;
         http->inherited = inherited->n > 0;
         http->listeners = *inherited;
@@ -571,7 +582,8 @@ struct td_http *td_http_start(struct td_services *services, const struct td_list
 
 void td_http_stop_accepting(struct td_http *http)
 {
-    enum { SETTLE_MS = 50 }; /* for the last segments of connections that are being made */
+    /* Time for the last segments of connections that are being established. */
+    enum { SETTLE_MS = 50 };
     const struct td_listeners *listeners = &http->listeners;
     bool is_remote = false;
     for (int i = 0; i < listeners->n && !http->inherited; i++) {
@@ -589,8 +601,7 @@ int td_http_connections(const struct td_http *http)
     return td_connections_count(http->services->connections);
 }
 
-/* Memory of many connections that have ended goes back to the system: the C library keeps it
- * otherwise. */
+/* Returns memory to the system after many connections have ended. The C library would keep it. */
 static void trim_after_storm(struct td_http *http)
 {
     const int count = td_connections_count(http->services->connections);
@@ -627,7 +638,7 @@ void td_http_stop(struct td_http *http)
     td_handshakes_stop(http->handshakes);
     td_listeners_close(&http->listeners);
     if (http->populator)
-        td_populator_stop(http->populator); /* no connection may be suspended then */
+        td_populator_stop(http->populator); /* no connection can be suspended after this */
     for (int i = 0; i < http->n_io_threads; i++)
         MHD_stop_daemon(http->io_threads[i].library);
     td_metrics_listener_stop(http->metrics);

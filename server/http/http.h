@@ -1,10 +1,11 @@
-/* http.h - the libmicrohttpd side: receives bodies, sends replies, suspends connections while
+/* http.h - receives bodies and sends replies through libmicrohttpd, and suspends connections while
  * workers run their calls.
  *
- * Threads  libmicrohttpd's epoll threads (--io-threads) run everything here except td_http_start
- *          and td_http_stop; a connection stays on one of them. A worker resumes a connection
- *          through call->finished.
- * Errors   transport_errors.c words libmicrohttpd's own errors (request framing). */
+ * Threads  libmicrohttpd's epoll threads (--io-threads) run all functions here except td_http_start
+ *          and td_http_stop. A connection stays on one of these threads. A worker resumes a
+ *          connection through call->finished.
+ * Errors   transport_errors.c writes the replies to libmicrohttpd's own errors (request
+ * framing). */
 #ifndef TD_SERVER_HTTP_HTTP_H
 #define TD_SERVER_HTTP_HTTP_H
 
@@ -13,24 +14,26 @@
 struct td_http;
 struct td_listeners;
 
-/* Serves on the inherited sockets (listener.h), which it takes over, or if there are none on each
- * address of --listen. NULL (logged) if one of them is not available. */
+/* Serves on the inherited sockets (listener.h) and takes them over. If there are none, serves on
+ * each address of --listen. Returns NULL, after logging the reason, if an address is not
+ * available. */
 struct td_http *td_http_start(struct td_services *services, const struct td_listeners *inherited);
 
-/* Accepts no further connections; those that the kernel has completed are served, unless the
- * sockets were inherited: then they wait for the next process that accepts from them. */
+/* Accepts no more connections. Serves connections that the kernel has completed, unless the sockets
+ * were inherited; those connections then wait for the next process that accepts from the
+ * sockets. */
 void td_http_stop_accepting(struct td_http *http);
 
-/* The number of open connections. */
+/* Returns the number of open connections. */
 int td_http_connections(const struct td_http *http);
 
-/* Looks at one part of `parts` of the connections and ends those that are too slow or whose client
- * has disconnected unnoticed (connections.h); tells the workers whether to yield. Main thread,
- * called periodically, while there are workers. */
+/* Sweeps one of `parts` parts of the connections (connections.h): ends connections that are too
+ * slow or whose client has disconnected unnoticed. Tells the workers whether to yield. The main
+ * thread calls this function periodically while there are workers. */
 void td_http_tidy(struct td_http *http, int64_t now_ns, int parts);
 
-/* Stops serving. No connection may be suspended: all calls must have been answered. NULL is
- * fine. */
+/* Stops serving. All calls must have been answered, because no connection can be suspended. NULL is
+ * allowed. */
 void td_http_stop(struct td_http *http);
 
 #endif

@@ -25,9 +25,9 @@ struct lingering_socket {
 
 struct td_linger {
     pthread_t thread;
-    int wake; /* an eventfd: a field below has changed */
+    int wake; /* eventfd, signalled when a member below changes */
 
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the following members */
     int taken[TD_LINGER_SOCKETS];
     int n_taken; /* sockets that the thread has not received yet */
     int n_all;   /* all sockets, in `taken` or with the thread */
@@ -38,7 +38,8 @@ static void wake(const struct td_linger *linger)
 {
     const uint64_t one = 1;
     const bool woken = write(linger->wake, &one, sizeof one) == sizeof one;
-    (void)woken; /* fails only if the counter is full, and then the thread wakes anyway */
+    /* Fails only if the counter is full; the thread then wakes anyway. */
+    (void)woken;
 }
 
 void td_linger_take(struct td_linger *linger, int socket)
@@ -56,7 +57,7 @@ void td_linger_take(struct td_linger *linger, int socket)
         close(socket);
 }
 
-/* Drops received bytes. False at the end of the stream, or when the limit is reached. */
+/* Drops received bytes. Returns false at the end of the stream, or when the limit is reached. */
 static bool discard_received(struct lingering_socket *one)
 {
     for (;;) {
@@ -72,11 +73,11 @@ static bool discard_received(struct lingering_socket *one)
     }
 }
 
-/* Moves new sockets to the thread's own list; false if the thread must stop. */
+/* Moves new sockets to the thread's own list. Returns false if the thread must stop. */
 static bool collect(struct td_linger *linger, struct lingering_socket *list, int *count)
 {
     pthread_mutex_lock(&linger->mutex);
-    linger->n_all = linger->n_taken + *count; /* without the closed ones */
+    linger->n_all = linger->n_taken + *count; /* excludes closed sockets */
     for (int i = 0; i < linger->n_taken; i++)
         list[(*count)++] = (struct lingering_socket){ .socket = linger->taken[i],
                                                       .until_ns = td_now_ns() + TIME_LIMIT_NS };
@@ -86,7 +87,7 @@ static bool collect(struct td_linger *linger, struct lingering_socket *list, int
     return !stop;
 }
 
-/* Waits until one of the sockets is readable or has reached its time limit. */
+/* Waits until a socket is readable or has reached its time limit. */
 static void wait_for_some(const struct td_linger *linger, const struct lingering_socket *list,
                           int count)
 {
@@ -99,7 +100,7 @@ static void wait_for_some(const struct td_linger *linger, const struct lingering
     if (poll(pollers, (nfds_t)count + 1, count > 0 ? TICK_MS : -1) <= 0)
         return;
     const bool woken = read(linger->wake, &wakes, sizeof wakes) == sizeof wakes;
-    (void)woken; /* EAGAIN if a socket woke it */
+    (void)woken; /* EAGAIN if a socket caused the wakeup */
 }
 
 static void *run(void *context)

@@ -15,7 +15,7 @@
 
 enum { BACKLOG = 4096 };
 
-/* A socket at the address; -1 on failure. */
+/* Returns a socket bound to the address, or -1 on failure. */
 static int bind_socket(const char *address, const char **why)
 {
     char host[256], service[8];
@@ -23,7 +23,8 @@ static int bind_socket(const char *address, const char **why)
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
     struct addrinfo *found = NULL;
     const int on = 1;
-    (void)td_config_split_address(address, host, &port); /* checked when the options were read */
+    /* The address was checked when the options were read. */
+    (void)td_config_split_address(address, host, &port);
     snprintf(service, sizeof service, "%u", port);
     const int code = getaddrinfo(host, service, &hints, &found);
     if (code != 0) {
@@ -54,10 +55,11 @@ int td_listener_open(const char *address, const char **why)
 
 void td_listener_shut(int fd)
 {
-    /* Closing the socket resets connections that wait in its backlog, and shutting it down does so
-     * as well. So first segments that open a connection, with SYN and without ACK, are dropped:
-     * their clients repeat them a second later, when the socket is closed or another process has
-     * it. If filters are not allowed, only connections that are made at this moment are reset. */
+    /* Closing the socket would reset the connections that wait in its backlog, and so would
+     * shutting it down. Instead, a filter drops the first segments of new connections, which have
+     * SYN but not ACK. Clients repeat them a second later, when the socket is closed or another
+     * process has it. If filters are not allowed, the only connections that are reset are those
+     * being established at that moment. */
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, offsetof(struct tcphdr, th_flags)),
         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TH_SYN | TH_ACK),
@@ -113,7 +115,8 @@ bool td_listener_find(int fd, struct td_listener_address *bound, const char **wh
 /* ---- sockets of a service manager
  * -------------------------------------------------------------- */
 
-/* The number that the variable has; 0 without it, -1 if it is no number. */
+/* Returns the number in the variable, 0 if the variable is not set, or -1 if its value is not a
+ * number. */
 static long number_of(const char *variable)
 {
     const char *text = getenv(variable);
@@ -132,7 +135,7 @@ static bool has_option(int fd, int option, int value)
     return getsockopt(fd, SOL_SOCKET, option, &found, &size) == 0 && found == value;
 }
 
-/* What is wrong with the socket, or NULL. */
+/* Describes why the socket cannot be used, or returns NULL if it can. */
 static const char *fault_of(int fd, struct td_listener_address *bound)
 {
     const char *why;
@@ -144,7 +147,7 @@ static const char *fault_of(int fd, struct td_listener_address *bound)
         return why;
     return bound->address.ss_family == AF_INET || bound->address.ss_family == AF_INET6
                ? NULL
-               : "is neither of IPv4 nor of IPv6";
+               : "is neither an IPv4 nor an IPv6 socket";
 }
 
 bool td_listeners_inherit(struct td_listeners *listeners, char message[TD_CONFIG_MESSAGE])
@@ -187,7 +190,7 @@ static unsigned port_of(const struct td_listener *listener)
     return ntohs(ipv4->sin_family == AF_INET6 ? ipv6->sin6_port : ipv4->sin_port);
 }
 
-/* Does another one have this port? */
+/* True if a listener has this port. */
 static bool has_port(const struct td_listeners *listeners, const char *address)
 {
     char host[256];
@@ -205,8 +208,8 @@ int td_listeners_open_beside(const struct td_listeners *listeners, const char *a
     const int fd = open(address, why);
     if (fd < 0 && strcmp(*why, strerror(EADDRINUSE)) == 0 && has_port(listeners, address))
         *why = "Address already in use: perhaps by another address of this daemon (--listen, "
-               "--metrics-listen), since 0.0.0.0 stands for all IPv4 addresses, and [::] for those "
-               "of IPv6 and IPv4";
+               "--metrics-listen); 0.0.0.0 stands for all IPv4 addresses, and [::] for all IPv6 "
+               "and IPv4 addresses";
     return fd;
 }
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IDLE_S = 60 }; /* longer than the usual intervals between two scrapes */
+enum { IDLE_S = 60 }; /* longer than the usual scrape interval */
 
 struct td_metrics_listener {
     struct td_services *services;
@@ -28,7 +28,7 @@ struct td_metrics_listener {
     bool loopback; /* as in struct td_origin_request */
     int shard;
     int n_open;
-    int open[TD_METRICS_CONNECTIONS]; /* sockets, the oldest first */
+    int open[TD_METRICS_CONNECTIONS]; /* sockets, oldest first */
 };
 
 static td_status read_request(const struct td_metrics_listener *listener, struct td_call *call)
@@ -47,12 +47,12 @@ static td_status read_request(const struct td_metrics_listener *listener, struct
         call->op = NULL;
         call->operation = TD_OPERATION_NONE;
         return td_error_set(&call->error, TD_NOT_FOUND,
-                            "this address has /metrics and the health paths only");
+                            "this address serves only /metrics and the health paths");
     }
     return td_query_read(call);
 }
 
-/* Answers when the headers have arrived: no request here has a body that matters. */
+/* Answers when the headers have arrived, because bodies do not matter here. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *data,
                               size_t *bytes, void **state)
@@ -100,7 +100,8 @@ static void forget(struct td_metrics_listener *listener, int socket)
         }
 }
 
-/* The library closes a connection that was shut down, as if its client had. */
+/* Tracks open connections. The library closes a connection that was shut down as if its client had
+ * closed it. */
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
                                enum MHD_ConnectionNotificationCode change)
 {
@@ -119,8 +120,8 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     listener->open[listener->n_open++] = socket;
 }
 
-/* The library owns the socket once it has started. With poll, which is level-triggered, it notices
- * every client that disconnects; with epoll it misses some. */
+/* Starts the library, which then owns the socket. It uses poll, which is level-triggered and
+ * detects every client that disconnects; epoll misses some. */
 static struct MHD_Daemon *start_library(struct td_metrics_listener *listener, int socket)
 {
     const struct td_config *config = &listener->services->config;

@@ -1,10 +1,11 @@
-/* metrics_listener.h - an address for /metrics and the health paths alone (--metrics-listen).
+/* metrics_listener.h - an address that serves only /metrics and the health paths
+ * (--metrics-listen).
  *
- * It has one thread of its own, so a scrape waits neither for clients of the other address nor for
- * places among their connections. A connection above TD_METRICS_OPEN ends the oldest one, so nobody
- * can hold all places.
+ * The address has a separate thread, so scrapes do not wait for clients of the other addresses, nor
+ * for free places among their connections. A connection beyond TD_METRICS_OPEN ends the oldest one,
+ * so no client can hold all places.
  *
- * Threads    Start and stop: the main thread. */
+ * Threads    The main thread starts and stops the listener. */
 #ifndef TD_SERVER_HTTP_METRICS_LISTENER_H
 #define TD_SERVER_HTTP_METRICS_LISTENER_H
 
@@ -13,17 +14,17 @@
 
 enum {
     TD_METRICS_OPEN = 48,
-    TD_METRICS_CONNECTIONS =
-        64 /* with those that were ended and are not closed yet; further ones wait */
+    /* Open connections, including those that were ended but are not closed yet. Others wait. */
+    TD_METRICS_CONNECTIONS = 64
 };
 
 struct td_metrics_listener;
 
-/* Serves on --metrics-listen, beside the other addresses, and counts its requests in `shard` of the
- * metrics. NULL with *why set if it cannot. */
+/* Serves on --metrics-listen, and counts the requests in `shard` of the metrics. On failure,
+ * returns NULL and sets *why. */
 struct td_metrics_listener *td_metrics_listener_start(struct td_services *services,
                                                       const struct td_listeners *others, int shard,
                                                       const char **why);
-void td_metrics_listener_stop(struct td_metrics_listener *listener); /* NULL is fine */
+void td_metrics_listener_stop(struct td_metrics_listener *listener); /* NULL is allowed */
 
 #endif

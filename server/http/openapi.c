@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* FNV-1a, 64 bits: nobody gains from two documents of this server with one tag.
+/* Returns the 64-bit FNV-1a hash. Collisions are harmless, because nobody gains from two documents
+ * of this server with the same ETag.
  * Source  Fowler, Noll, Vo, The FNV Non-Cryptographic Hash Algorithm, IETF draft. */
 static uint64_t digest(const unsigned char *bytes, size_t size)
 {

@@ -11,21 +11,24 @@
 #include <strings.h>
 
 enum {
-    LONGEST_NAME = 253,   /* of a host, without a trailing dot */
-    LONGEST_ADDRESS = 45, /* of IPv6, within the brackets */
-    LONGEST_SHOWN = 100,  /* of a value in a message */
+    /* Maximum length of a host name, without a trailing dot. */
+    LONGEST_NAME = 253,
+    /* Maximum length of an IPv6 address, without the brackets. */
+    LONGEST_ADDRESS = 45,
+    /* Maximum length of a value in a message. */
+    LONGEST_SHOWN = 100,
     NO_PORT = -1
 };
 
-/* host[:port], as in Host and in an origin. Refers to the parsed text. */
+/* host[:port], as in Host and in an origin. The members point into the parsed text. */
 struct authority {
     enum { NAME, IPV4, IPV6 } kind;
     struct td_field name;
-    unsigned char address[16]; /* of IPV4 and IPV6, in network order */
+    unsigned char address[16]; /* IPv4 or IPv6 address, in network order */
     int port;
 };
 
-/* scheme://authority */
+/* An origin: scheme://authority. */
 struct origin {
     struct td_field scheme;
     struct authority authority;
@@ -33,8 +36,8 @@ struct origin {
 
 struct td_origins {
     int n_origins, n_hosts;
-    struct origin *origins;  /* in `text` */
-    struct authority *hosts; /* in `text` */
+    struct origin *origins;  /* point into `text` */
+    struct authority *hosts; /* point into `text` */
     char *text;
 };
 
@@ -60,7 +63,7 @@ static bool is_word(struct td_field field, const char *word)
     return is_equal(field, (struct td_field){ word, strlen(word) });
 }
 
-/* "", ":" or ":" and a number. */
+/* Reads "", ":" or ":" and a number. */
 static bool read_port(const char *text, size_t length, int *port)
 {
     *port = NO_PORT;
@@ -79,7 +82,8 @@ static bool read_port(const char *text, size_t length, int *port)
     return number <= 65535;
 }
 
-/* Four decimal numbers without leading zeros, which some parsers read as octal. */
+/* Reads four decimal numbers. Refuses leading zeros, because some parsers read such numbers as
+ * octal. */
 static bool read_ipv4(const char *text, size_t length, unsigned char address[16])
 {
     size_t at = 0;
@@ -97,12 +101,12 @@ static bool read_ipv4(const char *text, size_t length, unsigned char address[16]
     return at == length;
 }
 
-/* Labels of letters, digits, '-' and '_'. The last must not be a number: such a name is an IPv4
- * address in one of its unusual forms. A trailing dot is kept. */
+/* True for labels of letters, digits, '-' and '_', even with a trailing dot. The last label must
+ * not be a number, because such a name is an IPv4 address in an unusual form. */
 static bool is_host_name(const char *text, size_t length)
 {
     const size_t end = length > 0 && text[length - 1] == '.' ? length - 1 : length;
-    size_t label = 0; /* its start */
+    size_t label = 0; /* start of the label */
     bool numeric = true;
     if (end == 0 || end > LONGEST_NAME)
         return false;
@@ -129,7 +133,7 @@ static bool read_ipv6(const char *text, size_t length, unsigned char address[16]
         return false;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    return inet_pton(AF_INET6, copy, address) == 1; /* which does not accept zones */
+    return inet_pton(AF_INET6, copy, address) == 1; /* inet_pton refuses zones */
 }
 
 static bool read_authority(const char *text, size_t length, struct authority *out)
@@ -184,7 +188,7 @@ static bool is_same_host(const struct authority *a, const struct authority *b)
                            : memcmp(a->address, b->address, a->kind == IPV4 ? 4 : 16) == 0;
 }
 
-/* The default port of a scheme; NO_PORT of one other than http and https. */
+/* Returns the default port of http and https, and NO_PORT for other schemes. */
 static int default_port(struct td_field scheme)
 {
     return is_word(scheme, "http") ? 80 : is_word(scheme, "https") ? 443 : NO_PORT;
@@ -197,7 +201,7 @@ static bool is_same_authority(const struct authority *a, const struct authority 
     return first == second && is_same_host(a, b);
 }
 
-/* Is it a page of this server: is its authority that of Host? */
+/* True if the origin is this server: its authority equals Host. */
 static bool is_own_page(const struct origin *origin, struct td_field host)
 {
     struct authority authority;
@@ -217,7 +221,7 @@ static bool is_listed(const struct td_origins *origins, const struct origin *ori
     return false;
 }
 
-/* The name without the trailing dot of a fully qualified one. */
+/* Returns the name without the trailing dot of a fully qualified name. */
 static struct td_field without_dot(struct td_field name)
 {
     return (struct td_field){ name.text, name.length - (name.text[name.length - 1] == '.') };
@@ -272,10 +276,10 @@ static td_status refuse_host(struct td_field host, struct td_error *err)
 static td_status refuse_origin(const struct td_origin_request *request, struct td_error *err)
 {
     const struct td_field host = request->host.text ? request->host : (struct td_field){ "", 0 };
-    if (is_word(request->origin, "null")) /* which --allow-origin cannot name */
+    if (is_word(request->origin, "null")) /* --allow-origin cannot name "null" */
         td_error_set(err, TD_FORBIDDEN,
-                     "Origin is 'null', as of a page opened from a file or in a sandbox; serve the "
-                     "page over http, and name its origin in --allow-origin");
+                     "Origin is 'null', which pages opened from a file or in a sandbox send; serve "
+                     "the page over HTTP, and name its origin in --allow-origin");
     else
         td_error_set(err, TD_FORBIDDEN,
                      "Origin is '%.*s', not the site of this server, '%.*s'; expected an origin "
@@ -287,8 +291,8 @@ static td_status refuse_origin(const struct td_origin_request *request, struct t
 static td_status refuse_site(struct td_field site, struct td_error *err)
 {
     td_error_set(err, TD_FORBIDDEN,
-                 "Sec-Fetch-Site is '%.*s': a web page of another site sent this; expected an "
-                 "Origin that --allow-origin names",
+                 "Sec-Fetch-Site is '%.*s', so a web page of another site sent this request; "
+                 "expected an Origin that --allow-origin names",
                  shown(site), site.text);
     return td_error_at_attribute(err, TD_FORBIDDEN, "Sec-Fetch-Site");
 }
@@ -322,15 +326,15 @@ td_status td_origin_preflight(struct td_call *call)
                     "Accept, Authorization, Content-Encoding, Content-Type, If-Match, "
                     "If-None-Match, If-Range, Inference-Header-Content-Length, Range, traceparent, "
                     "tracestate, X-Request-Id, X-Request-Timeout-Ms");
-    /* Long enough to cover many requests of a page, short enough for configuration changes. */
+    /* Long enough to cover many requests of a page, but short enough for configuration changes. */
     td_reply_header(reply, "Access-Control-Max-Age", "600");
     return TD_OK;
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* The next value of a comma-separated list, without blanks around it; false after the last. An
- * empty list has none. */
+/* Returns the next value of a comma-separated list, without surrounding blanks. Returns false after
+ * the last value. An empty list has no values. */
 static bool next_value(const char **list, struct td_field *value)
 {
     if (!*list || !**list)
@@ -362,13 +366,13 @@ static bool add_origin(struct td_origins *origins, struct td_field value,
                        struct rejection rejection)
 {
     const char *expected = "an origin like https://example.com or http://localhost:3000: a scheme, "
-                           "a host and perhaps a port, without a path";
+                           "a host and an optional port, without a path";
     if (is_word(value, "*"))
-        expected = "one origin: with it a page of any site could write to this server; name each "
-                   "origin, like https://example.com";
+        expected = "a single origin, and would let pages of any site write to this server; name "
+                   "each origin, such as https://example.com";
     else if (is_word(value, "null"))
-        expected = "one origin: pages of any site can send it; name each origin, like "
-                   "https://example.com";
+        expected = "a single origin, because pages of any site can send it; name each origin, such "
+                   "as https://example.com";
     else if (read_origin(value.text, value.length, &origins->origins[origins->n_origins]))
         return ++origins->n_origins, true;
     return reject(rejection, "allow-origin", value, expected);

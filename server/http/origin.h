@@ -1,25 +1,27 @@
-/* origin.h - refuses requests of web pages of other sites, and hosts that only DNS rebinding uses.
+/* origin.h - refuses requests from web pages of other sites, and hosts that only DNS rebinding
+ * uses.
  *
  * A browser sends a page's requests to any address that it can reach, so a page of any site could
- * write to a daemon that listens on loopback only. Two checks, both before the body is read:
+ * write to a daemon that listens only on loopback. Two checks prevent this, both before the body is
+ * read:
  *
- * Site     FORBIDDEN if Sec-Fetch-Site is cross-site or same-site, or if there is an Origin ("null"
- *          included) whose authority is not that of Host, unless --allow-origin names that origin.
- *          Clients other than browsers send neither header. A page of the console holds no data, so
- *          that a link to it works from anywhere.
+ * Site     FORBIDDEN if Sec-Fetch-Site is cross-site or same-site, or if Origin is present ("null"
+ *          included) and its authority differs from Host, unless --allow-origin names the origin.
+ *          Clients other than browsers send neither header. Pages of the console are exempt,
+ *          because they hold no data; links to them work from any site.
  * Host     On a connection to a loopback address that the server listens on, FORBIDDEN unless Host
  *          is localhost, a name under it, an address in 127.0.0.0/8, [::1] or a host in
- *          --allow-host, with any port: a page of evil.example whose name then resolves to
- *          127.0.0.1 has the same origin as the server, but its Host is still evil.example. On
- *          other addresses Host is checked only if --allow-host is set. An HTTP/1.0 request may
- *          lack it; the HTTP library requires it of HTTP/1.1.
+ *          --allow-host, with any port. If the name of evil.example is changed to resolve to
+ *          127.0.0.1, its page has the same origin as the server, but its Host is still
+ *          evil.example. On other addresses, Host is checked only if --allow-host is set. HTTP/1.0
+ *          requests can omit Host; the HTTP library requires it for HTTP/1.1.
  *
- * Names are compared ignoring case. IPv4 addresses are four decimal numbers; other forms that
- * resolvers accept (127.1, 0x7f.0.0.1) are refused, as browsers never send them.
+ * Names are compared ignoring case. IPv4 addresses are four decimal numbers. Other forms that
+ * resolvers accept (127.1, 0x7f.0.0.1) are refused, because browsers never send them.
  *
  * Ownership  td_origins owns copies of its lists.
  * Threads    Constant after td_origins_new.
- * Cost       30 to 50 ns for a request without Origin, most of it to parse Host. */
+ * Cost       30 to 50 ns for a request without Origin, mostly for parsing Host. */
 #ifndef TD_SERVER_HTTP_ORIGIN_H
 #define TD_SERVER_HTTP_ORIGIN_H
 
@@ -31,34 +33,38 @@
 struct td_call;
 struct td_origins;
 
-/* The value of a header; text is NULL if it is absent. It may hold any byte. */
+/* Value of a header, which can contain any bytes. `text` is NULL if the header is absent. */
 struct td_field {
     const char *text;
     size_t length;
 };
 
-/* The parts of a request that are checked. */
+/* The checked parts of a request. */
 struct td_origin_request {
-    struct td_field host;   /* or the authority of an absolute request target */
-    struct td_field origin; /* the headers of these names */
+    /* Host, or the authority of an absolute request target. */
+    struct td_field host;
+    /* The headers Origin and Sec-Fetch-Site. */
+    struct td_field origin;
     struct td_field sec_fetch_site;
-    bool loopback; /* the listening socket of its connection is bound to a loopback address */
-    bool page;     /* for a page of the console */
+    /* The listening socket of the connection is bound to a loopback address. */
+    bool loopback;
+    bool page; /* the request is for a page of the console */
 };
 
-/* From the comma-separated lists --allow-origin and --allow-host. NULL if one is invalid, or
- * without memory; message, of `size` bytes, then says which. */
+/* Parses the comma-separated lists --allow-origin and --allow-host. Returns NULL if a value is
+ * invalid or no memory is available, with the reason in `message`, which has room for `size`
+ * bytes. */
 struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, char *message,
                                   size_t size);
 
-/* NULL is fine. */
+/* Frees the lists. NULL is allowed. */
 void td_origins_free(struct td_origins *origins);
 
-/* Is this host[:port], as in Host? */
+/* True if the text is a host[:port], as in Host. */
 bool td_origin_is_authority(struct td_field text);
 
-/* TD_OK or FORBIDDEN. *listed: --allow-origin names the request's Origin, so its page may read the
- * reply, errors included. */
+/* Returns TD_OK or FORBIDDEN. Sets *listed if --allow-origin names the request's Origin; its page
+ * can then read the reply, even an error. */
 TD_MUST_CHECK td_status td_origin_check(const struct td_origins *origins,
                                         const struct td_origin_request *request, bool *listed,
                                         struct td_error *err);
@@ -67,7 +73,7 @@ TD_MUST_CHECK td_status td_origin_check(const struct td_origins *origins,
  * path. */
 td_status td_origin_preflight(struct td_call *call);
 
-/* Reply headers that a page may read besides those that it always may. */
+/* Reply headers that a page can read in addition to those that are always readable. */
 #define TD_ORIGIN_EXPOSED                                                                          \
     "Accept-Ranges, Allow, Content-Encoding, Content-Range, ETag, "                                \
     "Inference-Header-Content-Length, Location, Retry-After, Server-Timing, WWW-Authenticate, "    \

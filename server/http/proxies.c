@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-    LONGEST_SHOWN = 100,                        /* of a value in a message */
-    LONGEST_ADDRESS = INET6_ADDRSTRLEN + 2 + 6, /* with brackets and a port */
-    MAPPED_BITS = 96 /* of an IPv4 address mapped to IPv6, before the address */
+    LONGEST_SHOWN = 100,                        /* maximum length of a value in a message */
+    LONGEST_ADDRESS = INET6_ADDRSTRLEN + 2 + 6, /* maximum length with brackets and a port */
+    MAPPED_BITS = 96 /* bits before the address if IPv4 is mapped to IPv6 */
 };
 
 struct prefix {
@@ -25,7 +25,7 @@ struct td_proxies {
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* *bits is the length of the longest prefix: 32 or 128. */
+/* Parses an address. Sets *bits to its length in bits, 32 or 128. */
 static bool parse_address(const char *text, struct td_address *address, int *bits)
 {
     struct in_addr ipv4;
@@ -66,7 +66,8 @@ bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *p
 
 /* ---- --trusted-proxy ------------------------------------------------------------------------- */
 
-/* True if bits after the prefix are set: one host may be meant, and a network would be trusted. */
+/* True if bits after the prefix are set. Such a value might be meant as a single host, but would
+ * trust a whole network. */
 static bool has_host_bits(const struct prefix *prefix)
 {
     for (int bit = prefix->bits; bit < 128; bit++)
@@ -75,7 +76,7 @@ static bool has_host_bits(const struct prefix *prefix)
     return false;
 }
 
-/* "10.0.0.0/8", "2001:db8::1". Cuts the text. */
+/* Parses "10.0.0.0/8" or "2001:db8::1". Overwrites the slash. */
 static bool parse_prefix(char *text, struct prefix *prefix)
 {
     char *slash = strchr(text, '/'), *end = NULL;
@@ -105,7 +106,7 @@ static bool add_prefix(struct td_proxies *proxies, const char *value, size_t len
     return parse_prefix(text, &proxies->prefixes[proxies->n_prefixes++]);
 }
 
-/* The next value of a comma-separated list, without spaces around it. */
+/* Returns the next value of a comma-separated list, without surrounding spaces. */
 static size_t next_value(const char **value, const char **rest)
 {
     const char *begin = *rest + strspn(*rest, " \t");
@@ -130,7 +131,7 @@ struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t siz
             continue;
         snprintf(message, size,
                  "trusted-proxy: '%.*s' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 "
-                 "or 2001:db8::/32; the bits after a prefix are 0",
+                 "or 2001:db8::/32; the bits after a prefix must be 0",
                  (int)(length < LONGEST_SHOWN ? length : LONGEST_SHOWN), value);
         td_proxies_free(proxies);
         return NULL;
@@ -145,7 +146,7 @@ void td_proxies_free(struct td_proxies *proxies)
 
 /* ---- X-Forwarded-For ------------------------------------------------------------------------- */
 
-/* "192.0.2.1", "192.0.2.1:8080", "2001:db8::1", "[2001:db8::1]:8080". */
+/* Parses an entry: "192.0.2.1", "192.0.2.1:8080", "2001:db8::1" or "[2001:db8::1]:8080". */
 static bool parse_forwarded(const char *value, size_t length, struct td_address *address)
 {
     char text[LONGEST_ADDRESS];
@@ -161,7 +162,7 @@ static bool parse_forwarded(const char *value, size_t length, struct td_address 
         if (!end)
             return false;
     } else if (end && strchr(end + 1, ':')) {
-        end = NULL; /* an IPv6 address has no port without brackets */
+        end = NULL; /* without brackets, an IPv6 address has no port */
     }
     if (end)
         *end = '\0';
@@ -172,7 +173,7 @@ bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_f
                        struct td_forwarded *client)
 {
     *client = (struct td_forwarded){ .known = false };
-    /* From the right, so that nothing a client has sent itself is believed. */
+    /* Reads from the right, so that entries sent by the client itself are never believed. */
     for (const char *end = forwarded_for + strlen(forwarded_for); end > forwarded_for;) {
         const char *begin = end, *value, *rest;
         struct td_address address;

@@ -1,9 +1,9 @@
-/* proxies.h - whose requests a trusted proxy forwards.
+/* proxies.h - finds the client of a request that a trusted proxy forwards.
  *
  * A proxy connects for many clients. If --trusted-proxy names its address, the client of a request
- * is the last address in X-Forwarded-For that is not a trusted proxy's itself: each proxy appends
- * the address that it was connected from, so only what trusted proxies have appended is believed.
- * Without such an address the client is the proxy. Other peers' X-Forwarded-For is ignored.
+ * is the last address in X-Forwarded-For that is not itself a trusted proxy. Each proxy appends the
+ * address that connected to it, so only addresses that trusted proxies have appended are believed.
+ * If there is no such address, the client is the proxy. X-Forwarded-For of other peers is ignored.
  *
  * Ownership  td_proxies owns its list.
  * Threads    Constant after td_proxies_new. */
@@ -17,15 +17,17 @@
 
 struct td_proxies;
 
-/* From the comma-separated list --trusted-proxy: addresses, and prefixes like 10.0.0.0/8. NULL if
- * one is invalid, or without memory; message, of `size` bytes, then says which. */
+/* Parses the comma-separated list --trusted-proxy of addresses and prefixes such as 10.0.0.0/8.
+ * Returns NULL if a value is invalid or no memory is available, with the reason in `message`, which
+ * has room for `size` bytes. */
 struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t size);
-void td_proxies_free(struct td_proxies *proxies); /* NULL is fine */
+void td_proxies_free(struct td_proxies *proxies); /* NULL is allowed */
 
-/* Is the peer a trusted proxy? */
+/* True if the peer is a trusted proxy. */
 bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *peer);
 
-/* The client in X-Forwarded-For, of several lines joined by commas. False if it names none. */
+/* Finds the client in X-Forwarded-For, whose lines are joined by commas. Returns false if the
+ * header names no client. */
 bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_for,
                        struct td_forwarded *client);
 

@@ -12,12 +12,13 @@ size_t td_query_leave_encoded(void *context, struct MHD_Connection *connection, 
     return strlen(text);
 }
 
-/* Probes and clients of other paths may send any arguments. */
+/* Refuses an argument of a path under /v1. Probes and clients of other paths can send any
+ * arguments. */
 static td_status refuse(struct td_call *call, const char *name, size_t length)
 {
     const char *shown = TD_SHOWN(name, length);
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "%s %.128s has no query parameters; \"%s\" is given", call->method, call->path,
+                 "%s %.128s takes no query parameters; \"%s\" was given", call->method, call->path,
                  shown);
     return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
 }

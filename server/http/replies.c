@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A response whose headers are being added. */
+/* A response to which headers are being added. */
 struct headed {
     struct MHD_Response *response;
-    bool complete; /* false: there was no memory for a header */
+    bool complete; /* false if there was no memory for a header */
 };
 
 static void add_header(struct headed *headed, const char *name, const char *value)
@@ -49,7 +49,7 @@ static void add_timing(const struct td_call *call, struct headed *headed)
     add_header(headed, "Server-Timing", text);
 }
 
-/* Allows the page that sent the request to read the reply, and lists the headers that it may
+/* Allows the page that sent the request to read the reply, and lists the headers that the page can
  * read. */
 static void add_origin_headers(const struct td_call *call, struct headed *headed)
 {
@@ -75,14 +75,14 @@ static void add_reply_headers(const struct td_call *call, struct headed *headed)
         add_error_headers(call, headed);
     if (call->request.options.timing)
         add_timing(call, headed);
-    /* Relaxed: a reply made while the drain begins may be either. */
+    /* Relaxed order: a reply made while the drain starts can have the header or not. */
     if (call->http.close_connection ||
         atomic_load_explicit(&call->services->draining, memory_order_relaxed))
         add_header(headed, "Connection", "close");
 }
 
-/* The reply's bytes stay in the call, which outlives the response: the HTTP library's completion
- * callback frees it. */
+/* Makes a response from the reply's bytes, which stay in the call. The library's completion
+ * callback frees the call after the response. */
 static struct MHD_Response *make_response(struct td_call *call)
 {
     const struct td_reply *reply = &call->reply;
@@ -107,13 +107,14 @@ enum MHD_Result td_reply_send(struct td_call *call)
     if (!headed.response)
         return MHD_NO;
     add_reply_headers(call, &headed);
-    /* A reply without one of its headers may mean something else: the connection is closed. */
+    /* A reply that lacks a header could have another meaning, so the connection is closed
+     * instead. */
     const enum MHD_Result queued =
         headed.complete ? MHD_queue_response(call->http.connection,
                                              (unsigned)call->reply.http_status, headed.response)
                         : MHD_NO;
     MHD_destroy_response(headed.response);
-    td_call_count_unsent(call); /* of a refused request, whose body may never arrive */
+    td_call_count_unsent(call); /* for a refused request, whose body might never arrive */
     call->http.replied = true;
     return queued;
 }

@@ -1,9 +1,9 @@
-/* replies.h - sends a call's reply as an HTTP response, the body from the call's memory.
+/* replies.h - sends a call's reply as an HTTP response whose body is in the call's memory.
  *
- * Ownership  The response borrows the reply's bytes; the call must live until the HTTP library
+ * Ownership  The response borrows the reply's bytes. The call must live until the HTTP library
  *            reports that the request has ended.
  * Threads    The I/O thread of the connection.
- * Errors     MHD_NO: out of memory, the connection closes. */
+ * Errors     MHD_NO if no memory is available; the connection is then closed. */
 #ifndef TD_SERVER_HTTP_REPLIES_H
 #define TD_SERVER_HTTP_REPLIES_H
 

@@ -1,4 +1,4 @@
-/* request_facts.h - what log lines and spans say about a request. */
+/* request_facts.h - facts about a request for log lines and spans. */
 #ifndef TD_SERVER_HTTP_REQUEST_FACTS_H
 #define TD_SERVER_HTTP_REQUEST_FACTS_H
 
@@ -6,13 +6,13 @@
 
 #include <stddef.h>
 
-/* The address that a connection of the HTTP library comes from. */
+/* Returns the address that a connection of the HTTP library comes from. */
 struct td_peer td_request_peer(struct MHD_Connection *connection);
 
-/* "params[16,8] indices[4]" */
+/* Writes the shapes of the inputs: "params[16,8] indices[4]". */
 void td_request_inputs(const struct td_call *call, char *text, size_t size);
 
-/* Where an op was computed, "cpu" or "gpu"; NULL: nowhere. */
+/* Returns where an op was computed, "cpu" or "gpu", or NULL if no op was computed. */
 const char *td_request_device(const struct td_call *call);
 
 #endif

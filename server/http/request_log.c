@@ -13,8 +13,8 @@
 
 enum reason { NO_LINE, FAILED, SLOW, ACCESS, DEBUG };
 
-/* Is the request one of the fraction --access-log? The lower bits of the clock decide, mixed
- * (splitmix64), so that requests at regular intervals are chosen like others. */
+/* True if the request belongs to the fraction --access-log. The bits of the clock decide, mixed by
+ * splitmix64, so that requests at regular intervals are chosen like others. */
 static bool is_chosen(const struct td_services *services, int64_t begun_ns)
 {
     const double fraction = services->config.access_log;
@@ -27,20 +27,22 @@ static bool is_chosen(const struct td_services *services, int64_t begun_ns)
     return (double)(bits >> 11) * 0x1p-53 < fraction;
 }
 
-/* Handlers other than those of readiness are not refused in a drain. */
+/* True for a refused readiness probe. No other handler is refused during a drain. */
 static bool is_probe_of_drain(const struct td_call *call)
 {
     return call->handler && call->error.status == TD_DRAINING;
 }
 
-/* Any client can cause the exceptions: the last one is a refusal before any work. */
+/* True if the server is at fault. Any client can cause the excluded errors; the last of them
+ * refuses a request before any work. */
 static bool is_fault(const struct td_call *call)
 {
     return !call->gone && !is_probe_of_drain(call) && call->error.status != TD_NOT_SUPPORTED &&
            !(call->error.status == TD_DEADLINE_EXCEEDED && call->error.retry_after_s);
 }
 
-/* Without the time in which the client sends the body and reads the reply. */
+/* True if the request was slow. Excludes the time in which the client sends the body and reads the
+ * reply. */
 static bool is_slow(const struct td_call *call)
 {
     const struct td_times *times = &call->times;
@@ -63,7 +65,7 @@ static enum reason reason_of(const struct td_call *call)
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-/* NULL, which omits the field, for "". */
+/* Returns NULL for "", which omits the field. */
 static const char *given(const char *text)
 {
     return text[0] ? text : NULL;
@@ -93,8 +95,8 @@ static void write_line(const struct td_call *call, const struct line *line)
     td_trace_context_read(call->headers.traceparent, &trace);
     td_sender_print(&call->sender, &sender);
     td_request_inputs(call, inputs, sizeof inputs);
-    /* The texts that a client may make long are the last ones, so that they do not displace
-     * others. */
+    /* Strings whose length the client controls come last, so that they do not displace other
+     * fields. */
     const struct td_log_field fields[] = {
         TD_TEXT("why", reasons[line->reason]),
         TD_TEXT("request_id", call->request_id),
@@ -136,7 +138,8 @@ void td_request_log(const struct td_call *call, bool complete)
     struct line line = { .reason = reason_of(call), .complete = complete };
     if (line.reason == NO_LINE)
         return;
-    if (line.reason == FAILED && is_slow(call)) /* counted, though its line says that it failed */
+    /* The request counts as slow, although its line reports the failure. */
+    if (line.reason == FAILED && is_slow(call))
         atomic_fetch_add_explicit(&slow->events, 1, memory_order_relaxed);
     if (line.reason == SLOW) {
         if (!td_log_limit_take(slow, call->times.stage_end, TD_SLOW_LINES))

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Bytes of texts that a client may make long; all fit in a span. */
+/* Maximum bytes of strings whose length a client controls; together they fit in a span. */
 enum { PATH = 512, USER_AGENT = 200, HOST = 200, INPUTS = 200, REASON = 200, SHORT = 130 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* What the clock of the day is ahead of the one that measures. */
+/* Returns the difference between the time of day and the monotonic clock. */
 static int64_t clock_offset_ns(int64_t now_ns)
 {
     struct timespec now;
@@ -39,7 +39,7 @@ static const char *header_of(const struct td_call *call, const char *name)
     return MHD_lookup_connection_value(call->http.connection, MHD_HEADER_KIND, name);
 }
 
-/* "host", "host:8080" and "[::1]:8080" */
+/* Parses "host", "host:8080" or "[::1]:8080". */
 static void add_server(struct td_span *span, const char *host)
 {
     char address[HOST];
@@ -55,7 +55,7 @@ static void add_server(struct td_span *span, const char *host)
         td_span_number(span, "server.port", port);
 }
 
-/* A client may send any method. */
+/* Returns the method if it is a standard one, or NULL. Clients can send any method. */
 static const char *method_of(const struct td_call *call)
 {
     static const char *const known[] = { "GET",     "HEAD",    "POST",  "PUT",  "DELETE",
@@ -130,10 +130,10 @@ static void add_op(struct td_span *span, const struct td_call *call)
 
 /* ---- tracestate ------------------------------------------------------------------------------ */
 
-/* Its lines, which are one list. */
+/* The lines of tracestate, which form one list. */
 struct state {
     char text[TD_TRACE_STATE + 2];
-    size_t length; /* more than TD_TRACE_STATE: it is too long */
+    size_t length; /* greater than TD_TRACE_STATE if the list is too long */
 };
 
 static enum MHD_Result append_state(void *context, enum MHD_ValueKind kind, const char *name,

@@ -25,7 +25,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Enough for any equation over sixteen shapes, and little work for an I/O thread. */
+/* Enough for any equation over sixteen shapes, but little work for an I/O thread. */
 enum { SMALL_BODY = 64 << 10 };
 
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
@@ -34,12 +34,14 @@ enum { OP = -1 };
 static const struct route {
     unsigned methods;
     const char *pattern;
-    td_access_role role; /* that a token needs; TD_ACCESS_NONE: no token */
+    /* Role that the request needs; TD_ACCESS_NONE if it needs no token. */
+    td_access_role role;
     td_handler *handler;
     const struct td_task *task;
-    size_t body_limit;      /* a task's */
-    const struct td_op *op; /* of a task whose path does not name it */
-    int operation;          /* for metrics; OP: that of its op */
+    size_t body_limit;      /* maximum body of a task */
+    const struct td_op *op; /* op of a task whose path does not name it */
+    /* Operation for metrics; OP for the operation of the op. */
+    int operation;
 } routes[] = {
     { GET, "/", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
     { GET, "/docs", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
@@ -159,7 +161,8 @@ static const struct route {
 };
 enum { N_ROUTES = sizeof routes / sizeof *routes };
 
-/* No op has the name of another path below a tensor: else this does not compile. */
+/* Duplicate enumerators would not compile. This ensures that no op has the same name as another
+ * path below a tensor. */
 enum {
 #define TD_OP(folder, name) PATH_OF_##name,
 #include "kernels/ops.def"
@@ -189,20 +192,21 @@ static unsigned method_bit(const char *method)
     return 0;
 }
 
-/* The name of the first method of a set. */
+/* Returns the name of the first method of a set. */
 static const char *method_name(unsigned methods)
 {
     return methods & GET ? "GET" : methods & POST ? "POST" : methods & PUT ? "PUT" : "DELETE";
 }
 
-/* A segment of the path matched by a {name} of the pattern. */
+/* A segment of the path that a {name} of the pattern matches. */
 struct segment {
-    const char *name, *text; /* name: the text within the braces */
+    /* `name` is the text within the braces. */
+    const char *name, *text;
     size_t name_length, length;
 };
 
-/* Does the path match the pattern? The *n segments matched by names are returned as sent, not
- * decoded. The others must equal those of the pattern, without escapes. */
+/* True if the path matches the pattern. Stores the *n segments that names match, as sent and not
+ * decoded. The other segments must equal the pattern's segments, without escapes. */
 static bool match(const char *pattern, const char *path, struct segment *segments, int *n)
 {
     *n = 0;
@@ -230,8 +234,8 @@ static bool is_called(const struct segment *segment, const char *name)
     return td_name_is(name, segment->name, segment->name_length);
 }
 
-/* A route of /v1 below another name whose last segment is this, "scatter" of
- * "/v1/tensors/{name}/scatter"; NULL if there is none. */
+/* Returns a route of /v1 whose last segment, below another name, is this segment, such as "scatter"
+ * in "/v1/tensors/{name}/scatter". Returns NULL if there is none. */
 static const struct route *route_ending_with(const struct segment *segment)
 {
     for (int i = 0; i < N_ROUTES; i++) {
@@ -249,7 +253,7 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
     int count;
     const struct route *meant = route_ending_with(segment);
     if (meant)
-        return td_error_set(err, TD_UNKNOWN_OP, "there is no op '%s'; %s %s is a path",
+        return td_error_set(err, TD_UNKNOWN_OP, "there is no op '%s'; did you mean %s %s?",
                             TD_SHOWN(segment->text, segment->length), method_name(meant->methods),
                             meant->pattern);
     const struct td_op *const *ops = td_ops(&count);
@@ -260,8 +264,8 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
                            "GET /v1/ops");
 }
 
-/* An op of another route, or an unknown name; perhaps a '/' was meant to be in the name of the
- * tensor. */
+/* Reports a segment that is an op of another route, or an unknown name. An unknown name might come
+ * from a '/' in the name of the tensor. */
 static td_status unknown_lookup(const struct segment *segment, const char *const *names, int n,
                                 struct td_error *err)
 {
@@ -271,22 +275,21 @@ static td_status unknown_lookup(const struct segment *segment, const char *const
     if (op)
         td_error_set(
             err, TD_UNKNOWN_OP,
-            "the path of a tensor has no op %s; it has %s. POST /v1/%s takes the tensor as "
+            "the path of a tensor has no op %s; expected %s. POST /v1/%s takes the tensor as "
             "\"%s\": %s{\"ref\": \"NAME\"}%s",
             op->name, listed, op->name, op->inputs[0].name, op->inputs[0].list ? "[" : "",
             op->inputs[0].list ? "]" : "");
     else
         td_error_set(
             err, TD_UNKNOWN_OP,
-            "the path of a tensor has no op '%s'; it has %s. Names of tensors cannot contain "
-            "'/'",
+            "the path of a tensor has no op '%s'; expected %s. Tensor names cannot contain '/'",
             TD_SHOWN(segment->text, segment->length), listed);
     td_suggest(err, segment->text, segment->length, names, n);
     return TD_UNKNOWN_OP;
 }
 
-/* The last segments of the paths below a tensor that have one of these methods. Returns their
- * number. */
+/* Stores the last segments of the paths below a tensor that have one of these methods. Returns
+ * their number. */
 static int tensor_paths(unsigned methods, const char *names[N_ROUTES])
 {
     static const char tensor[] = "/v1/tensors/{name}/";
@@ -298,22 +301,22 @@ static int tensor_paths(unsigned methods, const char *names[N_ROUTES])
     return n;
 }
 
-/* No path below a tensor; with POST it would be an op. */
+/* Reports an unknown path below a tensor. With POST, such a path would be an op. */
 static td_status unknown_path(struct td_call *call, const struct segment *segment)
 {
     const char *names[N_ROUTES];
     char listed[128];
     const int n = tensor_paths(method_bit(call->method), names);
     td_error_set(&call->error, TD_NOT_FOUND,
-                 "there is nothing at %.128s; below a tensor %.32s has %s. Names of tensors cannot "
-                 "contain '/'",
+                 "there is nothing at %.128s; below a tensor, %.32s supports %s. Tensor names "
+                 "cannot contain '/'",
                  call->path, call->method,
                  n ? td_names_text(names, n, listed, sizeof listed) : "nothing");
     td_suggest(&call->error, segment->text, segment->length, names, n);
     return TD_NOT_FOUND;
 }
 
-/* An op that a path binds to a table. */
+/* Finds an op that the path binds to a table. */
 static td_status find_lookup(struct td_call *call, const struct segment *segment)
 {
     int count, n = 0;
@@ -341,9 +344,8 @@ static td_status decode_segments(struct td_call *call, struct segment *segments,
         if (status != TD_OK)
             return status;
         if (memchr(segment->text, '\0', segment->length))
-            return td_error_set(
-                &call->error, TD_MALFORMED_REQUEST,
-                "the path has a NUL, as %%00; expected none, since no name has one");
+            return td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                                "the path contains a NUL (%%00), but names cannot contain a NUL");
     }
     return TD_OK;
 }
@@ -354,7 +356,8 @@ static td_status find_op(struct td_call *call, const struct segment *segment)
     return call->op ? TD_OK : unknown_op(segment, &call->error);
 }
 
-/* An op, or a name for which a table is looked up when the role of the call is known. */
+/* Finds an op. Any other name becomes the name of a table, which is looked up when the role of the
+ * call is known. */
 static td_status find_model(struct td_call *call, const struct segment *segment)
 {
     call->op = td_op_named(segment->text, segment->length);
@@ -375,7 +378,7 @@ static td_status find_version(struct td_call *call, const struct segment *segmen
     }
     if (segment->length == 1 && segment->text[0] == '1')
         return TD_OK;
-    return td_error_set(&call->error, TD_NOT_FOUND, "%s has no version '%s'; its only one is 1",
+    return td_error_set(&call->error, TD_NOT_FOUND, "%s has no version '%s'; the only version is 1",
                         td_call_subject(call), TD_SHOWN(segment->text, segment->length));
 }
 
@@ -385,7 +388,7 @@ static td_status find_table(struct td_call *call, const struct segment *segment)
     return call->table.name ? TD_OK : call->error.status;
 }
 
-/* What the segments of these names mean. Those of other names are arguments. */
+/* Functions for the segments with these names. Segments with other names are arguments. */
 static const struct {
     const char *name;
     td_status (*read)(struct td_call *call, const struct segment *segment);
@@ -403,7 +406,7 @@ static td_status read_argument(struct td_call *call, const struct segment *segme
     return text ? TD_OK : call->error.status;
 }
 
-/* Applies the named segments. */
+/* Applies the segments in braces. */
 static td_status read_segments(struct td_call *call, struct segment *segments, int n)
 {
     int n_arguments = 0;
@@ -418,7 +421,7 @@ static td_status read_segments(struct td_call *call, struct segment *segments, i
     return status;
 }
 
-/* "GET, HEAD, PUT", with room for all methods. */
+/* Room for all methods: "GET, HEAD, PUT, ...". */
 enum { ALLOW_SIZE = 40 };
 
 static void allow_text(unsigned methods, char text[ALLOW_SIZE])
@@ -438,7 +441,7 @@ static td_status reply_allowed_methods(struct td_call *call)
     return TD_OK;
 }
 
-/* The path has a route, but not for this method. */
+/* Refuses the method of a path that has a route for other methods, or answers OPTIONS. */
 static td_status refuse_method(struct td_call *call, unsigned methods)
 {
     char allow[ALLOW_SIZE];
@@ -450,7 +453,7 @@ static td_status refuse_method(struct td_call *call, unsigned methods)
         call->arguments[0] = td_arena_text(&call->arena, allow, strlen(allow), err);
         return call->arguments[0] ? TD_OK : err->status;
     }
-    td_error_set(err, TD_METHOD_NOT_ALLOWED, "%.32s is not allowed on %.128s; %s is expected",
+    td_error_set(err, TD_METHOD_NOT_ALLOWED, "%.32s is not allowed on %.128s; expected %s",
                  call->method, call->path, allow);
     snprintf(err->allow, sizeof err->allow, "%s", allow);
     return TD_METHOD_NOT_ALLOWED;
@@ -493,25 +496,26 @@ td_style td_route_style(const char *path)
     return v2 ? TD_STYLE_OIP : TD_STYLE_PROBLEM;
 }
 
-/* Paths that clients try, and what they mean. Those that end with '/' are of all below them. */
+/* Refuses a path. Paths that clients often try have a hint; entries that end with '/' apply to all
+ * paths below them. */
 static td_status refuse_path(struct td_call *call)
 {
     static const struct {
         const char *path, *hint;
     } tried[] = {
         { "/v1/aliases/",
-          "DELETE /v1/tensors/{alias} removes an alias, POST /v1/aliases sets one" },
-        { "/v1/tensor/", "the paths of a tensor begin with /v1/tensors/{name}" },
+          "use DELETE /v1/tensors/{alias} to remove an alias, POST /v1/aliases to set an alias" },
+        { "/v1/tensor/", "the paths of a tensor start with /v1/tensors/{name}" },
         { "/v1/tensors/", "GET /v1/tensors lists the tensors" },
-        { "/v1/v1/", "the paths of /v1 begin with it once: leave it out of the base URL" },
-        { "/v1/v2/", "the paths of /v2 begin with it: leave /v1 out of the base URL" },
-        { "/problems", "the page of an error has its `type`, as /problems/key-not-found" },
-        { "/problems/", "the page of an error has its `type`, as /problems/key-not-found" },
+        { "/v1/v1/", "the path has /v1 twice: leave it out of the base URL" },
+        { "/v1/v2/", "paths of /v2 start with /v2: leave /v1 out of the base URL" },
+        { "/problems", "the page of an error is at its `type`, such as /problems/key-not-found" },
+        { "/problems/", "the page of an error is at its `type`, such as /problems/key-not-found" },
         { "/v2/models", "POST /v2/repository/index lists the models" },
         { "/v2/models/", "POST /v2/repository/index lists the models" },
     };
     const bool slash = td_name_ends("/", call->path, strlen(call->path));
-    const char *hint = slash ? "leave out the last '/'" : "GET /openapi.json has all paths";
+    const char *hint = slash ? "leave out the last '/'" : "GET /openapi.json lists all paths";
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         const size_t length = strlen(tried[i].path);
         const bool below = tried[i].path[length - 1] == '/' && !slash;
@@ -519,20 +523,20 @@ static td_status refuse_path(struct td_call *call)
             hint = tried[i].hint;
     }
     if (strstr(call->path, "//"))
-        hint = "two '/' follow each other: leave one out, or put a name between them";
+        hint = "two '/' follow each other: remove one, or put a name between them";
     return td_error_set(&call->error, TD_NOT_FOUND, "there is nothing at %.200s; %s", call->path,
                         hint);
 }
 
 td_status td_route_call(struct td_call *call)
 {
-    struct segment segments[TD_PATH_ARGUMENTS + 2]; /* and an op and a version */
+    struct segment segments[TD_PATH_ARGUMENTS + 2]; /* also room for an op and a version */
     const unsigned method = method_bit(call->method);
-    const char *pattern = NULL; /* of the path */
+    const char *pattern = NULL; /* pattern that matches the path */
     unsigned methods = 0;
     int n;
     call->style = td_route_style(call->path);
-    call->http.role = TD_ACCESS_READ; /* of a path that is not found */
+    call->http.role = TD_ACCESS_READ; /* role for a path that is not found */
     const td_status escapes =
         td_target_check(call->path, strlen(call->path), "the path", &call->error);
     if (escapes != TD_OK)

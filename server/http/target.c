@@ -5,7 +5,7 @@
 
 static const char scheme[] = "http://";
 
-/* The authority of a URI; NULL for other targets. */
+/* Returns the authority of a URI, or NULL for other targets. */
 static const char *authority_of(const char *text)
 {
     return strncasecmp(text, scheme, sizeof scheme - 1) == 0 ? text + sizeof scheme - 1 : NULL;
@@ -50,7 +50,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* The byte that text[0..2] encodes; -1 if it is not an escape. */
+/* Returns the byte that text[0..2] encodes, or -1 if it is not an escape. */
 static int escaped_byte(const char *text, const char *end)
 {
     const int high = end - text > 2 ? hex_digit(text[1]) : -1;

@@ -1,14 +1,14 @@
 /* target.h - parses the request target of a request line.
  *
- * A target is a path ("/v1/ops"), an absolute http URI, which proxies send and a server has to
- * accept (RFC 9112, 3.2.2), or "*" with OPTIONS. Its query has been removed.
+ * A target is a path ("/v1/ops"), an absolute http URI, or "*" with OPTIONS. Proxies send absolute
+ * URIs, and servers must accept them (RFC 9112, 3.2.2). The library has already removed the query.
  *
- * The HTTP library decodes nothing: in a decoded path %2F cannot be distinguished from a slash, so
+ * The HTTP library decodes nothing. In a decoded path, %2F would look like a slash, so
  * "/v1%2fgather" would be a route here but not for a proxy with rules for "/v1/". Paths are split
- * as sent, and each segment is decoded separately, as are the arguments of a query.
+ * as they were sent. Each segment is then decoded separately, and so is each argument of a query.
  *
- * Ownership  Decoded text is in the arena; text without '%' is not copied.
- * Errors     MALFORMED_REQUEST, which shows the target or the escape. */
+ * Ownership  Decoded text is in the arena. Text without '%' is not copied.
+ * Errors     MALFORMED_REQUEST, with the target or the escape in the message. */
 #ifndef TD_SERVER_HTTP_TARGET_H
 #define TD_SERVER_HTTP_TARGET_H
 
@@ -19,24 +19,27 @@
 #include <stddef.h>
 
 struct td_target {
-    struct td_field authority; /* replaces Host; absent for a path */
-    const char *path;          /* "*": the whole server; the text itself on failure */
+    /* Authority that replaces Host. Absent if the target is a path. */
+    struct td_field authority;
+    /* "*" for the whole server. On failure, the text itself. */
+    const char *path;
 };
 
-/* MALFORMED_REQUEST for any other form, and for a URI of another scheme, without a host or with a
- * user. */
+/* Parses a target. MALFORMED_REQUEST for any other form, and for a URI that has another scheme, no
+ * host, or a user. */
 TD_MUST_CHECK td_status td_target_read(const char *method, const char *text, struct td_target *out,
                                        struct td_error *err);
 
-/* The path of a target, valid or not; "" if it has none. */
+/* Returns the path of a target, valid or not, or "" if it has no path. */
 const char *td_target_path(const char *text);
 
-/* Is every '%' of the text followed by two hexadecimal digits? what: "the path", for the error. */
+/* Checks that two hexadecimal digits follow every '%' of the text. `what` names the text in the
+ * error, such as "the path". */
 TD_MUST_CHECK td_status td_target_check(const char *text, size_t length, const char *what,
                                         struct td_error *err);
 
-/* Undoes percent-encoding: "%41" becomes "A". The result may hold any byte; a NUL
- * follows it. Errors of td_target_check, and MEMORY_EXHAUSTED. */
+/* Undoes percent-encoding: "%41" becomes "A". The result can contain any bytes and is followed by a
+ * NUL. Errors are those of td_target_check, and MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_target_decode(const char **text, size_t *length, const char *what,
                                          struct td_arena *arena, struct td_error *err);
 

@@ -1,17 +1,17 @@
-/* transport_errors.c - the errors of requests that have no call yet, as application/problem+json,
- * or in the form of /v2.
+/* transport_errors.c - errors of requests that have no call yet, as application/problem+json or in
+ * the format of /v2.
  *
- * Invalid framing, oversized headers and the like never reach tensord's code: the library replies
- * with a fixed HTML page and closes the connection. It makes that page with
- * MHD_create_response_from_buffer_static, which nothing else here calls, so the linker's --wrap
- * lets this file put the page's text into a problem instead. With a shared library the option has
- * no effect and the HTML is sent.
+ * Requests with errors such as invalid framing or oversized headers never reach tensord's code: the
+ * library replies with a fixed HTML page and closes the connection. The library makes this page
+ * with MHD_create_response_from_buffer_static, which no other code here calls. The linker's --wrap
+ * therefore lets this file replace the page with a problem document. With a shared library, --wrap
+ * has no effect, and the HTML is sent.
  *
- * The library does not say which request the page is for. It is taken to be the one whose request
- * line this thread read last, which is wrong only if another one was read in between. Therefore
- * each of the two formats also has the members of the other.
+ * The library does not tell which request the page is for. This file assumes the request whose
+ * request line the thread read last, which is wrong only if another request line was read in
+ * between. Therefore, each of the two formats also contains the members of the other.
  *
- * Threads  Any; the text is copied by the library, or by the kernel. */
+ * Threads  Any. The library or the kernel copies the text. */
 #include "server/http/transport_errors.h"
 
 #include "api/message/problem.h"
@@ -29,19 +29,19 @@
 #include <string.h>
 #include <time.h>
 
-/* The names are --wrap's. */
+/* The names are prescribed by --wrap. */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* A document has the sentence twice, with each of its bytes escaped as six at most. */
+/* A document contains the sentence twice. Each byte takes at most six bytes when it is escaped. */
 enum { SENTENCE_SIZE = 512, DOCUMENT_SIZE = 16 * SENTENCE_SIZE, HEAD_SIZE = 512 };
 
-/* Of an I/O thread. */
-static _Thread_local struct td_services *used; /* NULL: it has had no connection */
+/* State of an I/O thread. */
+static _Thread_local struct td_services *used; /* NULL before the thread's first connection */
 static _Thread_local int used_shard;
-static _Thread_local td_style style = TD_STYLE_PROBLEM; /* of the last path that was read */
+static _Thread_local td_style style = TD_STYLE_PROBLEM; /* style of the last path that was read */
 
 void td_transport_use(struct td_services *services, int shard)
 {
@@ -57,8 +57,8 @@ void *td_transport_record_path(void *context, const char *path, struct MHD_Conne
     return NULL;
 }
 
-/* Copies the text between two tags as plain text: tags become spaces, and entities, which are all
- * quotes, apostrophes. */
+/* Copies the text between two tags as plain text. Tags become spaces. Entities become apostrophes,
+ * because the library's pages only use entities for quotes. */
 static void text_between(const char *page, size_t size, const char *open, const char *close,
                          char *text)
 {
@@ -82,7 +82,7 @@ static void text_between(const char *page, size_t size, const char *open, const 
     text[length] = '\0';
 }
 
-/* Logs and counts a request that has no call. */
+/* Counts and logs a request that has no call. */
 static void report(struct td_services *services, int shard, int code, const char *request_id,
                    int socket, const struct td_error *err)
 {
@@ -117,7 +117,7 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
         length ? MHD_create_response_from_buffer(length, body, MHD_RESPMEM_MUST_COPY) : NULL;
     if (!response)
         return __real_MHD_create_response_from_buffer_static(size, buffer);
-    /* Without memory for it the text has no type: its status says enough. */
+    /* Without memory for this header, the document has no type, but its status is sufficient. */
     (void)MHD_add_response_header(response, "Content-Type",
                                   style == TD_STYLE_OIP ? "application/json"
                                                         : "application/problem+json");
@@ -126,7 +126,7 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
     return response;
 }
 
-/* The value of a Date header. */
+/* Writes the value of a Date header. */
 static void print_date(char *text, size_t size)
 {
     const time_t now = time(NULL);
@@ -135,7 +135,7 @@ static void print_date(char *text, size_t size)
         text[0] = '\0';
 }
 
-/* Counts and logs the error, and sends it as plain text unless `is_silent`. */
+/* Counts and logs the error. Unless `is_silent`, also sends it as plain text. */
 static void refuse(const struct td_transport_errors *errors, int socket, td_status status,
                    const char *sentence, bool is_silent)
 {
@@ -163,12 +163,11 @@ static void refuse(const struct td_transport_errors *errors, int socket, td_stat
 void td_transport_refuse(void *context, int socket, const char *sentence)
 {
     const struct td_transport_errors *errors = context;
-    /* Plain text within a TLS session would only break it: there the connection ends without a
-     * reply. */
+    /* Plain text would break a TLS session, so such a connection ends without a reply. */
     refuse(errors, socket, TD_REQUEST_TIMEOUT, sentence, errors->services->tls != NULL);
 }
 
-/* Drops what was sent already, up to 64 KiB: with it unread, the kernel would reset the connection,
+/* Drops up to 64 KiB of input. If the input stayed unread, the kernel would reset the connection,
  * and the client might lose the reply. */
 static void drop_input(int socket)
 {

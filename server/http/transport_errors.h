@@ -1,33 +1,35 @@
-/* transport_errors.h - the problem documents of requests that have no call: those that the library
- * refuses, and those that were not complete in time.
+/* transport_errors.h - problem documents for requests that have no call: requests that the library
+ * refuses, and requests that were not complete in time.
  *
- * Threads  td_transport_refuse and td_transport_refuse_plain on any thread, the others on the I/O
- *          thread. */
+ * Threads  Any thread for td_transport_refuse and td_transport_refuse_plain, the I/O thread for the
+ *          other functions. */
 #ifndef TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 #define TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 
 struct MHD_Connection;
 struct td_services;
 
-/* At the start of a connection: the library's own error replies on this thread get ids of these
- * services, and log lines, and are counted in the shard as MALFORMED_REQUEST with status 400, since
- * the library does not tell the status. */
+/* Call at the start of a connection. The library's own error replies on this thread then get
+ * request IDs and log lines of these services. They are counted in the shard as MALFORMED_REQUEST
+ * with status 400, because the library does not report their status. */
 void td_transport_use(struct td_services *services, int shard);
 
-/* For MHD_OPTION_URI_LOG_CALLBACK: records whether the request being read is one of /v1 or /v2. */
+/* Value of MHD_OPTION_URI_LOG_CALLBACK; records whether the request being read belongs to /v1 or
+ * /v2. */
 void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection);
 
-/* Where a thread counts the errors that it sends. */
+/* Services and shard that count the errors of a thread. */
 struct td_transport_errors {
     struct td_services *services;
-    int shard; /* of the metrics */
+    int shard; /* shard of the metrics */
 };
 
-/* Sends a REQUEST_TIMEOUT with the sentence, past the library, which takes no reply before a
- * request is complete. For td_progress_limits; the context is a struct td_transport_errors. */
+/* Sends REQUEST_TIMEOUT with the sentence directly to the socket, because the library accepts no
+ * reply before a request is complete. Used by td_progress_limits; `context` is a struct
+ * td_transport_errors. */
 void td_transport_refuse(void *context, int socket, const char *sentence);
 
-/* Sends a MALFORMED_REQUEST to a client that speaks HTTP where TLS is expected. */
+/* Sends MALFORMED_REQUEST to a client that speaks HTTP where TLS is expected. */
 void td_transport_refuse_plain(struct td_services *services, int socket);
 
 #endif

@@ -9,16 +9,19 @@
 #include <stdlib.h>
 
 enum {
-    SMALLEST_SHIFT = 14, /* 16 KiB: every class is whole pages, and all mapped bytes are counted */
-    STEPS = 4,           /* classes per power of two */
+    /* The smallest class has 16 KiB, so that every class consists of whole pages and all mapped
+     * bytes are counted. */
+    SMALLEST_SHIFT = 14,
+    STEPS = 4, /* classes per power of two */
     N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS
 };
 
-/* Buffers of at least this size use huge pages: 512 times fewer faults on the first touch. */
+/* Buffers of at least this size use huge pages, for 512 times fewer page faults on the first
+ * access. */
 #define HUGE_FROM ((size_t)4 << 20)
 
 struct pooled {
-    struct td_buffer base; /* first: release casts back */
+    struct td_buffer base; /* must be first, because release casts back */
     struct td_buffer_pool *pool;
     int size_class;
     int64_t warm_since_ns;
@@ -26,13 +29,13 @@ struct pooled {
 };
 
 struct td_buffer_pool {
-    struct td_memory memory; /* first: take casts back */
+    struct td_memory memory; /* must be first, because take casts back */
     uint64_t limit, warm_limit;
-    void (*release_spares)(void *context); /* NULL for none */
+    void (*release_spares)(void *context); /* NULL if there is no callback */
     void *context;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the following members */
     uint64_t in_use, warm;
-    struct pooled *classes[N_CLASSES]; /* most recently warm first */
+    struct pooled *classes[N_CLASSES]; /* lists with the most recently released buffer first */
 };
 
 static size_t class_bytes(int size_class)
@@ -40,7 +43,7 @@ static size_t class_bytes(int size_class)
     return ((size_t)(STEPS + size_class % STEPS) << (size_class / STEPS + SMALLEST_SHIFT)) / STEPS;
 }
 
-/* The smallest class that holds `bytes`, or -1. */
+/* Returns the smallest class that holds `bytes`, or -1. */
 static int class_of(size_t bytes)
 {
     for (int shift = 0; shift < N_CLASSES / STEPS; shift++)
@@ -66,8 +69,8 @@ static void destroy_list(struct pooled *list)
     }
 }
 
-/* Removes warm buffers from the classes, the largest first, until `bytes` are removed; the
- * caller destroys the list after unlocking the mutex. */
+/* Removes warm buffers from the classes, the largest first, until `bytes` are removed. The caller
+ * destroys the list after unlocking the mutex. */
 static struct pooled *evict(struct td_buffer_pool *pool, uint64_t bytes)
 {
     struct pooled *evicted_list = NULL;
@@ -137,8 +140,8 @@ static void make_room(struct td_buffer_pool *pool, uint64_t bytes)
         pool->release_spares(pool->context);
 }
 
-/* Counts `bytes` as in use; false if they do not fit. *reuse is a warm buffer of size_class, if
- * that is not -1 and has one; warm buffers are evicted to make room. */
+/* Counts `bytes` as in use, and evicts warm buffers to make room. If size_class is not -1, sets
+ * *reuse to a warm buffer of the class if there is one. Returns false if the bytes do not fit. */
 static bool count_in(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
                      struct pooled **reuse, uint64_t *in_use)
 {
@@ -161,7 +164,7 @@ static bool count_in(struct td_buffer_pool *pool, uint64_t bytes, int size_class
     return fits;
 }
 
-/* As count_in, after spare buffers were released if that is necessary. */
+/* Counts bytes as count_in does, but first releases spare buffers if necessary. */
 static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
                          struct pooled **reuse, struct td_error *err)
 {

@@ -4,14 +4,16 @@
  *                        ▲                                       │
  *                        └─────────── the next take ◄────────────┘
  *
- * The first touch of a fresh page costs many times more than copying into a warm one, so a released
- * buffer stays warm for the next request and is unmapped when it was not used for some seconds
- * (td_buffer_pool_trim). Size classes are a quarter of a power of two apart: at most 1/4 is unused.
+ * The first access to a fresh page costs many times more than copying into a warm one. A released
+ * buffer therefore stays warm for the next request, and is unmapped after some seconds without use
+ * (td_buffer_pool_trim). There are four size classes per power of two, so at most 1/4 of a buffer
+ * is unused.
  *
- * Bounds     in use + warm never exceed limit; warm buffers are evicted to make room.
- * Errors     take: RESOURCE_LIMIT if the size exceeds the limit, MEMORY_EXHAUSTED if it does not
- *            fit beside the memory in use.
- * Threads    Any. One mutex, not held while memory is mapped or unmapped. */
+ * Bounds     The bytes in use and the warm bytes never exceed `limit` together. Warm buffers are
+ *            evicted to make room.
+ * Errors     The function `take` of the pool returns RESOURCE_LIMIT if the size exceeds the limit,
+ *            and MEMORY_EXHAUSTED if it does not fit beside the memory in use.
+ * Threads    Any. The pool's mutex is not held while memory is mapped or unmapped. */
 #ifndef TD_SERVER_MEMORY_BUFFER_POOL_H
 #define TD_SERVER_MEMORY_BUFFER_POOL_H
 
@@ -28,31 +30,32 @@ struct td_buffer_pool_stats {
     uint64_t warm;
 };
 
-struct td_buffer_pool *td_buffer_pool_new(uint64_t limit,
-                                          uint64_t warm_limit); /* NULL without memory */
-void td_buffer_pool_free(
-    struct td_buffer_pool *pool); /* after all its buffers are released; NULL is fine */
+/* Returns NULL if no memory is available. */
+struct td_buffer_pool *td_buffer_pool_new(uint64_t limit, uint64_t warm_limit);
+/* Call after all buffers were released. NULL is allowed. */
+void td_buffer_pool_free(struct td_buffer_pool *pool);
 
-/* The pool as a source of buffers. Borrowed. */
+/* Returns the pool as a source of buffers. Borrowed. */
 struct td_memory *td_buffer_pool_memory(struct td_buffer_pool *pool);
 
-/* Sets the callback that releases spare buffers, kept only for reuse. It is called before a
- * request is refused, on the requesting thread and with no lock held. NULL for none. Not while
- * another thread may allocate. */
+/* Sets the callback that releases spare buffers, which are kept only for reuse. The callback runs
+ * before a request is refused, on the requesting thread, with no lock held. It can be NULL. Must
+ * not be called while another thread might allocate. */
 void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*release_spares)(void *context),
                            void *context);
 
-/* Counts memory allocated elsewhere (a library's tables) against the budget; discharge undoes
- * it. */
+/* td_buffer_pool_charge counts memory allocated elsewhere, such as a library's tables, against the
+ * budget. td_buffer_pool_discharge undoes this. */
 TD_MUST_CHECK td_status td_buffer_pool_charge(struct td_buffer_pool *pool, uint64_t bytes,
                                               struct td_error *err);
 void td_buffer_pool_discharge(struct td_buffer_pool *pool, uint64_t bytes);
 
-/* As charge, but spare buffers are not released for it. */
+/* Charges as td_buffer_pool_charge does, but does not release spare buffers. Returns false if there
+ * is no room. */
 bool td_buffer_pool_charge_if_room(struct td_buffer_pool *pool, uint64_t bytes);
 
-/* Whether `bytes` more fit now for a caller that holds `held`. For admission, before anything is
- * allocated; take checks again. RESOURCE_LIMIT if held + bytes exceed the limit. */
+/* Checks whether `bytes` more fit now for a caller that holds `held` bytes. For admission, before
+ * anything is allocated; `take` checks again. RESOURCE_LIMIT if held + bytes exceed the limit. */
 TD_MUST_CHECK td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t held,
                                              uint64_t bytes, struct td_error *err);
 

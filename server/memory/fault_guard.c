@@ -9,22 +9,26 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* begin is written before end and cleared after it, so that a range being added or removed is
- * empty. A reader that sees begin unchanged around end has a consistent pair. */
+/* Table of ranges. `begin` is written before `end` and cleared after it, so a range that is being
+ * added or removed is empty. A reader that sees the same `begin` before and after reading `end` has
+ * a consistent pair. */
 static struct {
     atomic_uintptr_t begin, end;
     atomic_bool marked;
-    const volatile char *last; /* byte of the last page that is not zero; of zeros the last one */
-    bool ends_in_zeros;        /* a cut within the last page changes no byte */
+    /* Last byte of the last page that is not zero, or the page's last byte if all bytes are
+     * zero. */
+    const volatile char *last;
+    /* The last page contains only zeros, so a truncation within it changes no byte. */
+    bool ends_in_zeros;
 } ranges[TD_GUARD_RANGES];
 
-static atomic_int used; /* ranges[used..] were never used */
+static atomic_int used; /* number of ranges that have ever been used */
 static atomic_uint_fast64_t faults;
 static struct sigaction previous;
 static uintptr_t page_size = 4096;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
-static int freed[TD_GUARD_RANGES];                        /* ranges to be reused */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the following variables */
+static int freed[TD_GUARD_RANGES];                        /* unused ranges before `used` */
 static int n_freed;
 
 static int find(uintptr_t address, uintptr_t *end)
@@ -42,14 +46,14 @@ static int find(uintptr_t address, uintptr_t *end)
     return -1;
 }
 
-/* Maps zeros from the faulting page to the end of the range: the pages after the end of a file
- * all fault, and one mmap is cheaper than one per page. After a read error later pages may be
+/* Maps zeros from the faulting page to the end of the range. All pages beyond the end of a file
+ * fault, and one mmap is cheaper than one for each page. After a read error, later pages could be
  * valid, but the range is marked and never returned again. */
 static bool map_zeros(uintptr_t address, uintptr_t end)
 {
     const uintptr_t page = address & ~(page_size - 1);
     void *place = (void *)page;
-    /* Not the C library's mmap: a sanitizer intercepts it and takes these pages for written by
+    /* Avoids the C library's mmap: a sanitizer intercepts it and treats these pages as written by
      * this thread. */
     return syscall(SYS_mmap, place, end - page, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == (long)page;
@@ -63,14 +67,14 @@ static void on_fault(int number, siginfo_t *info, void *context)
     /* A signal sent by kill() has no address. */
     const int range = info->si_code > 0 ? find((uintptr_t)info->si_addr, &end) : -1;
     if (range >= 0) {
-        /* Mark before mapping the zeros: another thread may then read them without a fault of
-         * its own. */
+        /* Marks the range before mapping the zeros, because another thread can then read the zeros
+         * without a fault. */
         atomic_store(&ranges[range].marked, true);
         atomic_fetch_add(&faults, 1);
     }
     if (range < 0 || !map_zeros((uintptr_t)info->si_addr, end)) {
-        sigaction(number, &previous,
-                  NULL); /* the read is retried and faults under the previous action */
+        /* The read is retried and faults under the previous action. */
+        sigaction(number, &previous, NULL);
         if (info->si_code <= 0)
             raise(number);
     }

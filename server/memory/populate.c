@@ -15,13 +15,13 @@
 
 struct td_populator {
     pthread_t thread;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the following members */
     pthread_cond_t changed;
     struct td_populate_job *first, **last;
     bool stopped;
 };
 
-/* Older kernels lack MADV_POPULATE_WRITE: touch each page. */
+/* Populates the memory. Touches each page if the kernel does not support MADV_POPULATE_WRITE. */
 static void populate(char *data, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -32,8 +32,8 @@ static void populate(char *data, size_t bytes)
         ((volatile char *)data)[i] = 0;
 }
 
-/* The next job, or NULL after a stop once the queue is empty; if *stopped, it is not to be
- * populated. */
+/* Returns the next job, or NULL after a stop when the queue is empty. If *stopped, the job must not
+ * be populated. */
 static struct td_populate_job *next_job(struct td_populator *populator, bool *stopped)
 {
     pthread_mutex_lock(&populator->mutex);
@@ -56,8 +56,8 @@ static void *run(void *context)
     struct td_populate_job *job;
     bool stopped;
     (void)pthread_setname_np(pthread_self(), "populate");
-    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH,
-                                &normal); /* do not preempt I/O threads */
+    /* Prevents this thread from preempting I/O threads. */
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal);
     while ((job = next_job(context, &stopped))) {
         if (!stopped)
             populate(job->data, job->bytes);

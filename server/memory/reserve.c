@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct reserved {
-    struct td_buffer base; /* first: release casts back */
+    struct td_buffer base; /* must be first, because release casts back */
     struct td_reserve *reserve;
 };
 

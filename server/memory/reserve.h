@@ -1,7 +1,7 @@
-/* reserve.h - memory beside the budget, for short documents that are wanted most when the budget is
- * exhausted, such as the metrics.
+/* reserve.h - memory outside the budget, for short documents that are most needed when the budget
+ * is exhausted, such as the metrics.
  *
- * Bounds     Of so many buffers at a time, each of TD_RESERVE_BYTES at most.
+ * Bounds     A fixed number of buffers at a time, each of at most TD_RESERVE_BYTES.
  * Threads    Any. */
 #ifndef TD_SERVER_MEMORY_RESERVE_H
 #define TD_SERVER_MEMORY_RESERVE_H
@@ -13,12 +13,13 @@
 #define TD_RESERVE_BYTES ((size_t)1 << 20)
 
 struct td_reserve {
-    struct td_memory base;   /* takes from `first`, and what it refuses from the reserve */
+    /* Takes memory from `first`, or from the reserve if `first` refuses. */
+    struct td_memory base;
     struct td_memory *first; /* borrowed */
     atomic_int left;
 };
 
-/* The reserve outlives its buffers. */
+/* Initializes a reserve of `buffers` buffers. The reserve must outlive its buffers. */
 void td_reserve_init(struct td_reserve *reserve, struct td_memory *first, int buffers);
 
 #endif

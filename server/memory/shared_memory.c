@@ -18,22 +18,23 @@
 
 enum { KEY_SIZE = 256, NAME_SIZE = 1024 };
 
-/* A registered region. The buffer is the mapping: the registry and each request that uses it
- * hold a reference. */
+/* A registered region. The buffer is the mapping. The registry and each request that uses the
+ * region hold a reference. */
 struct region {
-    struct td_buffer mapping; /* first: release casts back; data is where the region begins */
+    /* Must be first, because release casts back. Its data starts at the start of the region. */
+    struct td_buffer mapping;
     char *name, *key;
-    uint64_t offset, bytes; /* within the object */
-    void *map;              /* from the start of the region's first page */
+    uint64_t offset, bytes; /* position within the object */
+    void *map;              /* starts at the region's first page */
     size_t map_bytes;
     int fd, guard;
     atomic_bool truncated; /* the object was found to be too short */
 };
 
 struct td_shm {
-    struct td_regions regions;           /* first: find casts back */
-    pthread_mutex_t mutex;               /* guards all below */
-    struct region *list[TD_SHM_REGIONS]; /* by name */
+    struct td_regions regions;           /* must be first, because find casts back */
+    pthread_mutex_t mutex;               /* guards the following members */
+    struct region *list[TD_SHM_REGIONS]; /* sorted by name */
     int count;
 };
 
@@ -57,7 +58,8 @@ static const char *name_at(const void *shm, int i)
     return ((const struct td_shm *)shm)->list[i]->name;
 }
 
-/* Under the mutex: the index of the name, or where it would be inserted; *found says which. */
+/* Returns the index of the name, or the index where to insert it, depending on *found. The caller
+ * holds the mutex. */
 static int place_of(const struct td_shm *shm, const char *name, size_t length, bool *found)
 {
     return td_sorted_find(shm, shm->count, name_at, name, length, found);
@@ -77,7 +79,7 @@ static td_status too_many(struct td_error *err)
                              "one more region");
 }
 
-/* Takes the caller's reference. */
+/* Inserts the region and takes over the caller's reference. */
 static td_status insert(struct td_shm *shm, struct region *region, struct td_error *err)
 {
     bool found;
@@ -101,7 +103,7 @@ static td_status insert(struct td_shm *shm, struct region *region, struct td_err
 
 /* ---- register -------------------------------------------------------------------------------- */
 
-/* The single path component of a key, without its leading slashes. */
+/* Extracts the only path component of a key, without its leading slashes. */
 static td_status read_key(const char *key, char object[KEY_SIZE + 1], struct td_error *err)
 {
     const char *name = key + strspn(key, "/");
@@ -122,7 +124,7 @@ static td_status read_key(const char *key, char object[KEY_SIZE + 1], struct td_
     return TD_OK;
 }
 
-/* One error for all causes, so that clients cannot probe for other objects. */
+/* All causes have the same error, so that clients cannot probe for other objects. */
 static td_status not_opened(const char *key, struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT, "the key '%.128s' cannot be opened as shared memory",
@@ -152,7 +154,7 @@ static td_status check_extent(const struct region *region, uint64_t size, struct
 {
     uint64_t end;
     if (region->bytes == 0) {
-        td_error_set(err, TD_INVALID_ARGUMENT, "byte_size is 0; a region has at least one byte");
+        td_error_set(err, TD_INVALID_ARGUMENT, "byte_size is 0; must be at least 1");
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "byte_size");
     }
     if (!__builtin_add_overflow(region->offset, region->bytes, &end) && end <= size)
@@ -212,11 +214,12 @@ td_status td_shm_register(struct td_shm *shm, const char *name, const char *key,
     struct region *region;
     uint64_t size = 0;
     if (strlen(name) >= NAME_SIZE)
-        return td_error_set(err, TD_INVALID_ARGUMENT, "the name of a region has at most %d bytes",
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "the region name is too long; expected at most %d bytes",
                             NAME_SIZE - 1);
-    if (!td_utf8_valid(name, strlen(name))) /* it is printed as JSON */
-        return td_error_set(err, TD_MALFORMED_REQUEST, "the name of a region must be UTF-8");
-    if (is_registered(shm, name)) /* before the key is checked */
+    if (!td_utf8_valid(name, strlen(name))) /* the name is printed as JSON */
+        return td_error_set(err, TD_MALFORMED_REQUEST, "the region name must be UTF-8");
+    if (is_registered(shm, name)) /* checked before the key */
         return taken(name, err);
     region = new_region(name, key, offset, bytes);
     if (!region)
@@ -245,7 +248,8 @@ void td_shm_unregister(struct td_shm *shm, const char *name)
             (size_t)(shm->count - first) * sizeof *shm->list);
     pthread_mutex_unlock(&shm->mutex);
     for (int i = 0; i < count; i++)
-        td_buffer_unref(&removed[i]->mapping); /* may unmap, so not under the mutex */
+        /* This can unmap memory, so the mutex must not be held. */
+        td_buffer_unref(&removed[i]->mapping);
 }
 
 /* ---- use ------------------------------------------------------------------------------------- */
@@ -256,9 +260,9 @@ static td_status unknown(const char *name, size_t length, struct td_error *err)
                         TD_SHOWN(name, length));
 }
 
-/* Whether the object still has its size. A truncated region stays refused even if the object
- * grows again: the lost bytes are zeros, and pages that the guard replaced are no longer the
- * client's. */
+/* Checks that the object still has its size. A truncated region is refused even if the object grows
+ * again: the lost bytes are zeros, and pages that the guard replaced are no longer shared with the
+ * client. */
 static td_status check_size(struct region *region, struct td_error *err)
 {
     struct stat stat;

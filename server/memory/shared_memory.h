@@ -2,14 +2,14 @@
  * extension of the Open Inference Protocol defines them.
  *
  * A region is mapped until it is unregistered and the last request that uses it has ended. Clients
- * may truncate their object at any time: ranges are guarded (fault_guard.h), the size is checked at
- * every use, and a truncated region is refused from then on. A reader of a region checks
- * td_guard_marked_at when it is done: server/calls/sources.h.
+ * can truncate their object at any time. Therefore, ranges are guarded (fault_guard.h), the size is
+ * checked at every use, and a truncated region is refused from then on. After reading a region, the
+ * reader checks td_guard_marked_at (server/calls/sources.h).
  *
  * A key is one name under /dev/shm, with any number of leading slashes. It must name a regular
- * file: symbolic links are not followed. Registering a region reads nothing from it.
+ * file; symbolic links are not followed. Registering a region does not read its content.
  *
- * Bounds     At most TD_SHM_REGIONS at a time; each keeps a file descriptor.
+ * Bounds     At most TD_SHM_REGIONS regions at a time. Each has a file descriptor.
  * Threads    Any.
  * Errors     INVALID_ARGUMENT (an invalid key, size or offset; a registered name; an object that
  *            cannot be opened, without revealing whether it exists; a truncated region), NOT_FOUND
@@ -23,23 +23,23 @@ enum { TD_SHM_REGIONS = 1024 };
 
 struct td_shm;
 
-struct td_shm *td_shm_new(void);      /* NULL without memory */
-void td_shm_free(struct td_shm *shm); /* NULL is fine */
+struct td_shm *td_shm_new(void);      /* NULL if no memory is available */
+void td_shm_free(struct td_shm *shm); /* NULL is allowed */
 
 TD_MUST_CHECK td_status td_shm_register(struct td_shm *shm, const char *name, const char *key,
                                         uint64_t offset, uint64_t bytes, struct td_error *err);
-/* NULL for all. Unregistering an unknown name succeeds. */
+/* Unregisters a region, or all regions if `name` is NULL. An unknown name is not an error. */
 void td_shm_unregister(struct td_shm *shm, const char *name);
 
-/* One region, or with NULL all of them sorted by name. Their texts are in the arena, keys as
- * given. */
+/* Lists one region, or all regions sorted by name if `name` is NULL. The strings are in the arena;
+ * keys are as the client gave them. */
 TD_MUST_CHECK td_status td_shm_list(struct td_shm *shm, const char *name, struct td_arena *arena,
                                     struct td_oip_region **list, int *count, struct td_error *err);
 
-/* The number of registered regions. */
+/* Returns the number of registered regions. */
 int td_shm_count(struct td_shm *shm);
 
-/* The registry as the api's resolver of regions. Borrowed. */
+/* Returns the registry as the API's resolver of regions. Borrowed. */
 struct td_regions *td_shm_regions(struct td_shm *shm);
 
 #endif

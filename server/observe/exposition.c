@@ -48,7 +48,7 @@ void td_label(struct td_exposition *exposition, const char *name, const char *va
     td_text_string(labels, "\"");
 }
 
-/* The name, the labels and a space. `le` is one more label; "": none. */
+/* Writes the name, the labels and a space. `le` is an additional label, or "" if there is none. */
 static void begin_sample(struct td_exposition *exposition, const char *suffix, const char *le)
 {
     struct td_text *text = exposition->text;
@@ -65,13 +65,13 @@ static void begin_sample(struct td_exposition *exposition, const char *suffix, c
     td_text_string(text, " ");
 }
 
-/* Exact: a double would lose nanoseconds after 100 days. */
+/* Writes the exact number of seconds. A double would lose nanoseconds after 100 days. */
 static void print_seconds(struct td_text *text, uint64_t ns)
 {
     char fraction[16] = "";
     struct td_text digits = { .at = fraction, .end = fraction + sizeof fraction };
     td_text_uint(text, ns / NS_PER_S);
-    td_text_uint(&digits, NS_PER_S + ns % NS_PER_S); /* a 1 before nine digits */
+    td_text_uint(&digits, NS_PER_S + ns % NS_PER_S); /* a 1 followed by nine digits */
     size_t length = 10;
     while (length > 1 && fraction[length - 1] == '0')
         length--;

@@ -13,10 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_SIZE = 4096 }; /* PIPE_BUF: such a write to a pipe is complete or fails */
+/* Equal to PIPE_BUF: a write of this size to a pipe is either complete or fails. */
+enum { LINE_SIZE = 4096 };
 
-/* A line being built, after a line feed, which is written if the line before is incomplete; `cut`
- * is set once it is full. */
+/* A line being built. It starts with a line feed, which is written only if the previous line is
+ * incomplete. `cut` is set when the line is full. */
 struct line {
     char text[LINE_SIZE];
     size_t length;
@@ -25,7 +26,7 @@ struct line {
 
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
-/* put_end uses the last eight bytes. */
+/* Returns the room in the line, without the last eight bytes, which put_end uses. */
 static size_t room_in(const struct line *line)
 {
     return line->length < LINE_SIZE - 8 ? LINE_SIZE - 8 - line->length : 0;
@@ -34,14 +35,15 @@ static size_t room_in(const struct line *line)
 static void put(struct line *line, const char *text, size_t length)
 {
     if (length > room_in(line) || line->cut) {
-        line->cut = true; /* all or nothing: half an escape sequence is invalid JSON */
+        /* All or nothing, because half an escape sequence is invalid JSON. */
+        line->cut = true;
         return;
     }
     memcpy(line->text + line->length, text, length);
     line->length += length;
 }
 
-/* Ends a value or the line: there is always room for it. */
+/* Ends a value or the line. There is always room for this. */
 static void put_end(struct line *line, const char *text)
 {
     memcpy(line->text + line->length, text, strlen(text));
@@ -58,7 +60,7 @@ static bool is_plain(unsigned char byte)
     return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
 }
 
-/* As much of the text as there is room for. */
+/* Adds as much of the text as fits. */
 static void put_plain(struct line *line, const char *text, size_t length)
 {
     const size_t room = room_in(line);
@@ -66,9 +68,9 @@ static void put_plain(struct line *line, const char *text, size_t length)
     line->cut = line->cut || length > room;
 }
 
-/* The escape of the first character of the text, and its size. In JSON an escape is a UTF-16 code
- * unit, so a character beyond ASCII has one or two; a byte that is not UTF-8 is escaped by
- * itself. */
+/* Writes the escape of the text's first character, and returns the character's size. An escape in
+ * JSON is a UTF-16 code unit, so a character beyond ASCII has one or two escapes. A byte that is
+ * not UTF-8 is escaped separately. */
 static size_t escape(const char *text, enum td_log_format format, char escaped[16])
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -84,7 +86,7 @@ static size_t escape(const char *text, enum td_log_format format, char escaped[1
     return size > 0 ? size : 1;
 }
 
-/* Escapes quotes, control characters and all that is not ASCII. */
+/* Escapes quotes, control characters and characters outside ASCII. */
 static void put_escaped(struct line *line, const char *text, enum td_log_format format)
 {
     while (*text && !line->cut) {
@@ -101,8 +103,8 @@ static void put_escaped(struct line *line, const char *text, enum td_log_format 
     }
 }
 
-/* A number with so many digits after the point. snprintf takes ten times as long, a third of a
- * line. */
+/* Adds a number with `decimals` digits after the point. snprintf would take ten times as long, a
+ * third of the time of a line. */
 static void put_number(struct line *line, bool negative, uint64_t number, int decimals)
 {
     char text[32];
@@ -136,7 +138,7 @@ static void put_value(struct line *line, const struct td_log_field *field,
     }
 }
 
-/* Adds a field that is not omitted; a full line ends within a text, with "...", or before the
+/* Adds a field unless it is omitted. A full line ends within a string, with "...", or before the
  * field. */
 static void put_field(struct line *line, const struct td_log_field *field,
                       enum td_log_format format)
@@ -174,14 +176,14 @@ static void put_time(struct line *line)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Is there room for a line? Of a pipe, POLLOUT says that PIPE_BUF bytes fit. */
+/* True if there is room for a line. For a pipe, POLLOUT means that PIPE_BUF bytes fit. */
 static bool has_room(int fd)
 {
     struct pollfd poller = { .fd = fd, .events = POLLOUT };
     return poll(&poller, 1, 0) > 0 && (poller.revents & POLLOUT);
 }
 
-/* The bytes written; 0 without room, -1 for an error. */
+/* Returns the number of bytes written, 0 if there is no room, or -1 for an error. */
 static ssize_t write_some(const struct td_log *log, const char *text, size_t length)
 {
     if (log->kind == TD_LOG_SOCKET)
@@ -189,8 +191,8 @@ static ssize_t write_some(const struct td_log *log, const char *text, size_t len
     return log->kind == TD_LOG_SHARED && !has_room(log->fd) ? 0 : write(log->fd, text, length);
 }
 
-/* The bytes written; less than `length` if there is no room for more, or the log is closed, which
- * must not stop the daemon. */
+/* Returns the number of bytes written. The number is less than `length` if there is no more room or
+ * the log is closed, which must not stop the daemon. */
 static size_t write_most(const struct td_log *log, const char *text, size_t length)
 {
     size_t written = 0;
@@ -203,7 +205,8 @@ static size_t write_most(const struct td_log *log, const char *text, size_t leng
     return written;
 }
 
-/* False if the line is not written as a whole. Ends a line that was written in part first. */
+/* Writes a line, after ending a previous line that was only partly written. Returns false if the
+ * line is not written completely. */
 static bool write_line(const struct td_log *log, const struct line *line)
 {
     struct td_log_state *state = log->state;
@@ -217,8 +220,8 @@ static bool write_line(const struct td_log *log, const struct line *line)
     return written == length;
 }
 
-/* Finishes and writes a line, and counts it if it is dropped. `reported` are the dropped lines that
- * it reports. */
+/* Finishes and writes a line. Counts the line if it is dropped, together with the `reported`
+ * dropped lines that it should have reported. */
 static void finish_line(const struct td_log *log, struct line *line, uint64_t reported)
 {
     struct td_log_state *state = log->state;
@@ -234,7 +237,7 @@ static void finish_line(const struct td_log *log, struct line *line, uint64_t re
     atomic_fetch_add_explicit(&state->unwritten, reported + 1, memory_order_relaxed);
 }
 
-/* The number of dropped lines that this line reports. */
+/* Returns the number of dropped lines that this line reports. */
 static uint64_t take_unwritten(const struct td_log *log)
 {
     struct td_log_state *state = log->state;
@@ -267,8 +270,9 @@ void td_log_write(const struct td_log *log, enum td_log_level level, const char 
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-/* A descriptor of its own that does not block. A pipe or terminal may be shared with other
- * processes, for which O_NONBLOCK would be set as well. -1 without the right to open it. */
+/* Opens a pipe or terminal again, for a descriptor that does not block. O_NONBLOCK on the original
+ * descriptor would affect all processes that share it. Returns -1 if the process is not allowed to
+ * open it. */
 static int open_again(int fd)
 {
     char path[32];

@@ -1,4 +1,4 @@
-/* log_limit.h - bounds how many lines of one kind are logged in a second, and counts the others.
+/* log_limit.h - limits the log lines of one kind per second, and counts the suppressed lines.
  *
  * Threads  Any. */
 #ifndef TD_SERVER_OBSERVE_LOG_LIMIT_H
@@ -8,21 +8,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All zero at first. */
+/* State of a limit; zeros at first. */
 struct td_log_limit {
-    atomic_uint_fast64_t window; /* the second, and in the lower bits how many lines it has had */
-    atomic_uint_fast64_t events; /* since the start, logged or not */
-    atomic_uint_fast64_t suppressed; /* not logged, nor reported yet */
+    /* The current second; the lower bits count its lines. */
+    atomic_uint_fast64_t window;
+    /* Events since the start, logged or not. */
+    atomic_uint_fast64_t events;
+    /* Suppressed lines that no line has reported yet. */
+    atomic_uint_fast64_t suppressed;
 };
 
-/* Counts an event. True if its line is to be logged: one of the first `per_second` in its
- * second. */
+/* Counts an event. Returns true if its line is to be logged, because it is among the first
+ * `per_second` of its second. */
 bool td_log_limit_take(struct td_log_limit *limit, int64_t now_ns, unsigned per_second);
 
-/* How many lines have been suppressed since the last time it was asked. */
+/* Returns the number of lines suppressed since the last call, and resets it. */
 uint64_t td_log_limit_suppressed(struct td_log_limit *limit);
 
-/* The same, but 0 while the second goes on in which some were. */
+/* Returns the number of suppressed lines as td_log_limit_suppressed does, but 0 until the second in
+ * which lines were last logged is over. */
 uint64_t td_log_limit_suppressed_before(struct td_log_limit *limit, int64_t now_ns);
 
 #endif

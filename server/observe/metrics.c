@@ -7,12 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Written by one thread with plain loads and stores: an addition costs no more than that of a
- * variable that is not atomic. */
+/* A counter that one thread writes with plain loads and stores. An addition costs no more than for
+ * a variable that is not atomic. */
 typedef atomic_uint_fast64_t counter;
 
 struct inferences {
-    counter stage_ns[2][TD_STAGE_COUNT]; /* failed, succeeded */
+    counter stage_ns[2][TD_STAGE_COUNT]; /* index 0: failed; index 1: succeeded */
     counter last_ms;
 };
 
@@ -22,13 +22,13 @@ struct operation {
     counter buckets[TD_DURATION_BUCKETS + 1];
     counter duration_ns;
     counter stage_buckets[TD_STAGE_COUNT][TD_STAGE_BUCKETS + 1];
-    struct inferences inferences; /* counted by requests */
+    struct inferences inferences; /* each request counts as an inference */
     counter bytes_in, bytes_out;
 };
 
 struct table {
     counter rows, bytes;
-    counter lookups[2]; /* failed, succeeded */
+    counter lookups[2]; /* index 0: failed; index 1: succeeded */
     struct inferences inferences;
 };
 
@@ -41,7 +41,7 @@ struct td_metrics {
     int n_shards;
     struct shard *shards;
 
-    pthread_mutex_t mutex; /* guards the names */
+    pthread_mutex_t mutex; /* guards the following members */
     int n_tables;
     char tables[TD_METRICS_TABLES][TD_METRICS_TABLE_NAME];
 };
@@ -145,7 +145,7 @@ static void add(counter *to, int64_t amount)
 static uint64_t now_ms(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* 4 ms resolution at a quarter of the cost */
+    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* resolution of 4 ms at a quarter of the cost */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -211,7 +211,7 @@ void td_metrics_count(struct td_metrics *metrics, int shard, const struct td_req
     add(&operation->bytes_out, (int64_t)record->bytes_out);
 }
 
-/* With the mutex held: n_tables if it has none. */
+/* Returns the place of a table, or n_tables if it has none. The caller holds the mutex. */
 static int find_table(const struct td_metrics *metrics, const char *name)
 {
     int place = 0;

@@ -1,11 +1,11 @@
-/* metrics.h - counters and durations of requests since the start, over all APIs.
+/* metrics.h - counters and durations of requests since the start, for all APIs.
  *
- * A request is counted once, when its reply is made and before it is sent: a client that has its
- * reply finds it in the metrics.
+ * A request is counted once, when its reply is made and before the reply is sent. A client that has
+ * its reply therefore finds the request in the metrics.
  *
- * Cost       Each I/O thread counts in a shard of its own, so no cache line is shared and no
- *            addition is a locked one; a reader adds the shards up.
- * Threads    A shard is written by one thread; any thread may read, and may see some counters of a
+ * Cost       Each I/O thread has a separate shard, so threads share no cache lines and additions
+ *            need no locks. A reader sums the shards.
+ * Threads    One thread writes a shard. Any thread can read it, and might see some counters of a
  *            request before others. */
 #ifndef TD_SERVER_OBSERVE_METRICS_H
 #define TD_SERVER_OBSERVE_METRICS_H
@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What requests ask for beside the ops: the operations 0 to TD_OP_COUNT - 1 are those of td_ops(),
- * and next are those that change tables. */
+/* Operations of requests other than ops. The operations 0 to TD_OP_COUNT - 1 are the ops of
+ * td_ops(). The next ones are the ops that change tables. The operations below follow them. */
 #define TD_OPERATIONS(X)                                                                           \
     X(PLAN, "plan")                                                                                \
     X(LIST_TENSORS, "list_tensors")                                                                \
@@ -34,7 +34,7 @@
     X(CONSOLE, "console")                                                                          \
     X(REPOSITORY, "repository")                                                                    \
     X(SHARED_MEMORY, "shared_memory")                                                              \
-    X(NONE, "none") /* not found, refused before that, and preflights */
+    X(NONE, "none") /* unknown paths, early refusals, and preflights */
 
 enum td_operation {
     TD_OPERATION_LAST_OP = TD_OP_COUNT - 1,
@@ -47,16 +47,16 @@ enum td_operation {
         TD_OPERATION_COUNT
 };
 
-/* "gather", "plan" */
+/* Returns the name of an operation, such as "gather" or "plan". */
 const char *td_operation_name(int operation);
 int td_operation_of(const struct td_op *op);
 
-/* How the tensors of a request are sent. */
+/* Formats in which the tensors of a request are sent. */
 #define TD_TRANSPORTS(X)                                                                           \
     X(JSON, "json")                                                                                \
     X(NPY, "npy")                                                                                  \
     X(SAFETENSORS, "safetensors")                                                                  \
-    X(OIP, "oip") /* /v2, both its forms */                                                        \
+    X(OIP, "oip") /* /v2, in both forms */                                                         \
     X(NONE, "none")
 
 typedef enum td_transport {
@@ -72,18 +72,24 @@ const char *td_transport_name(td_transport transport);
 enum { TD_INTERVALS = 8 };
 
 struct td_times {
-    int64_t begun;                          /* clock readings: the headers were received, */
-    int64_t arrived;                        /* the body was complete, */
-    int64_t stage_end;                      /* the last stage ended */
-    int64_t decode, queue, compute, encode; /* durations; admission counts as compute */
+    /* Time at which the headers were received. */
+    int64_t begun;
+    /* Time at which the body was complete. */
+    int64_t arrived;
+    /* Time at which the last stage ended. */
+    int64_t stage_end;
+    /* Durations. Admission counts as compute. */
+    int64_t decode, queue, compute, encode;
+    /* The intervals whose lengths add up to the durations. Further intervals are not kept. */
     struct td_interval {
-        const char *name; /* "admit" besides those of the stages */
+        /* Name of the stage, or "admit". */
+        const char *name;
         int64_t begun, ended;
-    } intervals[TD_INTERVALS]; /* of which the durations are the sums; more are not kept */
+    } intervals[TD_INTERVALS];
     int n_intervals;
 };
 
-/* Ends an interval that began when the one before ended, and adds it to the duration of its
+/* Ends an interval that started at the end of the previous one, and adds it to the duration of its
  * stage. */
 static inline void td_times_end(struct td_times *times, const char *name, int64_t *duration,
                                 int64_t now)
@@ -98,8 +104,8 @@ static inline void td_times_end(struct td_times *times, const char *name, int64_
 enum { TD_STAGE_DECODE, TD_STAGE_QUEUE, TD_STAGE_COMPUTE, TD_STAGE_ENCODE, TD_STAGE_COUNT };
 const char *td_stage_name(int stage);
 
-/* The statuses of replies that are counted, the most frequent first; others count as the last, and
- * 499 are clients that had disconnected before their reply was made. */
+/* Statuses of replies that have separate counters, the most frequent ones first. Other statuses
+ * count as the last one. 499 stands for clients that disconnected before their reply was made. */
 #define TD_COUNTED_CODES(X)                                                                        \
     X(200)                                                                                         \
     X(400)                                                                                         \
@@ -134,79 +140,84 @@ enum {
 };
 extern const int td_counted_codes[TD_CODE_COUNT];
 
-/* Upper bounds of the durations in each bucket of the histograms, in nanoseconds: of requests, and
- * of their stages, which may take less than the shortest request. */
+/* Upper bounds of the buckets of the histograms, in nanoseconds: for the durations of requests, and
+ * of stages, which can be shorter than the shortest request. */
 enum { TD_DURATION_BUCKETS = 19, TD_STAGE_BUCKETS = TD_DURATION_BUCKETS + 3 };
 extern const int64_t td_duration_bounds[TD_DURATION_BUCKETS];
 extern const int64_t td_stage_bounds[TD_STAGE_BUCKETS];
 
-/* A request whose reply is made. */
+/* A request whose reply has been made. */
 struct td_request_record {
     int operation;
     td_transport transport;
     int code;        /* HTTP status, or TD_CODE_GONE */
-    td_status error; /* TD_OK: none */
+    td_status error; /* TD_OK if there is no error */
     const struct td_times *times;
-    size_t bytes_in, bytes_out; /* of bodies: of the request expanded, of the reply as made */
+    /* Bytes of the bodies: the request after decompression, the reply as it was made. */
+    size_t bytes_in, bytes_out;
 };
 
-/* Names of tables that have counts of their own: the first ones that are asked for. Names are kept
- * when their tables are deleted, so that counts never decrease. */
+/* Limits of the counters per table. Only the first TD_METRICS_TABLES tables that are requested have
+ * separate counters. A name is kept after its table is deleted, so that counters never decrease. */
 enum { TD_METRICS_TABLES = 100, TD_METRICS_TABLE_NAME = 129 };
 
 struct td_metrics;
 
-/* NULL without memory. */
+/* Returns NULL if no memory is available. */
 struct td_metrics *td_metrics_new(int n_shards);
-void td_metrics_free(struct td_metrics *metrics); /* NULL is fine */
+void td_metrics_free(struct td_metrics *metrics); /* NULL is allowed */
 
-/* On the thread of the shard. */
+/* Counts a request. Call on the thread of the shard. */
 void td_metrics_count(struct td_metrics *metrics, int shard,
                       const struct td_request_record *record);
 
-/* The place of a table; TD_METRICS_TABLES for all those without one. Any thread. */
+/* Returns the place of a table, or TD_METRICS_TABLES for all tables without one. Any thread can
+ * call it. */
 int td_metrics_table(struct td_metrics *metrics, const char *name);
 
-/* On the thread of the shard: what a lookup has read. */
+/* Counts what a lookup has read. Call on the thread of the shard. */
 void td_metrics_count_rows(struct td_metrics *metrics, int shard, int table, uint64_t rows,
                            uint64_t bytes);
 
-/* On the thread of the shard: that a lookup has ended. */
+/* Counts a lookup that has ended. Call on the thread of the shard. */
 void td_metrics_count_lookup(struct td_metrics *metrics, int shard, int table, bool succeeded,
                              const struct td_times *times);
 
 struct td_table_totals {
-    char name[TD_METRICS_TABLE_NAME]; /* TD_METRICS_OTHERS for those without a place, which come
-                                         last */
+    /* TD_METRICS_OTHERS for the tables without a place, which come last. */
+    char name[TD_METRICS_TABLE_NAME];
     uint64_t rows, bytes;
-    uint64_t succeeded, failed; /* lookups */
+    uint64_t succeeded, failed; /* numbers of lookups */
 };
-#define TD_METRICS_OTHERS "(other)" /* no table can have this name */
+#define TD_METRICS_OTHERS "(other)" /* tables cannot have this name */
 
-/* Returns how many there are, in the order of their first lookup. */
+/* Stores the totals in the order of the first lookups. Returns their number. */
 int td_metrics_read_tables(struct td_metrics *metrics,
                            struct td_table_totals out[TD_METRICS_TABLES + 1]);
 
-/* Requests that succeeded or failed; durations in nanoseconds. */
+/* Numbers of requests that succeeded and failed. Durations are in nanoseconds. */
 struct td_inference_totals {
     uint64_t succeeded, failed;
-    uint64_t stage_ns[TD_STAGE_COUNT];        /* of requests that succeeded */
-    uint64_t failed_stage_ns[TD_STAGE_COUNT]; /* of those that failed */
-    uint64_t last_ms; /* time of the last success, since the epoch; 0: none */
+    uint64_t stage_ns[TD_STAGE_COUNT];        /* requests that succeeded */
+    uint64_t failed_stage_ns[TD_STAGE_COUNT]; /* requests that failed */
+    /* Time of the last success in milliseconds since the epoch, or 0 if there was none. */
+    uint64_t last_ms;
 };
 
-/* The lookups of a table; zeros if it has no place. */
+/* Returns the lookups of a table, or zeros if the table has no place. */
 void td_metrics_read_table(struct td_metrics *metrics, const char *name,
                            struct td_inference_totals *out);
 
-/* The sums over all shards for an operation; durations in nanoseconds. */
+/* Sums over all shards for an operation. Durations are in nanoseconds. */
 struct td_operation_totals {
     struct td_inference_totals inferences;
     uint64_t requests[TD_CODE_COUNT][TD_TRANSPORT_COUNT];
-    uint64_t
-        errors[TD_STATUS_COUNT]; /* [TD_OK]: requests that succeeded, or whose client had gone */
-    uint64_t buckets[TD_DURATION_BUCKETS + 1]; /* not cumulative; the last one: longer */
-    /* Of requests that succeeded and had stages: handlers have none. Likewise. */
+    /* errors[TD_OK] counts requests that succeeded, or whose client had disconnected. */
+    uint64_t errors[TD_STATUS_COUNT];
+    /* Not cumulative. The last bucket is for longer durations. */
+    uint64_t buckets[TD_DURATION_BUCKETS + 1];
+    /* Durations of the stages of successful requests, in buckets that are not cumulative. Handlers
+     * have no stages. */
     uint64_t stage_buckets[TD_STAGE_COUNT][TD_STAGE_BUCKETS + 1];
     uint64_t duration_ns;
     uint64_t bytes_in, bytes_out;

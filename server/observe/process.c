@@ -17,7 +17,7 @@ static uint64_t cpu_ns(const struct timeval *time)
     return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_usec * NS_PER_US;
 }
 
-/* The text of a small file, "" if it cannot be read. */
+/* Reads the text of a small file, or "" if the file cannot be read. */
 static void read_file(const char *path, char *text, size_t size)
 {
     FILE *file = fopen(path, "re");
@@ -27,7 +27,7 @@ static void read_file(const char *path, char *text, size_t size)
         fclose(file);
 }
 
-/* The number that is the index-th field of a text, from 0; 0 if there is none. */
+/* Returns the number in the field `index` of a text, counted from 0, or 0 if there is none. */
 static uint64_t field_of(const char *text, int index)
 {
     for (; index > 0 && *text; index--) {
@@ -37,8 +37,9 @@ static uint64_t field_of(const char *text, int index)
     return strtoull(text, NULL, 10);
 }
 
-/* Number of threads, and ticks since the system's start at which the process started: fields 20 and
- * 22. The second field, the name, may have spaces and parentheses. */
+/* Reads the number of threads (field 20), and the ticks between the start of the system and the
+ * start of the process (field 22). The second field is the process's name, which can contain spaces
+ * and parentheses. */
 static void read_stat(uint64_t *threads, uint64_t *start_ticks)
 {
     char text[1024];
@@ -50,7 +51,8 @@ static void read_stat(uint64_t *threads, uint64_t *start_ticks)
     *start_ticks = field_of(after_name + 1, 19);
 }
 
-/* Since Linux 6.2 the size of the folder is their number; to count thousands takes milliseconds. */
+/* Returns the number of open files. Since Linux 6.2, the folder's size is this number; counting
+ * thousands of entries takes milliseconds. */
 static uint64_t count_files(void)
 {
     static const char path[] = "/proc/self/fd";
@@ -64,10 +66,10 @@ static uint64_t count_files(void)
     for (const struct dirent *entry; (entry = readdir(folder));)
         n += entry->d_name[0] != '.';
     closedir(folder);
-    return n > 0 ? n - 1 : 0; /* without the folder's own */
+    return n > 0 ? n - 1 : 0; /* excludes the folder's own descriptor */
 }
 
-/* When the system's clock of ticks was 0, in milliseconds since the epoch. */
+/* Returns the time of the system's start, in milliseconds since the epoch. */
 static int64_t boot_ms(void)
 {
     struct timespec now, since_boot;

@@ -1,4 +1,4 @@
-/* process.h - what the operating system knows of this process.
+/* process.h - reads data about this process from the operating system.
  *
  * Source   proc(5): /proc/self/stat, /proc/self/statm, /proc/self/fd. */
 #ifndef TD_SERVER_OBSERVE_PROCESS_H
@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
-/* Members are 0 if they cannot be read. */
+/* Data about the process. A member is 0 if it cannot be read. */
 struct td_process {
     uint64_t cpu_ns; /* user and system time */
     uint64_t resident_bytes, virtual_bytes;
-    uint64_t start_ms; /* since the epoch */
+    uint64_t start_ms; /* milliseconds since the epoch */
     uint64_t open_files, most_files;
     uint64_t threads;
 };

@@ -9,7 +9,8 @@ enum {
     LENGTH = FLAGS_AT + 2
 };
 
-/* Are these so many hexadecimal digits in lower case? The text may end within them. */
+/* True if the text starts with at least `digits` lower-case hexadecimal digits. The text can be
+ * shorter. */
 static bool is_hex(const char *text, size_t digits)
 {
     return strspn(text, "0123456789abcdef") >= digits;
@@ -20,7 +21,8 @@ static bool is_zero(const char *text, size_t digits)
     return strspn(text, "0") >= digits;
 }
 
-/* Each check reads only bytes that those before it have found. */
+/* Checks a traceparent. Each check reads only bytes whose existence the checks before have
+ * ensured. */
 static bool is_valid(const char *text)
 {
     if (!is_hex(text, 2) || strncmp(text, "ff", 2) == 0 || text[TRACE_ID_AT - 1] != '-')
@@ -38,7 +40,7 @@ static bool is_valid(const char *text)
     return text[LENGTH] == '\0' || (is_later && text[LENGTH] == '-');
 }
 
-/* Has the hexadecimal digit its lowest bit? */
+/* True if the lowest bit of the hexadecimal digit is set. */
 static bool is_odd(char digit)
 {
     return strchr("13579bdf", digit) != NULL;
@@ -68,7 +70,7 @@ static bool is_one_of(char c, const char *characters)
     return c != '\0' && strchr(characters, c) != NULL;
 }
 
-/* Of so many bytes: "vendor", or "tenant@system". */
+/* True if the text of `length` bytes is a key: "vendor" or "tenant@system". */
 static bool is_key(const char *text, size_t length)
 {
     const size_t name = strspn(text, LETTERS DIGITS "_-*/");
@@ -98,7 +100,7 @@ static bool is_member(const char *text, size_t length)
            is_value(text + key + 1, length - key - 1);
 }
 
-/* Members may be empty, with blanks around. */
+/* List members can be empty and have blanks around them. */
 bool td_trace_state_is_valid(const char *tracestate)
 {
     int n = 0;

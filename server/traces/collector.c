@@ -36,15 +36,16 @@ enum { POLL_MS = 50, CONNECT_TIMEOUT_MS = 5000, MOST_HEADERS = 32, LONGEST_URL =
     X(curl_slist_append)                                                                           \
     X(curl_slist_free_all)
 
-/* Its functions, by their names. */
+/* Functions of the library, by their names. */
 struct library {
 #define MEMBER(name) __typeof__(name) *(name);
     FUNCTIONS(MEMBER)
 #undef MEMBER
 };
 
-/* Both flavours have the same functions; GnuTLS is the one that other packages use, too. It stays
- * loaded: the libraries below it may have threads and handlers of their own. */
+/* Loads the library. Both variants have the same functions; other packages use the GnuTLS variant
+ * too. The library is never unloaded, because the libraries that it uses might have threads and
+ * handlers. */
 static bool load(struct library *library)
 {
     static const char *const names[] = { "libcurl-gnutls.so.4", "libcurl.so.4" };
@@ -63,7 +64,7 @@ static bool load(struct library *library)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* The base address of a collector, or the one with the protocol's path. */
+/* True if the text is the base address of a collector, with or without the protocol's path. */
 static bool is_endpoint(const char *text)
 {
     const char *host = strncmp(text, "http://", 7) == 0    ? text + 7
@@ -90,7 +91,7 @@ static bool is_header(const char *text, size_t length)
     return name_length + 1 < length;
 }
 
-/* The values of headers may be secrets, so the message has none. */
+/* The message contains no header, because the values can be secret. */
 static bool check_headers(const char *list, char message[TD_CONFIG_MESSAGE])
 {
     int n = 0;
@@ -98,15 +99,15 @@ static bool check_headers(const char *list, char message[TD_CONFIG_MESSAGE])
         const size_t length = strcspn(at, ",");
         if (!is_header(at, length)) {
             snprintf(message, TD_CONFIG_MESSAGE,
-                     "otlp-header: header %d is not NAME=VALUE, as api-key=1234", n + 1);
+                     "otlp-header: header %d is not NAME=VALUE, such as api-key=1234", n + 1);
             return false;
         }
         at += length + (at[length] == ',');
     }
     if (n <= MOST_HEADERS)
         return true;
-    snprintf(message, TD_CONFIG_MESSAGE,
-             "otlp-header: there are %d headers; at most %d are expected", n, MOST_HEADERS);
+    snprintf(message, TD_CONFIG_MESSAGE, "otlp-header: there are %d headers; expected at most %d",
+             n, MOST_HEADERS);
     return false;
 }
 
@@ -119,15 +120,15 @@ bool td_collector_check(const struct td_config *config, char message[TD_CONFIG_M
         return true;
     if (!is_endpoint(config->otlp_endpoint)) {
         snprintf(message, TD_CONFIG_MESSAGE,
-                 "otlp-endpoint: '%.255s' is not the address of a collector, as "
-                 "http://localhost:4318, without user, query and fragment",
+                 "otlp-endpoint: '%.255s' is not the address of a collector; expected a URL such "
+                 "as http://localhost:4318, without user, query and fragment",
                  config->otlp_endpoint);
         return false;
     }
     if (load(&library))
         return true;
     snprintf(message, TD_CONFIG_MESSAGE,
-             "otlp-endpoint: libcurl is needed and cannot be loaded; install libcurl4 or "
+             "otlp-endpoint: libcurl is required but cannot be loaded; install libcurl4 or "
              "libcurl3-gnutls");
     return false;
 }
@@ -145,7 +146,8 @@ struct td_collector {
     char reply[TD_COLLECTOR_REPLY];
 };
 
-/* The rest of a longer reply is not wanted: 0 ends the transfer. */
+/* Receives a part of the reply. Returns 0 if the reply is too long, which ends the transfer; the
+ * rest is not needed. */
 static size_t receive(char *data, size_t size, size_t n, void *context)
 {
     struct td_collector *collector = context;
@@ -164,11 +166,11 @@ static bool add_header(struct td_collector *collector, const char *header)
     return headers != NULL;
 }
 
-/* "name=value,..." as "name: value" */
+/* Adds the headers of a list "name=value,..." as "name: value". */
 static bool add_headers(struct td_collector *collector, const char *list)
 {
     bool added = add_header(collector, "Content-Type: application/json") &&
-                 add_header(collector, "Expect:"); /* not 100-continue */
+                 add_header(collector, "Expect:"); /* disables 100-continue */
     for (const char *at = list; *at && added;) {
         const int name = (int)strcspn(at, "="), whole = (int)strcspn(at, ",");
         char *header = NULL;
@@ -182,7 +184,7 @@ static bool add_headers(struct td_collector *collector, const char *list)
     return added;
 }
 
-/* Some settings of OpenTelemetry have the protocol's path, others are without it. */
+/* Some settings of OpenTelemetry include the protocol's path, others do not. */
 static void set_url(struct td_collector *collector, const char *endpoint)
 {
     size_t length = strlen(endpoint);
@@ -205,7 +207,7 @@ static bool set_options(struct td_collector *collector)
            set(easy, CURLOPT_WRITEFUNCTION, receive) == CURLE_OK &&
            set(easy, CURLOPT_WRITEDATA, collector) == CURLE_OK &&
            set(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-           /* a resolver that does not answer is not waited for at the end */
+           /* Do not wait at the end for a resolver that does not answer. */
            set(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK &&
            set(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS) == CURLE_OK &&
            set(easy, CURLOPT_TIMEOUT_MS, (long)(TD_COLLECTOR_TIMEOUT_NS / 1000000)) == CURLE_OK;
@@ -251,7 +253,7 @@ void td_collector_free(struct td_collector *collector)
 
 /* ---- a request ------------------------------------------------------------------------------- */
 
-/* Runs the transfer to its end; false if there was no time for that. */
+/* Runs the transfer to its end. Returns false if there was not enough time. */
 static bool transfer(struct td_collector *collector, const atomic_int_fast64_t *stop_by_ns,
                      CURLcode *result)
 {
@@ -283,7 +285,7 @@ static void read_status(struct td_collector *collector, long status,
         reply->outcome = TD_COLLECTOR_ACCEPTED;
         reply->rejected = td_otlp_rejected(collector->reply, collector->reply_bytes);
         if (reply->rejected > 0)
-            snprintf(reply->reason, sizeof reply->reason, "it rejected %lld spans",
+            snprintf(reply->reason, sizeof reply->reason, "the collector rejected %lld spans",
                      (long long)reply->rejected);
         return;
     }
@@ -311,11 +313,12 @@ void td_collector_post(struct td_collector *collector, const char *body, size_t 
     }
     const bool ended = transfer(collector, stop_by_ns, &result);
     (void)curl->curl_easy_getinfo(collector->easy, CURLINFO_RESPONSE_CODE, &status);
-    /* A reply that is too long has a status, which counts. */
+    /* A reply that is too long still has a status, which counts. */
     if (ended && (result == CURLE_OK || result == CURLE_WRITE_ERROR) && status > 0)
         read_status(collector, status, reply);
     else
         snprintf(reply->reason, sizeof reply->reason, "%s",
-                 ended ? curl->curl_easy_strerror(result) : "no time before the end");
+                 ended ? curl->curl_easy_strerror(result)
+                       : "not complete before the end of the drain");
     curl->curl_multi_remove_handle(collector->multi, collector->easy);
 }

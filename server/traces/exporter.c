@@ -13,12 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A span of a request is 1 to 2 KB of JSON with its stages. */
+/* With its stages, a request takes 1 to 2 KB of JSON. */
 enum { BODY_BYTES = 1 << 20 };
 
 #define BATCH_NS       INT64_C(1000000000)
-#define FIRST_DELAY_NS INT64_C(1000000000)  /* before the second attempt; then twice as long each */
-#define MOST_DELAY_NS  INT64_C(30000000000) /* even if the collector asks for more */
+/* Delay before the second attempt. Each further delay is twice as long. */
+#define FIRST_DELAY_NS INT64_C(1000000000)
+#define MOST_DELAY_NS  INT64_C(30000000000) /* maximum delay, even if the collector requests more */
 
 _Static_assert((int)BODY_BYTES > (int)TD_OTLP_LEAST, "a span fits");
 
@@ -27,20 +28,23 @@ struct td_exporter {
     struct td_sampler sampler;
     struct td_otlp_resource resource;
 
-    /* by all threads */
-    _Atomic(struct td_span *) given; /* the newest one first */
-    atomic_int queued;               /* given, and neither sent nor lost yet */
+    /* Used by all threads. */
+    _Atomic(struct td_span *) given; /* newest span first */
+    atomic_int queued;               /* spans that were given and are neither sent nor lost */
     atomic_uint_fast64_t exported, dropped, failed;
-    atomic_int_fast64_t stop_by_ns; /* TD_NEVER until it stops */
-    int wake;                       /* an eventfd: a batch is there, or the end */
+    atomic_int_fast64_t stop_by_ns; /* TD_NEVER until the exporter stops */
+    /* eventfd, signalled for a full batch and at the end. */
+    int wake;
 
-    /* by its own thread */
+    /* Used by the exporter's thread. */
     pthread_t thread;
     bool started;
     struct td_collector *collector;
-    struct td_span *pending, **pending_end; /* in the order in which they were given */
-    bool failing;                           /* the last batch was not accepted */
-    bool given_up;                          /* at the end: the collector does not answer */
+    /* Spans in the order in which they were given. */
+    struct td_span *pending, **pending_end;
+    bool failing; /* the last batch was not accepted */
+    /* The exporter is stopping, and the collector does not answer. */
+    bool given_up;
     char body[BODY_BYTES];
 };
 
@@ -57,14 +61,15 @@ void td_exporter_give(struct td_exporter *exporter, struct td_span *span)
         td_span_free(span);
         return;
     }
-    /* No other thread removes single spans, so the head may be compared by its address. */
+    /* No other thread removes single spans, so comparing the head's address is sufficient. */
     struct td_span *head = atomic_load_explicit(&exporter->given, memory_order_relaxed);
     do
         span->next = head;
     while (!atomic_compare_exchange_weak_explicit(&exporter->given, &head, span,
                                                   memory_order_release, memory_order_relaxed));
     if (queued % TD_EXPORTER_BATCH == 0)
-        (void)!write(exporter->wake, &one, sizeof one); /* full: it is awake */
+        /* Fails only if the counter is full; the thread is then awake. */
+        (void)!write(exporter->wake, &one, sizeof one);
 }
 
 const struct td_sampler *td_exporter_sampler(const struct td_exporter *exporter)
@@ -86,7 +91,7 @@ static bool is_stopping(struct td_exporter *exporter)
     return atomic_load(&exporter->stop_by_ns) != TD_NEVER;
 }
 
-/* Waits for a batch or the end, or so long. */
+/* Waits for a batch or the end, but at most `ns` nanoseconds. */
 static void wait_for(struct td_exporter *exporter, int64_t ns)
 {
     struct pollfd poller = { .fd = exporter->wake, .events = POLLIN };
@@ -95,14 +100,14 @@ static void wait_for(struct td_exporter *exporter, int64_t ns)
         (void)!read(exporter->wake, &wakes, sizeof wakes);
 }
 
-/* Waits until a time or the end; batches that become full meanwhile do not matter. */
+/* Waits until the given time or the end. Batches that become full do not end the wait. */
 static void pause_until(struct td_exporter *exporter, int64_t until_ns)
 {
     for (int64_t now = td_now_ns(); now < until_ns && !is_stopping(exporter); now = td_now_ns())
         wait_for(exporter, until_ns - now + 999999);
 }
 
-/* Appends what was given to the pending spans, the oldest first. */
+/* Appends the given spans to the pending ones, oldest first. */
 static void take_given(struct td_exporter *exporter)
 {
     struct td_span *newest = atomic_exchange_explicit(&exporter->given, NULL, memory_order_acquire);
@@ -116,7 +121,7 @@ static void take_given(struct td_exporter *exporter)
     }
 }
 
-/* Removes the first n pending spans. Returns how many spans they and their stages are. */
+/* Removes the first n pending spans. Returns their number including their stages. */
 static int64_t remove_pending(struct td_exporter *exporter, int n)
 {
     int64_t spans = 0;
@@ -132,7 +137,7 @@ static int64_t remove_pending(struct td_exporter *exporter, int n)
     return spans;
 }
 
-/* Two lines for any number of batches: when it begins to fail, and when it works again. */
+/* Logs one line when batches start to fail, and one line when they succeed again. */
 static void log_change(struct td_exporter *exporter, bool failing, const char *reason)
 {
     if (failing && !exporter->failing)
@@ -145,7 +150,8 @@ static void log_change(struct td_exporter *exporter, bool failing, const char *r
     exporter->failing = failing;
 }
 
-/* Up to a quarter more, so that many daemons do not ask at once. */
+/* Returns the delay before the next attempt. A random addition of up to a quarter prevents many
+ * daemons from retrying at the same time. */
 static int64_t delay_of(int attempt, const struct td_collector_reply *reply, uint64_t random)
 {
     int64_t delay = FIRST_DELAY_NS << attempt;
@@ -156,8 +162,8 @@ static int64_t delay_of(int attempt, const struct td_collector_reply *reply, uin
     return delay + (int64_t)(random % (uint64_t)(delay / 4));
 }
 
-/* Sends the body, several times if necessary. After the first failed attempt at the end the rest is
- * not tried. */
+/* Sends the body, several times if necessary. While the exporter is stopping, the first failed
+ * attempt is the last one. */
 static void post(struct td_exporter *exporter, size_t bytes, struct td_collector_reply *reply)
 {
     for (int attempt = 0;; attempt++) {
@@ -200,9 +206,11 @@ static void *run(void *context)
     struct td_exporter *exporter = context;
     bool stopping;
     do {
-        if (!is_stopping(exporter)) /* a pause between two attempts may have taken the wake-up */
+        /* A pause between two attempts might have consumed the wakeup. */
+        if (!is_stopping(exporter))
             wait_for(exporter, BATCH_NS);
-        stopping = is_stopping(exporter); /* first: nothing is given after that */
+        /* Read first, because no span is given after the stop. */
+        stopping = is_stopping(exporter);
         take_given(exporter);
         while (exporter->pending && has_time(exporter))
             send_batch(exporter);
@@ -212,7 +220,7 @@ static void *run(void *context)
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-/* A random UUID, version 4. */
+/* Writes a random UUID, version 4. */
 static void make_instance_id(const uint8_t random[16], char text[37])
 {
     static const char digits[] = "0123456789abcdef";

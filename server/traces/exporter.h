@@ -1,14 +1,16 @@
-/* exporter.h - sends the spans of sampled requests to a collector, from a thread of its own.
+/* exporter.h - sends the spans of sampled requests to a collector, on a separate thread.
  *
  *     I/O threads ──► queue, TD_EXPORTER_QUEUE requests ──► batches ──► collector
  *
- * A batch is sent when TD_EXPORTER_BATCH requests are queued, or after a second. A collector that
- * cannot be reached or says "later" (429, 502, 503, 504) is asked again, up to TD_EXPORTER_ATTEMPTS
- * times, after the time that it asks for or a growing one.
+ * A batch is sent when TD_EXPORTER_BATCH requests are queued, or after a second. If the collector
+ * cannot be reached or replies "later" (429, 502, 503, 504), the batch is sent again, up to
+ * TD_EXPORTER_ATTEMPTS times in total. The delay is the one that the collector requests, or an
+ * increasing one.
  *
- * Threads   td_exporter_give and the counts from any. It waits for nothing: a span that finds the
- *           queue full is dropped. The others from the main thread.
- * Bounds    Queued spans have at most 8 MiB, which are not part of the memory limit. */
+ * Threads   Any thread can call td_exporter_give, which never waits, and read the counts. The main
+ *           thread calls the other functions.
+ * Bounds    A span that finds the queue full is dropped. Queued spans take at most 8 MiB, which do
+ *           not count toward the memory limit. */
 #ifndef TD_SERVER_TRACES_EXPORTER_H
 #define TD_SERVER_TRACES_EXPORTER_H
 
@@ -20,24 +22,25 @@ enum { TD_EXPORTER_QUEUE = 2048, TD_EXPORTER_BATCH = 256, TD_EXPORTER_ATTEMPTS =
 
 struct td_exporter;
 
-/* NULL (logged) if it cannot start. The log must outlive it. */
+/* Starts the exporter. Returns NULL, after logging the reason, if it cannot start. The log must
+ * outlive the exporter. */
 struct td_exporter *td_exporter_start(const struct td_config *config, const struct td_log *log);
 
-/* Sends what is queued, within for_ns, logs what is lost, and ends. No span may be given any more.
- * NULL is fine. */
+/* Sends the queued spans within for_ns, logs how many are lost, and ends the exporter. No spans can
+ * be given after this call. NULL is allowed. */
 void td_exporter_stop(struct td_exporter *exporter, int64_t for_ns);
 
 const struct td_sampler *td_exporter_sampler(const struct td_exporter *exporter);
 
-/* Queues the span, which the exporter owns then, or drops it. NULL is counted as dropped: there was
- * no memory for it. */
+/* Queues the span, which the exporter then owns, or drops it. NULL, for a span without memory, is
+ * counted as dropped. */
 void td_exporter_give(struct td_exporter *exporter, struct td_span *span);
 
-/* Of requests and their stages, since the start. */
+/* Numbers of spans, of requests and of their stages, since the start. */
 struct td_exporter_counts {
     uint64_t exported; /* accepted by the collector */
-    uint64_t dropped;  /* before they were sent: the queue was full */
-    uint64_t failed;   /* refused or not reached */
+    uint64_t dropped;  /* dropped before sending, because the queue was full */
+    uint64_t failed;   /* refused by the collector, or the collector was not reached */
 };
 struct td_exporter_counts td_exporter_counts(struct td_exporter *exporter);
 

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of opentelemetry/proto/trace/v1/trace.proto. */
+/* Constants from opentelemetry/proto/trace/v1/trace.proto. */
 enum { SPAN_KIND_INTERNAL = 1, SPAN_KIND_SERVER = 2, STATUS_CODE_ERROR = 2 };
 
-/* The W3C flag `sampled`; the bits that say that the next one is known, and that the parent is
- * remote. */
+/* The W3C flag `sampled`, the bit that marks the next bit as valid, and the bit of a remote
+ * parent. */
 enum { FLAG_SAMPLED = 1, FLAG_HAS_IS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };
 
-/* What follows the spans. */
+/* Text after the spans. */
 #define END "]}]}]}"
 
 static void quote(struct td_text *text, const char *string)

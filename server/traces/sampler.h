@@ -1,10 +1,11 @@
-/* sampler.h - which requests are traced, and the ids of their spans.
+/* sampler.h - selects the requests to trace, and makes the IDs of their spans.
  *
- * A request that belongs to a trace is recorded if its caller records it: the flag `sampled` of
- * traceparent decides. Of the others a fraction is chosen by the id of the trace that it begins.
+ * A request that belongs to a trace is recorded if its caller records the trace, as the flag
+ * `sampled` of traceparent shows. A fraction of the other requests is chosen by the ID of the trace
+ * that the request would start.
  *
- * Threads  Reentrant, and nothing is shared: ids are hashes of what tells requests apart.
- * Source   W3C Trace Context, level 2: the last 56 bits of a trace id are random. */
+ * Threads  Reentrant, without shared state: IDs are hashes of data that distinguishes requests.
+ * Source   W3C Trace Context, level 2: the last 56 bits of a trace ID are random. */
 #ifndef TD_SERVER_TRACES_SAMPLER_H
 #define TD_SERVER_TRACES_SAMPLER_H
 
@@ -14,23 +15,24 @@
 #include <stdint.h>
 
 struct td_sampler {
-    double fraction;  /* of requests without a parent */
-    uint64_t seed[2]; /* random, so that processes make different ids */
+    double fraction;  /* fraction of the requests without a parent */
+    uint64_t seed[2]; /* random, so that processes make different IDs */
 };
 
 struct td_span_ids {
     char trace_id[TD_TRACE_ID_DIGITS + 1];
     char span_id[TD_SPAN_ID_DIGITS + 1];
-    char parent_id[TD_SPAN_ID_DIGITS + 1]; /* "": none */
+    char parent_id[TD_SPAN_ID_DIGITS + 1]; /* "" without a parent */
     bool remote;                           /* the parent is the caller's span */
 };
 
-/* Decides about a request that began at begun_ns and is at an address: no other request has both.
- * parent: the caller's context, with empty ids if there is none. Fills in the ids if it is true. */
+/* Decides whether to trace a request. `begun_ns` is its start and `address` the address of its
+ * call; no other request has both. `parent` is the caller's context, with empty IDs if there is
+ * none. Stores the IDs if the result is true. */
 bool td_sampler_choose(const struct td_sampler *sampler, const struct td_trace_context *parent,
                        int64_t begun_ns, const void *address, struct td_span_ids *ids);
 
-/* The ids of the n-th child of a span, n from 1. */
+/* Makes the IDs of the n-th child of a span. n starts at 1. */
 void td_span_child_ids(const struct td_span_ids *span, int n, struct td_span_ids *child);
 
 #endif

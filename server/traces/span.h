@@ -1,8 +1,10 @@
 /* span.h - the record of a traced request: a span, its attributes, and a child for each stage.
  *
- * Bounds     Texts are copied, and shortened at the bound that the caller names; an attribute for
- *            which there is no room is left out. A span has a fixed size, below 4 KiB.
- * Ownership  td_span_new and td_span_free; the exporter takes a span that it is given.
+ * Bounds     Strings are copied, and truncated to the length that the caller specifies. An
+ *            attribute for which there is no room is omitted. A span has a fixed size, less than 4
+ *            KiB.
+ * Ownership  The caller of td_span_new owns the span, until it frees the span with td_span_free or
+ *            gives it to the exporter.
  * Threads    One owner at a time. */
 #ifndef TD_SERVER_TRACES_SPAN_H
 #define TD_SERVER_TRACES_SPAN_H
@@ -15,25 +17,25 @@
 enum { TD_SPAN_ATTRIBUTES = 28, TD_SPAN_STAGES = 8, TD_SPAN_TEXTS = 2560 };
 
 struct td_span_attribute {
-    const char *name; /* static */
-    const char *text; /* NULL: number */
+    const char *name; /* static string */
+    const char *text; /* NULL for a number */
     int64_t number;
 };
 
 /* A part of the request's time, in nanoseconds since the epoch. */
 struct td_span_stage {
-    const char *name; /* static */
+    const char *name; /* static string */
     int64_t begun_ns, ended_ns;
 };
 
 struct td_span {
-    struct td_span *next; /* in the exporter's queue */
+    struct td_span *next; /* next span in the exporter's queue */
     struct td_span_ids ids;
-    int64_t begun_ns, ended_ns; /* since the epoch */
+    int64_t begun_ns, ended_ns; /* nanoseconds since the epoch */
     const char *name;
     const char *state;  /* tracestate, or NULL */
-    bool failed;        /* by the server's fault */
-    const char *reason; /* of a failure, or NULL */
+    bool failed;        /* the failure is the server's fault */
+    const char *reason; /* reason of the failure, or NULL */
     struct td_span_attribute attributes[TD_SPAN_ATTRIBUTES];
     int n_attributes;
     struct td_span_stage stages[TD_SPAN_STAGES];
@@ -42,21 +44,21 @@ struct td_span {
     char texts[TD_SPAN_TEXTS];
 };
 
-/* NULL without memory. */
+/* Returns NULL if no memory is available. */
 struct td_span *td_span_new(const struct td_span_ids *ids);
-void td_span_free(struct td_span *span); /* NULL is fine */
+void td_span_free(struct td_span *span); /* NULL is allowed */
 
-/* The copy of at most `most` bytes of a text; NULL if there is no room. */
+/* Copies at most `most` bytes of a text into the span. Returns NULL if there is no room. */
 const char *td_span_copy(struct td_span *span, const char *text, size_t most);
 
-/* Add an attribute; not for a text that is NULL or "". */
+/* Add an attribute, unless its text is NULL or "". */
 void td_span_text(struct td_span *span, const char *name, const char *text, size_t most);
 void td_span_number(struct td_span *span, const char *name, int64_t number);
 
-/* Adds a stage; not one that took no time. */
+/* Adds a stage, unless it took no time. */
 void td_span_stage(struct td_span *span, const char *name, int64_t begun_ns, int64_t ended_ns);
 
-/* Of the request and its stages. */
+/* Returns the number of spans: the request and its stages. */
 static inline int td_span_count(const struct td_span *span)
 {
     return 1 + span->n_stages;

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Joins two roots, either of which may be NULL; of equal keys a stays the root. */
+/* Joins two roots, which can be NULL. If the keys are equal, `a` remains the root. */
 static struct td_heap_node *meld(struct td_heap_node *a, struct td_heap_node *b)
 {
     if (!a || !b)
@@ -27,7 +27,7 @@ static struct td_heap_node *take_first(struct td_heap_node **siblings)
     return node;
 }
 
-/* Joins siblings to one root: first in pairs, then the pairs from the last to the first, which
+/* Joins siblings to one root: first in pairs, then the pairs from the last to the first. This order
  * makes the amortised cost logarithmic. */
 static struct td_heap_node *meld_siblings(struct td_heap_node *siblings)
 {
@@ -66,7 +66,7 @@ void td_heap_remove(struct td_heap *heap, struct td_heap_node *node)
 
 void td_heap_update(struct td_heap *heap, struct td_heap_node *node, uint64_t key)
 {
-    if (!node->prev && !node->child) { /* the only one */
+    if (!node->prev && !node->child) { /* the only node */
         node->key = key;
         return;
     }

@@ -1,10 +1,12 @@
-/* heap.h - a pairing heap: finds the node with the least key; any node can be removed.
+/* heap.h - a pairing heap: finds the node with the smallest key, and can remove any node.
  *
- * Nodes are members of the structs that they order, so nothing is allocated and nothing fails.
+ * Nodes are members of the structs that they order, so the heap allocates no memory, and no
+ * function can fail.
  *
- * Ownership  Borrows its nodes. A node is in one heap at a time, until it is removed.
+ * Ownership  The heap borrows its nodes. A node is in one heap at a time, until it is removed.
  * Threads    Not synchronised.
- * Cost       insert and a smaller key O(1); remove and a larger key O(log n), amortised.
+ * Cost       Inserting and decreasing a key take O(1), removing and increasing a key O(log n),
+ *            amortised.
  * Source     Fredman, Sedgewick, Sleator, Tarjan: The Pairing Heap, 1986. */
 #ifndef TD_SERVER_WORKERS_HEAP_H
 #define TD_SERVER_WORKERS_HEAP_H
@@ -13,13 +15,14 @@
 
 struct td_heap_node {
     uint64_t key;
-    struct td_heap_node *child; /* the first one; no child has a smaller key */
-    struct td_heap_node *next;  /* sibling */
-    struct td_heap_node *prev;  /* sibling, or of the first one the parent; NULL: the root */
+    struct td_heap_node *child; /* first child; no child has a smaller key */
+    struct td_heap_node *next;  /* next sibling */
+    /* Previous sibling. For a first child, the parent. NULL for the root. */
+    struct td_heap_node *prev;
 };
 
 struct td_heap {
-    struct td_heap_node *root; /* has the least key; NULL: empty */
+    struct td_heap_node *root; /* node with the smallest key, or NULL if the heap is empty */
 };
 
 void td_heap_insert(struct td_heap *heap, struct td_heap_node *node, uint64_t key);

@@ -5,11 +5,13 @@
 #include <stddef.h>
 
 enum {
-    SMALL_JOBS_PER_LARGE = 7, /* consecutive small jobs while a large one is queued */
-    FIXED_NS = 1000 /* of a job beside its cost, so that a turn takes time however small it is */
+    /* Maximum number of consecutive small jobs while a large job is queued. */
+    SMALL_JOBS_PER_LARGE = 7,
+    /* Fixed cost added to each job, so that even the smallest job advances the virtual time. */
+    FIXED_NS = 1000
 };
 
-/* Upper bound of an estimate, so that the sum over the queue fits 64 bits. */
+/* Maximum cost of a job, so that the sum over the queue fits in 64 bits. */
 #define LONGEST_NS UINT64_C(3600000000000)
 
 int td_job_class_of(uint64_t cost_ns)
@@ -34,7 +36,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 
 /* ---- the number of jobs of a source --------------------------------------------------------- */
 
-/* The least key is that of the longest queue. */
+/* Returns the source's key, which is smallest for the longest queue. */
 static uint64_t length_key(const struct td_job_source *source)
 {
     return UINT64_MAX - (uint64_t)source->n_displaceable;
@@ -61,7 +63,7 @@ static void remove_source(struct td_job_queue *queue, struct td_job_source *sour
     td_heap_remove(&queue->lengths, &source->length);
 }
 
-/* After a job of the source was added (change = 1) or removed (-1). */
+/* Updates the counts after a job of the source was added (change = 1) or removed (-1). */
 static void count(struct td_job_queue *queue, struct td_job_source *source,
                   const struct td_job *job, int change)
 {
@@ -180,7 +182,7 @@ static struct td_job *take(struct td_job_queue *queue, int which)
     class->time = lane->time;
     remove_job(queue, job);
     td_job_queue_charge(queue, job, job->cost_ns + FIXED_NS);
-    /* When nothing is queued no source is ahead of another. */
+    /* When nothing is queued, no source is ahead of another. */
     if (!class->turns.root)
         class->time = class->latest;
     return job;
@@ -219,7 +221,7 @@ struct td_job *td_job_queue_displace(struct td_job_queue *queue, const struct td
     struct td_job_source *longest =
         (struct td_job_source *)(void *)((char *)queue->lengths.root -
                                          offsetof(struct td_job_source, length));
-    /* With one job more than `source` has, the two would only change places. */
+    /* With a difference of one job, the two sources would just change places. */
     const int64_t own = source ? source->n_jobs : queue->common.n_jobs;
     if (longest->n_displaceable <= own + 1)
         return NULL;

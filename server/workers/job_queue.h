@@ -1,22 +1,22 @@
-/* job_queue.h - the queued jobs, and which of them runs next.
+/* job_queue.h - the queued jobs, and the order in which they run.
  *
- *     source A ── small jobs, large jobs ─┐    of the small jobs, then of the large ones, that of
- *     source B ── small jobs, large jobs ─┼──► the source with the least virtual time; of one
- *     ...                                 ┘    source, the job submitted first
+ *     source A ── small jobs, large jobs ─┐    small jobs first, then large jobs; within a class,
+ *     source B ── small jobs, large jobs ─┼──► the source with the lowest virtual time; within a
+ *     ...                                 ┘    source, the oldest job
  *
- * A source is where jobs come from: a client. Sources take turns, so that what a client waits for
- * depends on its own jobs and the number of clients, not on how many jobs another one has queued.
- * In each class, small and large, a source has a virtual time, which grows by the cost of each job
- * taken from it. A source without queued jobs catches up with the time of the job taken last: it
- * saves nothing up. Small jobs go first; every eighth job taken is a large one if any is queued, so
- * that neither class starves.
+ * A source is the origin of jobs: a client. Sources take turns, so a client's waiting time depends
+ * on its own jobs and the number of clients, not on the number of jobs that other clients have
+ * queued. In each class, small and large, a source has a virtual time, which grows by the cost of
+ * each job taken from the source. A source without queued jobs catches up with the time of the job
+ * taken last, so it cannot save up time. Small jobs go first. Every eighth job taken is a large job
+ * if one is queued, so neither class starves.
  *
- * When the queue is full, the newest job of the source with the most jobs is displaced by one of a
- * source that has fewer, so that no source can keep another out of the queue.
+ * When the queue is full, a job of a source with fewer jobs displaces the newest job of the source
+ * with the most jobs. No source can therefore keep another source out of the queue.
  *
- * Ownership  Borrows jobs and sources; a source must not end while a job of it is queued.
- * Threads    Not synchronised: the worker pool's mutex guards the queue and what is in it.
- * Cost       O(log sources), amortised, for a job; O(jobs) to find the expired ones.
+ * Ownership  Borrows jobs and sources. A source must not end while one of its jobs is queued.
+ * Threads    Not synchronised. The worker pool's mutex guards the queue and its content.
+ * Cost       O(log sources), amortised, for a job. O(jobs) to find the expired jobs.
  * Source     Goyal, Vin, Cheng: Start-time Fair Queueing, 1996; Suter et al.: Buffer Management
  *            Schemes for TCP in Gigabit Routers with Per-flow Queueing, 1999 (longest queue
  *            drop). */
@@ -32,87 +32,97 @@
 struct td_job_source;
 struct td_worker;
 
-#define TD_JOB_SMALL_NS 1000000 /* jobs below this are small */
+#define TD_JOB_SMALL_NS 1000000 /* jobs with a lower cost are small */
 
 struct td_job {
-    struct td_job_source *source; /* NULL: common to all jobs without one */
-    uint64_t cost_ns;             /* estimate: small or large, turns, and Retry-After */
-    int64_t deadline_ns;          /* TD_NEVER for none */
-    bool keep;                    /* not displaced: part of it is done, or it cannot be repeated */
+    /* NULL for the common source of all jobs without one. */
+    struct td_job_source *source;
+    /* Estimated cost; determines the class, the turns, and Retry-After. */
+    uint64_t cost_ns;
+    int64_t deadline_ns; /* TD_NEVER without a deadline */
+    /* Never displace the job, because it is partly done or cannot be repeated. */
+    bool keep;
     void (*run)(struct td_job *job, struct td_worker *worker);
-    /* DEADLINE_EXCEEDED, DRAINING, or QUEUE_FULL if it is displaced */
+    /* Called instead of run if the job is dropped, with DEADLINE_EXCEEDED, DRAINING, or, if the job
+     * is displaced, QUEUE_FULL. */
     void (*drop)(struct td_job *job, td_status why);
 
-    /* of the queue */
+    /* Members that the queue uses. */
     struct td_job *next, *prev;
-    uint64_t number;   /* in the order of submission */
-    int64_t queued_ns; /* when */
+    uint64_t number;   /* number in the order of submission */
+    int64_t queued_ns; /* time of queueing */
 
-    bool unplaced; /* of the pool: it takes none of the places in the queue */
+    /* Used by the pool. The job takes no place in the queue. */
+    bool unplaced;
 };
 
 enum { TD_JOB_SMALL, TD_JOB_LARGE, TD_JOB_CLASSES };
 
-/* Zeros at first. All members are the queue's. */
+/* A source of jobs; zeros at first. The queue owns all members. */
 struct td_job_source {
     struct td_job_lane {
         struct td_job *head, *tail;
-        uint64_t time;            /* virtual: when the first job starts */
-        uint64_t cost_ns;         /* of its jobs */
-        struct td_heap_node turn; /* by time, while it has jobs */
+        uint64_t time;            /* virtual time at which the first job starts */
+        uint64_t cost_ns;         /* total cost of its queued jobs */
+        struct td_heap_node turn; /* ordered by time, while the lane has jobs */
     } lanes[TD_JOB_CLASSES];
-    int64_t n_jobs, n_displaceable; /* queued */
-    struct td_heap_node length;     /* by the number of displaceable jobs, while it has jobs */
+    int64_t n_jobs, n_displaceable; /* numbers of queued jobs */
+    /* Ordered by the number of displaceable jobs, while the source has jobs. */
+    struct td_heap_node length;
     struct td_job_source *next, *prev;
 };
 
 struct td_job_queue {
     struct td_job_class {
         struct td_heap turns;
-        uint64_t time;    /* virtual: when the job taken last started */
-        uint64_t latest;  /* virtual: the latest end of a job taken */
-        uint64_t cost_ns; /* of its queued jobs */
+        uint64_t time;    /* virtual start of the job taken last */
+        uint64_t latest;  /* latest virtual end of a job taken */
+        uint64_t cost_ns; /* total cost of the queued jobs */
         int64_t n_jobs;
-        int n_sources; /* with queued jobs */
+        int n_sources; /* sources with queued jobs */
     } classes[TD_JOB_CLASSES];
     int smalls_in_a_row;
     uint64_t n_submitted;
     struct td_heap lengths;
-    struct td_job_source *sources; /* those with jobs */
-    struct td_job_source common;   /* of the jobs without a source */
+    struct td_job_source *sources; /* sources with jobs */
+    struct td_job_source common;   /* source of the jobs without one */
 };
 
 bool td_job_is_small(const struct td_job *job);
-int td_job_class_of(uint64_t cost_ns); /* TD_JOB_... */
+int td_job_class_of(uint64_t cost_ns); /* returns TD_JOB_SMALL or TD_JOB_LARGE */
 
-/* Limits the job's cost to an hour, so that no sum overflows. */
+/* Adds a job. Limits its cost to an hour, so that no sum overflows. */
 void td_job_queue_push(struct td_job_queue *queue, struct td_job *job);
 
-/* When the job was queued that has waited longest, about; TD_NEVER if there is none. */
+/* Returns the approximate time at which the oldest queued job was queued, or TD_NEVER if no job is
+ * queued. */
 int64_t td_job_queue_oldest(const struct td_job_queue *queue);
 
-/* The next job, of both classes or a small one; NULL: none. */
+/* Removes and returns the next job, or the next small job. Returns NULL if there is none. */
 struct td_job *td_job_queue_take(struct td_job_queue *queue);
 struct td_job *td_job_queue_take_small(struct td_job_queue *queue);
 
-/* The cost of the jobs of the same class that are taken before a further one of `source`, about:
- * all sources get as much as the source's queued jobs cost, unless they have less. */
+/* Returns the approximate cost of the jobs of the class that would be taken before another job of
+ * `source`. The estimate assumes that every source gets as much time as the queued jobs of
+ * `source` cost, unless it has less. */
 uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_source *source,
                             int job_class);
 
-/* The cost of the small jobs that are taken before a large one for which large ones of this cost
- * are taken first, about. */
+/* Returns the approximate cost of the small jobs that would be taken before a large job, if large
+ * jobs with the total cost large_ns are taken before it. */
 uint64_t td_job_queue_smalls_ahead(const struct td_job_queue *queue, uint64_t large_ns);
 
-/* Adds to the virtual time of the job's source, whether or not the job is queued. */
+/* Adds a cost to the virtual time of the job's source, whether or not the job is queued. */
 void td_job_queue_charge(struct td_job_queue *queue, const struct td_job *job, uint64_t cost_ns);
 
-/* Removes the newest job of the source with the most displaceable jobs, for a job of `source`. NULL
- * if that would not leave it with more jobs than `source` has then. */
+/* Removes the newest displaceable job of the source with the most displaceable jobs, to make room
+ * for a job of `source`. Returns NULL if that source would not be left with more jobs than `source`
+ * then has. */
 struct td_job *td_job_queue_displace(struct td_job_queue *queue,
                                      const struct td_job_source *source);
 
-/* Removes the jobs past their deadline, or all of them if `everything`; a list by `next`. */
+/* Removes the jobs past their deadline, or all jobs if `everything`. Returns them as a list linked
+ * by `next`. */
 struct td_job *td_job_queue_take_expired(struct td_job_queue *queue, int64_t now_ns,
                                          bool everything);
 

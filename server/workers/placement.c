@@ -13,7 +13,7 @@ void td_placement_sleep(struct td_placement *placement)
     placement->processor = sched_getcpu();
 }
 
-/* Failures leave the choice to the kernel, as without this file. */
+/* Allows or forbids the worker's processor. If a call fails, the kernel chooses the processor. */
 static void set_allowed(const struct td_placement *placement, bool allowed)
 {
     cpu_set_t processors;

@@ -1,10 +1,12 @@
-/* placement.h - wakes a worker on another processor than the one that needs its help.
+/* placement.h - wakes a worker on a processor other than the one of the thread it will help.
  *
  * A worker that helped a thread on its own processor and fell asleep there is often woken there
- * again: on a machine of two processors Linux does not look for an idle one when one of them is
- * busy. It then waits for the very thread that it is to help, up to some milliseconds.
+ * again, because on a machine with two processors Linux does not search for an idle processor while
+ * one is busy. The worker then waits for the thread that it is meant to help, for up to some
+ * milliseconds.
  *
- * A placement belongs to one worker; the lock that guards its sleep guards it. */
+ * A placement belongs to one worker. The lock that guards the worker's sleep also guards the
+ * placement. */
 #ifndef TD_SERVER_WORKERS_PLACEMENT_H
 #define TD_SERVER_WORKERS_PLACEMENT_H
 
@@ -14,19 +16,21 @@
 
 struct td_placement {
     pid_t thread;
-    int processor;  /* where it fell asleep; -1 while it is awake */
-    bool elsewhere; /* may not run on `processor` until it is awake */
+    /* Processor on which the worker fell asleep, or -1 while it is awake. */
+    int processor;
+    /* The worker must not run on `processor` until it is awake. */
+    bool elsewhere;
 };
 
-/* The calling thread has this placement from here on. */
+/* Makes this the placement of the calling thread. */
 void td_placement_init(struct td_placement *placement);
 
-/* The calling thread is about to sleep, or awake again. */
+/* Records that the calling thread is about to sleep, or is awake again. */
 void td_placement_sleep(struct td_placement *placement);
 void td_placement_wake(struct td_placement *placement);
 
-/* Before its thread is woken: it wakes on another processor than the calling thread's, if it may
- * run on any. */
+/* Call before waking the worker. The worker then wakes on a processor other than the calling
+ * thread's, if its affinity allows that. */
 void td_placement_avoid(struct td_placement *placement);
 
 #endif

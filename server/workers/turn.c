@@ -9,7 +9,7 @@
 
 enum { SLICE_NS = 200000 };
 
-/* As the kernel reads it: sched_setattr(2), which glibc 2.36 has no function for. */
+/* Argument of sched_setattr(2), in the kernel's layout; glibc 2.36 has no function for the call. */
 struct attributes {
     uint32_t size, policy;
     uint64_t flags;
@@ -24,7 +24,7 @@ void td_turn_shorten_slices(void)
     if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0)
         return;
     attributes.runtime_ns = SLICE_NS;
-    (void)syscall(SYS_sched_setattr, 0, &attributes, 0); /* optional */
+    (void)syscall(SYS_sched_setattr, 0, &attributes, 0); /* failure is harmless */
 }
 
 void td_turn_begin(struct td_turn *turn)

@@ -9,39 +9,43 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* A job that computes in steps opens one loop after the other, and sleeping between two of them
- * costs as much as a short loop: 30 us to wake a helper of the last one, and as much for an
- * owner that waits for the last chunk. So both poll for this long before they sleep.
- * (tests/bench/bench_loops.c, 2 workers: loops of two chunks of 20 us, back to back, take 21 us
- * instead of 52, and 42 us of processor time instead of 60; loops of two of 200 us 201 instead
- * of 244.) */
+/* A job that computes in steps opens one loop after another. Sleeping between two loops costs as
+ * much as a short loop: 30 us to wake a helper of the last loop, and as much for an owner that
+ * waits for the last chunk. Both therefore poll for this long before they sleep. Measured with 2
+ * workers (tests/bench/bench_loops.c): loops of two chunks of 20 us, back to back, take 21 us
+ * instead of 52, and 42 us of processor time instead of 60. Loops of two chunks of 200 us take 201
+ * us instead of 244. */
 #define LINGER_NS 50000
 
-/* A parallel loop in progress, on its owner's stack. */
+/* A parallel loop in progress. The loop is on its owner's stack. */
 struct loop {
     struct loop *next;
     td_range_fn *fn;
     void *context;
     int64_t count, grain;
-    atomic_int_fast64_t
-        claimed;        /* items claimed by threads; relaxed, since the mutex orders the data */
-    atomic_int helpers; /* workers inside fn except the owner; changed under the mutex */
+    /* Items claimed by threads. Relaxed, because the mutex orders the data. */
+    atomic_int_fast64_t claimed;
+    /* Workers inside fn, except the owner. Changed under the mutex. */
+    atomic_int helpers;
     pthread_cond_t helpers_done;
 };
 
 struct td_worker {
     struct td_worker_pool *pool;
     pthread_t thread;
-    bool nested;       /* is running a small job between the chunks of its own loop */
-    int64_t nested_ns; /* time in such jobs since its own began */
+    /* The worker is running a small job between the chunks of its own loop. */
+    bool nested;
+    /* Time spent in such small jobs since the worker's own job started. */
+    int64_t nested_ns;
     struct td_turn turn;
     struct td_placement placement; /* guarded by the mutex */
-    bool opened_loop; /* guarded by the mutex: its job has opened a loop and is counted in
-                         pool->jobs_with_loops */
+    /* The worker's job has opened a loop and is counted in pool->jobs_with_loops. Guarded by the
+     * mutex. */
+    bool opened_loop;
 };
 
-/* How long jobs run, relative to their estimated costs; in units of 1 / RATIO_ONE. Relaxed: a lost
- * update changes an average of many values a little. */
+/* Running times of jobs relative to their estimated costs, in units of 1 / RATIO_ONE. Relaxed: a
+ * lost update changes an average of many values only a little. */
 struct accuracy {
     atomic_uint_fast64_t ratio;
     atomic_int n; /* jobs measured, at most RATIO_JOBS */
@@ -49,26 +53,28 @@ struct accuracy {
 
 enum {
     RATIO_ONE = 1024,
-    RATIO_LEAST = RATIO_ONE / 64, /* of one job */
+    RATIO_LEAST = RATIO_ONE / 64, /* minimum ratio of one job */
     RATIO_MOST = RATIO_ONE * 64,
-    RATIO_JOBS = 32, /* that are averaged, about */
-    RATIO_KNOWN = 8  /* from so many on */
+    RATIO_JOBS = 32, /* approximate number of jobs that are averaged */
+    RATIO_KNOWN = 8  /* number of jobs from which the ratio is used */
 };
 
 struct td_worker_pool {
     int n_workers;
     int64_t queue_limit;
-    atomic_int_fast64_t places; /* reserved or queued; a mere count, so relaxed */
-    /* Lingering workers poll these two without the mutex, then lock it: relaxed; changed under
-     * it. */
+    /* Places reserved or queued. A mere count, and therefore relaxed. */
+    atomic_int_fast64_t places;
+    /* Lingering workers poll the next two members without the mutex, and then lock it. The members
+     * are changed under the mutex, with relaxed order. */
     atomic_uint_fast64_t events; /* number of jobs submitted and loops opened so far */
-    atomic_int jobs_with_loops;  /* running jobs that have opened a loop and may open another */
-    atomic_uint_fast64_t queued_ns[TD_JOB_CLASSES]; /* cost of the queued jobs; changed under the
-                                                       mutex, relaxed */
+    /* Running jobs that have opened a loop and might open another. */
+    atomic_int jobs_with_loops;
+    /* Cost of the queued jobs. Changed under the mutex, with relaxed order. */
+    atomic_uint_fast64_t queued_ns[TD_JOB_CLASSES];
     struct accuracy accuracies[TD_JOB_CLASSES];
-    atomic_bool yields; /* relaxed: a turn more or less */
+    atomic_bool yields; /* relaxed: one turn more or less does not matter */
 
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the following members */
     pthread_cond_t work;
     struct td_job_queue queue;
     struct loop *loops;
@@ -79,7 +85,7 @@ struct td_worker_pool {
 
 /* ---- the queue, under the mutex ------------------------------------------------------------- */
 
-/* After any change of the queue. */
+/* Records the cost of the queued jobs. Call after every change of the queue. */
 static void note_cost(struct td_worker_pool *pool)
 {
     for (int i = 0; i < TD_JOB_CLASSES; i++)
@@ -114,7 +120,7 @@ static struct td_job *next_job(struct td_worker_pool *pool)
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
-/* Runs one chunk; false if none is left. */
+/* Runs one chunk. Returns false if none is left. */
 static bool run_chunk(struct loop *loop)
 {
     const int64_t begin =
@@ -126,7 +132,7 @@ static bool run_chunk(struct loop *loop)
     return true;
 }
 
-/* After a job or a chunk, with the mutex not held. */
+/* Checks the worker's turn after a job or a chunk. The mutex must not be held. */
 static void end_turn(struct td_worker *worker)
 {
     if (atomic_load_explicit(&worker->pool->yields, memory_order_relaxed))
@@ -146,9 +152,9 @@ static void count_event(struct td_worker_pool *pool)
     atomic_fetch_add_explicit(&pool->events, 1, memory_order_relaxed);
 }
 
-/* Called with the mutex held, which it releases meanwhile. Polls briefly for the next loop of a
- * running job, or for a job; returns at once if no running job has loops. It yields the
- * processor between two polls. */
+/* Polls briefly for the next loop of a running job, or for a job. Returns at once if no running job
+ * has loops. Yields the processor between two polls. The caller holds the mutex, which is released
+ * during the call. */
 static void linger(struct td_worker_pool *pool)
 {
     const uint_fast64_t seen = atomic_load_explicit(&pool->events, memory_order_relaxed);
@@ -163,7 +169,7 @@ static void linger(struct td_worker_pool *pool)
     pool->lingering--;
 }
 
-/* Enters and leaves with the mutex held. */
+/* Runs a chunk of the loop. The mutex is held at the call and at the return. */
 static void help_loop(struct td_worker *worker, struct loop *loop)
 {
     struct td_worker_pool *pool = worker->pool;
@@ -174,7 +180,8 @@ static void help_loop(struct td_worker *worker, struct loop *loop)
     if (atomic_fetch_sub_explicit(&loop->helpers, 1, memory_order_relaxed) == 1)
         pthread_cond_signal(&loop->helpers_done);
     pthread_mutex_unlock(&pool->mutex);
-    end_turn(worker); /* no longer counted: its owner need not wait for it */
+    /* The worker is no longer counted, so the loop's owner does not wait for it. */
+    end_turn(worker);
     pthread_mutex_lock(&pool->mutex);
 }
 
@@ -205,14 +212,14 @@ static bool has_no_helpers(struct loop *loop)
     return atomic_load_explicit(&loop->helpers, memory_order_relaxed) == 0;
 }
 
-/* Returns when no helper uses the loop any more. */
+/* Closes the loop, and returns when no helper uses it any more. */
 static void loop_close(struct td_worker_pool *pool, struct loop *loop)
 {
     pthread_mutex_lock(&pool->mutex);
     struct loop **link = &pool->loops;
     while (*link != loop)
         link = &(*link)->next;
-    *link = loop->next; /* from here on no worker joins */
+    *link = loop->next; /* no worker joins after this */
     if (!has_no_helpers(loop)) {
         pthread_mutex_unlock(&pool->mutex);
         for (const int64_t until = td_now_ns() + LINGER_NS;
@@ -305,17 +312,17 @@ void td_pool_exec_init(struct td_pool_exec *exec, struct td_worker *worker, stru
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* Under SCHED_BATCH a woken worker does not preempt the thread that woke it: an I/O thread
- * submits all requests it has read, and then the worker runs them in a row, instead of a switch
- * per request. (tests/bench/run.py --only workers, 2 cores: 14 us of CPU a request instead of
- * 22, and twice the rate.) */
+/* Sets SCHED_BATCH, under which a woken worker does not preempt the thread that woke it. An I/O
+ * thread then submits all requests that it has read, and the worker runs them in a row, instead of
+ * a switch for each request. With 2 cores, a request takes 14 us of CPU time instead of 22, and the
+ * rate doubles (tests/bench/run.py --only workers). */
 static void prefer_io_threads(void)
 {
     const struct sched_param normal = { .sched_priority = 0 };
-    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal); /* optional */
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal); /* failure is harmless */
 }
 
-/* Enters and leaves with the mutex held. */
+/* Runs a job. The mutex is held at the call and at the return. */
 static void run_job(struct td_worker *worker, struct td_job *job)
 {
     struct td_worker_pool *pool = worker->pool;
@@ -336,7 +343,8 @@ static void *work(void *argument)
     prefer_io_threads();
     td_turn_shorten_slices();
     td_turn_begin(&worker->turn);
-    bool helped = false; /* has helped and not lingered since */
+    /* The worker has helped, and has not lingered since then. */
+    bool helped = false;
     pthread_mutex_lock(&pool->mutex);
     td_placement_init(&worker->placement);
     for (;;) {
@@ -445,8 +453,8 @@ static void drop_all(struct td_job *jobs, td_status why)
     }
 }
 
-/* A place that is refused is not counted, not even for a moment: a concurrent reserve would fail or
- * displace a job although there is a place. */
+/* A refused place is not counted, not even for a moment. Otherwise, a concurrent reserve would fail
+ * or displace a job although there is a place. */
 bool td_worker_pool_reserve_free(struct td_worker_pool *pool)
 {
     int_fast64_t places = atomic_load_explicit(&pool->places, memory_order_relaxed);
@@ -462,10 +470,10 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
     if (td_worker_pool_reserve_free(pool))
         return true;
     pthread_mutex_lock(&pool->mutex);
-    /* Places are released under the mutex; one may have been before it was locked. */
+    /* Places are released under the mutex; a place might have been released before the lock. */
     const bool is_free = td_worker_pool_reserve_free(pool);
     struct td_job *displaced = is_free ? NULL : td_job_queue_displace(&pool->queue, source);
-    if (displaced) /* its place is the caller's now */
+    if (displaced) /* the caller takes over its place */
         note_cost(pool);
     pthread_mutex_unlock(&pool->mutex);
     if (displaced)
@@ -473,7 +481,8 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
     return is_free || displaced;
 }
 
-/* Under the mutex, also the signal: after unlocking, the job may be done and the pool freed. */
+/* Queues a job. The caller holds the mutex, even for the signal: after unlocking, the job might be
+ * done and the pool freed. */
 static void push(struct td_worker_pool *pool, struct td_job *job)
 {
     job->queued_ns = td_now_ns();
@@ -504,7 +513,8 @@ bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *j
     return idle;
 }
 
-/* Small jobs are charged only for a cost that is far from the estimate, to save them the lock. */
+/* True if the cost is far above the estimate. Small jobs are charged only then, which saves them
+ * the lock. */
 static bool is_much_more(uint64_t cost_ns, uint64_t estimate_ns)
 {
     return cost_ns / 4 > estimate_ns || cost_ns > estimate_ns + TD_JOB_SMALL_NS;
@@ -518,7 +528,8 @@ bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint6
     job->cost_ns = cost_ns;
     if (was_small && !td_job_is_small(job)) {
         job->keep = true;
-        /* Its place was released when it was taken; the queue may exceed its limit by one. */
+        /* The place was released when the job was taken, so the queue can exceed its limit by
+         * one. */
         atomic_fetch_add_explicit(&pool->places, 1, memory_order_relaxed);
         td_worker_pool_submit(pool, job);
         return true;
@@ -584,7 +595,7 @@ static bool is_measured(struct td_worker_pool *pool, int job_class)
            RATIO_KNOWN;
 }
 
-/* How long jobs of this estimated cost run on one worker. */
+/* Returns how long jobs with this estimated cost run on one worker. */
 static double real_ns(struct td_worker_pool *pool, int job_class, uint64_t cost_ns)
 {
     if (!is_measured(pool, job_class))
@@ -593,7 +604,7 @@ static double real_ns(struct td_worker_pool *pool, int job_class, uint64_t cost_
            (double)atomic_load_explicit(&pool->accuracies[job_class].ratio, memory_order_relaxed);
 }
 
-/* How long the queued jobs of the first n classes run on all workers. */
+/* Returns how long the queued jobs of the first n classes run on all workers. */
 static double queued_real_ns(struct td_worker_pool *pool, int n)
 {
     double ns = 0;
@@ -608,7 +619,8 @@ bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_sou
     const int job_class = td_job_class_of(cost_ns);
     const double run = real_ns(pool, job_class, cost_ns), left = (double)left_ns - run;
     if (!is_measured(pool, job_class) ||
-        queued_real_ns(pool, job_class + 1) <= left) /* saves the lock */
+        /* Avoids the lock. */
+        queued_real_ns(pool, job_class + 1) <= left)
         return false;
     pthread_mutex_lock(&pool->mutex);
     const uint64_t ahead = td_job_queue_ahead(&pool->queue, source, job_class);

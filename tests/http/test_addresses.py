@@ -151,4 +151,4 @@ class Addresses(HttpTest):
         with Daemon() as daemon:
             result = subprocess.run([BINARY, "--check-config", "--listen", "127.0.0.1:0", "--metrics-listen", daemon.address], env=environment(),
                                     stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_LIMIT)
-            self.assertIn(f"error    metrics-listen {daemon.address}: Address already in use; to check while a daemon has it, use --metrics-listen ", result.stdout)
+            self.assertIn(f"error    metrics-listen {daemon.address}: Address already in use; if a running daemon uses it, check with --metrics-listen ", result.stdout)

@@ -218,7 +218,7 @@ class TrustedProxies(HttpTest):
             command = [BINARY, "--check-config", "--listen", "127.0.0.1:0", "--trusted-proxy"]
             result = subprocess.run([*command, f"10.0.0.0/8,{value}"], capture_output=True, text=True, timeout=WAIT_LIMIT, env=environment())
             self.assertEqual(result.returncode, 2)
-            self.assertIn(f"--trusted-proxy: '{value}' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32; the bits after a prefix are 0", result.stderr)
+            self.assertIn(f"--trusted-proxy: '{value}' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32; the bits after a prefix must be 0", result.stderr)
         good = "10.0.0.0/8,10.1.2.3/32,0.0.0.0/0,2001:db8::/32,::1"
         self.assertEqual(subprocess.run([*command, good], capture_output=True, timeout=WAIT_LIMIT, env=environment()).returncode, 0)
 

@@ -254,7 +254,7 @@ class Routes(HttpTest):
         self.assertProblem(self.get("/problems/INDEX_OUT_OF_BOUND"), 404, "NOT_FOUND", did_you_mean="INDEX_OUT_OF_BOUNDS")
         self.assertIn("the enum of codes in GET /openapi.json lists them", self.assertProblem(self.get("/problems/xyz"), 404, "NOT_FOUND")["detail"])
         for path in "/problems", "/problems/":
-            self.assertIn("the page of an error has its `type`, as /problems/key-not-found", self.assertProblem(self.get(path), 404, "NOT_FOUND")["detail"])
+            self.assertIn("the page of an error is at its `type`, such as /problems/key-not-found", self.assertProblem(self.get(path), 404, "NOT_FOUND")["detail"])
 
     def test_a_wrong_method_is_405_with_the_allowed_ones(self):
         for method, path, allowed in (("GET", "/v1/gather", "POST"), ("PUT", "/v1/gather", "POST"), ("DELETE", "/v1/gather_nd", "POST"),

@@ -142,16 +142,16 @@ class CommandLine(unittest.TestCase):
     def test_check_config_warns_of_limits_that_cannot_be_reached(self):
         result = run("--check-config", "--listen", "127.0.0.1:0", "--memory-limit", "1000T", "--client-connections", "20", "--connection-limit", "10")
         self.assertEqual(result.returncode, 0, result)
-        self.assertRegex(result.stdout, r"warning  memory-limit 1099511627776000: it is more than the memory of this machine, [0-9]+, and cannot be reached")
-        self.assertIn("warning  client-connections 20: it is more than --connection-limit, 10, and cannot be reached", result.stdout)
+        self.assertRegex(result.stdout, r"warning  memory-limit 1099511627776000: exceeds the memory of this machine, [0-9]+, and cannot be reached")
+        self.assertIn("warning  client-connections 20: exceeds --connection-limit, 10, and cannot be reached", result.stdout)
         result = run("--check-config", "--listen", "127.0.0.1:0", "--memory-limit", "2M", "--tensor-quota", "1G")
-        self.assertIn("warning  tensor-quota 1073741824: it is more than --memory-limit, 2097152, and cannot be reached", result.stdout)
+        self.assertIn("warning  tensor-quota 1073741824: exceeds --memory-limit, 2097152, and cannot be reached", result.stdout)
         self.assertNotIn("cannot be reached", run("--check-config", "--listen", "127.0.0.1:0", "--memory-limit", "2M").stdout)
 
     def test_an_address_that_no_interface_has_is_explained(self):
         result = run("--check-config", "--listen", "192.0.2.1:0")
         self.assertEqual(result.returncode, 1, result)
-        self.assertIn("no interface of this machine has that address: 0.0.0.0 or [::] is all of them", result.stdout)
+        self.assertIn("no interface of this machine has that address. Use 0.0.0.0 or [::] for all", result.stdout)
 
     def assertHealth(self, alive, why, *arguments, env=None, patient=True):
         """patient: the timeout of two seconds is an hour"""
@@ -175,12 +175,12 @@ class CommandLine(unittest.TestCase):
             other = f"127.0.0.1:{closed.getsockname()[1]}"
             self.assertHealth(True, "", "--listen", daemon.address, "--listen", other)  # the first address is asked
             self.assertHealth(False, ": Connection refused", "--listen", other, "--listen", daemon.address)
-        self.assertHealth(False, ": port 0 is any free one, so it is not known which", "--listen", "127.0.0.1:0")
+        self.assertHealth(False, ": port 0 stands for any free port; give the actual port", "--listen", "127.0.0.1:0")
         self.assertRefused(run("--check-health", "--workers", "x"), "workers")
 
     def test_check_health_notices_what_is_no_daemon(self):
-        for reply, why in ((b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "its status is not 200"), (b"SSH-2.0-OpenSSH_9.2\r\n", "it is no HTTP"),
-                           (b"HTTP/1.1", "it closed the connection without a reply; if it serves HTTPS, the option --tls-certificate is needed here, too"), (None, "it does not reply")):
+        for reply, why in ((b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "the status of the reply is not 200"), (b"SSH-2.0-OpenSSH_9.2\r\n", "the reply is not HTTP"),
+                           (b"HTTP/1.1", "the server closed the connection without a reply. If the server uses HTTPS, pass --tls-certificate here too"), (None, "the server does not reply")):
             with self.subTest(reply=reply), socket.create_server(("127.0.0.1", 0)) as server:
                 address = f"127.0.0.1:{server.getsockname()[1]}"
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -200,8 +200,8 @@ class CommandLine(unittest.TestCase):
                 result = run("--check-config", "--listen", f"127.0.0.1:{daemon.port}", "--data-dir", folder.path)
                 self.assertEqual(result.returncode, 1, result)
                 for line in (f"error    listen 127.0.0.1:{daemon.port}: Address already in use", "ok       good.npy: 1 tensor",
-                             f"warning  data-dir {folder.path}: can be read; it is locked by process {daemon.process.pid}, ", "warning  bad.npy: skipped: ",
-                             "tensord: it would not start"):
+                             f"warning  data-dir {folder.path}: can be read; locked by process {daemon.process.pid}, ", "warning  bad.npy: skipped: ",
+                             "tensord: the server would not start"):
                     self.assertRegex(result.stdout, "(?m)^" + re.escape(line))
             result = run("--check-config", "--listen", f"127.0.0.1:{daemon.port}", "--data-dir", folder.path)
             self.assertEqual((result.returncode, result.stderr), (0, ""), result)
@@ -237,7 +237,7 @@ class CommandLine(unittest.TestCase):
             result = subprocess.run(passing(listener, [BINARY, "--check-config", "--listen", address]), capture_output=True, text=True,
                                     timeout=WAIT_LIMIT, env=environment(), pass_fds=[listener.fileno()])
             self.assertEqual(result.returncode, 0, result)
-            self.assertIn("the socket that was passed is used", result.stdout)
+            self.assertIn("the socket passed by the service manager is used", result.stdout)
 
     def test_an_unavailable_device_fails_the_start_and_check_config(self):
         with Folder(**{"text.so": "no shared object"}) as folder:
@@ -327,7 +327,7 @@ class CommandLine(unittest.TestCase):
                     result = subprocess.run([*program, "--listen", "127.0.0.1:0", *options], capture_output=True, text=True, cwd=folder.path,
                                             timeout=WAIT_LIMIT, env={**environment(), **variables})
                     self.assertEqual((result.returncode, result.stderr),
-                                     (2, f"tensord: {said}: Permission denied: uid {user} may not read it; change its owner or mode (chown, chmod), or its folder's\n"))
+                                     (2, f"tensord: {said}: Permission denied: user ID {user} cannot read it; change the owner or mode (chown, chmod) of the path or its parent folder\n"))
 
     def test_an_unknown_host_is_a_failure(self):
         host = "x" * 64 + ".invalid"  # no server of names is asked for so long a part

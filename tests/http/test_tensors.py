@@ -494,9 +494,9 @@ class Conditions(TensorTest):
         """RFC 9110 section 14.5"""
         name, _ = self.resident([1, 2])
         part = {"Content-Range": "bytes 0-3/10"}
-        sentence = "Content-Range is 'bytes 0-3/10', but a body is taken as a whole; send all of it without Content-Range"
+        sentence = "Content-Range is 'bytes 0-3/10', but partial bodies are not supported; send the whole body without Content-Range"
         problem = self.assertProblem(self.put(name, [5], part), 400, "MALFORMED_REQUEST", attribute="Content-Range")
-        self.assertEqual(problem["detail"], sentence + "; POST /v1/tensors/{name}/scatter changes some rows of a tensor")
+        self.assertEqual(problem["detail"], sentence + "; use POST /v1/tensors/{name}/scatter to change some rows of a tensor")
         for method, path, body in (("DELETE", f"/v1/tensors/{name}", None), ("PUT", f"/v1/tensors/{name}/keys", [3, 4]),
                                    ("POST", f"/v1/tensors/{name}/scatter", {"indices": [0], "updates": [5]}),
                                    ("POST", "/v2/models/gather/infer", {})):

@@ -604,8 +604,8 @@ class Starts(HttpTest):
         for words, number in (("shop:*", 3), ("name=x shop,planets", 4), ("# all", 3), ('shop: "words"', 4)):
             status, output = self.check(token_file(f"read {READ} {words}\n"))
             self.assertEqual(status, 2, output)
-            self.assertIn(f"word {number} is neither name=NAME nor a prefix of names of tensors; expected a prefix", output)
-            self.assertIn("prefixes have blanks between them, no *, no quotes and no comma, and a comment is a line of its own", output)
+            self.assertIn(f"word {number} is neither name=NAME nor a prefix of tensor names; expected at most 128 bytes", output)
+            self.assertIn("Separate prefixes with blanks, not with commas; do not use '*' or quotes. Write comments on separate lines", output)
 
     def test_a_prefix_of_no_tensor_is_a_warning(self):
         folder, path = temporary_folder(), token_file(f"read {READ} shop: shop.npy al w\n")
@@ -615,7 +615,7 @@ class Starts(HttpTest):
             client.request("POST", "/v1/aliases?persist=1", {"set": {"alias": "shop:a@1"}})
         output = subprocess.run(arguments, env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT).stdout
         self.assertEqual([line for line in output.splitlines() if line.startswith("warning")],
-                         [f"warning  token-file {path} line 1: no tensor and no alias of the data folder has a name that begins with '{prefix}'" for prefix in ("shop.npy", "w")])
+                         [f"warning  token-file {path} line 1: no tensor or alias in the data folder has a name that starts with '{prefix}'" for prefix in ("shop.npy", "w")])
 
     def test_the_check_says_what_each_token_is_for(self):
         path = token_file(f"read {READ} name=my app\n# all\nadmin {ADMIN}\n")

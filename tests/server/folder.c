@@ -335,10 +335,11 @@ void regain_rights(void)
 const char *denied(void)
 {
     static char text[160];
-    snprintf(text, sizeof text,
-             "Permission denied: uid %u may not read it; change its owner or mode (chown, chmod), "
-             "or its folder's",
-             is_root() ? (unsigned)NOBODY : (unsigned)getuid());
+    snprintf(
+        text, sizeof text,
+        "Permission denied: user ID %u cannot read it; change the owner or mode (chown, chmod) of "
+        "the path or its parent folder",
+        is_root() ? (unsigned)NOBODY : (unsigned)getuid());
     return text;
 }
 

@@ -99,12 +99,12 @@ static const struct {
     { "a second name", TEXT("read " A " name=a p name=b\n"), "line 1: the token has two names" },
     { "name: for name=", TEXT("read " A " name:web\n"), "expected name=NAME" },
     { "name: and a blank", TEXT("read " A " name: web\n"), "expected name=NAME" },
-    { "a prefix of no name", TEXT("read " A " .web\n"), "line 1: a prefix begins with '.'" },
+    { "a prefix of no name", TEXT("read " A " .web\n"), "line 1: a prefix starts with '.'" },
     { "name= in capitals", TEXT("read " A " NAME=a\n"), "line 1: word 3 is neither" },
     { "CR within a line", TEXT("read " A "\rread " B "\n"), "the second word" },
     { "a mark on another line", TEXT("# c\n\xef\xbb\xbfread " A "\n"), "line 2: the first word" },
     { "the same token twice", TEXT("read " A "\nread " B "\nadmin " A "\n"),
-      "FILE line 3: it repeats the token of line 1" },
+      "FILE line 3: the token is the same as in line 1" },
 };
 
 TD_TEST_EACH(a_wrong_file_is_refused_with_its_line_and_without_a_token, bad)
@@ -183,7 +183,7 @@ TD_TEST(each_of_ten_thousand_tokens_is_found)
     ck_assert_ptr_null(find(table, "0000000000010000"));
     td_token_table_unref(table);
     ck_assert_ptr_null(parse(text, (TD_TOKENS + 1) * 22));
-    ck_assert_ptr_nonnull(strstr(message, "line 10001: it has one token more"));
+    ck_assert_ptr_nonnull(strstr(message, "line 10001: too many tokens"));
     free(text);
 }
 

@@ -80,8 +80,8 @@ TD_TEST(an_address_in_use_is_an_error)
         char option[64], line[200];
         snprintf(option, sizeof option, "%s=127.0.0.1:%u", options[i], port);
         snprintf(line, sizeof line,
-                 "error    %s 127.0.0.1:%u: Address already in use; to check while a daemon has "
-                 "it, use %s 127.0.0.1:0 instead\n",
+                 "error    %s 127.0.0.1:%u: Address already in use; if a running daemon uses "
+                 "it, check with %s 127.0.0.1:0 instead\n",
                  options[i] + 2, port, options[i]);
         expect(check_options(option, NULL), false, LINES(line));
     }
@@ -115,7 +115,7 @@ TD_TEST(each_address_has_a_line)
            LINES("ok       listen 127.0.0.1:0: can be bound\n",
                  "warning  listen 0.0.0.0:0: can be bound, but without --token-file ",
                  "error    listen 192.0.2.1:80: Cannot assign requested address; no "
-                 "interface of this machine has that address: 0.0.0.0 or [::] is all of them\n"));
+                 "interface of this machine has that address. Use 0.0.0.0 or [::] for all\n"));
 }
 
 TD_TEST(an_address_that_another_one_includes_is_an_error)
@@ -138,7 +138,7 @@ TD_TEST(an_address_of_another_machine_is_an_error)
 {
     expect(check_options("--listen=192.0.2.1:80", NULL), false,
            LINES("error    listen 192.0.2.1:80: Cannot assign requested address; no "
-                 "interface of this machine has that address: 0.0.0.0 or [::] is all of them\n"));
+                 "interface of this machine has that address. Use 0.0.0.0 or [::] for all\n"));
 }
 
 /* ---- open files and connections -------------------------------------------------------------- */
@@ -150,9 +150,9 @@ TD_TEST(too_few_open_files_are_an_error_and_few_a_warning)
         bool starts;
         const char *line;
     } rows[] = {
-        { 4000, true, "ok       connection-limit 2000: so many connections are possible\n" },
+        { 4000, true, "ok       connection-limit 2000: this number of connections is possible\n" },
         { 1000, true, "warning  connection-limit 2000: " },
-        { 100, false, "error    open files: 100 may be open, " },
+        { 100, false, "error    open files: the limit is 100, but " },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct rlimit files = { .rlim_cur = rows[i].files, .rlim_max = rows[i].files };
@@ -277,8 +277,8 @@ TD_TEST(damaged_aliases_are_a_warning_that_names_what_becomes_of_the_daemon)
     put_text("aliases.json", "{\"aliases\": ");
     expect(check_options(NULL, NULL), true,
            LINES("warning  aliases.json: skipped: ",
-                 "warning  aliases.json: a daemon would start and not become ready (/readyz is "
-                 "503) until it can be read: repair it, or restore it from a backup, and send "
+                 "warning  aliases.json: cannot be read. A daemon would start but not become ready "
+                 "(/readyz is 503). Repair the file, or restore it from a backup, and send "
                  "SIGHUP\n"));
     put_text("aliases.json", "{\"aliases\": {}}");
     ck_assert(!says(check_options(NULL, NULL), "not become ready"));
@@ -290,7 +290,7 @@ TD_TEST(a_disk_quota_that_the_files_exceed_is_a_warning)
     put_text("b.tensord", "0123456789");
     put_text("c.npy", "does not count");
     expect(check_options("--disk-quota=19", NULL), true,
-           LINES("warning  disk-quota 19: the .tensord files of the data folder have 20 bytes: "));
+           LINES("warning  disk-quota 19: the .tensord files in the data folder have 20 bytes. "));
     ck_assert(!says(check_options("--disk-quota=20", NULL), "disk-quota"));
     ck_assert(!says(check_options("--disk-quota=0", NULL), "disk-quota"));
     ck_assert(!says(check_options("--disk-quota=19", "--read-only"), "disk-quota"));
@@ -336,8 +336,8 @@ TD_TEST(a_folder_that_a_daemon_has_locked_is_a_warning_with_its_process)
 {
     char line[300];
     struct td_store *store = open_folder();
-    snprintf(line, sizeof line, "warning  data-dir %s: can be read; it is locked by process %ld",
-             folder, (long)getpid());
+    snprintf(line, sizeof line, "warning  data-dir %s: can be read; locked by process %ld", folder,
+             (long)getpid());
     expect(check_options(NULL, NULL), true, LINES(line));
     ck_assert(!td_store_is_locked_out(store)); /* it still has the lock */
     td_store_free(store);

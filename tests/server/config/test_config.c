@@ -543,14 +543,14 @@ static void expect_refusal(const struct loaded *loaded, const char *where, const
 static const struct {
     const char *option, *value, *expected;
 } wrong_values[] = {
-    { "data-dir", "", "a value; without the option there is none" },
-    { "metrics-listen", "", "a value; without the option there is none" },
-    { "allow-host", "", "a value; without the option there is none" },
-    { "allow-origin", "", "a value; without the option there is none" },
-    { "trusted-proxy", "", "a value; without the option there is none" },
-    { "otlp-endpoint", "", "a value; without the option there is none" },
-    { "otlp-header", "", "a value; without the option there is none" },
-    { "token-file", "", "a value; without the option there is none" },
+    { "data-dir", "", "a value; omit the option to leave it unset" },
+    { "metrics-listen", "", "a value; omit the option to leave it unset" },
+    { "allow-host", "", "a value; omit the option to leave it unset" },
+    { "allow-origin", "", "a value; omit the option to leave it unset" },
+    { "trusted-proxy", "", "a value; omit the option to leave it unset" },
+    { "otlp-endpoint", "", "a value; omit the option to leave it unset" },
+    { "otlp-header", "", "a value; omit the option to leave it unset" },
+    { "token-file", "", "a value; omit the option to leave it unset" },
     { "workers", "x", "a whole number from 0 to 1024" },
     { "workers", "", "a whole number from 0 to 1024" },
     { "workers", "-1", "a whole number from 0 to 1024" },
@@ -566,7 +566,7 @@ static const struct {
     { "workers", "99999999999999999999999999", "a whole number" },
     { "io-threads", "257", "a whole number from 0 to 256" },
     { "queue-limit", "0", "a whole number from 1 to 1000000" },
-    { "max-body", "0", "a number of bytes (K, M, G or T may follow) from 1024" },
+    { "max-body", "0", "a number of bytes, optionally with K, M, G or T, from 1024" },
     { "max-body", "1023", "a number of bytes" },
     { "max-body", "64m", "K, M, G or T" },
     { "max-body", "64MB", "K, M, G or T" },
@@ -659,9 +659,9 @@ TD_TEST(a_switch_is_on_or_off)
 TD_TEST(an_empty_name_of_the_file_is_rejected)
 {
     struct loaded loaded = load(WORDS("--config="), NULL);
-    expect_refusal(&loaded, "--config: ", "''", "a file; without the option there is none");
+    expect_refusal(&loaded, "--config: ", "''", "a file; omit the option to use no file");
     loaded = load(NULL, WORDS("TENSORD_CONFIG="));
-    expect_refusal(&loaded, "TENSORD_CONFIG: ", "''", "a file; without the option there is none");
+    expect_refusal(&loaded, "TENSORD_CONFIG: ", "''", "a file; omit the option to use no file");
 }
 
 TD_TEST_EACH(an_invalid_value_is_rejected_from_every_source, wrong_values)
@@ -711,7 +711,8 @@ static const struct {
     { "{\"gpu\": false}", "gpu", "false", "one of auto, off, cuda" },
     { "{\"compress\": null}", "compress", "null", "one of on, off" },
     { "{\"access-log\": []}", "access-log", "[]", "on, off, or a number from 0 to 1" },
-    { "{\"max-body\": -1}", "max-body", "-1", "a number of bytes (K, M, G or T may follow) from" },
+    { "{\"max-body\": -1}", "max-body", "-1",
+      "a number of bytes, optionally with K, M, G or T, from" },
     { "{\"data-dir\": false}", "data-dir", "false", "a string" },
     { "{\"allow-host\": {}}", "allow-host", "{}", "a string or an array of strings" },
     { "{\"listen\": 8080}", "listen", "8080", "an address like" },
@@ -751,7 +752,7 @@ static const struct {
     { WORDS(""), "''", "", "is not an option" },
     { WORDS("--workers", "3", "4"), "'4'", "", "is not an option" },
     /* none of two values wins silently */
-    { WORDS("--workers", "3", "--workers=3"), "--workers: ", "a second value, '3'", "only once" },
+    { WORDS("--workers", "3", "--workers=3"), "--workers: ", "a second value, '3'", "only one" },
     { WORDS("--listen=h:1", "--listen", "h:1"), "--listen: ", "'h:1'", "is given twice" },
     { WORDS("--listen=h:1,h:2,h:1"), "--listen: ", "'h:1'", "is given twice" },
     { WORDS("--listen=h:1,h"), "--listen: ", "'h'", "an address like" },
@@ -925,9 +926,12 @@ static const struct {
     { "[]", "expected an object of options, {\"OPTION\": VALUE, ...}, not a list" },
     { "3", "expected an object of options, {\"OPTION\": VALUE, ...}, not a number" },
     { "{\"workers\": 3} {}", "line 1, column 16: expected the end of the file" },
-    { "{\"workers\": 3,}", "line 1, column 15: the ',' before '}' has no member after it" },
-    { "{\n \"workers\": 3,\n}\n", "line 3, column 1: the ',' before '}' has no member after it" },
-    { "{\"allow-host\": [\"a\", ]}", "column 22: the ',' before ']' has no element after it" },
+    { "{\"workers\": 3,}",
+      "line 1, column 15: the ',' before '}' has no member after it; remove the ','" },
+    { "{\n \"workers\": 3,\n}\n",
+      "line 3, column 1: the ',' before '}' has no member after it; remove the ','" },
+    { "{\"allow-host\": [\"a\", ]}",
+      "column 22: the ',' before ']' has no element after it; remove the ','" },
     { "{\n  // workers\n}", "line 2, column 3: '/' is unexpected: JSON has no comments" },
     { "{\n  # workers\n}", "line 2, column 3: '#' is unexpected: JSON has no comments" },
     { "{\"workers\": 3 \"max-body\": 1}", "column 15: expected ',' or '}'" },
@@ -935,10 +939,11 @@ static const struct {
     { "{\"wrokers\": 3}", "wrokers in /tmp/" },
     { "{\"wrokers\": 3}", "unknown option" },
     /* files do not include files, as nothing of the command line's own */
-    { "{\"config\": \"other.json\"}", "cannot be in the file, only on the command line: --config" },
-    { "{\"help\": true}", "cannot be in the file, only on the command line: --help" },
-    { "{\"check-config\": true}", "it cannot be in the file" },
-    { "{\"print-config\": true}", "it cannot be in the file" },
+    { "{\"config\": \"other.json\"}",
+      "cannot be set in the file; use --config on the command line" },
+    { "{\"help\": true}", "cannot be set in the file; use --help on the command line" },
+    { "{\"check-config\": true}", "it cannot be set in the file" },
+    { "{\"print-config\": true}", "it cannot be set in the file" },
     { "{\"workers\": 3, \"max_body\": 1}", "max_body in " },
 };
 

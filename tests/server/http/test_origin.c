@@ -357,9 +357,10 @@ static const struct {
     const char *allow_origin, *allow_host;
     const char *message; /* part of it */
 } wrong[] = {
-    { "*", "", "allow-origin: '*' is not one origin: with it a page of any site" },
-    { "https://a.example, *", "", "allow-origin: '*' is not one origin" },
-    { "null", "", "allow-origin: 'null' is not one origin: pages of any site can send it" },
+    { "*", "", "allow-origin: '*' is not a single origin, and would let pages of any site" },
+    { "https://a.example, *", "", "allow-origin: '*' is not a single origin" },
+    { "null", "",
+      "allow-origin: 'null' is not a single origin, because pages of any site can send it" },
     { "https://a.example/", "", "allow-origin: 'https://a.example/' is not an origin like" },
     { "https://a.example/app", "", "without a path" },
     { "a.example", "", "is not an origin" },
