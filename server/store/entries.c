@@ -32,8 +32,8 @@ static const char *name_at(const void *store, int i)
     return ((const struct td_store *)store)->entries[i]->name;
 }
 
-/* Returns the index of the name, or the index where the name would be inserted. Call with store->lock
- * held. */
+/* Returns the index of the name, or the index where the name would be inserted. Call with
+ * store->lock held. */
 static int place_of(const struct td_store *store, const char *name, size_t length, bool *found)
 {
     return td_sorted_find(store, store->n_entries, name_at, name, length, found);
@@ -618,8 +618,8 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
-/* Adds an entry to the reserved ones. Call with store->lock held. The list holds only names that could
- * become aliases. Names of versions cannot, and a folder can have many of those. */
+/* Adds an entry to the reserved ones. Call with store->lock held. The list holds only names that
+ * could become aliases. Names of versions cannot, and a folder can have many of those. */
 static void begin_reservation(struct td_store *store, struct td_entry *entry)
 {
     store->n_reserved++;
