@@ -103,7 +103,9 @@ void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME])
 
 void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
 {
-    enum { TRIES = 2 }; /* a leftover may be large and stays until the next start */
+    /* Try twice: a hidden file can be large, and one that is left over stays until the next
+     * start. */
+    enum { TRIES = 2 };
     int reason = 0;
     for (int i = 0; i < TRIES; i++) {
         if (unlinkat(dir->folder.fd, name, 0) == 0 || errno == ENOENT)
@@ -258,7 +260,7 @@ void td_data_dir_others(struct td_data_dir *dir,
 size_t td_data_dir_peek(struct td_data_dir *dir, const char *name, void *bytes, size_t size)
 {
     struct stat info;
-    /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
+    /* Without O_NONBLOCK, opening a FIFO would block until the FIFO has a writer. */
     const int fd = openat(dir->folder.fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const ssize_t n =
         fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? pread(fd, bytes, size, 0) : 0;

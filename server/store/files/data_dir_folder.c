@@ -1,5 +1,5 @@
-/* Sub-folders of the data folder, which hold the files of one version. What is in them may be
- * hostile: no link is followed, and only what was opened is looked at. */
+/* Sub-folders of the data folder. Each one holds the files of a version. The content can be
+ * hostile: no link is followed, and only opened files are examined. */
 #include "server/config/read_error.h"
 #include "server/store/files/data_dir_internal.h"
 
@@ -51,8 +51,8 @@ static td_status unreadable(int reason, struct td_error *err)
                                           td_read_error(NULL, reason, text));
 }
 
-/* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a
- * writer. */
+/* Opens a file for reading. Returns -1, with errno set, on failure. Without O_NONBLOCK, opening a
+ * FIFO would block until the FIFO has a writer. */
 static int open_file(int folder, const char *file)
 {
     return openat(folder, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
