@@ -55,7 +55,7 @@ static td_status find_tag(const char *header, const char *list, const char *etag
         return TD_OK;
     }
     while (*at) {
-        if (*at == ',') { /* a list may have empty elements */
+        if (*at == ',') { /* a list can have empty elements */
             at = skip_blanks(at + 1);
             continue;
         }

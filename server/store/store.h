@@ -382,7 +382,7 @@ struct td_store_stats {
 };
 struct td_store_stats td_store_stats(struct td_store *store);
 
-/* Result of the last scan: what it could read. */
+/* The parts of the data folder that the last scan could read. */
 struct td_store_reading {
     bool folder;
     /* True if aliases.json was read, or does not exist. */

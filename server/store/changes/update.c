@@ -63,7 +63,7 @@ static td_status run(struct update *update, int64_t count, int64_t grain, td_ran
     return TD_OK;
 }
 
-enum { COPY_GRAIN = 1 << 20 }; /* bytes per chunk of a parallel copy */
+enum { COPY_GRAIN = 1 << 20 }; /* number of bytes per chunk of a parallel copy */
 
 static bool is_only_reference(struct td_buffer *buffer)
 {
@@ -88,7 +88,7 @@ static bool wait_until_free(const struct td_spare *spare)
     }
 }
 
-/* True if the tensor has another number of rows than the version before. */
+/* True if the number of rows differs from the version before. */
 static bool is_resized(const struct update *update)
 {
     return !td_shape_equal(&update->base.tensor.shape, &update->before->tensor.shape);
@@ -117,8 +117,7 @@ static bool use_spare(struct update *update, td_status *status, struct td_error 
     return usable;
 }
 
-/* Allocates the bytes of base.tensor, and copies the bytes that the current version has for
- * them. */
+/* Allocates the data of base.tensor, and copies as much of the current version's data as fits. */
 static td_status copy_all(struct update *update, struct td_error *err)
 {
     struct td_memory *memory = update->store->memory;
@@ -198,7 +197,7 @@ td_status td_store_update_open(struct td_store *store, const struct td_store_wri
     return status;
 }
 
-/* Gives base.tensor, which still has the shape of the current version, another number of rows. */
+/* Sets the number of rows of base.tensor, which still has the shape of the current version. */
 static td_status set_rows(struct update *update, int64_t rows, struct td_error *err)
 {
     const struct td_tensor *before = &update->before->tensor;

@@ -1,9 +1,9 @@
-/* writers.h - the steps that are common to all changes of a name.
+/* writers.h - the steps common to all changes of a name.
  *
  *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs
  *           ─► fill: number, bytes or file, ETag ─► publish, or abandon ─► leave
  *
- * Threads    Any. A writer that has entered may block on a disk. */
+ * Threads    Any. A writer that has entered can block on a disk. */
 #ifndef TD_SERVER_STORE_WRITERS_H
 #define TD_SERVER_STORE_WRITERS_H
 

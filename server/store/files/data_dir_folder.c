@@ -1,5 +1,5 @@
-/* Sub-folders of the data folder. Each one holds the files of a version. The content can be
- * hostile: no link is followed, and only opened files are examined. */
+/* Sub-folders of the data folder. Each sub-folder holds the files of one version. The content can
+ * be hostile: no link is followed, and only opened files are examined. */
 #include "server/config/read_error.h"
 #include "server/store/files/data_dir_internal.h"
 

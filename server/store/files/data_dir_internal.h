@@ -66,7 +66,7 @@ struct td_data_dir {
     int gone;
     /* Why the last refresh failed, or 0 if it succeeded. Used only by td_data_dir_refresh. */
     int unreadable;
-    /* Seed of hidden names. Process ids would not do, because they repeat across containers. */
+    /* Seed of hidden names. Process ids are not unique across containers. */
     uint64_t seed;
     /* Number of hidden names so far. */
     atomic_uint_fast64_t temporaries;

@@ -24,8 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Stands for an errno: the path leads to an empty folder, although the folder had files before.
- * This happens when a volume is not mounted. */
+/* Used in place of an errno: the path leads to an empty folder, although the folder had files
+ * before. This happens when a volume is not mounted. */
 enum { EMPTY_IN_PLACE = ENODATA };
 
 static const struct td_folder closed = { .fd = -1, .lock = -1 };

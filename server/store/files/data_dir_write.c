@@ -88,8 +88,8 @@ static int write_temporary(const struct new_file *new, const struct td_stop *sto
                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, TD_FILE_MODE);
     if (fd < 0)
         return errno;
-    /* The umask can only have removed permissions. A failure is ignored, as on a file system
-     * without permissions. */
+    /* fchmod restores permissions that the umask removed. A failure is ignored, because some file
+     * systems have no permissions. */
     (void)fchmod(fd, TD_FILE_MODE);
     const int reason = td_tensor_file_write(&new->content, fd, stop, err);
     close(fd);

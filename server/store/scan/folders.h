@@ -8,8 +8,8 @@
  * reason is logged and listed with the aliases, and the next scan tries again.
  *
  * A folder is refused if a file beside it certainly holds one of its names. Each scan checks this
- * again, because a restart would refuse the folder. A damaged file that only might hold the name is
- * no reason to refuse: the content of the folder is certain, because its files match the digests in
+ * again, because a restart would refuse the folder. A damaged file that only might hold the name does
+ * not cause a refusal: the content of the folder is certain, because its files match the digests in
  * the manifest.
  *
  * The aliases of a folder are set once. aliases.json lists the folders whose aliases have been set,

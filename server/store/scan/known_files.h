@@ -16,7 +16,7 @@ struct td_store;
 
 enum { TD_KNOWN_REASON = 320 };
 
-/* A tensor of a file. */
+/* A tensor in a file. */
 struct td_known_name {
     char name[TD_TENSOR_NAME];
     /* The tensor could not be served. The next scan tries again. */

@@ -108,7 +108,7 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
-/* Publishes a version that clients cannot tell from the version before. Only what the server
+/* Publishes a version that clients cannot distinguish from the version before. Only what the server
  * derived from the bytes is new. */
 static td_status publish_again(const struct file_scan *scan, struct td_version *version,
                                const struct td_version *before)
