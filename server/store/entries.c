@@ -52,19 +52,19 @@ td_status td_store_check_name(const char *name, struct td_error *err)
     size_t length;
     if (td_table_of_keys(name, strlen(name), table, &length))
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' means the keys of '%s' and names no tensor; they are put and "
-                            "deleted at /v1/tensors/%s/keys",
+                            "'%s' is the name of the keys of '%s', not of a tensor; use PUT or "
+                            "DELETE /v1/tensors/%s/keys",
                             name, table, table);
     if (td_name_valid(name))
         return TD_OK;
     const char *version = td_table_version(name);
     const char *part = version ? td_table_part_of_version(version) : NULL;
     if (part)
-        return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' is not a valid tensor name: .%s stands before the '@', as in "
-                            "'%.*s.%s@%.*s'",
-                            TD_SHOWN(name, strlen(name)), part, (int)td_table_base(name), name,
-                            part, (int)(strrchr(version, '.') - version), version);
+        return td_error_set(
+            err, TD_INVALID_ARGUMENT,
+            "'%s' is not a valid tensor name: .%s must come before the '@', as in '%.*s.%s@%.*s'",
+            TD_SHOWN(name, strlen(name)), part, (int)td_table_base(name), name, part,
+            (int)(strrchr(version, '.') - version), version);
     struct td_unicode_reason reason;
     const char *why = td_name_fault(name, strlen(name), &reason);
     return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid tensor name: %s%s",
@@ -178,10 +178,11 @@ const char *td_store_explain_absence(struct td_store *store, const char *name, c
     const char *reason = td_shown_text(refused.reason, length, &start),
                *cut = strlen(reason) < length ? "..." : "";
     if (in_file)
-        snprintf(text, size, refused.own ? "whose file %s %s%s" : "which may be in %s, which %s%s",
+        snprintf(text, size,
+                 refused.own ? "whose file %s %s%s" : "which might be in %s, which %s%s",
                  refused.file, reason, cut);
     else if (in_folder)
-        snprintf(text, size, "which may be in the folder %s, which is refused: %s%s", version,
+        snprintf(text, size, "which might be in the folder %s, which is refused: %s%s", version,
                  reason, cut);
     else
         snprintf(text, size, "which is not there");
@@ -194,9 +195,8 @@ static td_status may_be_alias(const char *name, size_t length, struct td_error *
 {
     return td_error_set(
         err, TD_DEVICE_UNAVAILABLE,
-        "there is no resident tensor '%s', but it may be an alias: %s in the data "
-        "folder could not be read at the start; repair it, or restore it from a backup, "
-        "and send SIGHUP",
+        "there is no resident tensor '%s', but it might be an alias: %s in the data folder could "
+        "not be read at the start; repair the file, or restore it from a backup, and send SIGHUP",
         TD_SHOWN(name, length), TD_ALIASES_FILE);
 }
 
@@ -220,8 +220,8 @@ static td_status check_refused(struct td_store *store, const char *name, struct 
                               "SIGHUP",
                               refused.file, name, refused.reason)
                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "there is no resident tensor '%s', but it may be in %s, which %s; "
-                              "repair or remove it and send SIGHUP",
+                              "there is no resident tensor '%s', but it might be in %s, which %s; "
+                              "repair or remove that file and send SIGHUP",
                               name, refused.file, refused.reason);
 }
 
@@ -234,11 +234,11 @@ static td_status check_folder(struct td_store *store, const char *name, struct t
     const char *version = td_name_valid(name) ? td_table_version(name) : NULL;
     if (!version || !td_store_folder_problem(store, version, NULL, 0))
         return TD_OK;
-    return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                        "there is no resident tensor '%s', but it may be in the folder %s, which "
-                        "is refused, as 'problems' of GET /v1/aliases explains; repair or remove "
-                        "that folder and send SIGHUP",
-                        name, version);
+    return td_error_set(
+        err, TD_DEVICE_UNAVAILABLE,
+        "there is no resident tensor '%s', but it might be in the folder %s, which is refused, as "
+        "'problems' of GET /v1/aliases explains; repair or remove that folder and send SIGHUP",
+        name, version);
 }
 
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
@@ -332,13 +332,12 @@ td_status td_store_begin_delete(struct td_store *store, const char *name, struct
         return td_error_set(
             err, TD_CONFLICT,
             "an alias in %s names '%s'; POST /v1/aliases?persist=1 with {\"set\": {\"ALIAS\": "
-            "null}} "
-            "removes it, and with \"NAME@VERSION\" in place of null lets it name another version; "
-            "GET /v1/aliases lists the aliases",
+            "null}} removes the alias, and with \"NAME@VERSION\" instead of null lets it name "
+            "another version; GET /v1/aliases lists the aliases",
             TD_ALIASES_FILE, name);
     return named ? td_error_set(err, TD_CONFLICT,
-                                "an alias names '%s': let it name another version first, or delete "
-                                "the alias; GET /v1/aliases lists them",
+                                "an alias names '%s'; let it name another version first, or delete "
+                                "the alias; GET /v1/aliases lists the aliases",
                                 name)
                  : TD_OK;
 }
@@ -528,7 +527,7 @@ td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t b
     td_error_resource(err, "resident_bytes",
                       bytes < UINT64_MAX - others ? others + bytes : UINT64_MAX, store->quota,
                       "the resident tensors with this one");
-    td_error_hint(err, "the option --tensor-quota of the server sets it");
+    td_error_hint(err, "the server's option --tensor-quota sets this limit");
     return TD_RESOURCE_LIMIT;
 }
 

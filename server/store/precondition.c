@@ -86,8 +86,8 @@ static td_status refuse(const char *name, const char *header, const char *list, 
     if (etag && strcmp(header, "If-None-Match") == 0)
         td_error_set(err, TD_PRECONDITION_FAILED,
                      strchr(list, '*')
-                         ? "'%s' exists, and If-None-Match: * requires that it does not; If-Match "
-                           "with its ETag requires that it has not changed"
+                         ? "'%s' exists, but If-None-Match: * requires that it does not; send "
+                           "If-Match with its ETag to replace it if it has not changed"
                          : "'%s' still has an ETag that If-None-Match excludes",
                      name);
     else if (etag)

@@ -87,7 +87,7 @@ td_status td_store_no_keys(const char *table, struct td_error *err)
             "\"keys\": [...]}",
             table);
     return td_error_set(err, TD_TENSOR_NOT_FOUND,
-                        "'%s' has no keys; PUT /v1/tensors/%s/keys gives its rows keys", table,
+                        "'%s' has no keys; PUT /v1/tensors/%s/keys adds keys to its rows", table,
                         table);
 }
 

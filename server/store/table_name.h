@@ -29,8 +29,8 @@ const char *td_name_fault(const char *name, size_t length, struct td_unicode_rea
 /* The rules for names, for messages about text that breaks them. */
 #define TD_NAME_EXPECTED                                                                           \
     "1 to 128 bytes of letters, digits and combining marks of any script, '.', '_', ':' and '-', " \
-    "the first of them not '.', and perhaps '@' and a version of at most 64 of the characters "    \
-    "A-Z, a-z, 0-9, '.', '_' and '-'"
+    "not starting with '.', optionally followed by '@' and a version of at most 64 of the "        \
+    "characters A-Z, a-z, 0-9, '.', '_' and '-'"
 
 /* True if the name is the name of a tensor's keys: its BASE ends in ".keys". "w.keys@v" is the name
  * of the keys of "w@v". Sets `table` to the name of the tensor. */

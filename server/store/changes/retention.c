@@ -99,12 +99,12 @@ static void remove_surplus(struct td_store *store, const struct td_version *vers
 {
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, version->file, version->name,
-                                  "the start removes its file, because --keep-versions keeps "
-                                  "newer ones and no alias names it");
+                                  "the start removes its file, because --keep-versions keeps only "
+                                  "newer versions and no alias names this one");
     else if (version->number > scope->last)
         td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
-               TD_TEXT("reason", "it was put in the folder; let an alias name it, because "
-                                 "--keep-versions removes it with the next change or SIGHUP"));
+               TD_TEXT("reason", "its file was put into the folder; --keep-versions removes it at "
+                                 "the next change or SIGHUP unless an alias names it"));
     else
         remove_version(store, version, scope->caller);
 }
@@ -208,9 +208,9 @@ td_status td_store_check_retained(struct td_store *store, const char *name, bool
             ? TD_OK
             : td_error_set(err, TD_CONFLICT,
                            "'%s' would be removed at once, because --keep-versions keeps %" PRId64
-                           " versions and these are newer; store it as a version after '%s', in "
-                           "which numbers are compared by value, or start the daemon with a larger "
-                           "--keep-versions",
+                           " versions and all of these are newer; use a version that sorts after "
+                           "'%s' (numbers are compared by value), or start the daemon with a "
+                           "larger --keep-versions",
                            name, store->keep_versions, versions[0]->name);
     for (int i = 0; i < count; i++)
         td_buffer_unref(&versions[i]->base);

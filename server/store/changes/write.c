@@ -31,13 +31,13 @@ static td_status check_put(struct td_store *store, const struct td_store_write *
         return status;
     if (write->is_result && td_store_find_file(store, write->name, file))
         return td_error_set(err, TD_CONFLICT,
-                            "'%s' is in %s of the data folder, and a result is stored in memory "
-                            "alone, so it cannot replace it; use another name",
+                            "'%s' is in %s of the data folder, and a result, which is stored only "
+                            "in memory, cannot replace it; use another name",
                             write->name, file);
     if (write->is_result && before && before->keys)
         return td_error_set(err, TD_CONFLICT,
-                            "'%s' has keys, which a result does not have, and which it would lose; "
-                            "use another name, or delete it first",
+                            "'%s' has keys, which would be lost because a result has no keys; use "
+                            "another name, or delete the tensor first",
                             write->name);
     return td_expiry_check(write, err);
 }
@@ -248,8 +248,8 @@ static td_status check_keys_before(const struct td_store_write *write,
     if (keys && persists_keys(write, before, keys))
         return TD_OK;
     return td_error_set(err, TD_CONFLICT,
-                        "'%s' is a version, which never changes: its keys come with it, or once "
-                        "before an alias names it",
+                        "'%s' is a version, which never changes; put its keys together with it, or "
+                        "once before an alias names it",
                         write->name);
 }
 
@@ -336,12 +336,11 @@ static td_status keep_from_aliases(struct change *change, struct td_error *err)
     change->kept_from_aliases = td_store_begin_delete(change->store, name, TD_IGNORED) == TD_OK;
     return change->kept_from_aliases
                ? TD_OK
-               : td_error_set(
-                     err, TD_CONFLICT,
-                     "'%s' is a version that an alias names, so it gets no other keys; put another "
-                     "version with its keys, {\"tensor\": [...], \"keys\": [...]}, and let the "
-                     "alias name it",
-                     name);
+               : td_error_set(err, TD_CONFLICT,
+                              "'%s' is a version that an alias names, so its keys cannot change; "
+                              "put another version with its keys, {\"tensor\": [...], \"keys\": "
+                              "[...]}, and let the alias name that version",
+                              name);
 }
 
 td_status td_store_put_keys(struct td_store *store, const struct td_store_write *write,

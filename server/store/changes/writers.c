@@ -51,9 +51,10 @@ td_status td_store_check_replace(const struct td_store_write *write,
     if (!before || write->removes || !td_table_version(write->name) ||
         td_version_check(before, TD_IGNORED) != TD_OK)
         return TD_OK;
-    return td_error_set(err, TD_CONFLICT,
-                        "'%s' exists, and a version never changes: store another version of '%.*s'",
-                        write->name, (int)td_table_base(write->name), write->name);
+    return td_error_set(
+        err, TD_CONFLICT,
+        "'%s' already exists, and a version never changes; store another version of '%.*s'",
+        write->name, (int)td_table_base(write->name), write->name);
 }
 
 /* ---- preparing a version --------------------------------------------------------------------- */
@@ -169,9 +170,9 @@ static td_status check_file_is_known(struct td_store *store, const char *name, c
     td_known_file_free(known);
     return is_known ? TD_OK
                     : td_error_set(err, TD_CONFLICT,
-                                   "%s in the data folder is not as it was read last, and this "
-                                   "change would replace or remove it; send SIGHUP to the server "
-                                   "first, or move the file away",
+                                   "%s in the data folder has changed since the server last read "
+                                   "it, and this change would replace or remove it; send SIGHUP to "
+                                   "the server first, or move the file away",
                                    file);
 }
 
@@ -265,11 +266,11 @@ struct td_version *td_version_publish(struct td_store *store, struct td_version 
 td_status td_version_check_folder(const struct td_version *version, struct td_error *err)
 {
     const char *slash = version ? strchr(version->file, '/') : NULL;
-    return slash ? td_error_set(err, TD_FORBIDDEN,
-                                "'%s' comes from the folder %.*s, which changes as a whole only: "
-                                "point its aliases to other versions, remove the folder, and send "
-                                "SIGHUP",
-                                version->name, (int)(slash - version->file), version->file)
+    return slash ? td_error_set(
+                       err, TD_FORBIDDEN,
+                       "'%s' comes from the folder %.*s, which can change only as a whole; let its "
+                       "aliases name other versions, remove the folder, and send SIGHUP",
+                       version->name, (int)(slash - version->file), version->file)
                  : TD_OK;
 }
 

@@ -87,7 +87,7 @@ td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reas
     }
     if (reason == EACCES || reason == EPERM || reason == EROFS)
         return td_error_set(err, TD_FORBIDDEN,
-                            "the server may not change %s in its data folder: %s", file,
+                            "the server is not allowed to change %s in its data folder: %s", file,
                             strerror(reason));
     return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s in the data folder cannot be changed: %s",
                         file, strerror(reason));

@@ -139,9 +139,8 @@ TD_MUST_CHECK bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed);
 
 /* End of the message about a lock file that is the only obstacle to changing the folder. */
 #define TD_LOCK_WAY_OUT                                                                            \
-    "while no server changes the folder, remove .tensord.lock from it, or, if that is a file, "    \
-    "let "                                                                                         \
-    "the server's user write to it"
+    "while no server changes the folder, remove .tensord.lock from it; if .tensord.lock is a "     \
+    "file, you can let the server's user write to it instead"
 
 /* Reasons why a process that starts now could not change a folder. */
 struct td_data_access {

@@ -84,7 +84,7 @@ td_status td_data_folder_load(int folder, const char *file, const char *versione
         return td_mapping_read(mapping, versioned, arena, out, err);
     td_buffer_unref(&mapping->base);
     return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "it has %" PRIu64 " bytes, not the %" PRIu64 " of the manifest",
+                        "its size is %" PRIu64 " bytes, but %" PRIu64 " in the manifest",
                         out->id.size, size);
 }
 

@@ -206,9 +206,9 @@ td_status td_data_check_lock(struct td_data_dir *dir, const char *file, uint64_t
     char holder[48] = "another process";
     if (dir->gone == EMPTY_IN_PLACE)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "%s in the data folder cannot be changed: an empty folder is in its "
-                            "place, as where a volume is not mounted; mount it, or restart the "
-                            "server to use the empty folder",
+                            "%s in the data folder cannot be changed: the path leads to an empty "
+                            "folder, as if a volume were not mounted; mount the volume, or restart "
+                            "the server to use the empty folder",
                             file);
     if (dir->gone != 0)
         return td_data_disk_error(dir, file, dir->gone, bytes, err);
@@ -251,11 +251,11 @@ void td_data_log_unreadable(const struct td_data_dir *dir, int reason)
 {
     char text[TD_READ_ERROR];
     td_log(dir->log, TD_LOG_ERROR, "data_dir_unreadable", TD_TEXT("dir", dir->path),
-           TD_TEXT("reason", reason == EMPTY_IN_PLACE
-                                 ? "an empty folder is in the place of the one that was read, as "
-                                   "where a volume is not mounted; it is read once it has a file, "
-                                   "or by a restart"
-                                 : td_read_error(dir->path, reason, text)));
+           TD_TEXT("reason",
+                   reason == EMPTY_IN_PLACE
+                       ? "the path leads to an empty folder, as if a volume were not mounted; the "
+                         "server reads the empty folder once it has a file, or after a restart"
+                       : td_read_error(dir->path, reason, text)));
 }
 
 /* True if all entries of the open folder are hidden. */

@@ -103,7 +103,7 @@ static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t
     char what[TD_FILE_NAME + 32];
     snprintf(what, sizeof what, "the data folder with %s", file);
     td_error_resource(err, "disk_bytes", needed, dir->quota, what);
-    td_error_hint(err, "the option --disk-quota of the server sets it");
+    td_error_hint(err, "the server's option --disk-quota sets this limit");
     return TD_RESOURCE_LIMIT;
 }
 

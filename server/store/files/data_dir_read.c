@@ -290,7 +290,7 @@ static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted
         return TD_OK;
     if (!offsets || !bytes || offsets->tensor.dtype != TD_DTYPE_INT64 ||
         bytes->tensor.dtype != TD_DTYPE_UINT8)
-        return refuse(err, "keys are not offsets of int64 and bytes of uint8");
+        return refuse(err, "its keys are strings without int64 offsets and uint8 bytes");
     /* Negative offsets are refused: as unsigned numbers they are too large. */
     return read_keys(mapping, NULL, &offsets->tensor, &bytes->tensor, arena, out, err);
 }
@@ -413,7 +413,7 @@ static td_status read_own(struct td_mapping *mapping, const char *stem, struct t
     if (strcmp(metadata(&file, "tensord"), "1") != 0 ||
         !td_dtype_from_name(name, strlen(name), &dtype) ||
         !parse_shape(metadata(&file, "shape"), &shape))
-        return refuse(err, "its __metadata__ is not that of a .tensord file");
+        return refuse(err, "its __metadata__ does not describe a .tensord file");
     struct td_checksums checksums = { 0 };
     status = td_tensor_describe(&tensor, "tensor", dtype, &shape, err);
     if (status != TD_OK)

@@ -31,10 +31,10 @@ static td_status count_others(struct td_data_dir *dir, const char *file, const c
         return TD_OK;
     if (td_data_dir_has_gone(dir, file))
         return TD_OK;
-    return td_error_set(err, status,
-                        "%s, which may hold '%s' too, cannot be read: %s; repair or "
-                        "remove it",
-                        file, name, why.message);
+    return td_error_set(
+        err, status,
+        "%s, which might also hold '%s', cannot be read: %s; repair or remove that file", file,
+        name, why.message);
 }
 
 /* Adds the file of this stem to the list if it exists and holds the name. */
@@ -58,8 +58,8 @@ static td_status add_file(struct td_data_dir *dir, const char *name, const char 
             return status;
         if (others > 0)
             return td_error_set(err, TD_FORBIDDEN,
-                                "'%s' is in %s, which holds %d other tensors: remove it from that "
-                                "file first",
+                                "'%s' is in %s, which holds %d other tensors; remove the tensor "
+                                "from that file first",
                                 name, file, others);
         found = others == 0;
     }
@@ -128,8 +128,8 @@ static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_f
     *done = restore(dir, &list[count - 1]) != 0;
     if (*done)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "'%s' is deleted, but the data folder can neither be fsynced (%s) nor "
-                            "restored: a power failure may undo the deletion",
+                            "'%s' is deleted, but the data folder can be neither fsynced (%s) nor "
+                            "restored: a power failure might undo the deletion",
                             name, strerror(reason));
     restore_others(dir, list, count - 1);
     return td_data_disk_error(dir, list[count - 1].file, reason, 0, err);
@@ -150,8 +150,8 @@ static td_status check_own(const char *name, const struct hidden_file *list, int
 {
     for (int i = 0; i < count; i++)
         if (!td_data_file_is(list[i].file, TD_OWN_SUFFIX))
-            return td_error_set(err, TD_FORBIDDEN, "'%s' is in %s, which is not the server's", name,
-                                list[i].file);
+            return td_error_set(err, TD_FORBIDDEN, "'%s' is in %s, which the server did not write",
+                                name, list[i].file);
     return TD_OK;
 }
 

@@ -127,12 +127,11 @@ static td_status write_locked(struct td_data_dir *dir, const char *file, const c
         td_data_remove_hidden(dir, temporary);
     if (reason == 0)
         return TD_OK;
-    return *done
-               ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "%s is written, but the data folder can neither be fsynced (%s) nor "
-                              "restored: a power failure may undo the change",
-                              file, strerror(reason))
-               : td_data_disk_error(dir, file, reason, bytes, err);
+    return *done ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                                "%s is written, but the data folder can be neither fsynced (%s) "
+                                "nor restored: a power failure might undo the change",
+                                file, strerror(reason))
+                 : td_data_disk_error(dir, file, reason, bytes, err);
 }
 
 td_status td_data_dir_write_text(struct td_data_dir *dir, const char *file, const char *text,

@@ -136,8 +136,8 @@ static td_status compare_digest(const struct td_store *store,
         return TD_OK;
     print_hex(digest, found);
     print_hex(wanted_digest, wanted);
-    return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "its SHA-256 is %s, not that of the manifest, %s", found, wanted);
+    return td_error_set(err, TD_MALFORMED_REQUEST, "its SHA-256 is %s; the manifest says %s", found,
+                        wanted);
 }
 
 /* ---- a folder that is being taken ------------------------------------------------------------ */
@@ -183,8 +183,8 @@ static td_status read_manifest(struct taking *taking, struct td_error *err)
     struct td_file_id id;
     if (!td_table_version_valid(taking->name))
         return td_error_set(err, TD_MALFORMED_REQUEST,
-                            "its name is no VERSION: expected 1 to %d of the characters A-Z, a-z, "
-                            "0-9, '.', '_' and '-'",
+                            "its name is not a valid VERSION; expected 1 to %d of the characters "
+                            "A-Z, a-z, 0-9, '.', '_' and '-'",
                             TD_TABLE_VERSION - 1);
     td_status status = td_data_folder_read_text(taking->folder, MANIFEST, MOST_MANIFEST_BYTES,
                                                 &text, &bytes, &id, err);
@@ -261,8 +261,8 @@ static td_status join_keys(struct taking *taking, struct td_error *err)
         const int table = find_file(&taking->manifest, versioned);
         if (table < 0 || td_data_table_of_keys_file(versioned, other))
             return td_error_set(err, TD_MALFORMED_REQUEST,
-                                "%s would be keys, but the manifest has no table of that name, "
-                                "without .keys, in another .npy file",
+                                "%s is named as a file of keys, but the manifest has no .npy file "
+                                "of the same name without .keys",
                                 file->name);
         status = td_data_join_keys(&taking->contents[table], &taking->contents[i], file->name, err);
         taking->contents[i].count = 0;
@@ -317,16 +317,16 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
     const char *name = tensor->found->name;
     char file[TD_FILE_NAME];
     if (before && !before->file[0])
-        return td_error_set(err, TD_CONFLICT,
-                            "'%s' is there already, from a request: delete it, or remove the "
-                            "folder, and send SIGHUP",
-                            name);
+        return td_error_set(
+            err, TD_CONFLICT,
+            "'%s' already exists, from a request; delete it, or remove the folder, and send SIGHUP",
+            name);
     if (before ? !(taking->again && is_of(before, taking->name))
                : td_store_find_file(store, name, file))
-        return td_error_set(err, TD_CONFLICT,
-                            "'%s' is there already, from %s: remove that file or the folder, and "
-                            "send SIGHUP",
-                            name, before ? before->file : file);
+        return td_error_set(
+            err, TD_CONFLICT,
+            "'%s' already exists, from %s; remove that file or the folder, and send SIGHUP", name,
+            before ? before->file : file);
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);
@@ -455,10 +455,10 @@ static void report_unlisted(struct td_scan_report *report, const struct td_versi
         if (is_listed(folder, files[i]))
             continue;
         snprintf(file, sizeof file, "%s/%s", folder->name, files[i]);
-        td_scan_report_skip(
-            report, TD_LOG_WARN, file, NULL,
-            MANIFEST " of this version does not list it; put it beside the folder, or make a "
-                     "version with it by the importer");
+        td_scan_report_skip(report, TD_LOG_WARN, file, NULL,
+                            MANIFEST
+                            " of this version does not list it; put the file beside the folder, or "
+                            "use the importer to make a version that includes it");
     }
     free(files);
 }
@@ -578,22 +578,22 @@ static void note_change(struct folder_change *change, const char *file, bool in_
         return;
     change->in_place = in_place;
     snprintf(change->reason, sizeof change->reason,
-             "%.200s %s. A restart reads the folder again, and compares files with a manifest that "
-             "it has seen before only with --verify start. A version never changes: restore the "
-             "folder, and put another one beside it",
+             "%.200s %s. A restart reads the folder again, but compares files with a manifest that "
+             "it knows only if --verify is start. A version never changes: restore the folder, and "
+             "put the new content into another one",
              file,
-             in_place ? "was written in place since the folder was taken, so its new content "
-                        "may be served already"
-                      : "has changed since the folder was taken; the versions loaded before "
-                        "are still served, until a restart");
+             in_place ? "was written in place since the folder was taken, so its new content might "
+                        "already be served"
+                      : "has changed since the folder was taken; the versions loaded before are "
+                        "still served until a restart");
 }
 
 static void note_closed(struct folder_change *change, const char *why)
 {
     if (!change->reason[0])
         snprintf(change->reason, sizeof change->reason,
-                 "%.400s; the versions loaded before are still served, until a restart: let the "
-                 "server read it and send SIGHUP",
+                 "%.400s; the versions loaded before are still served until a restart; let the "
+                 "server read the file and send SIGHUP",
                  why);
 }
 
@@ -704,8 +704,8 @@ static void check_names(struct td_store *store, const struct td_version_folder *
     for (int i = 0; i < folder->n_tensors && !change->reason[0]; i++)
         if (td_store_find_file(store, folder->tensors[i], file))
             snprintf(change->reason, sizeof change->reason,
-                     "'%s' is in %s as well. The folder is served until a restart, which would "
-                     "refuse the whole of it: remove that file or the folder, and send SIGHUP",
+                     "'%s' is also in %s. The folder is served until a restart, which would refuse "
+                     "all of it; remove that file or the folder, and send SIGHUP",
                      folder->tensors[i], file);
 }
 
@@ -837,8 +837,8 @@ static void lose_manifest(struct td_store *store, struct td_scan_report *report,
     folder->taken = false;
     folder->seen = true;
     refuse(store, folder,
-           "it has no " MANIFEST " any more, so its versions are not served: put "
-           "that back, or remove the folder, and send SIGHUP");
+           "its " MANIFEST " is gone, so its versions are not served; put the file back, or remove "
+                           "the folder, and send SIGHUP");
     report->skipped++;
     td_scan_report_file(report, folder->name);
 }

@@ -8,9 +8,9 @@
  * reason is logged and listed with the aliases, and the next scan tries again.
  *
  * A folder is refused if a file beside it certainly holds one of its names. Each scan checks this
- * again, because a restart would refuse the folder. A damaged file that only might hold the name does
- * not cause a refusal: the content of the folder is certain, because its files match the digests in
- * the manifest.
+ * again, because a restart would refuse the folder. A damaged file that only might hold the name
+ * does not cause a refusal: the content of the folder is certain, because its files match the
+ * digests in the manifest.
  *
  * The aliases of a folder are set once. aliases.json lists the folders whose aliases have been set,
  * so a restart does not undo later flips. aliases.json also has the digest of each manifest. So for

@@ -52,11 +52,10 @@ static td_status reserve_name(struct td_store *store, struct td_version *version
                               struct td_error *err)
 {
     const td_status status = td_store_reserve_name(store, version, err);
-    return status != TD_CONFLICT
-               ? status
-               : td_error_set(err, TD_CONFLICT,
-                              "it was read while an alias had its name; SIGHUP serves it when "
-                              "there is no such alias");
+    return status != TD_CONFLICT ? status
+                                 : td_error_set(err, TD_CONFLICT,
+                                                "an alias had its name when it was read; once "
+                                                "there is no such alias, send SIGHUP to serve it");
 }
 
 td_status td_load_version(struct td_store *store, const char *file, const struct td_file_id *id,

@@ -49,7 +49,7 @@ static td_status name_file(struct reader *reader, const struct td_json_path *pat
     const char *why = td_name_fault(stem, strlen(stem), &reason);
     if (!td_name_valid(stem))
         return td_json_refuse(
-            path, reader->err, "'%s' with the version '%s' gives no valid name%s%s",
+            path, reader->err, "'%s' with the version '%s' is not a valid name%s%s",
             TD_SHOWN(name.text, name.length), reader->version, why ? ": " : "", why ? why : "");
     snprintf(versioned, sizeof versioned, "%s%s", stem, suffix);
     file->name = text;

@@ -209,11 +209,11 @@ static void skip_for_earlier(const struct file_scan *scan, const char *name, con
 {
     char why[TD_FILE_NAME + 128];
     snprintf(why, sizeof why,
-             "%s has precedence, and has a tensor of that name; to serve this one, move that away "
-             "and send SIGHUP",
+             "%s takes precedence and has a tensor of this name; to serve this one, move that file "
+             "away and send SIGHUP",
              earlier);
     shadowed(scan, name,
-             strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
+             strchr(earlier, '/') ? "a folder of versions has a tensor of this name" : why);
 }
 
 /* Skips a tensor because another file, which cannot be read now, might have newer rows of that
@@ -222,8 +222,8 @@ static void skip_for_unread(const struct file_scan *scan, const char *name, cons
 {
     char why[TD_FILE_NAME + 128];
     snprintf(why, sizeof why,
-             "%s has precedence, may have a tensor of that name, and cannot be served: repair or "
-             "remove it",
+             "%s takes precedence, might have a tensor of this name, and cannot be served; repair "
+             "or remove that file",
              earlier);
     shadowed(scan, name, why);
 }
@@ -244,8 +244,8 @@ static bool drop_tensor(const struct file_scan *scan, const char *name)
         }
     } else if (current && scan->vanished && !current->persisted) {
         td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, name,
-                            "the file is gone, and the tensor has content that no file has: it is "
-                            "served from memory until a restart or a DELETE");
+                            "the file is gone, and no file has the current content of the tensor, "
+                            "which is served from memory until a restart or a DELETE");
     }
     td_buffer_unref(current ? &current->base : NULL);
     return ok;
@@ -443,7 +443,7 @@ static void report_failure(const struct file_scan *scan, const struct td_known_f
     char reason[sizeof((struct td_error *)0)->message + 80];
     const bool old = any_served(scan->store, before);
     snprintf(reason, sizeof reason, "%s%s", why,
-             old ? "; the version loaded before is still served, until a restart" : "");
+             old ? "; the version loaded before is still served until a restart" : "");
     if (malformed)
         mark_malformed(scan, malformed, reason);
     else
@@ -529,9 +529,11 @@ static void scan_keys(const struct file_scan *scan, const char *table)
 {
     char other[TD_FILE_NAME], why[TD_FILE_NAME + 128];
     if (td_data_table_of_keys_file(table, other))
-        snprintf(why, sizeof why, "%s would be keys, which have none", table);
+        snprintf(why, sizeof why,
+                 "its name says that it holds the keys of %s, but keys have no keys", table);
     else if (td_data_dir_has_gone(scan->store->dir, table))
-        snprintf(why, sizeof why, "it would be the keys of %s, which is not there", table);
+        snprintf(why, sizeof why,
+                 "its name says that it holds the keys of %s, which does not exist", table);
     else
         return;
     skipped(scan, NULL, why);

@@ -94,7 +94,8 @@ static td_status verify_now(struct td_store *store, struct td_version *version,
     const uint64_t blocks = td_checksums_blocks(&version->checksums);
     for (uint64_t block = 0; block < blocks; block++) {
         if (td_store_must_stop(store))
-            return td_error_set(err, TD_DRAINING, "the server stops before it was verified");
+            return td_error_set(err, TD_DRAINING,
+                                "the server stopped before the file was verified");
         if (!verify_block(store, version, block))
             return TD_OK;
     }
