@@ -838,7 +838,7 @@ static void lose_manifest(struct td_store *store, struct td_scan_report *report,
     folder->seen = true;
     refuse(store, folder,
            "its " MANIFEST " is gone, so its versions are not served; put the file back, or remove "
-                           "the folder, and send SIGHUP");
+           "the folder, and send SIGHUP");
     report->skipped++;
     td_scan_report_file(report, folder->name);
 }
