@@ -53,8 +53,8 @@ TD_MUST_CHECK td_status td_keys_make(struct td_store *store, const struct td_ten
                                      struct td_exec *exec, const struct td_stop *stop,
                                      struct td_keys **out, struct td_error *err);
 
-/* Makes the keys of `file`, which are mapped. Uses the index in the file if it has one that fits;
- * otherwise builds an index in memory. Keys that cannot be mapped are copied. Returns the errors of
+/* Makes the keys that `file` holds. Maps the keys, or copies them if they cannot be mapped. Uses
+ * the index in the file if it fits; otherwise builds an index in memory. Returns the errors of
  * td_keys_make. */
 TD_MUST_CHECK td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
                                         const char *file, struct td_keys **out,

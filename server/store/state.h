@@ -43,11 +43,11 @@ struct td_store {
     struct td_memory *memory;
     struct td_data_dir *dir; /* NULL for none */
     uint64_t quota, seed;
-    /* Seed of the indices of keys. No reply may reveal it. */
+    /* Seed of the indices of keys. Replies must not reveal it. */
     uint64_t hash_seed;
     /* True once td_store_open has loaded the folder. */
     bool opened;
-    /* As in td_store_options. Called only while the store is opened. */
+    /* As in td_store_options. Called only while td_store_open runs. */
     bool (*stop_requested)(void);
     enum td_verify verify;
     /* Number of versions to keep of each table; 0 keeps all. */

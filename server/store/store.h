@@ -123,7 +123,7 @@ TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, s
                                      struct td_error *err);
 
 /* Returns false if td_store_get of this tensor or alias would return TENSOR_NOT_FOUND, or
- * DEVICE_UNAVAILABLE only because a refused folder may hold the tensor. Costs one lookup, because
+ * DEVICE_UNAVAILABLE only because a refused folder might hold the tensor. Costs one lookup, because
  * it does not search for a similar name. */
 bool td_store_knows(struct td_store *store, const char *name);
 
@@ -252,8 +252,8 @@ TD_MUST_CHECK td_status td_store_admit_next(struct td_store *store,
                                             struct td_store_totals *totals, struct td_error *err);
 
 /* Makes `tensor` the current version. If the tensor's owner is not much larger than the tensor, the
- * version keeps the owner; otherwise the data is copied. Nobody may write to data that has an
- * owner: pass a tensor without an owner if the caller or a client might still write to the data. */
+ * version keeps the owner; otherwise the data is copied. Data that has an owner must never change:
+ * pass a tensor without an owner if the caller or a client might still write to the data. */
 TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_store_write *write,
                                      const struct td_tensor *tensor, struct td_arena *arena,
                                      struct td_tensor_listing *out, bool *created,

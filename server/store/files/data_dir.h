@@ -269,8 +269,8 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
 
 /* ---- sub-folders: their content can be hostile, so no link is followed ---- */
 
-/* Lists the names of the sub-folders that are not hidden. The caller frees the list with free().
- * Returns false, and logs the reason, if the folder cannot be read. */
+/* Lists the names of the entries that can be sub-folders and are not hidden. The caller frees the
+ * list with free(). Returns false, and logs the reason, if the folder cannot be read. */
 TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
                                        int *count);
 

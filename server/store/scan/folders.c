@@ -655,9 +655,9 @@ static void check_file(const struct td_store *store, struct known_file *file, in
         note_closed(change, why);
 }
 
-/* True if the versions of an unchanged folder must be made again. This is so if a file was compared
- * and is right, but the mapped file, which can be another inode, might have been written since. It
- * is also so if a mapping was lost. */
+/* True if the versions of an unchanged folder must be made again. Either a mapping was lost, or a
+ * file was compared and is right, but the mapped file, perhaps another inode, might have been
+ * written since. */
 static bool is_stale(struct td_store *store, const struct td_version_folder *folder)
 {
     bool any = false;
