@@ -16,10 +16,13 @@
 
 struct td_entry {
     char name[TD_TENSOR_NAME];
-    struct td_version *current; /* NULL while it is reserved */
+    /* NULL while the entry is reserved. */
+    struct td_version *current;
     struct td_spare spare;
-    struct td_entry *next; /* while it is reserved */
-    bool leaving;          /* it is being deleted */
+    /* Next entry in the list of reserved entries. */
+    struct td_entry *next;
+    /* True while the name is being deleted. */
+    bool leaving;
 };
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -29,7 +32,8 @@ static const char *name_at(const void *store, int i)
     return ((const struct td_store *)store)->entries[i]->name;
 }
 
-/* With the lock held: the index of the name, or where it would be inserted. */
+/* Returns the index of the name, or the index where the name would be inserted. Call with
+ * store->lock held. */
 static int place_of(const struct td_store *store, const char *name, size_t length, bool *found)
 {
     return td_sorted_find(store, store->n_entries, name_at, name, length, found);
@@ -48,19 +52,19 @@ td_status td_store_check_name(const char *name, struct td_error *err)
     size_t length;
     if (td_table_of_keys(name, strlen(name), table, &length))
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' means the keys of '%s' and names no tensor; they are put and "
-                            "deleted at /v1/tensors/%s/keys",
+                            "'%s' is the name of the keys of '%s', not of a tensor; use PUT or "
+                            "DELETE /v1/tensors/%s/keys",
                             name, table, table);
     if (td_name_valid(name))
         return TD_OK;
     const char *version = td_table_version(name);
     const char *part = version ? td_table_part_of_version(version) : NULL;
     if (part)
-        return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' is not a valid tensor name: .%s stands before the '@', as in "
-                            "'%.*s.%s@%.*s'",
-                            TD_SHOWN(name, strlen(name)), part, (int)td_table_base(name), name,
-                            part, (int)(strrchr(version, '.') - version), version);
+        return td_error_set(
+            err, TD_INVALID_ARGUMENT,
+            "'%s' is not a valid tensor name: .%s must come before the '@', as in '%.*s.%s@%.*s'",
+            TD_SHOWN(name, strlen(name)), part, (int)td_table_base(name), name, part,
+            (int)(strrchr(version, '.') - version), version);
     struct td_unicode_reason reason;
     const char *why = td_name_fault(name, strlen(name), &reason);
     return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid tensor name: %s%s",
@@ -68,7 +72,7 @@ td_status td_store_check_name(const char *name, struct td_error *err)
                         why ? why : TD_NAME_EXPECTED);
 }
 
-/* RESOURCE_LIMIT if there is no room for `count` names. */
+/* Returns RESOURCE_LIMIT if there is no room for `count` names. */
 static td_status check_count(int count, struct td_error *err)
 {
     return count <= TD_STORE_TENSORS
@@ -92,8 +96,8 @@ td_status td_store_check_count(struct td_store *store, int more, struct td_error
     return check_count(count + more, err);
 }
 
-/* With the lock held: copies the names of `access` adjacent to a place, alternately before and
- * after it. */
+/* Copies at most `most` names that `access` allows, alternately from before and from after `place`.
+ * Returns the number of names. Call with store->lock held. */
 static int copy_neighbours(const struct td_store *store, const struct td_access *access, int place,
                            int most, char (*copies)[TD_TENSOR_NAME], const char **names)
 {
@@ -109,9 +113,8 @@ static int copy_neighbours(const struct td_store *store, const struct td_access 
     return n;
 }
 
-/* Only adjacent names are compared, the closest first since the search is limited, and without
- * the lock. */
-/* "w@2.keys" in place of "w.keys@2", and so for the other parts of a table. */
+/* Adds a hint to the error for a name such as "w@2.keys" or "w@2.scale", because "w.keys@2" or
+ * "w.scale@2" was probably meant. */
 static void hint_part_of_version(const char *name, size_t length, struct td_error *err)
 {
     const char *version = memchr(name, '@', length);
@@ -126,6 +129,8 @@ static void hint_part_of_version(const char *name, size_t length, struct td_erro
     }
 }
 
+/* Suggests only adjacent names. The nearest names come first, because the search for similar names
+ * is limited. The search runs without the lock. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err)
 {
@@ -149,7 +154,7 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     return TD_TENSOR_NOT_FOUND;
 }
 
-/* Copies a name; false if it is longer than the name of a tensor may be. */
+/* Copies a name. Returns false if the name is too long for a tensor or contains a NUL. */
 static bool copy_name(const char *name, size_t length, char copy[TD_TENSOR_NAME])
 {
     if (length >= TD_TENSOR_NAME || memchr(name, '\0', length))
@@ -173,34 +178,36 @@ const char *td_store_explain_absence(struct td_store *store, const char *name, c
     const char *reason = td_shown_text(refused.reason, length, &start),
                *cut = strlen(reason) < length ? "..." : "";
     if (in_file)
-        snprintf(text, size, refused.own ? "whose file %s %s%s" : "which may be in %s, which %s%s",
+        snprintf(text, size,
+                 refused.own ? "whose file %s %s%s" : "which might be in %s, which %s%s",
                  refused.file, reason, cut);
     else if (in_folder)
-        snprintf(text, size, "which may be in the folder %s, which is refused: %s%s", version,
+        snprintf(text, size, "which might be in the folder %s, which is refused: %s%s", version,
                  reason, cut);
     else
         snprintf(text, size, "which is not there");
     return in_file || in_folder ? "repair that" : "put its file back";
 }
 
-/* The error of a name that an alias may have, while aliases.json cannot be read. */
+/* Sets and returns the error for a name that might be an alias, while aliases.json cannot be
+ * read. */
 static td_status may_be_alias(const char *name, size_t length, struct td_error *err)
 {
     return td_error_set(
         err, TD_DEVICE_UNAVAILABLE,
-        "there is no resident tensor '%s', but it may be an alias: %s in the data "
-        "folder could not be read at the start; repair it, or restore it from a backup, "
-        "and send SIGHUP",
+        "there is no resident tensor '%s', but it might be an alias: %s in the data folder could "
+        "not be read at the start; repair the file, or restore it from a backup, and send SIGHUP",
         TD_SHOWN(name, length), TD_ALIASES_FILE);
 }
 
-/* True while aliases.json cannot be read: an alias cannot have the name of a version. */
+/* True if aliases.json cannot be read, so that the name might be an alias. An alias never has the
+ * name of a version. */
 static bool is_alias_unread(const struct td_store *store, const char *name, size_t length)
 {
     return !memchr(name, '@', length) && td_store_check_aliases(store, TD_IGNORED) != TD_OK;
 }
 
-/* DEVICE_UNAVAILABLE for a name that is in a refused file, or may be; else TD_OK. */
+/* Returns DEVICE_UNAVAILABLE if a refused file has, or might have, a tensor of this name. */
 static td_status check_refused(struct td_store *store, const char *name, struct td_error *err)
 {
     struct td_refused_file refused;
@@ -213,24 +220,25 @@ static td_status check_refused(struct td_store *store, const char *name, struct 
                               "SIGHUP",
                               refused.file, name, refused.reason)
                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "there is no resident tensor '%s', but it may be in %s, which %s; "
-                              "repair or remove it and send SIGHUP",
+                              "there is no resident tensor '%s', but it might be in %s, which %s; "
+                              "repair or remove that file and send SIGHUP",
                               name, refused.file, refused.reason);
 }
 
-/* DEVICE_UNAVAILABLE for a name NAME@V if the folder of versions V is refused: its names are not
- * known for certain. Why it is refused, the error leaves to the problems, since that may name
- * tensors that the request may not know. Else TD_OK. */
+/* Returns DEVICE_UNAVAILABLE for a name NAME@V if the folder of versions V is refused, because the
+ * names in that folder are not known for certain. The error does not repeat why the folder is
+ * refused: the reason might name tensors that the request is not allowed to see. The list of
+ * problems has the reason. */
 static td_status check_folder(struct td_store *store, const char *name, struct td_error *err)
 {
     const char *version = td_name_valid(name) ? td_table_version(name) : NULL;
     if (!version || !td_store_folder_problem(store, version, NULL, 0))
         return TD_OK;
-    return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                        "there is no resident tensor '%s', but it may be in the folder %s, which "
-                        "is refused, as 'problems' of GET /v1/aliases explains; repair or remove "
-                        "that folder and send SIGHUP",
-                        name, version);
+    return td_error_set(
+        err, TD_DEVICE_UNAVAILABLE,
+        "there is no resident tensor '%s', but it might be in the folder %s, which is refused, as "
+        "'problems' of GET /v1/aliases explains; repair or remove that folder and send SIGHUP",
+        name, version);
 }
 
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
@@ -270,7 +278,7 @@ struct td_version *td_store_current(struct td_store *store, const char *name, si
     return version;
 }
 
-/* With the lock held: as find, or the version that an alias names. */
+/* Like find, but also resolves an alias. Call with store->lock held. */
 static const struct td_entry *resolve(const struct td_store *store, const char *name, size_t length)
 {
     const struct td_entry *entry = find(store, name, length);
@@ -436,7 +444,8 @@ void td_store_expire_again(struct td_store *store, int64_t now_ns)
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Locked. Looks at the entries only if there has ever been a damaged one. */
+/* Returns the number of damaged tensors. Searches the entries only if damage was found before.
+ * Call with store->lock held. */
 static int count_damaged(const struct td_store *store)
 {
     int damaged = 0;
@@ -493,8 +502,8 @@ td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t b
     pthread_rwlock_wrlock(&store->lock);
     /* If the replacement fails, the replaced bytes stay. */
     *outgoing = replaced < bytes ? replaced : bytes;
-    /* td_store_admit is called without the name's lock, so a concurrent delete may have released
-     * these bytes. */
+    /* td_store_admit is called without the lock of the name, so a concurrent DELETE might have
+     * released these bytes. */
     const uint64_t others = minus(store->held, store->outgoing + replaced);
     const bool fits = bytes <= store->quota && others <= store->quota - bytes;
     if (fits) {
@@ -511,7 +520,7 @@ td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t b
     td_error_resource(err, "resident_bytes",
                       bytes < UINT64_MAX - others ? others + bytes : UINT64_MAX, store->quota,
                       "the resident tensors with this one");
-    td_error_hint(err, "the option --tensor-quota of the server sets it");
+    td_error_hint(err, "the server's option --tensor-quota sets this limit");
     return TD_RESOURCE_LIMIT;
 }
 
@@ -586,7 +595,8 @@ void td_store_trim(struct td_store *store, int64_t since_ns)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* With the lock held: makes room for one entry beside the present and reserved ones. */
+/* Makes room for one entry besides the current and the reserved entries. Call with store->lock
+ * held. */
 static bool make_room(struct td_store *store)
 {
     if (store->n_entries + store->n_reserved < store->capacity)
@@ -600,8 +610,8 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
-/* Both with the lock held. The list has the names that could become aliases, so not those of
- * versions, of which a folder may have many. */
+/* Adds an entry to the reserved ones. Call with store->lock held. The list holds only names that
+ * could become aliases. Names of versions cannot, and a folder can have many of those. */
 static void begin_reservation(struct td_store *store, struct td_entry *entry)
 {
     store->n_reserved++;
@@ -628,7 +638,7 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
     struct td_entry *entry = calloc(1, sizeof *entry);
     pthread_rwlock_wrlock(&store->lock);
     const int count = store->n_entries + store->n_reserved;
-    /* Only the writer of the name adds or removes it. */
+    /* Only the writer of a name adds or removes the name. */
     const bool found = find(store, version->name, strlen(version->name)) != NULL;
     const bool claimed = td_alias_claims_locked(store, version->name);
     const bool reserved =
@@ -661,7 +671,8 @@ void td_store_unreserve_name(struct td_store *store, struct td_version *version)
     version->entry = NULL;
 }
 
-/* With the lock held: makes the version that of the entry, and returns the one that it replaces. */
+/* Makes the version the current version of the entry, and returns the version that it replaces.
+ * Call with store->lock held. */
 static struct td_version *set_current(struct td_store *store, struct td_entry *entry,
                                       struct td_version *version)
 {

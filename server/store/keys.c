@@ -28,7 +28,7 @@ td_status td_keys_check(const struct td_tensor *keys, const char *table,
     return td_error_at_input(err, err->status, "keys");
 }
 
-/* Offsets of strings may begin anywhere. */
+/* True if the strings have the same lengths. Their offsets can start at different values. */
 static bool same_lengths(const struct td_tensor *a, const struct td_tensor *b)
 {
     bool same = true;
@@ -80,7 +80,7 @@ struct td_keys *td_keys_new(struct td_error *err)
     return keys;
 }
 
-/* Takes memory for the index and builds it. */
+/* Allocates the index and builds it. */
 static td_status build(struct td_store *store, struct td_keys *keys, struct td_exec *exec,
                        struct td_error *err)
 {
@@ -100,7 +100,7 @@ static td_status build(struct td_store *store, struct td_keys *keys, struct td_e
     return status;
 }
 
-/* `status`, and *out if it is TD_OK. */
+/* Sets *out to the keys if `status` is TD_OK, and releases the keys otherwise. Returns `status`. */
 static td_status finish(struct td_keys *keys, td_status status, struct td_keys **out)
 {
     if (status == TD_OK)

@@ -17,7 +17,7 @@ static td_status malformed(const char *header, struct td_error *err)
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, header);
 }
 
-/* What is appended to a version's tag, before the closing quote. */
+/* Suffixes that are inserted in a version's tag, before the closing quote. */
 static const char *const suffixes[] = {
     [TD_FORMAT_JSON] = "",
     [TD_FORMAT_SAFETENSORS] = "-safetensors",
@@ -30,7 +30,8 @@ void td_etag_of_format(const char *etag, td_format format, char text[TD_ETAG_SIZ
     snprintf(text, TD_ETAG_SIZE, "%.*s%s\"", (int)strlen(etag) - 1, etag, suffixes[format]);
 }
 
-/* Whether these bytes are the version's tag, or with `any_format` its tag in any format. */
+/* True if the bytes are the version's tag or, with `any_format`, the version's tag in any
+ * format. */
 static bool is_tag(const char *etag, bool any_format, const char *at, size_t length)
 {
     bool found = td_name_is(etag, at, length);
@@ -42,7 +43,7 @@ static bool is_tag(const char *etag, bool any_format, const char *at, size_t len
     return found;
 }
 
-/* As td_etag_listed. */
+/* Like td_etag_listed. `any_format` is as in is_tag. */
 static td_status find_tag(const char *header, const char *list, const char *etag, bool any_format,
                           bool weak, bool *listed, struct td_error *err)
 {
@@ -54,7 +55,7 @@ static td_status find_tag(const char *header, const char *list, const char *etag
         return TD_OK;
     }
     while (*at) {
-        if (*at == ',') { /* a list may have empty elements */
+        if (*at == ',') { /* a list can have empty elements */
             at = skip_blanks(at + 1);
             continue;
         }
@@ -85,8 +86,8 @@ static td_status refuse(const char *name, const char *header, const char *list, 
     if (etag && strcmp(header, "If-None-Match") == 0)
         td_error_set(err, TD_PRECONDITION_FAILED,
                      strchr(list, '*')
-                         ? "'%s' exists, and If-None-Match: * requires that it does not; If-Match "
-                           "with its ETag requires that it has not changed"
+                         ? "'%s' exists, but If-None-Match: * requires that it does not; send "
+                           "If-Match with its ETag to replace it if it has not changed"
                          : "'%s' still has an ETag that If-None-Match excludes",
                      name);
     else if (etag)

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a name refers to: a tensor, or with ".keys" its keys. */
+/* The tensor that a name refers to, or, if the name has the suffix ".keys", the keys of that
+ * tensor. */
 struct wanted {
     const char *name;
     size_t length;
@@ -71,21 +72,22 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
     const struct td_version *version = td_version_of(tensor);
     if (!version)
         return TD_OK;
-    /* The kernel sends mapped pages without a fault in this process: the check reads the file's
-     * end. */
+    /* The kernel sends mapped pages without a fault in this process, so the check looks at the end
+     * of the file. */
     return td_version_check(version, err);
 }
 
 td_status td_store_no_keys(const char *table, struct td_error *err)
 {
-    if (td_table_version(table)) /* an alias may name it, and then it gets none */
+    /* A version that an alias names cannot get keys, so suggest another version. */
+    if (td_table_version(table))
         return td_error_set(
             err, TD_TENSOR_NOT_FOUND,
             "'%s' has no keys; put another version with its keys, {\"tensor\": [...], "
             "\"keys\": [...]}",
             table);
     return td_error_set(err, TD_TENSOR_NOT_FOUND,
-                        "'%s' has no keys; PUT /v1/tensors/%s/keys gives its rows keys", table,
+                        "'%s' has no keys; PUT /v1/tensors/%s/keys adds keys to its rows", table,
                         table);
 }
 
@@ -109,7 +111,7 @@ bool td_store_is_mapped(const struct td_tensor *tensor)
 
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name)
 {
-    /* Readers share the version, and change this member alone. */
+    /* Readers share the version and change only this member. */
     struct td_version *version = (struct td_version *)(uintptr_t)td_version_of(tensor);
     *name = version ? version->name : NULL;
     return version ? &version->place : NULL;

@@ -1,30 +1,31 @@
-/* state.h - the state of the store, private to its files, and the order in which these use each
- * other.
+/* state.h - the state of the store, and the order in which its files use each other. Private to
+ * server/store.
  *
  *     open.c                              opening, closing, rescanning the folder
  *     read.c   write.c   update.c         GET and refs; PUT and DELETE; row updates
  *     scan.c   folders.c                  the data folder; folders of versions in it
  *     alias_flip.c                        flips of aliases
- *     alias_check.c                       what a flip may do
- *     retention.c                         versions that are not kept
+ *     alias_check.c                       checks of flips
+ *     retention.c                         removal of old versions
  *     writers.c                           how a writer prepares and publishes a version
- *     writer_queue.c                      one writer per name, and who waits
- *     entries.c   known_files.c           names, their versions, the quota; which files were loaded
+ *     writer_queue.c                      one writer per name; the waiting writers
+ *     entries.c   known_files.c           names, their versions, the quota; files seen by a scan
  *     alias_table.c   alias_file.c        aliases; aliases.json
- *     verify.c                            versions whose files are compared with their checksums
+ *     verify.c                            comparison of files with their checksums
  *     statistics.c                        statistics that versions keep
  *     version.c                           one version of one tensor
  *     keys.c   copy.c                     the keys of a table; copies in memory
  *     data_dir*.c                         the folder: list, map, write, remove
  *     table_name.c                        names and versions
  *
- * Each uses only those below it. store.h is the interface of all of them. A reader takes the read
- * lock, finds the entry, references its version and is done. A writer locks the name first, so that
- * no other writer changes it, prepares a version without the store's lock, and takes the write lock
- * only to publish it.
+ * Each file uses only the files below it in this list. store.h is the interface of all files. A
+ * reader takes the read lock, finds the entry and references its version. A writer first enters
+ * with the name, so that no other writer changes the name. It prepares a version without the
+ * store's lock, and takes the write lock only to publish the version.
  *
- * Threads    The members before the first lock are set by td_store_open; each lock names what it
- *            guards. Only `scanning` is held while another is taken. */
+ * Threads    td_store_open sets the members before the first lock. The comment of each lock says
+ *            what the lock guards. `scanning` is the only lock that a thread holds while it takes
+ *            another one. */
 #ifndef TD_SERVER_STORE_STATE_H
 #define TD_SERVER_STORE_STATE_H
 
@@ -36,76 +37,118 @@
 #include <stdatomic.h>
 
 struct td_store {
-    struct td_resolver resolver; /* first: resolve casts back */
+    /* First member: td_store_resolve casts back. */
+    struct td_resolver resolver;
     const struct td_log *log;
     struct td_memory *memory;
     struct td_data_dir *dir; /* NULL for none */
     uint64_t quota, seed;
-    uint64_t hash_seed;           /* of indices of keys; not to be seen in any reply */
-    bool opened;                  /* the first scan is done */
-    bool (*stop_requested)(void); /* NULL, or asked during the first scan */
+    /* Seed of the indices of keys. Replies must not reveal it. */
+    uint64_t hash_seed;
+    /* True once td_store_open has loaded the folder. */
+    bool opened;
+    /* As in td_store_options. Called only while td_store_open runs. */
+    bool (*stop_requested)(void);
     enum td_verify verify;
-    int64_t keep_versions;                      /* of each table; 0: all */
+    /* Number of versions to keep of each table; 0 keeps all. */
+    int64_t keep_versions;
     const struct td_store_inspector *inspector; /* NULL for none */
-    bool read_only;                             /* the folder is never locked */
+    /* Never lock the folder. */
+    bool read_only;
 
-    pthread_rwlock_t lock;     /* guards all below; never held for long */
+    /* Guards the members down to the next lock. Never held for long. */
+    pthread_rwlock_t lock;
     struct td_entry **entries; /* sorted by name */
     int n_entries, capacity;
-    struct td_entry *reserved; /* entries reserved by writers; there is room for them */
+    /* List of the reserved entries whose names are not versions. `entries` has room for all
+     * n_reserved entries. */
+    struct td_entry *reserved;
     int n_reserved;
     struct td_alias_table aliases;
     struct td_problem_note **problems; /* sorted by source */
     int n_problems, problems_capacity;
-    const struct td_alias_table *claims; /* of a flip that is being made; NULL for none */
+    /* Names and targets that the flip in progress has claimed, or NULL. */
+    const struct td_alias_table *claims;
     int n_spares;
-    atomic_uint_fast64_t changes; /* of the names; read without the lock */
-    int64_t next_expiry_ns;       /* no version expires before */
+    /* Counter of the changes of all names. Read without the lock. */
+    atomic_uint_fast64_t changes;
+    /* No version expires before this time. */
+    int64_t next_expiry_ns;
     uint64_t last_version;
-    uint64_t held, mapped,
-        spare_bytes;   /* bytes: of current and reserved versions, and of spare copies */
-    uint64_t outgoing; /* of those held: bytes counted both for a version and its replacement */
+    /* Bytes in memory of current and reserved versions, mapped bytes of current versions, and bytes
+     * of spare copies. */
+    uint64_t held, mapped, spare_bytes;
+    /* Bytes in `held` that are counted both for a version and for its replacement. */
+    uint64_t outgoing;
 
-    pthread_mutex_t aliases_file_mutex; /* guards the next three; held for a stat */
-    struct td_file_id aliases_file;     /* aliases.json as it was read or written last */
-    struct td_file_id aliases_refused;  /* as it was when it could not be read or in force */
-    bool writes_aliases_file;           /* this process is replacing it */
+    /* Guards the next three members. Held for the duration of a stat. */
+    pthread_mutex_t aliases_file_mutex;
+    /* Identity of aliases.json when it was last read or written. */
+    struct td_file_id aliases_file;
+    /* Identity of aliases.json when it could not be read or applied. */
+    struct td_file_id aliases_refused;
+    /* This process is replacing aliases.json. */
+    bool writes_aliases_file;
 
-    /* Of the writer of the aliases. */
-    bool name_freed; /* by an alias since the last scan began; a file has a tensor of this name */
-    struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
+    /* Used only by the writer of the aliases, except for the atomic members. */
+
+    /* An alias has given up a name since the last scan started, and a file has a tensor of that
+     * name. */
+    bool name_freed;
+    /* Folders whose aliases have been set, as aliases.json lists them. */
+    struct td_taken_folder *taken;
     int n_taken;
-    bool to_write;        /* aliases.json lacks a folder, or aliases, that it is to have */
-    bool folders_unknown; /* it has aliases, but no folders, as if by hand; until a scan ends */
-    /* The last attempt to read aliases.json failed, as the problems tell. */
+    /* aliases.json lacks a folder or aliases that must be written to it. */
+    bool to_write;
+    /* aliases.json has aliases but no folders, as if a person wrote it. Cleared when a scan
+     * ends. */
+    bool folders_unknown;
+    /* The last attempt to read aliases.json failed. The list of problems has the reason. */
     atomic_bool aliases_unread;
-    /* An attempt has succeeded, or this process has written the file. */
+    /* An attempt to read aliases.json has succeeded, or this process has written the file. */
     atomic_bool aliases_known;
 
-    pthread_mutex_t writing;           /* guards the writers (writer_queue.h) */
-    pthread_cond_t written;            /* a writer that blocks its thread has entered */
-    struct td_writer *writers;         /* that have entered */
-    struct td_writer *waiting_writers; /* in the order of their arrival */
+    /* Guards the writers (writer_queue.h). */
+    pthread_mutex_t writing;
+    /* Signals that a writer that blocks its thread has entered. */
+    pthread_cond_t written;
+    /* Writers that have entered. */
+    struct td_writer *writers;
+    /* Waiting writers in the order of their arrival. */
+    struct td_writer *waiting_writers;
 
-    pthread_mutex_t files_mutex;  /* guards the files */
+    /* Guards the next four members. */
+    pthread_mutex_t files_mutex;
     struct td_known_file **files; /* sorted by name */
     int n_files, files_capacity;
-    int n_files_reserved;              /* files reserved by writers; there is room for them */
-    atomic_bool folder_unread;         /* the last scan could not read the folder */
-    pthread_mutex_t scanning;          /* held through a scan */
-    struct td_version_folder *folders; /* with a manifest; guarded by it */
-    atomic_uint_fast64_t file_scans;   /* scans so far */
+    /* Number of records that are reserved. `files` has room for them. */
+    int n_files_reserved;
+    /* The last scan could not read the folder. */
+    atomic_bool folder_unread;
+    /* Held during a scan. */
+    pthread_mutex_t scanning;
+    /* Folders with a manifest. Guarded by `scanning`. */
+    struct td_version_folder *folders;
+    /* Number of scans so far. */
+    atomic_uint_fast64_t file_scans;
 
-    /* Of the one thread that runs td_store_verify, except the flags. */
-    atomic_bool stopping;         /* no more comparing before a tensor is served */
-    atomic_bool unverified;       /* some version may be pending: set when it becomes current */
-    atomic_bool damage_found;     /* in some version, perhaps one that has been replaced */
-    struct td_version *verifying; /* referenced; NULL for none */
-    uint64_t verified_blocks;     /* of it */
-    int verify_place;             /* entry that follows it */
+    /* Used only by the thread that runs td_store_verify, except for the atomic members. */
+
+    /* Scans must end early: td_store_stop was called. */
+    atomic_bool stopping;
+    /* A version might be pending. Set when a pending version becomes current. */
+    atomic_bool unverified;
+    /* Damage was found in a version, which might have been replaced since. */
+    atomic_bool damage_found;
+    /* Version that is being compared, referenced, or NULL. */
+    struct td_version *verifying;
+    /* Number of blocks of `verifying` that have been compared. */
+    uint64_t verified_blocks;
+    /* Index of the entry after `verifying`. */
+    int verify_place;
 };
 
-/* The resolver's function; in read.c. */
+/* Implements td_resolver; in read.c. */
 td_status td_store_resolve(struct td_resolver *resolver, const char *name, size_t length,
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err);
 

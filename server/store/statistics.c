@@ -3,10 +3,11 @@
 
 #include <string.h>
 
-/* Where the version keeps those of its rows or of its keys. */
+/* Returns the member in which the version keeps the statistics of its rows or of its keys, or NULL
+ * if the tensor is not resident. */
 static _Atomic(struct td_buffer *) *place_of(const struct td_tensor *tensor)
 {
-    /* Readers share the version, and change this member alone. */
+    /* Readers share the version and change only this member. */
     struct td_version *version = (struct td_version *)(uintptr_t)td_version_of(tensor);
     return !version                         ? NULL
            : tensor == &version->key_vector ? &version->statistics_of_keys
@@ -24,7 +25,9 @@ void td_store_keep_statistics(struct td_store *store, const struct td_tensor *te
                               const struct td_statistics *statistics)
 {
     _Atomic(struct td_buffer *) *place = place_of(tensor);
-    enum { SHARE = 16 }; /* computing those of small tensors again takes microseconds */
+    /* Statistics that take more than 1/16 of the tensor's size are not kept: computing them again
+     * takes microseconds. */
+    enum { SHARE = 16 };
     const size_t bytes = td_statistics_bytes(tensor);
     if (bytes > td_tensor_footprint(tensor) / SHARE)
         return;
@@ -34,7 +37,7 @@ void td_store_keep_statistics(struct td_store *store, const struct td_tensor *te
     if (!buffer)
         return;
     memcpy(buffer->data, statistics, bytes);
-    /* Another call may have computed the same meanwhile. */
+    /* Another call might have stored the same statistics in the meantime. */
     if (!atomic_compare_exchange_strong(place, &none, buffer))
         td_buffer_unref(buffer);
 }

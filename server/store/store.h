@@ -9,21 +9,21 @@
  * requests hold. The last reference frees a version.
  *
  * Files      `table.npy` becomes `table`. Tensor `w` of `model.safetensors` becomes `model:w`, and
- *            of `model@v.safetensors`, `model:w@v`. Both kinds of file are mapped, not read. Data
- *            in another byte order or in Fortran order is converted in memory. `NAME.tensord`
- *            becomes NAME and takes precedence over the others. It is a safetensors file with dtype
- *            and shape in its metadata, and can hold strings and complex128. A malformed file, or a
- *            tensor with an invalid name, is logged and skipped; the rest is served. The store
- *            reads only headers, bool data (bytes other than 0 and 1 are invalid), and the offsets
- *            of strings (which must stay within the file).
+ *            tensor `w` of `model@v.safetensors` becomes `model:w@v`. Both kinds of file are
+ *            mapped, not read. Data in another byte order or in Fortran order is converted in
+ *            memory. `NAME.tensord` becomes NAME and takes precedence over the other kinds of file.
+ *            It is a safetensors file with dtype and shape in its metadata, and can hold strings
+ *            and complex128. A malformed file, or a tensor with an invalid name, is logged and
+ *            skipped; the rest is served. The store reads only headers, bool data (bytes other than
+ *            0 and 1 are invalid), and the offsets of strings (which must stay within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder. After a crash at any point the
  *            folder has either the complete old version or the complete new one, and the next start
  *            removes the temporary file. A PUT, update or DELETE that fails changes neither memory
  *            nor folder. There is one exception, which its error describes: if the folder can be
  *            neither fsynced nor restored, both have changed. A tensor persisted by PUT is mapped
- *            from its file afterwards, as after a restart, and only the offsets of strings, which
- *            are in memory, count against the quota. A tensor persisted by an update stays in
- *            memory for the next update.
+ *            from its file afterwards, as after a restart. Of such a tensor only the offsets of
+ *            strings count against the quota, because they are in memory. A tensor persisted by an
+ *            update stays in memory for the next update.
  * Lock       Only the process that holds the lock of a data folder changes it. Other processes
  *            serve its files, and a PUT, update or DELETE that would change the folder is
  *            DATA_DIR_LOCKED until they get the lock (td_store_retry_lock, td_store_rescan).
@@ -39,15 +39,15 @@
  *            listed, and is refused unless another file or a PUT provides it.
  * Versions   Version numbers increase with every change of the store. ETags are strong. The ETag of
  *            a mapped or persisted tensor is derived from the checksums in its file, or from the
- *            size and modification time of a file without checksums. So a restart keeps it, and
- *            replicas that serve copies of the file have the same one. Other ETags are derived from
- *            the version and a random number drawn at the start.
+ *            size and modification time of a file without checksums. So the ETag survives a
+ *            restart, and replicas that serve copies of the file return the same ETag. Other ETags
+ *            are derived from the version and a random number drawn at the start.
  * Limits     Bytes that are not mapped count against the quota (RESOURCE_LIMIT, resident_bytes).
  *            There are at most TD_STORE_TENSORS names (RESOURCE_LIMIT, resident_tensors). Files
  *            written into the folder count against the disk quota (RESOURCE_LIMIT, disk_bytes).
  * Ownership  The caller's arena holds what td_store_get returns.
  * Threads    Any. Readers never wait for a copy or a disk. Writers of one name take turns
- *            (writer_queue.h). A change that persists or deletes may block on the disk, so do not
+ *            (writer_queue.h). A change that persists or deletes can block on the disk, so do not
  *            make it on an I/O thread or a worker. */
 #ifndef TD_SERVER_STORE_STORE_H
 #define TD_SERVER_STORE_STORE_H
@@ -75,52 +75,64 @@ enum { TD_STORE_TENSORS = 65536 };
 struct td_store_inspector {
     void (*skipped)(void *context, const char *file, const char *tensor, const char *why);
     void (*read)(void *context, const char *file, int tensors);
-    void (*keys)(void *context, const char *file, const char *table); /* which are read with it */
-    void (*ignored)(void *context, const char *file);                 /* not a file of tensors */
+    /* Called for each file of keys. `table` is the file of the table whose rows have these keys. */
+    void (*keys)(void *context, const char *file, const char *table);
+    /* Called for a file that does not hold tensors. */
+    void (*ignored)(void *context, const char *file);
     void *context;
 };
 
 struct td_store_options {
-    const char *dir;          /* "" for none */
-    uint64_t quota;           /* bytes that are not mapped */
-    uint64_t disk_quota;      /* bytes of the files that are written; 0 for any number */
-    int64_t keep_versions;    /* of each table, beside those that aliases name; 0: all */
-    enum td_verify verify;    /* when the checksums of files are compared */
-    struct td_memory *memory; /* allocates them */
+    /* Path of the data folder, or "" for none. */
+    const char *dir;
+    /* Maximum bytes of tensors in memory. Mapped bytes do not count. */
+    uint64_t quota;
+    /* Maximum bytes of the files that the store writes, or 0 for no limit. */
+    uint64_t disk_quota;
+    /* Number of the newest versions to keep of each table, besides the versions that aliases name.
+     * 0 keeps all versions. */
+    int64_t keep_versions;
+    /* When the store compares files with their checksums. */
+    enum td_verify verify;
+    /* Allocates the tensors that are not mapped. */
+    struct td_memory *memory;
     const struct td_log *log;
-    bool read_only; /* the folder is never locked, so it cannot be changed */
-    /* NULL, or whether opening is to end early: then what was not loaded yet is left out. Asked on
-     * the opening thread, before each file and each MiB that is compared. */
+    /* Never lock the folder. The store then cannot change the folder. */
+    bool read_only;
+    /* NULL, or a function that returns true to end the opening early. The store then leaves out
+     * what it has not loaded yet. The opening thread calls the function before each file and before
+     * each MiB that it compares. */
     bool (*stop_requested)(void);
-    /* NULL, or: the folder is loaded but nothing in it is changed, not even its lock, and the
-     * inspector is told what would be logged about files. */
+    /* NULL, or an inspector. With an inspector, the store loads the folder but changes nothing in
+     * it, not even the lock, and tells the inspector what it would otherwise log about files. */
     const struct td_store_inspector *inspector;
 };
 
-/* Returns NULL, and logs why, if the folder cannot be read. */
+/* Opens a store. Returns NULL, and logs the reason, if the folder cannot be read. */
 struct td_store *td_store_open(const struct td_store_options *options);
 void td_store_free(struct td_store *store); /* NULL is fine */
 
-/* Returns the bytes of the files that count against disk_quota, or 0 without a disk quota. */
+/* Returns the total size of the files that count against disk_quota, or 0 without a disk quota. */
 uint64_t td_store_counted_bytes(struct td_store *store);
 
-/* Returns the current version in *out; its texts and tensor live as long as the arena.
- * TENSOR_NOT_FOUND with the most similar neighbouring name, or DEVICE_UNAVAILABLE if the file was
- * truncated. */
+/* Sets *out to the current version. The strings and the tensor in *out live as long as the arena.
+ * Returns TENSOR_NOT_FOUND, with the most similar neighbouring name, or DEVICE_UNAVAILABLE if the
+ * file was truncated. */
 TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, size_t length,
                                      struct td_arena *arena, struct td_tensor_listing *out,
                                      struct td_error *err);
 
-/* False if td_store_get of this tensor or alias would return TENSOR_NOT_FOUND, or
- * DEVICE_UNAVAILABLE only because a refused folder may have the tensor. Costs one lookup, because
+/* Returns false if td_store_get of this tensor or alias would return TENSOR_NOT_FOUND, or
+ * DEVICE_UNAVAILABLE only because a refused folder might hold the tensor. Costs one lookup, because
  * it does not search for a similar name. */
 bool td_store_knows(struct td_store *store, const char *name);
 
-/* Returns a counter of the changes of all names. If it is the same before the first and after the
- * last of several lookups, all lookups saw the same state of the store. */
+/* Returns a counter of the changes of all names. If the counter is the same before the first and
+ * after the last of several lookups, all lookups saw the same state of the store. */
 uint64_t td_store_changes(const struct td_store *store);
 
-/* Looks up `count` names in one state of the store. out[i] and errors are those of td_resolve. */
+/* Looks up `count` names in one state of the store, and sets out[i] to the tensor of names[i].
+ * Returns the errors of td_resolve. */
 struct td_store_name {
     const char *text;
     size_t length;
@@ -130,40 +142,43 @@ TD_MUST_CHECK td_status td_store_resolve_all(struct td_store *store,
                                              struct td_arena *arena, struct td_tensor *out,
                                              struct td_error *err);
 
-/* DEVICE_UNAVAILABLE if the file of the listed version has been truncated since td_store_get. */
+/* Returns DEVICE_UNAVAILABLE if the file of the listed version has been truncated, or found
+ * damaged, since td_store_get. */
 TD_MUST_CHECK td_status td_store_check(const struct td_tensor_listing *listing,
                                        struct td_error *err);
 
-/* True if the file of the version `owner`, or the file of its keys, has been truncated, cannot be
- * read, or is damaged. Call it after reading the bytes. */
+/* True if the file of the version `owner`, or the file of the version's keys, has been truncated,
+ * cannot be read, or is damaged. Call this function after reading the bytes. */
 bool td_store_is_cut(struct td_buffer *owner);
 
-/* True if the version `owner` has been replaced or deleted. For caches of tensors. */
+/* True if the version `owner` has been replaced or deleted. Caches of tensors use this function. */
 bool td_store_is_replaced(struct td_buffer *owner);
 
-/* True if the tensor is mapped from a file, which may be truncated while it is read. */
+/* True if the tensor is mapped from a file. Such a file can be truncated while it is read. */
 bool td_store_is_mapped(const struct td_tensor *tensor);
 
-/* Returns the variable for a resident tensor's index in the metrics plus one, initially 0. A
- * version inherits the value from the version it replaces. NULL if the tensor is not resident. */
+/* Returns a pointer to the tensor's index in the metrics plus one. The value is 0 until an index is
+ * assigned; a version inherits the value of the version that it replaces. Sets *name to the name of
+ * the tensor. Returns NULL, and sets *name to NULL, if the tensor is not resident. */
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name);
 
-/* Returns the statistics that the version of a listed tensor keeps, or NULL. They live as long as
- * the version. */
+/* Returns the statistics that the version of a listed tensor keeps, or NULL if it keeps none. The
+ * statistics live as long as the version. */
 const struct td_statistics *td_store_statistics(const struct td_tensor *tensor);
 
 /* Keeps a copy of the statistics with the version, in the store's memory. All kept statistics
- * together take at most a sixteenth of the size of their tensors. Does nothing without memory, if
- * the version has statistics already, or if the tensor is small. */
+ * together take at most a sixteenth of the size of their tensors. Does nothing if the tensor is
+ * small, if the version already has statistics, or if no memory is available. */
 void td_store_keep_statistics(struct td_store *store, const struct td_tensor *tensor,
                               const struct td_statistics *statistics);
 
-/* Sets the name and number of a resident tensor's version. The name lives as long as the version.
- * False if the tensor is not resident. */
+/* Sets *name and *number to the name and the number of a resident tensor's version. The name lives
+ * as long as the version. Returns false if the tensor is not resident. */
 bool td_store_identity(const struct td_tensor *tensor, const char **name, uint64_t *number);
 
-/* A range of sorted names: at most `limit` names that start with `prefix` and sort after `after`,
- * which need not exist. "", "" and 0: all names. */
+/* A range of sorted names: at most `limit` names that start with `prefix` and sort after `after`.
+ * `after` need not exist. An empty `prefix` or `after` and a `limit` of 0 do not restrict the
+ * range. */
 struct td_name_range {
     const char *prefix, *after;
     int limit;
@@ -178,67 +193,76 @@ TD_MUST_CHECK td_status td_store_list_range(struct td_store *store,
                                             struct td_arena *arena, struct td_tensor_listing **list,
                                             int *count, struct td_error *err);
 
-/* Sets and returns TENSOR_NOT_FOUND, with the most similar neighbouring name. Only names that
- * `access` allows are considered; NULL: all names. */
+/* Sets and returns TENSOR_NOT_FOUND, with the most similar neighbouring name that `access` allows.
+ * If `access` is NULL, all names are considered. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err);
 
-/* INVALID_ARGUMENT unless the name is valid (table_name.h). */
+/* Returns INVALID_ARGUMENT unless the name is valid (table_name.h). */
 TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *err);
 
 /* A requested change. */
 struct td_store_write {
     const char *name;
-    struct td_condition condition;  /* PRECONDITION_FAILED, with the current ETag in err->etag */
-    bool persist;                   /* INVALID_ARGUMENT without a data folder */
-    bool removes;                   /* a DELETE, also of an alias or a version */
-    const struct td_access *access; /* the names that the token allows; NULL: all */
-    /* The result of an op, which is stored in memory only. CONFLICT if a file has a tensor of the
-     * name, even if a client has replaced that tensor in memory. */
+    /* If the condition does not hold, the change returns PRECONDITION_FAILED and sets err->etag to
+     * the current ETag. */
+    struct td_condition condition;
+    /* Write the tensor to the data folder. INVALID_ARGUMENT if the store has no data folder. */
+    bool persist;
+    /* The change is a DELETE, possibly of an alias or a version. */
+    bool removes;
+    /* The names that the token allows, or NULL for all names. */
+    const struct td_access *access;
+    /* The tensor is the result of an op, which is stored in memory only. CONFLICT if a file holds a
+     * tensor of the name, even if a client has replaced that tensor in memory. */
     bool is_result;
-    int64_t ttl_s; /* seconds until td_store_expire removes the tensor; 0: never */
-    /* A writer that has entered with the name, as td_store_plan_write describes it. NULL: the
-     * change blocks its thread until other writers of the name have left. */
+    /* Seconds until td_store_expire removes the tensor, or 0 to keep it. */
+    int64_t ttl_s;
+    /* A writer that has entered with the name, as td_store_plan_write describes it. If it is NULL,
+     * the change blocks its thread until the other writers of the name have left. */
     struct td_writer *writer;
 };
 
-/* Describes the writer that the change needs, except for its deadline and ready(). True if the
- * change may wait for a disk. */
+/* Describes in *writer the writer that the change needs, except for the deadline and ready().
+ * Returns true if the change might wait for a disk. */
 bool td_store_plan_write(struct td_store *store, const struct td_store_write *write,
                          struct td_writer *writer);
 
-/* Checks the name, the condition, and that there is a folder to persist in. For changes that need
- * no memory, before their body arrives. The change checks again. */
+/* Checks the name, the condition, and that a data folder exists if the write persists. For changes
+ * that need no memory, before their body arrives. The change itself checks again. */
 TD_MUST_CHECK td_status td_store_check_change(struct td_store *store,
                                               const struct td_store_write *write,
                                               struct td_error *err);
 
-/* Also checks that a tensor of `bytes` bytes fits now. Called before the tensor is computed; put
- * checks again. */
+/* Like td_store_check_change, and also checks that a tensor of `bytes` bytes fits now. Called
+ * before the tensor is computed; td_store_put checks again. */
 TD_MUST_CHECK td_status td_store_admit(struct td_store *store, const struct td_store_write *write,
                                        uint64_t bytes, struct td_error *err);
 
-/* The same for each of several tensors that will be put into memory in this order. The tensor must
- * fit beside those already admitted with the same `totals`, which start at zero. */
+/* Like td_store_admit, for each of several tensors that will be put into memory in this order. The
+ * tensor must fit beside the tensors already admitted with the same `totals`. Zero `totals` before
+ * the first call. */
 struct td_store_totals {
-    uint64_t bytes, replaced; /* size of the new tensors, and of the versions that they replace */
+    /* Size of the new tensors, and size of the versions that they replace. */
+    uint64_t bytes, replaced;
     int new_names;
 };
 TD_MUST_CHECK td_status td_store_admit_next(struct td_store *store,
                                             const struct td_store_write *write, uint64_t bytes,
                                             struct td_store_totals *totals, struct td_error *err);
 
-/* Makes `tensor` the current version. If its owner is not much larger than the tensor, the version
- * keeps the owner; otherwise the data is copied. Nobody may write to data that has an owner: pass a
- * tensor without one if the caller or a client may still write to it. */
+/* Makes `tensor` the current version. If the tensor's owner is not much larger than the tensor, the
+ * version keeps the owner; otherwise the data is copied. Data that has an owner must never change:
+ * pass a tensor without an owner if the caller or a client might still write to the data. */
 TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_store_write *write,
                                      const struct td_tensor *tensor, struct td_arena *arena,
                                      struct td_tensor_listing *out, bool *created,
                                      struct td_error *err);
 
 /* Like td_store_put, with keys for the rows: a vector as long as the table, or NULL. Builds the
- * index with `exec`. CONFLICT if the lengths differ, INVALID_ARGUMENT with the positions of two
- * equal keys, DEVICE_UNAVAILABLE if the keys are from another table whose file was truncated. */
+ * index with `exec`. Returns CONFLICT if the lengths differ, INVALID_ARGUMENT with the positions of
+ * two equal keys, or DEVICE_UNAVAILABLE if the keys are from another table whose file was
+ * truncated. */
 TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
                                            const struct td_store_write *write,
                                            const struct td_tensor *rows,
@@ -246,9 +270,9 @@ TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
                                            struct td_arena *arena, struct td_tensor_listing *out,
                                            bool *created, struct td_error *err);
 
-/* Publish a version with the same rows and these keys. Without persist the rows stay where they
- * are, and a restart restores the keys in the file. *created is true if there were no keys before.
- * */
+/* td_store_put_keys publishes a version with the same rows and these keys; td_store_admit_keys
+ * checks whether that would succeed. Without `persist` the rows stay where they are, and a restart
+ * restores the keys in the file. *created is true if the table had no keys before. */
 TD_MUST_CHECK td_status td_store_admit_keys(struct td_store *store,
                                             const struct td_store_write *write,
                                             const struct td_tensor *keys, struct td_error *err);
@@ -258,34 +282,38 @@ TD_MUST_CHECK td_status td_store_put_keys(struct td_store *store,
                                           struct td_arena *arena, struct td_tensor_listing *out,
                                           bool *created, struct td_error *err);
 
-/* Publishes a version with the same rows and without keys. TENSOR_NOT_FOUND without keys. */
+/* Publishes a version with the same rows and without keys. Returns TENSOR_NOT_FOUND if the table
+ * has no keys. */
 TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_arena *arena, struct td_tensor_listing *out,
                                              struct td_error *err);
 
-/* Returns TENSOR_NOT_FOUND: the table has no keys. */
+/* Sets and returns the TENSOR_NOT_FOUND error for a table without keys. */
 td_status td_store_no_keys(const char *table, struct td_error *err);
 
 /* Deletes the tensor and removes all files that hold it, so that neither a restart nor a rescan
- * brings it back. FORBIDDEN if a file also holds other tensors. *persisted is true if the data
- * folder has changed. */
+ * brings it back. Returns FORBIDDEN if one of the files also holds other tensors. *persisted is
+ * true if the data folder has changed. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                                         bool *persisted, struct td_error *err);
 
 /* A private copy of the current version, for changing a few bytes of it. If the previous version is
  * kept as the spare copy and no reader holds it, only the slices that have changed since are
- * copied, so the second of two changes costs only what the first has changed. An update never
- * writes to the current version: readers would have to wait for the writer, which may be a worker
+ * copied. So the second of two changes costs only what the first has changed. An update never
+ * writes to the current version: readers would have to wait for the writer, which might be a worker
  * that runs a nested request for the same tensor. Other writers of the name wait until the update
  * ends. Strings are not copied and must not be written to. */
 struct td_store_update {
-    struct td_tensor tensor; /* change it in place, or replace it by a tensor in the arena */
-    uint64_t from;           /* number of the version that was copied */
-    bool unchanged;          /* set it before abort to keep the copy for the next update */
-    /* The current version, read only. It lives until the update ends. */
+    /* Change this tensor in place, or replace it by a tensor in the arena. */
+    struct td_tensor tensor;
+    /* Number of the version that was copied. */
+    uint64_t from;
+    /* Set this flag before td_store_update_abort to keep the copy for the next update. */
+    bool unchanged;
+    /* The current version. It is read-only and lives until the update ends. */
     const struct td_tensor *before;
-    /* New keys, one per row of `tensor`. NULL: the keys of `before`. */
+    /* New keys, one per row of `tensor`, or NULL to keep the keys of `before`. */
     const struct td_tensor *keys;
 };
 TD_MUST_CHECK td_status td_store_update_begin(struct td_store *store,
@@ -293,9 +321,10 @@ TD_MUST_CHECK td_status td_store_update_begin(struct td_store *store,
                                               struct td_arena *arena, struct td_exec *exec,
                                               struct td_store_update **out, struct td_error *err);
 
-/* The two steps of begin. open sets `before`, which may determine the new number of rows. copy sets
- * `tensor`: the first `rows` rows of `before`, or all rows and room for more, whose values are not
- * set. Strings are never copied. exec is not NULL if the table has keys. */
+/* The two steps of td_store_update_begin. `open` sets `before`, from which the caller can compute
+ * the new number of rows. `copy` sets `tensor` to the first `rows` rows of `before`. If `rows` is
+ * larger than the table, the values of the added rows are not set. Strings are never copied. `exec`
+ * must not be NULL if the table has keys. */
 TD_MUST_CHECK td_status td_store_update_open(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_arena *arena, struct td_exec *exec,
@@ -304,9 +333,9 @@ TD_MUST_CHECK td_status td_store_update_copy(struct td_store_update *update, int
                                              struct td_error *err);
 
 /* Publishes the change. If the number of rows is the same, slice_bytes bytes were written at each
- * of the `count` offsets. A tensor that replaces update->tensor (strings) is taken as a whole.
- * Returns also the errors of td_store_put_table about keys. Ends the update even on failure; then
- * the previous version stays current. */
+ * of the `count` offsets. A tensor that replaces update->tensor (strings) is taken as a whole. Also
+ * returns the errors of td_store_put_table about keys. Ends the update even on failure; the
+ * previous version then stays current. */
 TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                const uint64_t *offsets, int64_t count,
                                                size_t slice_bytes, struct td_arena *arena,
@@ -315,25 +344,25 @@ void td_store_update_abort(struct td_store_update *update); /* NULL is fine */
 
 /* Scans the data folder for new, changed and removed files. A tensor of a changed file is replaced.
  * A tensor that was PUT stays, unless its file has changed since. If the path of the folder now
- * leads to another folder, the store uses that one from then on. */
+ * leads to another folder, the store uses the other folder from then on. */
 void td_store_rescan(struct td_store *store);
 
-/* True if the folder cannot be changed because this process does not hold its lock. retry tries to
- * take the lock, and then scans the folder. */
+/* td_store_is_locked_out is true if the folder cannot be changed because this process does not hold
+ * its lock. td_store_retry_lock tries to take the lock, and then scans the folder. */
 bool td_store_is_locked_out(struct td_store *store);
 void td_store_retry_lock(struct td_store *store);
 
-/* With TD_VERIFY_BACKGROUND: compares the next block with its checksum; false if no block is left.
- * Call it on one thread at a time. It may block on the disk. */
+/* With TD_VERIFY_BACKGROUND, compares the next block with its checksum. Returns false if no block
+ * is left. Call this function on one thread at a time. It can block on the disk. */
 bool td_store_verify(struct td_store *store);
 bool td_store_has_unverified(struct td_store *store); /* from any thread */
 
-/* Call it before the server stops: a running scan then skips the files that it has not loaded yet.
- * */
+/* Makes a running scan skip the files that it has not loaded yet. Call this function before the
+ * server stops. */
 void td_store_stop(struct td_store *store);
 
 /* Removes the tensors whose time to live has passed. Never waits for a writer: the next call
- * removes tensors that are being written. Call it on one thread at a time. */
+ * removes the tensors that are being written now. Call this function on one thread at a time. */
 void td_store_expire(struct td_store *store, int64_t now_ns);
 
 /* Releases the spare copies that have not been used since `since_ns`. */
@@ -341,27 +370,33 @@ void td_store_trim(struct td_store *store, int64_t since_ns);
 
 struct td_store_stats {
     int tensors;
-    int damaged;     /* tensors that are refused because a checksum does not match */
-    uint64_t mapped; /* bytes of mapped files */
-    uint64_t held;   /* bytes in memory, with those of spare copies; at most quota */
-    uint64_t spare;  /* bytes of spare copies */
+    /* Number of tensors that are refused because a checksum does not match. */
+    int damaged;
+    /* Bytes of mapped files. */
+    uint64_t mapped;
+    /* Bytes in memory, including spare copies; at most `quota`. */
+    uint64_t held;
+    /* Bytes of spare copies. */
+    uint64_t spare;
     uint64_t quota;
 };
 struct td_store_stats td_store_stats(struct td_store *store);
 
-/* What the last scan could read. */
+/* The parts of the data folder that the last scan could read. */
 struct td_store_reading {
     bool folder;
-    bool aliases; /* true also if there is no aliases.json */
-    int problems; /* of td_store_list_problems, listed or not */
+    /* True if aliases.json was read, or does not exist. */
+    bool aliases;
+    /* Number of problems, including the ones that td_store_list_problems leaves out. */
+    int problems;
 };
 struct td_store_reading td_store_reading(struct td_store *store);
 
-/* DEVICE_UNAVAILABLE if aliases.json could not be read at the start, nor since, so that its aliases
- * are missing. */
+/* Returns DEVICE_UNAVAILABLE if aliases.json could not be read at the start or since then, so that
+ * its aliases are missing. */
 TD_MUST_CHECK td_status td_store_check_aliases(const struct td_store *store, struct td_error *err);
 
-/* The store as the api's resolver of refs. Borrowed. */
+/* Returns the store as the resolver of refs that the api uses. The result is borrowed. */
 struct td_resolver *td_store_resolver(struct td_store *store);
 
 #endif

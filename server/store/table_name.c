@@ -36,7 +36,7 @@ static bool is_ascii(char c)
     return (unsigned char)c < 0x80;
 }
 
-/* True if a BASE may have all its characters. Only those beyond ASCII take longer than strspn. */
+/* True if a BASE can consist of these characters. For a name in ASCII this costs one strspn. */
 static bool base_valid(const char *name, size_t base)
 {
     const size_t plain = strspn(name, LETTERS DIGITS "._:-");
@@ -67,7 +67,8 @@ const char *td_name_fault(const char *name, size_t length, struct td_unicode_rea
     return td_unicode_name_valid(name, base, rest, reason) ? NULL : reason->text;
 }
 
-/* Copies the name without the suffix of its BASE. */
+/* Copies the name without the suffix of its BASE. Returns false if the BASE does not end in the
+ * suffix, or if the result is too long. */
 static bool cut_suffix(const char *name, size_t length, const char *suffix,
                        char table[TD_TENSOR_NAME], size_t *table_length)
 {
@@ -122,7 +123,7 @@ size_t td_table_base(const char *name)
     return strcspn(name, "@");
 }
 
-/* Compares the numbers at the beginning of both, and skips them. */
+/* Compares the numbers at the start of both texts, and advances both texts past the numbers. */
 static int compare_numbers(const char **a, const char **b)
 {
     *a += strspn(*a, "0");
@@ -150,7 +151,8 @@ int td_table_version_order(const char *a, const char *b)
         }
     }
     const int order = strcmp(x, y);
-    return order != 0 ? order : strcmp(a, b); /* numbers with more zeros before them */
+    /* If the order is 0 here, the texts differ at most in leading zeros. */
+    return order != 0 ? order : strcmp(a, b);
 }
 
 void td_table_name_in_file(const char *stem, const char *tensor, char name[TD_TABLE_NAME_IN_FILE])

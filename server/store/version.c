@@ -39,7 +39,8 @@ void td_version_set(struct td_version *version, const struct td_tensor *tensor,
 {
     version->tensor = *tensor;
     version->tensor.owner = &version->base;
-    version->tensor.key_index = NULL; /* of the vector of keys that it was made from */
+    /* The key index belongs to the vector of keys from which the tensor was made. */
+    version->tensor.key_index = NULL;
     version->tensor.keys = version->keys ? &version->key_vector : NULL;
     version->base.data = tensor->data;
     version->base.size = tensor->bytes;
@@ -157,9 +158,10 @@ static uint64_t mix(uint64_t mixed, uint64_t part)
     return mixed ^ mixed >> 32;
 }
 
-/* What a file without checksums is known by: sizes and times of modification, which a copy can
- * keep, and the first and the last page, because all files of an image may have the same time. Not
- * its inode, which clients should not know, and which differs between replicas. */
+/* Returns a number that identifies a file without checksums. It is derived from sizes and
+ * modification times, which a copy can keep, and from the first and the last page, because all
+ * files of an image can have the same time. It does not depend on the inode, which clients should
+ * not learn and which differs between replicas. */
 static uint64_t mix_file(const struct td_file_id *id, uint64_t stored_number)
 {
     const uint64_t parts[] = {
@@ -183,7 +185,8 @@ void td_version_set_file_etag(struct td_version *version, const struct td_file_i
 {
     uint64_t digest = stored->checksums.digests ? td_checksums_digest(&stored->checksums)
                                                 : mix_file(id, stored->version);
-    /* An alias may flip from one tensor of a file, or of a copy of it, to another. */
+    /* Include the name: an alias can flip from one tensor of a file, or of a copy of the file, to
+     * another. */
     for (const char *at = version->name; *at; at++)
         digest = mix(digest, (unsigned char)*at);
     snprintf(version->etag, sizeof version->etag, "\"f%016" PRIx64 "\"", digest);

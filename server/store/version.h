@@ -2,11 +2,13 @@
  *
  *     version ─► bytes: a mapping, a body, a buffer
  *
- * A version is the buffer that owns the tensor which readers get; each of them holds a reference.
+ * A version is the buffer that owns the tensors handed to readers. Each reader holds a reference to
+ * the version.
  *
- * Ownership  A version begins with one reference and releases its bytes with the last one. Versions
- *            may share bytes, but never a version.
- * Threads    Only the writer uses it until it is published; then only the atomics change.
+ * Ownership  A version starts with one reference, and releases its bytes when the last reference is
+ *            dropped. Versions can share bytes, but `bytes` is never itself a version.
+ * Threads    Only the writer uses a version before it is published. Afterwards only the atomic
+ *            members and the range of the damage change.
  * Errors     MEMORY_EXHAUSTED unless stated otherwise. */
 #ifndef TD_SERVER_STORE_VERSION_H
 #define TD_SERVER_STORE_VERSION_H
@@ -20,35 +22,57 @@
 struct td_store;
 
 struct td_version {
-    struct td_buffer base; /* first: release casts back; the owner of the tensor that readers get */
-    struct td_tensor tensor;     /* owner: &base */
-    struct td_buffer *bytes;     /* keeps the tensor's data (and offsets) alive; not a version */
-    struct td_keys *keys;        /* of its rows; NULL for none */
-    struct td_tensor key_vector; /* the keys as readers get them; owner: &base */
+    /* First member: release_version casts back. Owner of the tensors handed to readers. */
+    struct td_buffer base;
+    /* Tensor of the rows. Its owner is &base. */
+    struct td_tensor tensor;
+    /* Keeps the data and the offsets of `tensor` alive. Never a version. */
+    struct td_buffer *bytes;
+    /* Keys of the rows, or NULL. */
+    struct td_keys *keys;
+    /* Vector of the keys, as handed to readers. Its owner is &base. */
+    struct td_tensor key_vector;
     uint64_t number;
-    uint64_t held;        /* bytes in memory, with those of its keys */
-    uint64_t rows_mapped; /* mapped bytes without those of its keys */
-    uint64_t
-        outgoing; /* until it is current: bytes also counted for the version that it replaces */
-    struct td_entry *entry; /* until it is current: its entry if the name is new */
-    int range;              /* of the fault guard; -1 if nothing is mapped */
-    bool persisted;         /* `file` holds this content */
-    bool from_file;         /* and `tensor` is mapped from it */
-    int64_t expires_ns;     /* TD_NEVER: it stays */
-    atomic_bool replaced;   /* no longer current */
-    atomic_bool orphaned;   /* another file has taken the file's name and cannot be read */
-    atomic_int place;       /* in the metrics, plus one; 0: it has none yet */
-    /* struct td_statistics of the rows and of the keys; NULL until a reader has computed them */
+    /* Bytes in memory, including the keys. */
+    uint64_t held;
+    /* Mapped bytes, without the keys. */
+    uint64_t rows_mapped;
+    /* Before the version is current: bytes that are also counted for the version that it
+     * replaces. */
+    uint64_t outgoing;
+    /* Before the version is current: its reserved entry, if the name is new. */
+    struct td_entry *entry;
+    /* Range of the fault guard, or -1 if nothing is mapped. */
+    int range;
+    /* True if `file` holds this content. */
+    bool persisted;
+    /* True if `tensor` is also mapped from `file`. */
+    bool from_file;
+    /* Time of expiry, or TD_NEVER. */
+    int64_t expires_ns;
+    /* True if the version is no longer current. */
+    atomic_bool replaced;
+    /* True if another file has taken the name `file` and cannot be read. */
+    atomic_bool orphaned;
+    /* Index in the metrics plus one, or 0 if none is assigned yet. */
+    atomic_int place;
+    /* struct td_statistics of the rows and of the keys, or NULL until a reader has computed
+     * them. */
     _Atomic(struct td_buffer *) statistics, statistics_of_keys;
-    struct td_checksums checksums; /* of the mapped file */
+    /* Checksums of the mapped file. */
+    struct td_checksums checksums;
     _Atomic(td_integrity) integrity;
-    uint64_t damage_begin, damage_end; /* bytes of the file; set before DAMAGED */
+    /* Range of the damaged bytes of the file. Set before `integrity` becomes
+     * TD_INTEGRITY_DAMAGED. */
+    uint64_t damage_begin, damage_end;
     char name[TD_TENSOR_NAME];
-    char file[TD_FILE_NAME]; /* "" if no file holds it */
+    /* Name of the file that holds the version, or "". */
+    char file[TD_FILE_NAME];
     char etag[64];
 };
 
-/* One reference; tensor and number are not set. NULL (err filled) without memory. */
+/* Returns a version with one reference, without a tensor or a number. Returns NULL, and fills err,
+ * if no memory is available. */
 struct td_version *td_version_new(const char *name, struct td_error *err);
 
 /* Sets version->tensor to `tensor`, whose bytes `bytes` keeps alive. Takes the reference to
@@ -56,65 +80,72 @@ struct td_version *td_version_new(const char *name, struct td_error *err);
 void td_version_set(struct td_version *version, const struct td_tensor *tensor,
                     struct td_buffer *bytes);
 
-/* Takes the reference; NULL for none. */
+/* Sets the keys of the version and takes the reference to them. NULL removes the keys. */
 void td_version_set_keys(struct td_version *version, struct td_keys *keys);
 
-/* Bytes in memory of its keys; 0 for none. They are part of `held`. */
+/* Returns the bytes in memory of the version's keys, or 0 without keys. version->held includes
+ * them. */
 uint64_t td_version_keys_held(const struct td_version *version);
 
-/* Mapped bytes, with those of its keys. */
+/* Returns the mapped bytes of the version, including its keys. */
 uint64_t td_version_mapped(const struct td_version *version);
 
-/* What keeps the data of one of its two tensors, its rows or its keys, alive; part of either counts
- * as that one. Either may be mapped while the other is in memory. */
+/* The buffer that keeps one of a version's two tensors alive: the rows or the keys. The rows can be
+ * mapped while the keys are in memory, and vice versa. td_version_part returns the buffer for a
+ * tensor that is the rows, the keys, or a part of them. */
 struct td_part {
     struct td_buffer *bytes;
     uint64_t mapped; /* bytes */
-    int range;       /* of the fault guard; -1 if nothing is mapped */
+    /* Range of the fault guard, or -1 if nothing is mapped. */
+    int range;
 };
 struct td_part td_version_part(const struct td_version *version, const struct td_tensor *tensor);
 
-/* Bytes in memory of a mapped tensor: the offsets of strings. */
+/* Returns the bytes that a mapped tensor takes in memory: the offsets of strings. */
 uint64_t td_version_mapped_held(const struct td_tensor *tensor);
 
-/* Sets it to the mapped tensor of a file, and refs the tensor's owner. Its keys are set before. */
+/* Sets version->tensor to the mapped tensor of a file, and references the tensor's owner. Set the
+ * keys of the version first. */
 void td_version_map(struct td_version *version, const struct td_data_tensor *mapped);
 
-/* Sets it to a copy in the store's memory, strings with offsets from 0. Also the errors of
- * `stop`. */
+/* Sets version->tensor to a copy in the store's memory. The offsets of copied strings start at 0.
+ * Also returns the errors of `stop`. */
 TD_MUST_CHECK td_status td_version_copy(struct td_store *store, struct td_version *version,
                                         const struct td_tensor *tensor, const struct td_stop *stop,
                                         struct td_error *err);
 
-/* Sets it to the rows of `before`, in the same bytes; `held`: bytes in memory with those of its
- * keys. The file of `before` does not hold it. */
+/* Sets version->tensor to the rows of `before`, in the same bytes. `held` is the number of bytes in
+ * memory, including the version's keys. The file of `before` does not hold the new version. */
 void td_version_share(struct td_version *version, const struct td_version *before, uint64_t held);
 
-/* The version that owns the tensor, or NULL. */
+/* Returns the version that owns the tensor, or NULL if no version owns it. */
 const struct td_version *td_version_of(const struct td_tensor *tensor);
 
-/* True if its file, or that of its keys, has been cut or is marked in the fault guard. */
+/* True if the version's file, or the file of its keys, has been truncated or is marked in the fault
+ * guard. */
 bool td_version_is_cut(const struct td_version *version);
 
-/* True if its mapping is of no use, though its file may be again. Damage is in the file. */
+/* True if the version's mapping cannot be used, but mapping the file again might help. False for
+ * damage, which is in the file. */
 bool td_version_is_lost(const struct td_version *version);
 
-/* DEVICE_UNAVAILABLE if its file has been truncated or is damaged. To be called after the bytes are
- * copied and before the copy is published. */
+/* Returns DEVICE_UNAVAILABLE if the version's file, or the file of its keys, has been truncated or
+ * is damaged. Call this function after the bytes are copied and before the copy is published. */
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
-/* Sets the ETag: derived from the number, or from the tensor's file. That is the same in each
- * process that serves the file or a copy: from the tensor's name, and the checksums of the file, or
- * else its size, its time of modification and the pages at its ends. */
+/* td_version_set_etag derives the ETag from the version's number. td_version_set_file_etag derives
+ * it from the tensor's name and the checksums of the file. Without checksums it uses the size, the
+ * modification time, and the first and the last page of the file. The result is the same in each
+ * process that serves the file or a copy of it. */
 void td_version_set_etag(const struct td_store *store, struct td_version *version);
 void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
                               const struct td_data_tensor *stored);
 
-/* Moves the caller's reference to the arena, even if it fails. */
+/* Moves the caller's reference to the arena, even on failure. */
 TD_MUST_CHECK td_status td_version_keep(struct td_version *version, struct td_arena *arena,
                                         struct td_error *err);
 
-/* Lives as long as the version. */
+/* Returns a listing that lives as long as the version. */
 struct td_tensor_listing td_version_listing(struct td_version *version);
 
 #endif

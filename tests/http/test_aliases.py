@@ -464,7 +464,7 @@ class Persisted(AliasTest):
                     self.assertStatus(client.request("GET", "/v1/tensors/m@1"), 200)
                     self.assertProblem(client.request("GET", "/v1/tensors/m@2"), 404, "TENSOR_NOT_FOUND")
                     problem = self.assertProblem(client.request("GET", "/v1/tensors/x"), 503, "DEVICE_UNAVAILABLE")
-                    self.assertIn("it may be an alias: aliases.json", problem["detail"])
+                    self.assertIn("it might be an alias: aliases.json", problem["detail"])
                     if repair == "remove":
                         os.remove(path)
                     else:
@@ -628,7 +628,7 @@ class Folders(AliasTest):
             self.assertIn("b.npy: its SHA-256", problems[0]["reason"])
             self.assertEqual(self.both(client), [1, 2])
             problem = self.assertProblem(client.request("GET", "/v1/tensors/a@2"), 503, "DEVICE_UNAVAILABLE")
-            self.assertIn("'a@2', but it may be in the folder 2, which is refused", problem["detail"])
+            self.assertIn("'a@2', but it might be in the folder 2, which is refused", problem["detail"])
             self.assertProblem(client.request("DELETE", "/v1/tensors/a@2"), 503, "DEVICE_UNAVAILABLE")
             shutil.rmtree(os.path.join(folder, "2"))
             daemon.send_signal(signal.SIGHUP)
@@ -652,7 +652,7 @@ class Folders(AliasTest):
             os.rename(os.path.join(folder, ".new"), os.path.join(folder, "a@1.npy"))
             daemon.send_signal(signal.SIGHUP)
             event = daemon.wait_log(lambda event: event.get("event") == "folder_refused")
-            self.assertIn("'a@1' is in a@1.npy as well. The folder is served until a restart", event["reason"])
+            self.assertIn("'a@1' is also in a@1.npy. The folder is served until a restart", event["reason"])
             self.assertEqual(client.request("GET", ALIASES).json()["problems"], [{"source": "1", "reason": event["reason"]}])
             self.assertEqual(metric(daemon, "tensord_data_dir_problems"), 1)
             self.assertEqual(self.both(client), [1, 2])
@@ -708,8 +708,8 @@ class Retention(AliasTest):
                 for version in "567":
                     self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}{query}", [1]), 201)
                 problem = self.assertProblem(client.request("PUT", f"/v1/tensors/m@4{query}", [1]), 409, "CONFLICT")
-                self.assertEqual(problem["detail"], "'m@4' would be removed at once, because --keep-versions keeps 2 versions and these are newer; store it as a version after "
-                                                    "'m@7', in which numbers are compared by value, or start the daemon with a larger --keep-versions")
+                self.assertEqual(problem["detail"], "'m@4' would be removed at once, because --keep-versions keeps 2 versions and all of these are newer; use a version that sorts after "
+                                                    "'m@7' (numbers are compared by value), or start the daemon with a larger --keep-versions")
                 self.assertProblem(client.request("POST", "/v1/cast", {"x": [1], "dtype": "int8", "store": "m@4"}), 409, "CONFLICT")
                 self.assertStatus(client.request("PUT", f"/v1/tensors/m@10{query}", [1]), 201)
                 self.assertEqual(self.names(client), ["m@10", "m@7"])
@@ -724,7 +724,7 @@ class Retention(AliasTest):
             shutil.copy(os.path.join(kept, "m@2.tensord"), folder)
             daemon.send_signal(signal.SIGHUP)
             event = daemon.wait_log(lambda event: event.get("event") == "version_not_removed")
-            self.assertEqual((event["tensor"], event["reason"]), ("m@2", "it was put in the folder; let an alias name it, because --keep-versions removes it with the next change or SIGHUP"))
+            self.assertEqual((event["tensor"], event["reason"]), ("m@2", "its file was put into the folder; --keep-versions removes it at the next change or SIGHUP unless an alias names it"))
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@2"}}), 200)
             self.assertStatus(client.request("PUT", "/v1/tensors/m@8?persist=1", [8]), 201)
             self.assertEqual(self.names(client), ["m@2", "m@6", "m@8"])
@@ -739,7 +739,7 @@ class Retention(AliasTest):
             done = subprocess.run([BINARY, "--check-config", "--listen", "127.0.0.1:0", "--data-dir", folder, *options], env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT)
             self.assertEqual(done.returncode, 0, done)
             self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("warning")],
-                             [f"warning  {name}.tensord: tensor {name} is skipped: the start removes its file, because --keep-versions keeps newer ones and no alias names it" for name in removed])
+                             [f"warning  {name}.tensord: tensor {name} is skipped: the start removes its file, because --keep-versions keeps only newer versions and no alias names this one" for name in removed])
             self.assertEqual(sorted(os.listdir(folder))[-1], "m@4.tensord")
             self.assertTrue(os.path.exists(os.path.join(folder, "m@2.tensord")))
 

@@ -362,7 +362,7 @@ class Hints(HttpTest):
                       self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": [[0.5, 1]]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.changed"), 204)
         self.assertProblem(self.post("/v1/cast", {"x": {"ref": "ints"}, "dtype": "int64", "store": "ints"}), 409, "CONFLICT",
-                           detail="'ints' has keys, which a result does not have, and which it would lose; use another name, or delete it first")
+                           detail="'ints' has keys, which would be lost because a result has no keys; use another name, or delete the tensor first")
         self.assertIn("the op cast with dtype = float64 converts it", self.detail("/v1/tensors/ints/embedding_bag", {"indices": [[0]]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/ints"), 204)
 

@@ -446,7 +446,7 @@ class Files(KeysTest):
             self.assertEqual([table["name"] for table in client.request("GET", "/v1/tensors").json()["tensors"]], ["n"])
             self.write(folder, "n.keys", "uint64", [1, 2, 3, 4])
             daemon.send_signal(signal.SIGHUP)
-            self.assertEqual(refused(), "n.keys.npy: there are 4 keys, but 'n' has 3 rows; the version loaded before is still served, until a restart")
+            self.assertEqual(refused(), "n.keys.npy: there are 4 keys, but 'n' has 3 rows; the version loaded before is still served until a restart")
             self.assertEqual((of(2**63, 7), tag()), ([3, 1], first))
             self.write(folder, "n", "float32", [4, 5, 6, 7])  # together they are a new version
             daemon.send_signal(signal.SIGHUP)

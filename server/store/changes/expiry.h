@@ -1,7 +1,7 @@
 /* expiry.h - tensors with a time to live.
  *
- * A tensor that an op stored with ttl_s leaves the store after that time. It cannot be a version
- * NAME@VERSION. This file defines td_store_expire of store.h.
+ * A tensor that an op stored with ttl_s leaves the store after that time. Such a tensor cannot be a
+ * version NAME@VERSION. This file defines td_store_expire of store.h.
  *
  * Threads    Any. */
 #ifndef TD_SERVER_STORE_EXPIRY_H
@@ -10,7 +10,7 @@
 #include "server/store/store.h"
 #include "server/store/version.h"
 
-/* For a write with a time to live: INVALID_ARGUMENT if its name is NAME@VERSION. */
+/* Returns INVALID_ARGUMENT if the write has a time to live and its name is NAME@VERSION. */
 TD_MUST_CHECK td_status td_expiry_check(const struct td_store_write *write, struct td_error *err);
 
 /* Starts the time to live of a version that is about to be published. */

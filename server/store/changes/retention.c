@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether it may be removed; its files are looked at again when it is. */
+/* True if the server is allowed to remove the version. The files of the version are checked again
+ * on removal. */
 static bool is_ours(const struct td_store *store, const struct td_version *version)
 {
     char own[TD_FILE_NAME];
@@ -37,7 +38,9 @@ static void remove_version(struct td_store *store, const struct td_version *vers
     struct td_error err;
     bool had_file;
     if (!is_callers && !td_writer_try(store, &writer))
-        return; /* the version is being deleted, or gets keys; the next change looks at it again */
+        /* Another writer deletes the version or changes its keys. The next change looks at the
+         * version again. */
+        return;
     struct td_version *current = td_store_current(store, version->name, strlen(version->name));
     const td_status status =
         current == version ? td_version_delete(store, version->name, version, true, &had_file, &err)
@@ -59,13 +62,13 @@ static int newest_first(const void *a, const void *b)
     return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
 }
 
-/* The versions of a table that have been kept, newest first. */
+/* Numbers of versions of a table that have been kept so far: in total, and in files. */
 struct kept {
     int64_t all, in_files;
 };
 
-/* Counts a version if it is kept. One in a file gives way only to others in files: those in memory
- * are gone after a restart. */
+/* Returns true, and counts the version, if the version is kept. A version in a file gives way only
+ * to other versions in files, because versions in memory are gone after a restart. */
 static bool keep(const struct td_store *store, struct kept *kept, bool in_file)
 {
     if ((in_file ? kept->in_files : kept->all) >= store->keep_versions)
@@ -83,11 +86,12 @@ static bool is_named(struct td_store *store, const char *version)
     return named;
 }
 
-/* Which versions are looked at: those whose names begin with the prefix. */
+/* The versions to look at: all whose names start with the prefix. */
 struct scope {
     const char *prefix;
     const struct td_writer *caller;
-    uint64_t last; /* later numbers are of files that a scan has just found: they stay */
+    /* Versions with higher numbers stay, because a scan has just found their files. */
+    uint64_t last;
 };
 
 static void remove_surplus(struct td_store *store, const struct td_version *version,
@@ -95,17 +99,17 @@ static void remove_surplus(struct td_store *store, const struct td_version *vers
 {
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, version->file, version->name,
-                                  "the start removes its file, because --keep-versions keeps "
-                                  "newer ones and no alias names it");
+                                  "the start removes its file, because --keep-versions keeps only "
+                                  "newer versions and no alias names this one");
     else if (version->number > scope->last)
         td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
-               TD_TEXT("reason", "it was put in the folder; let an alias name it, because "
-                                 "--keep-versions removes it with the next change or SIGHUP"));
+               TD_TEXT("reason", "its file was put into the folder; --keep-versions removes it at "
+                                 "the next change or SIGHUP unless an alias names it"));
     else
         remove_version(store, version, scope->caller);
 }
 
-/* `versions` are those of one table. */
+/* Removes the old ones of `versions`, which all belong to one table. */
 static void retain_newest(struct td_store *store, struct td_version **versions, int count,
                           const struct scope *scope)
 {
@@ -118,19 +122,20 @@ static void retain_newest(struct td_store *store, struct td_version **versions, 
             remove_surplus(store, versions[i], scope);
 }
 
-/* How many of the versions, sorted by name, are of the table of the first one; 1 if it has no
- * VERSION. */
+/* Returns how many versions at the start of the sorted array belong to the table of the first
+ * version. Returns 1 if the first name has no VERSION. */
 static int count_versions(struct td_version *const *versions, int count)
 {
     const char *name = versions[0]->name;
-    const size_t prefix = td_table_base(name) + 1; /* with its '@' */
+    const size_t prefix = td_table_base(name) + 1; /* including the '@' */
     int n = 1;
     while (td_table_version(name) && n < count && strncmp(versions[n]->name, name, prefix) == 0)
         n++;
     return n;
 }
 
-/* True if versions are removed now: aliases that are not known may name any. */
+/* True if versions can be removed now. Unknown aliases prevent removal, because they might name any
+ * version. */
 static bool removes_versions(struct td_store *store)
 {
     return store->keep_versions > 0 && !td_store_must_stop(store) &&
@@ -146,7 +151,8 @@ static void retain(struct td_store *store, const struct scope *scope)
     struct td_version **versions = td_store_all_current(
         store, &(struct td_name_range){ .prefix = scope->prefix, .after = "" }, &count);
     if (!versions)
-        return; /* without memory: the next time */
+        /* Without memory, the next call removes the versions. */
+        return;
     for (int i = 0, n; i < count; i += n) {
         n = count_versions(versions + i, count - i);
         if (n > store->keep_versions)
@@ -157,7 +163,7 @@ static void retain(struct td_store *store, const struct scope *scope)
     free(versions);
 }
 
-/* The prefix of all versions of the table of which this is one. */
+/* Sets `prefix` to the common prefix of all versions of this version's table. */
 static void set_prefix(const char *version, char prefix[TD_TENSOR_NAME])
 {
     snprintf(prefix, TD_TENSOR_NAME, "%.*s@", (int)td_table_base(version), version);
@@ -202,9 +208,9 @@ td_status td_store_check_retained(struct td_store *store, const char *name, bool
             ? TD_OK
             : td_error_set(err, TD_CONFLICT,
                            "'%s' would be removed at once, because --keep-versions keeps %" PRId64
-                           " versions and these are newer; store it as a version after '%s', in "
-                           "which numbers are compared by value, or start the daemon with a larger "
-                           "--keep-versions",
+                           " versions and all of these are newer; use a version that sorts after "
+                           "'%s' (numbers are compared by value), or start the daemon with a "
+                           "larger --keep-versions",
                            name, store->keep_versions, versions[0]->name);
     for (int i = 0; i < count; i++)
         td_buffer_unref(&versions[i]->base);

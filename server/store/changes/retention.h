@@ -1,13 +1,14 @@
-/* retention.h - --keep-versions: of each table the newest versions stay, and those that an alias
+/* retention.h - --keep-versions: removes old versions of a table, except for versions that an alias
  * names.
  *
- * The newest are the last in natural order of VERSION, whenever they were made. A version that
- * cannot be read counts as none, so that it does not displace one that can. Of files only those
- * that the server wrote are removed; the versions of other files stay, and count. While
- * aliases.json cannot be read nothing is removed: it may name any version.
+ * The newest versions are the last ones in natural order of VERSION, no matter when they were made.
+ * A version that cannot be read does not count, so it does not displace a readable version. Only
+ * files that the server wrote are removed; versions in other files stay, and count. Nothing is
+ * removed while aliases.json cannot be read, because it might name any version.
  *
- * Threads    As of a DELETE: names are locked, files removed. Calls in flight keep their versions.
- * Errors     What cannot be removed is logged and stays until the next time. */
+ * Threads    As for a DELETE: the functions enter as writers and remove files. Calls in flight keep
+ *            their versions.
+ * Errors     A version that cannot be removed is logged, and stays until the next attempt. */
 #ifndef TD_SERVER_STORE_RETENTION_H
 #define TD_SERVER_STORE_RETENTION_H
 
@@ -19,18 +20,19 @@
 struct td_store;
 struct td_writer;
 
-/* Looks at all tables: after a scan and after a flip. Versions with numbers after `last` stay, with
- * a warning: a scan has just found their files, which a person restored. An inspector of the store
- * is told what would be removed. */
+/* Removes old versions of all tables. Called after a scan and after a flip. Versions with numbers
+ * above `last` stay, with a warning, because a scan has just found their files, which a person
+ * restored. An inspector of the store is told which versions would be removed. */
 void td_store_retain(struct td_store *store, uint64_t last);
 
-/* Before a version is put under a new name, in a file or in memory: CONFLICT if it is older than
- * all that would stay. */
+/* Returns CONFLICT if a new version would be older than all versions that stay. Called before a
+ * version is put under a new name, in a file or in memory. */
 TD_MUST_CHECK td_status td_store_check_retained(struct td_store *store, const char *name,
                                                 bool in_file, struct td_error *err);
 
-/* Looks at the table of this name, if it is that of a version: after it was put. `caller` is the
- * writer with which the caller has entered, NULL for none: it may remove what it has put. */
+/* If the name is a version, removes old versions of its table. Called after the version was put.
+ * `caller` is the writer with which the caller has entered, or NULL. With `caller`, the version
+ * that was put can itself be removed. */
 void td_store_retain_beside(struct td_store *store, const char *name,
                             const struct td_writer *caller);
 

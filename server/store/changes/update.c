@@ -1,6 +1,6 @@
-/* Updates of a few bytes of a tensor. Two versions alternate: one is current and may have readers;
- * the other is the spare copy, which lacks what the last update wrote, and gets those slices and
- * the next update before it becomes current. */
+/* Updates of a few bytes of a tensor. Two versions alternate: the current version, which can have
+ * readers, and the spare copy, which lacks what the last update wrote. An update copies the missing
+ * slices to the spare copy, changes it, and makes it current. */
 #include "server/observe/clock.h"
 #include "server/store/changes/expiry.h"
 #include "server/store/changes/writers.h"
@@ -12,16 +12,21 @@
 #include <time.h>
 
 struct update {
-    struct td_store_update base; /* first: commit and abort cast back */
+    /* First member: td_store_update_commit and td_store_update_abort cast back. */
+    struct td_store_update base;
     struct td_store *store;
-    struct td_writer writer; /* unless the caller's has entered */
+    /* Used unless the caller has entered with its own writer. */
+    struct td_writer writer;
     char name[TD_TENSOR_NAME];
-    const char *names[1]; /* of the writer */
+    /* Names of `writer`. */
+    const char *names[1];
     bool persist, entered;
-    struct td_exec *exec;      /* NULL: no other thread helps */
+    /* NULL if no other thread helps. */
+    struct td_exec *exec;
     struct td_version *before; /* the current version, referenced */
     struct td_tensor begun;    /* initial value of base.tensor */
-    struct td_buffer *buffer;  /* of the copy; NULL for strings */
+    /* Buffer of the copy, or NULL for strings. */
+    struct td_buffer *buffer;
     uint64_t reserved, outgoing;
 };
 
@@ -30,7 +35,8 @@ struct update {
 struct copy {
     char *to;
     const char *from;
-    const uint64_t *offsets; /* of slices; NULL for the whole range */
+    /* Offsets of the slices, or NULL to copy a whole range. */
+    const uint64_t *offsets;
     size_t slice_bytes;
 };
 
@@ -57,15 +63,16 @@ static td_status run(struct update *update, int64_t count, int64_t grain, td_ran
     return TD_OK;
 }
 
-enum { COPY_GRAIN = 1 << 20 }; /* bytes per chunk of a parallel copy */
+enum { COPY_GRAIN = 1 << 20 }; /* number of bytes per chunk of a parallel copy */
 
 static bool is_only_reference(struct td_buffer *buffer)
 {
-    /* Acquire: the last other holder's accesses happen before ours. */
+    /* Acquire: the accesses of the last other holder happen before the accesses of this thread. */
     return atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
 }
 
-/* Whether no one else references the spare copy. Waits briefly, but less than a full copy takes. */
+/* Waits until nobody else references the spare copy, but for less time than a full copy takes.
+ * Returns false if the spare copy is still referenced. */
 static bool wait_until_free(const struct td_spare *spare)
 {
     enum { BYTES_PER_NS = 8, MOST_NS = 5000000 };
@@ -81,13 +88,14 @@ static bool wait_until_free(const struct td_spare *spare)
     }
 }
 
-/* Whether it has another number of rows than the version before. */
+/* True if the number of rows differs from the version before. */
 static bool is_resized(const struct update *update)
 {
     return !td_shape_equal(&update->base.tensor.shape, &update->before->tensor.shape);
 }
 
-/* Applies the missing slices to the spare copy and takes its bytes; false if it cannot be used. */
+/* Copies the missing slices to the spare copy and takes its bytes. Returns false if the spare copy
+ * cannot be used. */
 static bool use_spare(struct update *update, td_status *status, struct td_error *err)
 {
     const struct td_tensor *current = &update->before->tensor;
@@ -109,7 +117,7 @@ static bool use_spare(struct update *update, td_status *status, struct td_error 
     return usable;
 }
 
-/* Takes memory for base.tensor, and copies what both have. */
+/* Allocates the data of base.tensor, and copies as much of the current version's data as fits. */
 static td_status copy_all(struct update *update, struct td_error *err)
 {
     struct td_memory *memory = update->store->memory;
@@ -141,7 +149,8 @@ static void end(struct update *update)
         td_writer_leave(update->store, &update->writer);
 }
 
-/* The writer of the name has entered. */
+/* Looks up the current version and checks the write against it. The writer of the name has
+ * entered. */
 static td_status find_before(struct update *update, const struct td_store_write *write,
                              struct td_error *err)
 {
@@ -188,7 +197,7 @@ td_status td_store_update_open(struct td_store *store, const struct td_store_wri
     return status;
 }
 
-/* Describes base.tensor, so far `before`, with another number of rows. */
+/* Sets the number of rows of base.tensor, which still has the shape of the current version. */
 static td_status set_rows(struct update *update, int64_t rows, struct td_error *err)
 {
     const struct td_tensor *before = &update->before->tensor;
@@ -239,8 +248,8 @@ td_status td_store_update_begin(struct td_store *store, const struct td_store_wr
 
 /* ---- commit --------------------------------------------------------------------------------- */
 
-/* Keeps the replaced version, which lacks only these slices, for the next update. Takes its
- * reference. */
+/* Keeps the replaced version as the spare copy for the next update. The replaced version lacks only
+ * these slices. Takes the reference to the replaced version. */
 static void keep_as_spare(struct update *update, struct td_version *replaced, uint64_t number,
                           const uint64_t *offsets, int64_t count, size_t slice_bytes)
 {
@@ -252,7 +261,7 @@ static void keep_as_spare(struct update *update, struct td_version *replaced, ui
                               .count = count,
                               .slice_bytes = slice_bytes,
                               .since_ns = td_now_ns() };
-    /* Copying many slices one by one is no faster than copying all. */
+    /* Copying many slices one by one is not faster than copying the whole tensor. */
     const bool few = count <= MOST_SLICES && (size_t)count * slice_bytes <= bytes / 2;
     if (spare.held > 0 && few)
         spare.offsets = malloc((size_t)count * sizeof *offsets + 1);
@@ -265,7 +274,7 @@ static void keep_as_spare(struct update *update, struct td_version *replaced, ui
     td_spare_keep(update->store, update->name, &spare);
 }
 
-/* Fills the version with the changed copy. begin reserved its bytes. */
+/* Fills the version with the changed copy, whose bytes are already reserved. */
 static td_status fill_changed(struct update *update, struct td_version *version,
                               const struct td_stop *stop, struct td_error *err)
 {
@@ -288,7 +297,7 @@ static td_status fill_whole(struct update *update, struct td_version *version,
                            update->persist, stop, err);
 }
 
-/* The keys of the version: new ones are reserved before they are made. */
+/* Sets the keys of the version. The bytes of new keys are reserved before the keys are made. */
 static td_status fill_keys(struct update *update, struct td_version *version,
                            const struct td_stop *stop, struct td_error *err)
 {

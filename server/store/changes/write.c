@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Whether the write may replace `before`, NULL for none. */
+/* Returns an error if the write cannot replace `before`, which can be NULL. */
 static td_status check_before(const struct td_store_write *write, const struct td_version *before,
                               struct td_error *err)
 {
@@ -20,7 +20,7 @@ static td_status check_before(const struct td_store_write *write, const struct t
     return status == TD_OK ? td_store_check_replace(write, before, err) : status;
 }
 
-/* As check_before, for a write that makes a new tensor. */
+/* Like check_before, for a write that makes a new tensor. */
 static td_status check_put(struct td_store *store, const struct td_store_write *write,
                            const struct td_version *before, struct td_error *err)
 {
@@ -32,13 +32,13 @@ static td_status check_put(struct td_store *store, const struct td_store_write *
         return status;
     if (write->is_result && td_store_find_file(store, write->name, file))
         return td_error_set(err, TD_CONFLICT,
-                            "'%s' is in %s of the data folder, and a result is stored in memory "
-                            "alone, so it cannot replace it; use another name",
+                            "'%s' is in %s of the data folder, and a result, which is stored only "
+                            "in memory, cannot replace it; use another name",
                             write->name, file);
     if (write->is_result && before && before->keys)
         return td_error_set(err, TD_CONFLICT,
-                            "'%s' has keys, which a result does not have, and which it would lose; "
-                            "use another name, or delete it first",
+                            "'%s' has keys, which would be lost because a result has no keys; use "
+                            "another name, or delete the tensor first",
                             write->name);
     return td_expiry_check(write, err);
 }
@@ -59,18 +59,19 @@ td_status td_store_check_change(struct td_store *store, const struct td_store_wr
                            &before);
     status = check_before(write, before, err);
     if (status == TD_PRECONDITION_FAILED && before)
-        td_error_etag_of(err, before->name); /* the version of an alias that is to be deleted */
+        /* If the write deletes an alias, the ETag belongs to the version that the alias names. */
+        td_error_etag_of(err, before->name);
     td_buffer_unref(before ? &before->base : NULL);
     return status;
 }
 
-/* a + b, saturating. */
+/* Returns a + b, or UINT64_MAX if the sum overflows. */
 static uint64_t plus(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* Whether so many bytes fit now instead of `replaced` bytes. */
+/* Returns RESOURCE_LIMIT if `bytes` bytes do not fit now in place of `replaced` bytes. */
 static td_status admit_bytes(struct td_store *store, uint64_t replaced, uint64_t bytes,
                              struct td_error *err)
 {
@@ -112,7 +113,7 @@ td_status td_store_admit(struct td_store *store, const struct td_store_write *wr
 
 /* ---- the next version ------------------------------------------------------------------------ */
 
-/* A change of one name, whose writer has entered from begin to end. */
+/* A change of one name. The writer of the name has entered from begin_change to end_change. */
 struct change {
     struct td_store *store;
     const struct td_store_write *write;
@@ -132,7 +133,8 @@ static td_status begin_change(struct change *change, struct td_error *err)
     return TD_OK;
 }
 
-/* A caller that replaced a table with keys may not have meant to drop these. */
+/* Publishes the version. If the change drops the keys of the table, *out says so: the client might
+ * not have meant to drop them. */
 static void publish(const struct change *change, struct td_version **replaced,
                     struct td_tensor_listing *out)
 {
@@ -142,7 +144,8 @@ static void publish(const struct change *change, struct td_version **replaced,
         out->rows[0] = (struct td_row_count){ "dropped_keys", before->tensor.shape.dim[0] };
 }
 
-/* Publishes the version if it is filled, or on disk in spite of an error; otherwise abandons it. */
+/* Publishes the version if it is filled, or if it is on disk despite an error. Otherwise abandons
+ * the version. */
 static void end_change(struct change *change, td_status status, struct td_tensor_listing *out)
 {
     struct td_version *version = change->version, *replaced = NULL;
@@ -157,8 +160,9 @@ static void end_change(struct change *change, td_status status, struct td_tensor
     td_store_leave(change->store, change->write, &change->writer);
 }
 
-/* Makes keys of the vector. One of a resident table may be mapped: if its file was truncated
- * meanwhile, zeros were read. *out is NULL before. */
+/* Makes keys from a vector. If the vector is mapped from the file of a resident table and the file
+ * has been truncated, zeros were read, and the function fails. *out must be NULL before the
+ * call. */
 static td_status make_keys(const struct change *change, const struct td_tensor *vector,
                            struct td_exec *exec, const struct td_stop *stop, struct td_keys **out,
                            struct td_error *err)
@@ -172,7 +176,7 @@ static td_status make_keys(const struct change *change, const struct td_tensor *
     return TD_DEVICE_UNAVAILABLE;
 }
 
-/* Takes the reference to the keys. */
+/* Prepares the version of the change with these keys. Takes the reference to the keys. */
 static td_status prepare(struct change *change, struct td_keys *keys, struct td_arena *arena,
                          struct td_error *err)
 {
@@ -224,7 +228,7 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Whether the keys are those that `before` has, in memory only. */
+/* True if the write persists keys that `before` already has, but only in memory. */
 static bool persists_keys(const struct td_store_write *write, const struct td_version *before,
                           const struct td_tensor *keys)
 {
@@ -232,8 +236,9 @@ static bool persists_keys(const struct td_store_write *write, const struct td_ve
            td_keys_equal(before->keys, keys);
 }
 
-/* Whether `keys` may be put beside the rows of `before`, or, if NULL, its keys be deleted. A
- * version gets keys once; the same ones may be persisted later. */
+/* Returns an error if `keys` cannot be put beside the rows of `before` or, if `keys` is NULL, if
+ * the keys of `before` cannot be deleted. A version gets keys only once; the same keys can be
+ * persisted later. */
 static td_status check_keys_before(const struct td_store_write *write,
                                    const struct td_version *before, const struct td_tensor *keys,
                                    struct td_error *err)
@@ -244,8 +249,8 @@ static td_status check_keys_before(const struct td_store_write *write,
     if (keys && persists_keys(write, before, keys))
         return TD_OK;
     return td_error_set(err, TD_CONFLICT,
-                        "'%s' is a version, which never changes: its keys come with it, or once "
-                        "before an alias names it",
+                        "'%s' is a version, which never changes; put its keys together with it, or "
+                        "once before an alias names it",
                         write->name);
 }
 
@@ -273,7 +278,7 @@ td_status td_store_admit_keys(struct td_store *store, const struct td_store_writ
     return status;
 }
 
-/* The next version has the rows of the one before, in the same memory. */
+/* Gives the next version the rows of the version before, in the same memory. */
 static td_status share_rows(struct change *change, struct td_error *err)
 {
     const struct td_version *before = change->before;
@@ -290,7 +295,7 @@ static td_status share_rows(struct change *change, struct td_error *err)
     return TD_OK;
 }
 
-/* The change of the keys of an existing table. Takes the reference to the keys. */
+/* Changes the keys of an existing table. Takes the reference to the keys. */
 static td_status change_keys(struct change *change, struct td_keys *keys, struct td_arena *arena,
                              struct td_error *err)
 {
@@ -305,7 +310,8 @@ static td_status change_keys(struct change *change, struct td_keys *keys, struct
     return status == TD_OK ? td_version_check(change->before, err) : status;
 }
 
-/* The current version, which must exist; condition and file checked. */
+/* Checks that the current version exists, can be read and can be changed, and that the condition
+ * holds. */
 static td_status check_current(const struct change *change, const struct td_tensor *keys,
                                struct td_error *err)
 {
@@ -321,7 +327,8 @@ static td_status check_current(const struct change *change, const struct td_tens
     return status != TD_OK ? status : check_keys_before(change->write, change->before, keys, err);
 }
 
-/* No alias names the version, or will before the change ends. */
+/* Returns CONFLICT if an alias names the version. Otherwise no alias can name it before the change
+ * ends. */
 static td_status keep_from_aliases(struct change *change, struct td_error *err)
 {
     const char *name = change->write->name;
@@ -330,12 +337,11 @@ static td_status keep_from_aliases(struct change *change, struct td_error *err)
     change->kept_from_aliases = td_store_begin_delete(change->store, name, TD_IGNORED) == TD_OK;
     return change->kept_from_aliases
                ? TD_OK
-               : td_error_set(
-                     err, TD_CONFLICT,
-                     "'%s' is a version that an alias names, so it gets no other keys; put another "
-                     "version with its keys, {\"tensor\": [...], \"keys\": [...]}, and let the "
-                     "alias name it",
-                     name);
+               : td_error_set(err, TD_CONFLICT,
+                              "'%s' is a version that an alias names, so its keys cannot change; "
+                              "put another version with its keys, {\"tensor\": [...], \"keys\": "
+                              "[...]}, and let the alias name that version",
+                              name);
 }
 
 td_status td_store_put_keys(struct td_store *store, const struct td_store_write *write,
@@ -366,7 +372,8 @@ td_status td_store_put_keys(struct td_store *store, const struct td_store_write 
     return status;
 }
 
-/* Also keys that were deleted in memory and are still in the file. */
+/* True if there are keys to delete, including keys that were deleted in memory and are still in the
+ * file. */
 static bool has_keys_to_delete(const struct change *change)
 {
     const struct td_version *before = change->before;
@@ -392,8 +399,8 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
 
 /* ---- DELETE ---------------------------------------------------------------------------------- */
 
-/* An alias that is not known here may name the version. Who may not change the folder is told so by
- * the removal. */
+/* Returns an error if an alias that this process does not know might name the version. If this
+ * process cannot change the folder, the removal reports that. */
 static td_status check_aliases(struct td_store *store, const char *name, struct td_error *err)
 {
     return !td_table_version(name) || !store->dir || !td_data_dir_is_locked(store->dir)
@@ -401,7 +408,7 @@ static td_status check_aliases(struct td_store *store, const char *name, struct 
                : td_alias_check_file(store, err);
 }
 
-/* The writer of the name has entered. */
+/* Deletes a tensor whose writer has entered. */
 static td_status delete_tensor(struct td_store *store, const struct td_store_write *write,
                                bool *persisted, struct td_error *err)
 {
@@ -449,6 +456,6 @@ bool td_store_plan_write(struct td_store *store, const struct td_store_write *wr
     *writer = (struct td_writer){ .names = &write->name, .n_names = 1 };
     writer->aliases =
         write->removes && td_alias_target(store, write->name, strlen(write->name), target);
-    /* A tensor in memory may have a file as well, which a DELETE removes. */
+    /* A tensor in memory can also have a file, which a DELETE removes. */
     return store->dir && (write->persist || write->removes);
 }

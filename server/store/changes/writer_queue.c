@@ -38,7 +38,7 @@ static bool excludes(const struct td_writer *a, const struct td_writer *b)
            (b->version && has_name_of_version(a, b->version));
 }
 
-/* Whether a writer of the list, up to but not including `end`, excludes the writer. */
+/* True if a writer in the list, before `end`, excludes the writer. */
 static bool is_excluded(const struct td_writer *list, const struct td_writer *end,
                         const struct td_writer *writer)
 {
@@ -48,14 +48,14 @@ static bool is_excluded(const struct td_writer *list, const struct td_writer *en
     return other != end;
 }
 
-/* ---- the two lists, with store->writing held ------------------------------------------------- */
+/* ---- the two lists; call with store->writing held -------------------------------------------- */
 
 static bool blocks_its_thread(const struct td_writer *writer)
 {
     return !writer->ready;
 }
 
-/* `end` is the first of the waiting writers that came later. */
+/* True if the writer can enter now. `end` is the first waiting writer that came later, or NULL. */
 static bool may_enter(const struct td_store *store, const struct td_writer *writer,
                       const struct td_writer *end)
 {
@@ -63,7 +63,7 @@ static bool may_enter(const struct td_store *store, const struct td_writer *writ
            (blocks_its_thread(writer) || !is_excluded(store->waiting_writers, end, writer));
 }
 
-/* The writer goes to the head of the list, where the writers that wait for it find it soonest. */
+/* Puts the writer at the head of the list, where the writers that wait for it find it soonest. */
 static void admit(struct td_store *store, struct td_writer *writer)
 {
     writer->entered = true;
@@ -81,7 +81,7 @@ static void append_waiting(struct td_store *store, struct td_writer *writer)
     *link = writer;
 }
 
-/* Writers for which ready() is to be called, once the lock is released. */
+/* Writers whose ready() must be called after the lock is released. */
 struct ready_list {
     struct td_writer *writers[64];
     int count;
@@ -92,8 +92,8 @@ static bool is_full(const struct ready_list *list)
     return list->count == (int)(sizeof list->writers / sizeof *list->writers);
 }
 
-/* Moves the writers that may enter from the waiting ones to the others, in their order. Only those
- * that `left` excluded are looked at, unless it is NULL. */
+/* Admits the waiting writers that can enter, in order of arrival, until `ready` is full. Looks only
+ * at writers that `left` excludes, or at all waiting writers if `left` is NULL. */
 static void admit_waiting(struct td_store *store, const struct td_writer *left,
                           struct ready_list *ready)
 {
@@ -119,8 +119,8 @@ static void call_ready(const struct ready_list *ready)
         ready->writers[i]->ready(ready->writers[i]);
 }
 
-/* Calls ready() of the writers that may enter since `left` has left; NULL: of all that may
- * enter. */
+/* Admits the waiting writers that can enter because `left` has left, and calls ready() of each. If
+ * `left` is NULL, admits all waiting writers that can enter. */
 static void admit_next(struct td_store *store, const struct td_writer *left)
 {
     struct ready_list ready;
@@ -182,7 +182,8 @@ void td_writer_leave(struct td_store *store, struct td_writer *writer)
     admit_next(store, writer);
 }
 
-/* Takes the next expired writer out of the waiting ones; NULL if there is none. */
+/* Removes the next expired writer from the waiting writers and returns it. Returns NULL if there is
+ * none. */
 static struct td_writer *take_expired(struct td_store *store, int64_t now_ns, bool everything)
 {
     struct td_writer **link = &store->waiting_writers;

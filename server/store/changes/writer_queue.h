@@ -1,21 +1,23 @@
-/* writer_queue.h - one writer at a time per name: who changes a name now, and who is next.
+/* writer_queue.h - one writer at a time per name; further writers of the name wait for their turn.
  *
- *     enter ─► nobody has the names ───────────────────────────► change ─► leave
+ *     enter ─► no other writer has the names ──────────────────► change ─► leave
  *           └► another writer has one: the writer waits, and ready() is called when its turn comes
  *
- * A writer gets all its names at once or none, so writers that hold names never wait for each
- * other, with one exception: a scan, which blocks its thread, may enter for further names while it
- * has some. It therefore waits only for writers that have entered, and these end by themselves.
+ * A writer gets all its names at once or none of them, so writers that hold names never wait for
+ * each other. The only exception is a scan, which blocks its thread and can enter for further names
+ * while it has some. A scan therefore waits only for writers that have entered, and those writers
+ * finish by themselves.
  *
  * Order      Writers that share a name change it in the order in which they entered.
- * Deadlines  td_writers_expire calls ready() of a writer whose deadline has passed, without its
- *            names: td_writer_has_entered is false then. Nothing has been changed for it.
- * Ownership  The caller owns the td_writer and its names; both stay valid until it has left, or
- *            until ready() was called for a writer that has not entered.
- * Threads    Any. ready() is called on the thread that leaves or expires, with no lock held; it
- *            must not block.
- * Cost       enter and leave compare the names of all writers. Their number is bounded by the
- *            queues of the requests that write. */
+ * Deadlines  td_writers_expire also calls ready() of a writer whose deadline has passed. That
+ *            writer does not have its names, must not change anything, and td_writer_has_entered
+ *            is false for it.
+ * Ownership  The caller owns the td_writer and its names. Both must stay valid until the writer has
+ *            left, or until ready() was called for a writer that has not entered.
+ * Threads    Any. ready() is called with no lock held, on the thread that called td_writer_leave or
+ *            td_writers_expire. It must not block.
+ * Cost       Entering and leaving compare the names of all writers. The queues of the requests that
+ *            write bound the number of writers. */
 #ifndef TD_SERVER_STORE_WRITER_QUEUE_H
 #define TD_SERVER_STORE_WRITER_QUEUE_H
 
@@ -26,11 +28,15 @@ struct td_store;
 
 struct td_writer {
     /* Set by the caller. */
-    const char *const *names; /* of tensors, sorted by strcmp */
+    /* Names of tensors, sorted by strcmp. */
+    const char *const *names;
     int n_names;
-    const char *version; /* all names NAME@VERSION of this version; NULL for none */
-    bool aliases;        /* all aliases */
-    int64_t deadline_ns; /* of the wait */
+    /* The writer has all names NAME@VERSION of this version. NULL for none. */
+    const char *version;
+    /* The writer has all aliases. */
+    bool aliases;
+    /* Deadline of the wait. */
+    int64_t deadline_ns;
     void (*ready)(struct td_writer *writer);
 
     /* Private. */
@@ -38,12 +44,12 @@ struct td_writer {
     bool entered;
 };
 
-/* True if the writer has its names. Otherwise it waits, and ready() is called later, perhaps before
- * this function returns. */
+/* Enters if the writer can have all its names now, and returns true. Otherwise queues the writer
+ * and returns false. ready() is then called later, perhaps before this function returns. */
 bool td_writer_enter(struct td_store *store, struct td_writer *writer);
 
-/* True if the writer has its names. Otherwise another writer has one of them, and nothing
- * happens. */
+/* Enters if the writer can have all its names now, and returns true. Otherwise returns false and
+ * does nothing. */
 bool td_writer_try(struct td_store *store, struct td_writer *writer);
 
 /* Blocks the thread until the writer has its names. */
@@ -52,10 +58,11 @@ void td_writer_wait(struct td_store *store, struct td_writer *writer);
 /* Ends the change. Calls ready() of the writers whose turn comes. */
 void td_writer_leave(struct td_store *store, struct td_writer *writer);
 
-/* Ends the wait of the writers whose deadline has passed, or of all of them if `everything`. */
+/* Ends the wait of the writers whose deadline has passed, or of all waiting writers if `everything`
+ * is true. Writers that block their threads keep waiting. */
 void td_writers_expire(struct td_store *store, int64_t now_ns, bool everything);
 
-/* Number of writers that wait. */
+/* Returns the number of writers that wait. */
 int td_writers_waiting(struct td_store *store);
 
 static inline bool td_writer_has_entered(const struct td_writer *writer)

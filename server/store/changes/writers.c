@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An owner is kept if the tensor leaves at most a quarter of the tensor's size unused. */
+/* True if the owner is more than a quarter larger than the tensor. Such a tensor is copied. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
 /* ---- entering and checks --------------------------------------------------------------------- */
@@ -51,9 +51,10 @@ td_status td_store_check_replace(const struct td_store_write *write,
     if (!before || write->removes || !td_table_version(write->name) ||
         td_version_check(before, TD_IGNORED) != TD_OK)
         return TD_OK;
-    return td_error_set(err, TD_CONFLICT,
-                        "'%s' exists, and a version never changes: store another version of '%.*s'",
-                        write->name, (int)td_table_base(write->name), write->name);
+    return td_error_set(
+        err, TD_CONFLICT,
+        "'%s' already exists, and a version never changes; store another version of '%.*s'",
+        write->name, (int)td_table_base(write->name), write->name);
 }
 
 /* ---- preparing a version --------------------------------------------------------------------- */
@@ -85,17 +86,17 @@ void td_version_abandon(struct td_store *store, struct td_version *version)
     td_buffer_unref(&version->base);
 }
 
-/* The buffer to keep instead of a copy of the tensor; NULL if it must be copied. For a tensor of
- * a version it is the version's bytes, never the version: a refcount of one on the bytes means
- * exclusive use. */
+/* Returns the buffer to keep instead of a copy of the tensor, or NULL if the tensor must be copied.
+ * For a tensor of a version, the buffer is the version's bytes, never the version itself: a
+ * reference count of 1 on the bytes means exclusive use. */
 static struct td_buffer *bytes_to_keep(const struct td_tensor *tensor)
 {
     struct td_buffer *owner = tensor->owner;
     const struct td_version *version = td_version_of(tensor);
     if (version) {
         const struct td_part part = td_version_part(version, tensor);
-        owner =
-            part.mapped == 0 ? part.bytes : NULL; /* a mapped file may be changed or truncated */
+        /* A mapped file can change or be truncated, so its bytes are copied. */
+        owner = part.mapped == 0 ? part.bytes : NULL;
     }
     return owner && tensor->dtype != TD_DTYPE_STRING && td_tensor_is_aligned(tensor) &&
                    !MUCH_LARGER(owner->size, tensor->bytes)
@@ -103,7 +104,7 @@ static struct td_buffer *bytes_to_keep(const struct td_tensor *tensor)
                : NULL;
 }
 
-/* Keeps or copies the tensor's bytes in memory. */
+/* Keeps the tensor's bytes in memory, or copies them. */
 static td_status take_bytes(struct td_store *store, struct td_version *version,
                             const struct td_tensor *tensor, const struct td_stop *stop,
                             struct td_error *err)
@@ -121,14 +122,16 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
     return status;
 }
 
-/* Serves the file; its keys, for which `mapped` has memory, instead of those in memory. */
+/* Serves the tensor from its file. The keys are also served from the file, in the memory of
+ * `mapped`, instead of the keys in memory. */
 static td_status serve_file(struct td_version *version, const struct td_data_tensor *stored,
                             struct td_keys *mapped, struct td_error *err)
 {
     const bool fits = !mapped || td_keys_map(mapped, stored, version->file);
     td_version_set_keys(version, fits ? td_keys_ref(mapped) : NULL);
     td_version_map(version, stored);
-    version->integrity = TD_INTEGRITY_VERIFIED; /* its digests are of these bytes */
+    /* The digests in the file were computed from these bytes. */
+    version->integrity = TD_INTEGRITY_VERIFIED;
     return fits ? TD_OK
                 : td_error_set(err, TD_DEVICE_UNAVAILABLE,
                                "the index of the keys in %s was changed while it was written; put "
@@ -136,7 +139,7 @@ static td_status serve_file(struct td_version *version, const struct td_data_ten
                                version->file, version->name);
 }
 
-/* What was wrong with this file is no longer so. */
+/* Removes a file from the list of problems. */
 static void solve_problem(struct td_store *store, const char *stem, const char *suffix)
 {
     char file[TD_FILE_NAME];
@@ -144,8 +147,9 @@ static void solve_problem(struct td_store *store, const char *stem, const char *
     td_store_solve_problem(store, file);
 }
 
-/* CONFLICT if the file has been put into the folder, or changed, since a scan saw it: nobody has
- * read it, and a change of its name would replace or remove it. One that is damaged is replaced. */
+/* Returns CONFLICT if the file was put into the folder, or changed, after the last scan. Nobody has
+ * read such a file, and a change of its name would replace or remove it. A damaged file can be
+ * replaced. */
 static td_status check_file_is_known(struct td_store *store, const char *name, const char *suffix,
                                      const struct td_version *before, struct td_error *err)
 {
@@ -166,9 +170,9 @@ static td_status check_file_is_known(struct td_store *store, const char *name, c
     td_known_file_free(known);
     return is_known ? TD_OK
                     : td_error_set(err, TD_CONFLICT,
-                                   "%s in the data folder is not as it was read last, and this "
-                                   "change would replace or remove it; send SIGHUP to the server "
-                                   "first, or move the file away",
+                                   "%s in the data folder has changed since the server last read "
+                                   "it, and this change would replace or remove it; send SIGHUP to "
+                                   "the server first, or move the file away",
                                    file);
 }
 
@@ -191,7 +195,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     struct td_data_content content;
     struct td_keys *mapped = NULL;
     const struct td_version *source = td_version_of(tensor);
-    /* Again, now that no flip can set an alias of the name. */
+    /* Check again, now that no flip can set an alias of the name. */
     td_status status = td_alias_check_hidden(store, version->name, err);
     if (status == TD_OK)
         status = check_files_are_known(store, version->name, err);
@@ -257,22 +261,21 @@ struct td_version *td_version_publish(struct td_store *store, struct td_version 
     return td_store_publish(store, version);
 }
 
-/* ---- deleting
- * ---------------------------------------------------------------------------------- */
+/* ---- deleting -------------------------------------------------------------------------------- */
 
 td_status td_version_check_folder(const struct td_version *version, struct td_error *err)
 {
     const char *slash = version ? strchr(version->file, '/') : NULL;
-    return slash ? td_error_set(err, TD_FORBIDDEN,
-                                "'%s' comes from the folder %.*s, which changes as a whole only: "
-                                "point its aliases to other versions, remove the folder, and send "
-                                "SIGHUP",
-                                version->name, (int)(slash - version->file), version->file)
+    return slash ? td_error_set(
+                       err, TD_FORBIDDEN,
+                       "'%s' comes from the folder %.*s, which can change only as a whole; let its "
+                       "aliases name other versions, remove the folder, and send SIGHUP",
+                       version->name, (int)(slash - version->file), version->file)
                  : TD_OK;
 }
 
-/* The files that a name may have in the data folder are gone, and so is what was wrong with
- * them. */
+/* Removes all files that can hold the name from the list of problems, because the files are
+ * gone. */
 static void solve_problems(struct td_store *store, const char *name)
 {
     char stem[TD_TENSOR_NAME];

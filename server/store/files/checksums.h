@@ -1,16 +1,17 @@
 /* checksums.h - checksums of the data of a NAME.tensord file, in blocks.
  *
- * The file's tensor "checksums" (U8 [1 + blocks, 8]) has a digest of the header, with its length
- * and padding, and one of each block of the data before the tensor; its metadata "checksum" is
- * TD_CHECKSUM_NAME. So a flipped bit anywhere in the file is noticed, a flipped bit of a digest as
- * damage of its block.
+ * The tensor "checksums" of the file (U8 [1 + blocks, 8]) holds a digest of the header, including
+ * its length and padding, and a digest of each block of the data before that tensor. The metadata
+ * "checksum" is TD_CHECKSUM_NAME. So a flipped bit anywhere in the file is noticed. A flipped bit
+ * of a digest counts as damage of the block.
  *
- * A block is 1 MiB: small enough to tell which part of a table is damaged and to be checked within
- * 0.1 ms (from the page cache), large enough that the digests take a 100000th of the file.
+ * A block has 1 MiB. That is small enough to show which part of a table is damaged, and to be
+ * checked within 0.1 ms (from the page cache). It is large enough that the digests take only
+ * 1/100000 of the file.
  *
  * Ownership  Borrows the mapping.
  * Threads    Reentrant; a writer belongs to one thread.
- * Source     XXH3, 64 bits, seed 0, as stored in a uint64 in little-endian: libxxhash. */
+ * Source     XXH3 with 64 bits and seed 0, stored as a little-endian uint64 (libxxhash). */
 #ifndef TD_SERVER_STORE_CHECKSUMS_H
 #define TD_SERVER_STORE_CHECKSUMS_H
 
@@ -21,57 +22,60 @@
 #define TD_CHECKSUM_NAME "xxh3-64/1048576"
 enum { TD_CHECKSUM_BLOCK = 1 << 20, TD_DIGEST_BYTES = 8 };
 
-/* The number of digests for so many bytes of data: that of the header, and one per block. */
+/* Returns the number of digests for `bytes` bytes of data: one for the header, and one per
+ * block. */
 uint64_t td_checksum_digests(uint64_t bytes);
 
 /* The digests of a mapped file. */
 struct td_checksums {
-    const unsigned char *digests; /* NULL if the file has none */
+    const unsigned char *digests; /* NULL if the file has no digests */
     const char *data;
-    uint64_t bytes;  /* of data */
-    uint64_t offset; /* of the data in the file */
+    uint64_t bytes;  /* number of bytes of data */
+    uint64_t offset; /* offset of the data in the file */
 };
 
 uint64_t td_checksums_blocks(const struct td_checksums *checksums);
 
-/* The range of a block, in bytes of the file. */
+/* Sets *begin and *end to the range of a block, in bytes of the file. */
 void td_checksums_range(const struct td_checksums *checksums, uint64_t block, uint64_t *begin,
                         uint64_t *end);
 
-/* A digest of the first and the last page of a file: two pages that a start reads anyway. A table
- * that was computed again usually differs in them, even if its file has the size and the time of
- * the one before; a change between them is not seen. */
+/* Returns a digest of the first and the last page of a file, which a start reads anyway. A table
+ * that was computed again usually differs in these pages, even if its file has the size and the
+ * time of the previous file. A change between these pages goes unnoticed. */
 uint64_t td_digest_ends(const void *data, size_t size);
 
-/* A digest of all digests: of every byte of the file before them. */
+/* Returns a digest of all digests, and so of every byte of the file before them. */
 uint64_t td_checksums_digest(const struct td_checksums *checksums);
 
-/* Begins to read a block from the disk; nothing if there is no such block. */
+/* Starts to read a block from the disk. Does nothing if there is no such block. */
 void td_checksums_prefetch(const struct td_checksums *checksums, uint64_t block);
 
-/* Whether a block, or the header before the data, has its digest. */
+/* True if a block, or the header before the data, matches its digest. */
 bool td_checksums_match(const struct td_checksums *checksums, uint64_t block);
 bool td_checksums_match_header(const struct td_checksums *checksums);
 
-/* Makes the digests of data that is given in parts. */
+/* Computes the digests of data that is given in parts. */
 struct td_checksum_writer {
-    unsigned char *digests; /* as in the file; NULL without memory */
-    uint64_t count;         /* of digests */
-    uint64_t filled;        /* bytes of the block that is not finished */
+    /* Digests as stored in the file. */
+    unsigned char *digests;
+    uint64_t count; /* number of digests */
+    /* Number of bytes in the unfinished block. */
+    uint64_t filled;
     void *state;
 };
 
-/* For a file with this header and so many bytes of data; end frees what begin allocated. False
- * without memory. */
+/* Starts the digests of a file with this header and `bytes` bytes of data. Returns false if no
+ * memory is available. td_checksum_end frees what td_checksum_begin allocated. */
 bool td_checksum_begin(struct td_checksum_writer *writer, const void *header, size_t header_bytes,
                        uint64_t bytes);
 void td_checksum_end(struct td_checksum_writer *writer);
 
-/* How many bytes at most may be added next: up to the end of the block. */
+/* Returns the maximum number of bytes that can be added next: the rest of the block. */
 size_t td_checksum_room(const struct td_checksum_writer *writer);
 void td_checksum_add(struct td_checksum_writer *writer, const void *part, size_t bytes);
 
-/* The digest of the last block, if it is not full. */
+/* Computes the digest of the last block if the block is not full. */
 void td_checksum_finish(struct td_checksum_writer *writer);
 
 #endif

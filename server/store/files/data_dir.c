@@ -87,7 +87,7 @@ td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reas
     }
     if (reason == EACCES || reason == EPERM || reason == EROFS)
         return td_error_set(err, TD_FORBIDDEN,
-                            "the server may not change %s in its data folder: %s", file,
+                            "the server is not allowed to change %s in its data folder: %s", file,
                             strerror(reason));
     return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s in the data folder cannot be changed: %s",
                         file, strerror(reason));
@@ -103,7 +103,8 @@ void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME])
 
 void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
 {
-    enum { TRIES = 2 }; /* a leftover may be large and stays until the next start */
+    /* Try twice: a hidden file that is left over can be large, and stays until the next start. */
+    enum { TRIES = 2 };
     int reason = 0;
     for (int i = 0; i < TRIES; i++) {
         if (unlinkat(dir->folder.fd, name, 0) == 0 || errno == ENOENT)
@@ -258,7 +259,7 @@ void td_data_dir_others(struct td_data_dir *dir,
 size_t td_data_dir_peek(struct td_data_dir *dir, const char *name, void *bytes, size_t size)
 {
     struct stat info;
-    /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
+    /* Without O_NONBLOCK, opening a FIFO would block until the FIFO has a writer. */
     const int fd = openat(dir->folder.fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const ssize_t n =
         fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? pread(fd, bytes, size, 0) : 0;

@@ -1,46 +1,47 @@
 /* data_dir.h - the data folder: lists, maps, writes and removes tensor files.
  *
- * Formats    NAME.tensord       NAME; a safetensors file whose data is aligned to 64 bytes and
- *                               whose __metadata__ has "tensord" (the format, "1"), "dtype",
- *                               "shape" and "version". complex128 is stored as pairs of F64,
- *                               strings as "offsets" (U64, one more than there are strings) and
- *                               "bytes" (U8), so that all of them can be mapped. The offsets are
- *                               still copied into memory, since a mapped file may change after they
- *                               were checked. Of a table with keys there are also "keys.index" (U8,
- *                               the image of kernels/key_index/key_index.h) and "keys" (I64 or
- *                               U64), or "keys.offsets" and "keys.bytes"; "padding" (U8) before
- *                               them aligns them to 64 bytes.
- *                               "checksums" follows the data (checksums.h), and the metadata
- *                               "checksum" says how they are made; files of older servers have
- *                               neither.
- *            STEM.npy           STEM
- *            X.keys.npy         the keys of the rows in X.npy, of X@V.npy X.keys@V.npy: both
- *                               files are one source. load and stat of X.npy are of both.
- *            STEM.safetensors   STEM:w for each tensor w; of BASE@VERSION.safetensors
- *                               BASE:w@VERSION
- *            Hidden files are ignored; others are not read (scan_report.h).
+ * Formats    NAME.tensord       Holds the tensor NAME. It is a safetensors file whose data is
+ *                               aligned to 64 bytes and whose __metadata__ has "tensord" (the
+ *                               format, "1"), "dtype", "shape" and "version". complex128 is stored
+ *                               as pairs of F64. Strings are stored as "offsets" (U64, one more
+ *                               than there are strings) and "bytes" (U8). So all of them can be
+ *                               mapped. The offsets are still copied into memory, because a mapped
+ *                               file can change after the offsets were checked. A table with keys
+ *                               also has "keys.index" (U8, the image of
+ *                               kernels/key_index/key_index.h) and "keys" (I64 or U64), or
+ *                               "keys.offsets" and "keys.bytes". "padding" (U8) before them aligns
+ *                               them to 64 bytes. "checksums" follows the data (checksums.h), and
+ *                               the metadata "checksum" names the kind of checksum. Files of older
+ *                               servers have neither.
+ *            STEM.npy           Holds the tensor STEM.
+ *            X.keys.npy         Holds the keys of the rows in X.npy. X.keys@V.npy holds the keys
+ *                               of X@V.npy. The file of keys and the file of rows are one source:
+ *                               load and stat of X.npy include X.keys.npy.
+ *            STEM.safetensors   Holds the tensor STEM:w for each tensor w in the file.
+ *                               BASE@VERSION.safetensors holds BASE:w@VERSION.
+ *            Hidden files are ignored. Other files are not read (scan_report.h).
  * Ownership  load returns tensors in the caller's arena, which holds the mappings. A tensor's owner
- *            keeps its mapping alive beyond the arena; it is NULL if the data had to be converted
- *            into the arena.
+ *            keeps the tensor's mapping alive beyond the arena. The owner is NULL if the data had
+ *            to be converted into the arena.
  * Lock       A change needs the lock of the folder (".tensord.lock"), which one process holds while
- *            it runs. Without it, files are listed and mapped, but not changed.
- * Crashes    A file is written under a hidden name, fsynced, renamed, and the folder fsynced; a
- *            file to be removed is renamed to a hidden name first. The process that takes the lock
- *            removes the hidden files that a crash left.
- * Access     Files get mode 0640, whatever the umask is. A written file is closed and opened again
- *            to be read before it gets its name: no descriptor or mapping can write to it.
- * Quota      The sizes of the NAME.tensord files, and of those being written. A write that would
- *            make their sum exceed the quota is refused before it writes; one that does not
- *            increase it never is.
- * Failures   A change of the folder that fails is undone. If the folder can neither be fsynced nor
+ *            it runs. Without the lock, files can be listed and mapped, but not changed.
+ * Crashes    A file is written under a hidden name, fsynced and renamed; then the folder is
+ *            fsynced. To remove a file, the server first renames it to a hidden name. The process
+ *            that takes the lock removes the hidden files that a crash left.
+ * Access     Files get mode 0640, whatever the umask is. A written file is closed, and opened again
+ *            for reading, before it gets its name. So no descriptor or mapping can write to it.
+ * Quota      The sizes of the NAME.tensord files count, including files that are being written. A
+ *            write that would make the sum exceed the quota is refused before it starts. A write
+ *            that does not increase the sum is never refused.
+ * Failures   A failed change of the folder is undone. If the folder can be neither fsynced nor
  *            restored, the change stays, *done is true, and the error says so. Until the next
- *            successful fsync of the folder, a power failure may leave either state, each file of
- *            it complete.
+ *            successful fsync of the folder, a power failure can leave either state. Each file is
+ *            complete in both states.
  * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for
- *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error, DATA_DIR_LOCKED
- *            while another process holds the lock; all name the file and the reason.
- * Threads    Any. Callers serialize writes of the same name; list, stat, load and refresh are for
- *            one thread at a time. */
+ *            missing permissions, DATA_DIR_LOCKED while another process holds the lock, and
+ *            DEVICE_UNAVAILABLE for any other I/O error. All errors name the file and the reason.
+ * Threads    Any. The caller serializes writes of the same name, and calls list, stat, load and
+ *            refresh on one thread at a time. */
 #ifndef TD_SERVER_STORE_DATA_DIR_H
 #define TD_SERVER_STORE_DATA_DIR_H
 
@@ -55,45 +56,59 @@ struct td_data_dir;
 
 #define TD_FILE_NAME 256
 
-/* Identifies the content of a file: a replaced file has another inode, a written one another
- * time of modification; the folder may be replaced by one on another device. */
+/* Identifies the content of a file. A replaced file has another inode, and a written file has
+ * another modification time. The device is included because the folder can be replaced by a folder
+ * on another device. */
 struct td_file_id {
     uint64_t device, inode, size;
     int64_t modified_ns;
-    uint64_t keys_device, keys_inode, keys_size; /* of the file of its keys; all zero for none */
+    /* The same members for the file of the keys; all zero if there is none. */
+    uint64_t keys_device, keys_inode, keys_size;
     int64_t keys_modified_ns;
-    int64_t changed_ns, keys_changed_ns; /* the last change of the inodes; td_file_id_touched */
-    uint64_t ends, keys_ends; /* td_digest_ends of what was mapped; not compared, 0 before */
+    /* Times of the last changes of the inodes; see td_file_id_touched. */
+    int64_t changed_ns, keys_changed_ns;
+    /* td_digest_ends of the mapped files, or 0 before they are mapped. Not compared. */
+    uint64_t ends, keys_ends;
 };
 bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b);
 
-/* Whether equal files may differ all the same: a writer can restore the time of modification,
- * but no one can set that of the last change. A change of permissions, names or links sets that
- * as well. */
+/* True if the content might have changed although the ids are equal. A writer can restore the
+ * modification time, but nobody can set the time of the last change of an inode. A change of
+ * permissions, names or links also sets that time. */
 bool td_file_id_touched(const struct td_file_id *before, const struct td_file_id *now);
 
 extern const struct td_file_id td_file_id_unknown; /* all zero */
 
-/* Sets what it has of the file of the keys; that is td_file_id_unknown if there is none. */
+/* Sets the members of *id that describe the file of the keys. `keys` is td_file_id_unknown if there
+ * is no such file. */
 void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys);
 
-/* Whether a file was written in place between the two: what was mapped from it has changed. */
+/* True if a file was written in place between the two ids, so that the bytes mapped from it have
+ * changed. */
 bool td_file_id_overwritten(const struct td_file_id *before, const struct td_file_id *now);
 
 struct td_data_tensor {
-    const char *name; /* td_name_valid may reject it */
+    /* Name of the tensor, which is not necessarily valid (td_name_valid). */
+    const char *name;
     struct td_tensor tensor;
-    struct td_tensor keys;    /* of its rows; data is NULL for none */
-    const char *keys_refused; /* why its keys cannot be read; NULL if they can, or if it has none */
-    const void *index; /* image of the index of the keys, mapped as they are; NULL for none */
+    /* Keys of the rows. `data` is NULL if there are no keys. */
+    struct td_tensor keys;
+    /* Why the keys cannot be read, or NULL if they can be read or do not exist. */
+    const char *keys_refused;
+    /* Image of the index of the keys, mapped like the keys, or NULL. */
+    const void *index;
     size_t index_bytes;
-    int range;                     /* of the fault guard; -1 if nothing is mapped */
-    int keys_range;                /* that of the keys, which may be in another file */
-    uint64_t version;              /* as stored in NAME.tensord; otherwise 0 */
-    struct td_checksums checksums; /* without digests if the file has none */
+    /* Range of the fault guard, or -1 if nothing is mapped. */
+    int range;
+    /* Range of the fault guard for the keys, which can be in another file. */
+    int keys_range;
+    /* Version number stored in NAME.tensord, or 0 for other files. */
+    uint64_t version;
+    /* Has no digests if the file has none. */
+    struct td_checksums checksums;
 };
 
-/* A tensor of a readable file that cannot be served. */
+/* A tensor that cannot be served although its file is readable. */
 struct td_data_unreadable {
     const char *name;
     const char *why;
@@ -107,113 +122,123 @@ struct td_data_content {
     int n_unreadable;
 };
 
-/* Opens the folder and tries to take its lock; if that fails, only a line is logged. `quota` is the
- * most bytes of NAME.tensord files, 0 for any number. With read_only nothing in the folder is
- * changed, and no lock is taken. NULL (logged) when the folder cannot be opened. */
+/* Opens the folder and tries to take its lock. If the lock cannot be taken, only logs that. `quota`
+ * is the maximum total size of the NAME.tensord files, or 0 for no limit. With `read_only`, nothing
+ * in the folder is changed and no lock is taken. Returns NULL, and logs the reason, if the folder
+ * cannot be opened. */
 struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, bool read_only,
                                      const struct td_log *log);
 void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
 
-/* Opens the folder that the path leads to now, if that is another one, and tries to take the lock
- * if it is not held. *changed: the folder was replaced, or the lock was taken; then the files may
- * have changed. False (logged) if the folder cannot be opened. If the path leads nowhere, or to
- * another folder that is empty while the open one has files, that stays open, and changes are
- * refused from then on. */
+/* Opens the folder to which the path leads now, if it is another folder, and tries to take the lock
+ * if this process does not hold it. Sets *changed to true if the folder was replaced or the lock
+ * was taken, because the files might have changed. Returns false, and logs the reason, if the
+ * folder cannot be opened. If the path leads nowhere, or leads to an empty folder while the open
+ * folder has files, the open folder stays open, and changes are refused from then on. */
 TD_MUST_CHECK bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed);
 
-/* Ends the message about a lock file that alone keeps the server from changing the folder. */
+/* End of the message about a lock file that is the only obstacle to changing the folder. */
 #define TD_LOCK_WAY_OUT                                                                            \
-    "while no server changes the folder, remove .tensord.lock from it, or, if that is a file, "    \
-    "let "                                                                                         \
-    "the server's user write to it"
+    "while no server changes the folder, remove .tensord.lock from it; if .tensord.lock is a "     \
+    "file, you can let the server's user write to it instead"
 
-/* Whether a process that starts now could change a folder. */
+/* Reasons why a process that starts now could not change a folder. */
 struct td_data_access {
-    int denied;     /* an errno if it lacks the permission, otherwise 0 */
-    bool only_lock; /* it lacks that for the lock file alone */
-    bool locked;    /* another process holds the lock */
-    long holder;    /* then its process id; 0 if unknown */
+    /* errno if the process lacks the permission, otherwise 0. */
+    int denied;
+    /* The process lacks the permission only for the lock file. */
+    bool only_lock;
+    /* Another process holds the lock. */
+    bool locked;
+    /* Process id of the process that holds the lock, or 0 if unknown. */
+    long holder;
 };
 
-/* Changes nothing; the lock is tried for a moment without waiting. 0, or errno if the folder cannot
- * be opened. */
+/* Finds out whether a folder could be changed, without changing it. Tries the lock for a moment,
+ * without waiting. Returns 0, or errno if the folder cannot be opened. */
 int td_data_dir_probe(const char *path, struct td_data_access *out);
 
-/* Whether a file of this name is loaded, by its suffix. */
+/* True if a file of this name is loaded, judging by its suffix. */
 bool td_data_file_wanted(const char *name);
 
-/* The name of the file of the keys of a file's table: "m.keys@v.npy" of "m@v.npy". False for other
- * files. And the other way round. */
+/* td_data_keys_file writes the name of the file that holds the keys of a table: "m.keys@v.npy" for
+ * "m@v.npy". It returns false if the file of the table is not a .npy file.
+ * td_data_table_of_keys_file writes the name of the table's file for the name of the file of keys,
+ * and returns false for other files. */
 bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
 bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
 
-/* Gives the table of one .npy file the keys in the other one. MALFORMED_REQUEST if they do not
- * fit. */
+/* Gives the table of one .npy file the keys in another .npy file. Returns MALFORMED_REQUEST if the
+ * keys do not fit the table. */
 TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
                                           const struct td_data_content *keys, const char *keys_file,
                                           struct td_error *err);
 
-/* Whether changes are possible as far as the lock is concerned. */
+/* True if the lock allows changes: this process holds it, and the path still leads to the
+ * folder. */
 bool td_data_dir_is_locked(struct td_data_dir *dir);
 
-/* The error of changing the file of a name without the lock. */
+/* Returns an error if the file of a name cannot be changed because this process does not hold the
+ * lock. */
 TD_MUST_CHECK td_status td_data_dir_check_change(struct td_data_dir *dir, const char *name,
                                                  struct td_error *err);
 
-/* Compares like strcmp: if two files hold the same name, the earlier one is served. NAME.tensord
- * comes before the others, each group sorted by name. */
+/* Compares two file names, with a result like strcmp. If two files hold the same name, the earlier
+ * file is served. NAME.tensord comes before the other files, and each group is sorted by name. */
 int td_data_file_order(const char *file, const char *other);
 
-/* The names of the tensor files, in that order; free() the list. False (logged) if the folder
- * cannot be read. */
+/* Lists the names of the tensor files in the order of td_data_file_order. The caller frees the list
+ * with free(). Returns false, and logs the reason, if the folder cannot be read. */
 bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int *count);
 
-/* Calls `visit` for each other entry that is not hidden, in any order; a link is what it leads to.
- * Nothing if they cannot be read. */
+/* Calls `visit` for each entry that is not hidden, not a tensor file and not aliases.json, in any
+ * order. A link counts as its target. Does nothing if the entries cannot be read. */
 void td_data_dir_others(struct td_data_dir *dir,
                         void (*visit)(void *context, const char *name, bool is_folder),
                         void *context);
 
-/* Reads the first bytes of a regular file, at most `size`, and returns how many; 0 if it cannot be
- * read. */
+/* Reads at most `size` bytes from the start of a regular file. Returns the number of bytes read, or
+ * 0 if the file cannot be read. */
 size_t td_data_dir_peek(struct td_data_dir *dir, const char *name, void *bytes, size_t size);
 
-/* Whether the file exists; sets *id if it does. */
+/* Returns the state of a file, and sets *id if the file exists. */
 typedef enum {
     TD_FILE_PRESENT,
-    TD_FILE_GONE,   /* the folder does not have the name */
-    TD_FILE_UNKNOWN /* stat failed: so it does for a link that leads nowhere */
+    /* The folder has no entry of this name. */
+    TD_FILE_GONE,
+    /* stat failed, for example for a link that leads nowhere. */
+    TD_FILE_UNKNOWN
 } td_file_state;
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id);
 
-/* True if the folder no longer has the name, not even as a link that leads nowhere. */
+/* True if the folder has no entry of this name, not even a link that leads nowhere. */
 bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file);
 
-/* DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or that of its keys, cannot be opened now, as
- * after a change of its permissions. */
+/* Returns DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or the file of its keys, cannot be
+ * opened now, for example after a change of permissions. */
 TD_MUST_CHECK td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file,
                                                struct td_error *err);
 
-/* Maps a file, with that of its keys if there is one, and reads its header; compares no checksum.
- * MALFORMED_REQUEST if its content does not match its format, MEMORY_EXHAUSTED, or
- * DEVICE_UNAVAILABLE if it cannot be read. */
+/* Maps a file, and the file of its keys if there is one, and reads the headers. Compares no
+ * checksums. Returns MALFORMED_REQUEST if the content does not match the format, MEMORY_EXHAUSTED,
+ * or DEVICE_UNAVAILABLE if a file cannot be read. */
 TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file,
                                          struct td_arena *arena, struct td_data_content *out,
                                          struct td_error *err);
 
-/* The bytes of the files that count against the quota; 0 if there is none. */
+/* Returns the total size of the files that count against the quota, or 0 without a quota. */
 uint64_t td_data_dir_counted_bytes(struct td_data_dir *dir);
 
-/* RESOURCE_LIMIT if the quota or the disk has no room for a file of `bytes` bytes in place of
- * NAME.tensord; the write, whose file is a little larger, checks again. */
+/* Returns RESOURCE_LIMIT if the quota or the disk has no room for a file of `bytes` bytes in place
+ * of NAME.tensord. td_data_dir_write checks again, because its file is slightly larger. */
 TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t bytes,
                                           struct td_error *err);
 
-/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL, returns
- * what load would, and removes the NAME.npy that it replaces, with the file of its keys. `ranges`
- * are the fault guard's ranges of the tensor and of its keys, -1 for none: a truncated source is
- * not written, nor is a file whose writing arena->stop ends. *done: the folder has the new file,
- * always so on success. */
+/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL. Sets *out
+ * like td_data_dir_load. Removes the NAME.npy that the new file replaces, and the file of its keys.
+ * `ranges` are the fault guard's ranges of the tensor and of its keys, or -1. Writes no file if a
+ * source was truncated, or if arena->stop ends the writing. *done is true if the folder has the new
+ * file, as always on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                                           const struct td_tensor *tensor,
                                           const struct td_tensor *keys, const int *ranges,
@@ -221,16 +246,18 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
                                           struct td_data_content *out, bool *done,
                                           struct td_error *err);
 
-/* Removes every file that holds `name`, and NAME.keys.npy. FORBIDDEN, and nothing is removed, if
- * one of them holds other tensors as well, or, with `own_only`, is not NAME.tensord. Each file that
- * is removed has a log line, file_removed. *done: they are removed, always so on success. *had:
- * there were files, and they are removed. */
+/* Removes every file that holds `name`, and NAME.keys.npy. Returns FORBIDDEN, and removes nothing,
+ * if one of the files also holds other tensors or, with `own_only`, is not NAME.tensord. Logs
+ * file_removed for each removed file. *done is true if the files are removed, as always on success.
+ * *had is true if there were files and they are removed. */
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,
                                            bool *had, bool *done, struct td_error *err);
 
-/* A text file of the folder, aliases.json. read: *text is malloc'ed and ends in NUL; NULL if there
- * is no such name, not even as a link that leads nowhere. RESOURCE_LIMIT if it has more than `most`
- * bytes. write is as td_data_dir_write; *id is that of the new file. */
+/* Read and write a text file of the folder, aliases.json. td_data_dir_read_text sets *text to a
+ * malloc'ed, NUL-terminated string. *text is NULL if the folder has no entry of this name, not even
+ * a link that leads nowhere. RESOURCE_LIMIT if the file has more than `most` bytes.
+ * td_data_dir_write_text is like td_data_dir_write, and sets *id to the identity of the new
+ * file. */
 #define TD_ALIASES_FILE "aliases.json"
 TD_MUST_CHECK td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file,
                                               size_t most, char **text, size_t *bytes,
@@ -240,28 +267,29 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
                                                struct td_file_id *id, bool *done,
                                                struct td_error *err);
 
-/* ---- sub-folders, whose content may be hostile: no link is followed ---- */
+/* ---- sub-folders: their content can be hostile, so no link is followed ---- */
 
-/* The names of the sub-folders that are valid versions, not hidden; free() the list. False (logged)
- * if the folder cannot be read. */
+/* Lists the names of the entries that can be sub-folders and are not hidden. The caller frees the
+ * list with free(). Returns false, and logs the reason, if the folder cannot be read. */
 TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
                                        int *count);
 
-/* Opens a sub-folder that has this file; close() the descriptor, -1 unless TD_FILE_PRESENT.
- * *reason: the errno of TD_FILE_UNKNOWN. */
+/* Opens a sub-folder that contains `file`. The caller closes the descriptor, which is -1 unless the
+ * result is TD_FILE_PRESENT. *reason is the errno of TD_FILE_UNKNOWN. */
 td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
                                       int *folder, int *reason);
 
-/* As td_data_dir_check_read of one file, td_data_dir_stat, td_data_dir_read_text and
- * td_data_dir_load. load reads the file as if it had the
- * name `versioned`, and is MALFORMED_REQUEST if it has not `size` bytes; the arena keeps the
- * mapping. */
+/* The functions for sub-folders are like the functions of the same name for the data folder, but do
+ * not include the file of keys. td_data_folder_load reads the file as if it had the name
+ * `versioned`. It returns MALFORMED_REQUEST if the file does not have `size` bytes. The arena keeps
+ * the mapping. */
 struct td_mapped_bytes {
     const void *data;
     size_t size;
-    int range; /* of the fault guard */
+    int range; /* range of the fault guard */
 };
-/* The names of its tensor files; free() the list. False if it cannot be read. */
+/* Lists the names of the tensor files in a sub-folder. The caller frees the list with free().
+ * Returns false if the sub-folder cannot be read. */
 TD_MUST_CHECK bool td_data_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count);
 TD_MUST_CHECK td_status td_data_folder_check_read(int folder, const char *file,
                                                   struct td_error *err);

@@ -1,5 +1,5 @@
-/* Sub-folders of the data folder, which hold the files of one version. What is in them may be
- * hostile: no link is followed, and only what was opened is looked at. */
+/* Sub-folders of the data folder. Each sub-folder holds the files of one version. The content can
+ * be hostile: no link is followed, and only opened files are examined. */
 #include "server/config/read_error.h"
 #include "server/store/files/data_dir_internal.h"
 
@@ -51,8 +51,8 @@ static td_status unreadable(int reason, struct td_error *err)
                                           td_read_error(NULL, reason, text));
 }
 
-/* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a
- * writer. */
+/* Opens a file for reading. Returns -1, with errno set, on failure. Without O_NONBLOCK, opening a
+ * FIFO would block until the FIFO has a writer. */
 static int open_file(int folder, const char *file)
 {
     return openat(folder, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -84,7 +84,7 @@ td_status td_data_folder_load(int folder, const char *file, const char *versione
         return td_mapping_read(mapping, versioned, arena, out, err);
     td_buffer_unref(&mapping->base);
     return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "it has %" PRIu64 " bytes, not the %" PRIu64 " of the manifest",
+                        "its size is %" PRIu64 " bytes, but %" PRIu64 " in the manifest",
                         out->id.size, size);
 }
 

@@ -1,17 +1,18 @@
 /* data_dir_internal.h - private to data_dir*.c.
  *
  *     data_dir.c         listing, stat, hidden files
- *     data_dir_lock.c    opening the folder, its lock
+ *     data_dir_lock.c    opening and locking the folder
  *     data_dir_read.c    mapping a file and reading its header
  *     data_dir_write.c   writing a file and mapping it
- *     data_dir_quota.c   the sum of the files' sizes
+ *     data_dir_quota.c   total size of the files
  *     data_dir_remove.c  removing the files of a name
  *     data_dir_text.c    small text files
  *     data_dir_folder.c  sub-folders of versions
  *
  * Threads    Changes of the folder run between td_data_hold and td_data_release.
- *            td_data_dir_refresh, which exchanges the descriptor, waits for them; the scan, which
- *            calls it, uses the descriptor without holding it. */
+ *            td_data_dir_refresh exchanges the descriptor of the folder, and waits for these
+ *            changes. The scan calls td_data_dir_refresh, so it can use the descriptor without
+ *            td_data_hold. */
 #ifndef TD_SERVER_STORE_DATA_DIR_INTERNAL_H
 #define TD_SERVER_STORE_DATA_DIR_INTERNAL_H
 
@@ -29,18 +30,24 @@
 #define TD_TEMPORARY_PREFIX   ".tensord-tmp-"
 #define TD_LOCK_FILE          ".tensord.lock"
 
-enum { TD_FILE_MODE = 0640 }; /* of all files that are written, whatever the umask is */
+/* Mode of all files that are written, whatever the umask is. */
+enum { TD_FILE_MODE = 0640 };
 
-/* An open folder, and its lock, which every change needs. */
+/* An open folder and its lock. Every change needs the lock. */
 struct td_folder {
     int fd;
-    int lock;       /* descriptor of the lock file; -1 if this process does not hold the lock */
-    int reason;     /* then why: an errno, EWOULDBLOCK if another process holds it */
-    bool only_lock; /* the reason is one of the lock file alone, not of the folder */
-    long holder;    /* the process id of that process; 0 if unknown */
+    /* Descriptor of the lock file, or -1 if this process does not hold the lock. */
+    int lock;
+    /* Why this process does not hold the lock: an errno, EWOULDBLOCK if another process holds
+     * it. */
+    int reason;
+    /* True if `reason` concerns only the lock file, not the folder. */
+    bool only_lock;
+    /* Process id of the process that holds the lock, or 0 if unknown. */
+    long holder;
 };
 
-/* A file that is being written; on the stack of its writer. */
+/* A file that is being written. It is on the stack of its writer. */
 struct td_reserved_file {
     struct td_reserved_file *next;
     const char *file;
@@ -49,54 +56,66 @@ struct td_reserved_file {
 
 struct td_data_dir {
     char *path;
-    bool read_only; /* nothing is changed, no lock is taken */
+    /* Change nothing and take no lock. */
+    bool read_only;
     const struct td_log *log;
-    pthread_rwlock_t exchanging; /* guards the two below; held for reading by changes */
+    /* Guards the next two members. Changes hold it for reading. */
+    pthread_rwlock_t exchanging;
     struct td_folder folder;
-    int gone;       /* why, if the path no longer leads to the folder; otherwise 0 */
-    int unreadable; /* why the last refresh failed, 0 if it succeeded; only refresh uses it */
-    uint64_t seed;  /* of hidden names: process ids repeat across containers */
-    atomic_uint_fast64_t temporaries; /* numbers their names */
-    uint64_t quota;                   /* of the .tensord files; 0 for none */
-    struct td_log_limit failed;       /* lines about changes that the disk refused */
+    /* Why the path no longer leads to the folder, or 0 if it does. */
+    int gone;
+    /* Why the last refresh failed, or 0 if it succeeded. Used only by td_data_dir_refresh. */
+    int unreadable;
+    /* Seed of hidden names. Process ids are not unique across containers. */
+    uint64_t seed;
+    /* Number of hidden names so far. */
+    atomic_uint_fast64_t temporaries;
+    /* Maximum total size of the .tensord files, or 0 for no limit. */
+    uint64_t quota;
+    /* Limits the log lines about changes that the disk refused. */
+    struct td_log_limit failed;
 
-    /* Held while the folder is listed, since the sum and the reservation are one step. */
+    /* Held while the folder is listed, because summing the sizes and reserving a file must be one
+     * step. */
     pthread_mutex_t quota_mutex;
-    struct td_reserved_file *reserved; /* guarded by it */
+    /* Files that are being written. Guarded by quota_mutex. */
+    struct td_reserved_file *reserved;
 };
 
-/* Whether the file name ends with the suffix, after at least one other character. */
+/* True if the file name ends with the suffix, after at least one other character. */
 bool td_data_file_is(const char *name, const char *suffix);
 
 struct td_file_id td_data_id_of(const struct stat *info);
 
-/* The error for errno `reason` of changing a file, or of writing one of `bytes`. Also logs it, once
- * a second at most, because the operator has to do something about it: to be called once for a
- * change. */
+/* Sets and returns the error for errno `reason` of changing a file or of writing `bytes` bytes.
+ * Also logs the error, at most once a second, because the operator must act on it. Call this
+ * function only once for each failed change. */
 td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
                              struct td_error *err);
 
-/* Between hold and release the folder is not exchanged. */
+/* The folder is not exchanged between td_data_hold and td_data_release. */
 void td_data_hold(struct td_data_dir *dir);
 void td_data_release(struct td_data_dir *dir);
 
-/* Whether a held folder may be changed: an error for a file, or one of `bytes`. DATA_DIR_LOCKED
- * while another process holds the lock; other errors as td_data_disk_error. */
+/* Returns an error if the held folder cannot be changed: DATA_DIR_LOCKED while another process
+ * holds the lock, or an error of td_data_disk_error for this file and `bytes`. */
 TD_MUST_CHECK td_status td_data_check_lock(struct td_data_dir *dir, const char *file,
                                            uint64_t bytes, struct td_error *err);
 
-/* The names of the entries of an open folder that the filter takes; free() the list. False, with
- * errno, if the folder cannot be read, or without memory. */
+/* Lists the names of the entries of an open folder that the filter accepts. The caller frees the
+ * list with free(). Returns false, with errno set, if the folder cannot be read or no memory is
+ * available. */
 struct dirent;
 bool td_data_list(int folder, int (*filter)(const struct dirent *item),
                   int (*order)(const struct dirent **a, const struct dirent **b),
                   char (**names)[TD_FILE_NAME], int *count);
 
-/* errno `reason` of opening or listing the folder. */
+/* Logs errno `reason` of opening or listing the folder. */
 void td_data_log_unreadable(const struct td_data_dir *dir, int reason);
 
-/* Whether a file of `bytes` fits the quota instead of the one of that name: RESOURCE_LIMIT
- * (disk_bytes), or an error of td_data_disk_error. reserve also counts it until unreserve. */
+/* td_data_check_quota checks whether a file of `bytes` bytes fits the quota in place of the present
+ * file of that name. It returns RESOURCE_LIMIT (disk_bytes), or an error of td_data_disk_error.
+ * td_data_reserve also counts the file until td_data_unreserve is called. */
 TD_MUST_CHECK td_status td_data_check_quota(struct td_data_dir *dir, const char *file,
                                             uint64_t bytes, struct td_error *err);
 TD_MUST_CHECK td_status td_data_reserve(struct td_data_dir *dir, struct td_reserved_file *reserved,
@@ -106,40 +125,41 @@ void td_data_unreserve(struct td_data_dir *dir, struct td_reserved_file *reserve
 /* Removes the hidden files that a crash left in a folder whose lock is held. */
 void td_data_remove_temporaries(struct td_data_dir *dir, int folder);
 
-/* A unique name for a hidden file. */
+/* Writes a unique name for a hidden file to `name`. */
 enum { TD_HIDDEN_NAME = 64 };
 void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME]);
 
-/* A failure is logged; the next start tries again. */
+/* Removes a hidden file. A failure is logged, and the next start tries again. */
 void td_data_remove_hidden(struct td_data_dir *dir, const char *name);
 
 /* Logs that a file of the tensor `name` has been removed from the folder. */
 void td_data_log_removed(const struct td_data_dir *dir, const char *file, const char *name);
 
-/* Removes the file of the keys of NAME.npy if there is one, once that is removed: alone it gives
- * nothing keys. A failure is logged. */
+/* Removes the file of the keys of NAME.npy if there is one. Called after NAME.npy is removed, when
+ * the file of keys no longer belongs to any table. A failure is logged. */
 void td_data_remove_keys(struct td_data_dir *dir, const char *name);
 
-/* Whether the folder has the name: a link is not followed, since it may lead nowhere. Returns 0,
- * EISDIR for a folder, or errno if stat fails for another reason than ENOENT. */
+/* Sets *found to true if the folder has an entry of this name. Does not follow a link, which might
+ * lead nowhere. Returns 0, EISDIR for a folder, or errno if stat fails for a reason other than
+ * ENOENT. */
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);
 
-/* Gives the finished file its name; 0 or errno. A hidden hard link keeps the file that is replaced,
- * to restore it if the folder cannot be fsynced. Without hard links, or if restoring fails, the new
- * file stays: *done. */
+/* Gives the finished file its name. Returns 0 or errno. A hidden hard link keeps the replaced file,
+ * so that it can be restored if the folder cannot be fsynced. Without hard links, or if restoring
+ * fails, the new file stays and *done is true. */
 int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done);
 
-/* A mapped file; each tensor of it holds a reference. */
+/* A mapped file. Each tensor of the file holds a reference. */
 struct td_mapping {
     struct td_buffer base; /* first: release casts back */
     int range;
 };
 
-/* Maps an open file; NULL (err filled as by td_data_dir_load) on failure. */
+/* Maps an open file. Returns NULL on failure, with an error of td_data_dir_load. */
 struct td_mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error *err);
 
-/* Reads the header of the format that the file's name indicates. Moves the caller's reference to
- * the arena. */
+/* Reads the header in the format that the name of the file indicates. Moves the caller's reference
+ * to the arena. */
 TD_MUST_CHECK td_status td_mapping_read(struct td_mapping *mapping, const char *file,
                                         struct td_arena *arena, struct td_data_content *out,
                                         struct td_error *err);

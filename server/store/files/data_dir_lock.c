@@ -1,13 +1,14 @@
 /* Opens the data folder and takes its lock. Both the lock file and the folder itself are locked
  * (flock), so that at most one process changes the folder:
  *
- *     the file    also excludes processes on other machines, where a network file system passes
- *                 locks on, and holds the process id for the message to others
- *     the folder  excludes processes of this machine even if the file is deleted or replaced while
- *                 it is locked; some file systems cannot lock folders
+ *     the file    also excludes processes on other machines, if the network file system passes
+ *                 locks on. It holds the process id, for the message to other processes.
+ *     the folder  excludes processes on this machine even if the lock file is deleted or replaced
+ *                 while it is locked. Some file systems cannot lock folders.
  *
- * The kernel releases both when the process ends, however it ends. The file is never deleted: a
- * process could lock the deleted one while another locks the next. */
+ * The kernel releases both locks when the process ends, however it ends. The lock file is never
+ * deleted: otherwise one process could lock the deleted file while another process locks the new
+ * file. */
 #include "server/config/read_error.h"
 #include "server/observe/clock.h"
 #include "server/store/files/data_dir_internal.h"
@@ -23,8 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In place of the errno of a folder that cannot be opened: an empty folder has the path of one that
- * has files, as where a volume is not mounted. */
+/* Used in place of an errno: the path leads to an empty folder, although the folder had files
+ * before. This happens when a volume is not mounted. */
 enum { EMPTY_IN_PLACE = ENODATA };
 
 static const struct td_folder closed = { .fd = -1, .lock = -1 };
@@ -45,7 +46,8 @@ static bool is_same(const struct stat *a, const struct stat *b)
 
 /* ---- the lock ------------------------------------------------------------------------------- */
 
-/* For the message to others; without room on the disk it remains unknown. */
+/* Writes the process id to the lock file, for the message to other processes. If the disk is full,
+ * the process id remains unknown. */
 static void write_holder(int lock)
 {
     char text[32];
@@ -61,7 +63,8 @@ static long read_holder(int lock)
     return length > 0 ? strtol(text, NULL, 10) : 0;
 }
 
-/* Whether the path of the lock file still leads to the locked file. 0, or errno. */
+/* Sets *current to true if the path of the lock file still leads to the locked file. Returns 0 or
+ * errno. */
 static int check_current(const struct td_folder *folder, int lock, bool *current)
 {
     struct stat locked, named;
@@ -74,7 +77,7 @@ static int check_current(const struct td_folder *folder, int lock, bool *current
     return 0;
 }
 
-/* Locks the lock file. 0, or errno. */
+/* Locks the lock file. Returns 0 or errno. */
 static int lock_file(struct td_folder *folder)
 {
     enum { TRIES = 4 };
@@ -97,12 +100,12 @@ static int lock_file(struct td_folder *folder)
         close(lock);
         if (reason != 0)
             return reason;
-        /* It was deleted or replaced before it was locked: lock the new one. */
+        /* The file was deleted or replaced before it was locked: lock the new file. */
     }
     return EWOULDBLOCK;
 }
 
-/* Whether the folder could be changed but for its lock file, which cannot be opened. */
+/* True if the folder itself can be changed, and only its lock file cannot be opened. */
 static bool is_only_lock(int folder)
 {
     struct stat unused;
@@ -117,18 +120,19 @@ static void lock_folder(struct td_folder *folder)
         folder->reason != 0 && folder->reason != EWOULDBLOCK && is_only_lock(folder->fd);
     if (folder->reason != 0)
         return;
-    /* Any other failure: the file system cannot lock folders. */
+    /* Any other error means that the file system cannot lock folders. */
     if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         folder->reason = EWOULDBLOCK;
         close(folder->lock);
         folder->lock = -1;
         return;
     }
-    (void)fchmod(folder->lock, TD_FILE_MODE); /* the umask may have removed permissions */
+    /* The umask might have removed permissions. */
+    (void)fchmod(folder->lock, TD_FILE_MODE);
     write_holder(folder->lock);
 }
 
-/* Whether there is nothing to lock: the lock is held, and its file is not known to be another. */
+/* True if the lock is held and the lock file is not known to have been replaced. */
 static bool holds_lock(const struct td_folder *folder)
 {
     bool current;
@@ -140,8 +144,8 @@ static bool is_locked_by_another(int fd)
     return flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-/* Why the lock file, opened for reading or not (-1, errno), cannot be opened for writing: an errno,
- * or 0. */
+/* Returns the errno with which opening the lock file for writing would fail, or 0. `lock` is the
+ * descriptor of the lock file, opened for reading, or -1 with errno set. */
 static int why_not_lockable(int folder, int lock)
 {
     struct stat info;
@@ -152,7 +156,8 @@ static int why_not_lockable(int folder, int lock)
     return faccessat(folder, TD_LOCK_FILE, W_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-/* The lock file is opened for writing only by a process that takes the lock. */
+/* Probes the lock. Opens the lock file for reading, because only a process that takes the lock
+ * opens it for writing. */
 static void probe_lock(int folder, struct td_data_access *out)
 {
     const int lock = openat(folder, TD_LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -201,9 +206,9 @@ td_status td_data_check_lock(struct td_data_dir *dir, const char *file, uint64_t
     char holder[48] = "another process";
     if (dir->gone == EMPTY_IN_PLACE)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "%s in the data folder cannot be changed: an empty folder is in its "
-                            "place, as where a volume is not mounted; mount it, or restart the "
-                            "server to use the empty folder",
+                            "%s in the data folder cannot be changed: the path leads to an empty "
+                            "folder, as if a volume were not mounted; mount the volume, or restart "
+                            "the server to use the empty folder",
                             file);
     if (dir->gone != 0)
         return td_data_disk_error(dir, file, dir->gone, bytes, err);
@@ -246,14 +251,14 @@ void td_data_log_unreadable(const struct td_data_dir *dir, int reason)
 {
     char text[TD_READ_ERROR];
     td_log(dir->log, TD_LOG_ERROR, "data_dir_unreadable", TD_TEXT("dir", dir->path),
-           TD_TEXT("reason", reason == EMPTY_IN_PLACE
-                                 ? "an empty folder is in the place of the one that was read, as "
-                                   "where a volume is not mounted; it is read once it has a file, "
-                                   "or by a restart"
-                                 : td_read_error(dir->path, reason, text)));
+           TD_TEXT("reason",
+                   reason == EMPTY_IN_PLACE
+                       ? "the path leads to an empty folder, as if a volume were not mounted; the "
+                         "server reads the empty folder once it has a file, or after a restart"
+                       : td_read_error(dir->path, reason, text)));
 }
 
-/* True if the open folder has no files but hidden ones. */
+/* True if all entries of the open folder are hidden. */
 static bool is_empty(int fd)
 {
     const int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -273,7 +278,7 @@ static bool is_empty(int fd)
     return at_end;
 }
 
-/* Logs what has changed since `before`. */
+/* Logs how the lock has changed since `before`. */
 static void log_lock(const struct td_data_dir *dir, const struct td_folder *before)
 {
     const struct td_folder *now = &dir->folder;
@@ -282,7 +287,7 @@ static void log_lock(const struct td_data_dir *dir, const struct td_folder *befo
         td_log(dir->log, TD_LOG_INFO, "data_dir_locked", TD_TEXT("dir", dir->path));
     if (now->lock >= 0 || (reason == before->reason && now->holder == before->holder))
         return;
-    /* A folder that is read-only is probably meant to be. */
+    /* A folder without write permission is probably intended to be read-only. */
     const bool read_only =
         !now->only_lock && (reason == EROFS || reason == EACCES || reason == EPERM);
     td_log(dir->log, read_only ? TD_LOG_INFO : TD_LOG_WARN, "data_dir_not_locked",
@@ -292,13 +297,14 @@ static void log_lock(const struct td_data_dir *dir, const struct td_folder *befo
            TD_INT("holder", now->holder));
 }
 
-/* Takes the lock of an open folder and makes it the data folder. Waits for the changes in
+/* Takes the lock of an open folder and makes the folder the data folder. Waits for the changes in
  * progress. */
 static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replaced)
 {
     pthread_rwlock_wrlock(&dir->exchanging);
     struct td_folder before = dir->folder;
-    if (!replaced) { /* this process's own lock on the folder would exclude it */
+    /* Release the old lock first, because it would exclude the new one. */
+    if (!replaced) {
         dir->folder = closed;
         close_folder(&before);
     }
@@ -306,7 +312,8 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
         now->reason = EROFS;
     else
         lock_folder(now);
-    /* All of them were left by a crash: no other process may write, and this one does not yet. */
+    /* All temporary files were left by a crash: no other process is allowed to write, and this
+     * process does not write yet. */
     if (now->lock >= 0)
         td_data_remove_temporaries(dir, now->fd);
     dir->folder = *now;
@@ -315,11 +322,12 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
     close_folder(&before);
 }
 
-/* A restart would not find what is written to a folder that its path no longer leads to. It stays
- * open and locked in case it returns. */
+/* Notes why the path no longer leads to the folder. Changes are refused from then on, because a
+ * restart would not find them. The folder stays open and locked in case it returns. */
 static void note_gone(struct td_data_dir *dir, int reason)
 {
-    if (reason != dir->unreadable) /* it is tried each second */
+    /* The refresh is repeated each second, so log only a new reason. */
+    if (reason != dir->unreadable)
         td_data_log_unreadable(dir, reason);
     dir->unreadable = reason;
     pthread_rwlock_wrlock(&dir->exchanging);
@@ -328,7 +336,8 @@ static void note_gone(struct td_data_dir *dir, int reason)
     pthread_rwlock_unlock(&dir->exchanging);
 }
 
-/* Opens the folder at the path; 0, or errno. *replaced: it is not the one that is open. */
+/* Opens the folder at the path. Returns 0 or errno. *replaced is true if the folder is not the one
+ * that is open. */
 static int open_path(const struct td_data_dir *dir, struct td_folder *now, bool *replaced)
 {
     struct stat before, after;
@@ -372,7 +381,9 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
     return true;
 }
 
-/* Changes that overlap without an end do not keep a scan waiting; none holds the lock twice. */
+/* Initialises the lock so that writers have priority: an endless series of overlapping changes
+ * cannot keep a scan waiting. This kind of lock must not be taken twice by a thread, and no change
+ * does so. */
 static void init_exchanging(struct td_data_dir *dir)
 {
     pthread_rwlockattr_t kind;

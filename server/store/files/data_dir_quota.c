@@ -1,9 +1,10 @@
 /* The quota of the data folder: the sizes of its .tensord files.
  *
- * The sum is taken from the folder at each write, so it is right whatever was deleted, replaced or
- * added by hand, and costs nothing without a quota. (A file costs about 1 us; a write waits for the
- * disk twice.) Files being written count with their old or their new size, whichever is larger,
- * since their writers may fail. */
+ * Each write computes the sum from the folder, so the sum is right no matter which files were
+ * deleted, replaced or added by hand. Without a quota this costs nothing. With a quota each file
+ * costs about 1 us, which is little compared with the two waits of a write for the disk. A file
+ * that is being written counts with its old or its new size, whichever is larger, because its
+ * writer can fail. */
 #include "server/store/files/data_dir_internal.h"
 
 #include <dirent.h>
@@ -23,7 +24,8 @@ static uint64_t add(uint64_t a, uint64_t b)
     return a < UINT64_MAX - b ? a + b : UINT64_MAX;
 }
 
-/* The size of a file, 0 if it is gone or none. 0, or errno. */
+/* Sets *bytes to the size of a file, or to 0 if the file is gone or not a regular file. Returns 0
+ * or errno. */
 static int size_of(const struct td_data_dir *dir, const char *file, uint64_t *bytes)
 {
     struct stat info;
@@ -43,7 +45,8 @@ static bool is_reserved(const struct td_data_dir *dir, const char *file)
     return reserved != NULL;
 }
 
-/* The sum of all other files, and the size of `file`. 0, or errno. */
+/* Sets *others to the total size of all other files, and *replaced to the size of `file`. Returns 0
+ * or errno. */
 static int sum_files(const struct td_data_dir *dir, const char *file, uint64_t *others,
                      uint64_t *replaced)
 {
@@ -85,7 +88,7 @@ uint64_t td_data_dir_counted_bytes(struct td_data_dir *dir)
     return reason == 0 ? bytes : 0;
 }
 
-/* With quota_mutex held. */
+/* Compares the sum with the quota. Call with quota_mutex held. */
 static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t bytes,
                              struct td_error *err)
 {
@@ -94,13 +97,13 @@ static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t
     if (reason != 0)
         return td_data_disk_error(dir, file, reason, bytes, err);
     const uint64_t needed = add(others, bytes);
-    /* A folder above the quota, which was lowered, may still shrink. */
+    /* If the quota was lowered and the folder exceeds it, files can still shrink. */
     if (needed <= dir->quota || bytes <= replaced)
         return TD_OK;
     char what[TD_FILE_NAME + 32];
     snprintf(what, sizeof what, "the data folder with %s", file);
     td_error_resource(err, "disk_bytes", needed, dir->quota, what);
-    td_error_hint(err, "the option --disk-quota of the server sets it");
+    td_error_hint(err, "the server's option --disk-quota sets this limit");
     return TD_RESOURCE_LIMIT;
 }
 

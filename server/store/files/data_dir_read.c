@@ -31,7 +31,7 @@ static td_status refuse(struct td_error *err, const char *why)
     return td_error_set(err, TD_MALFORMED_REQUEST, "%s", why);
 }
 
-/* The error for errno `reason` of reading. */
+/* Sets and returns the error for errno `reason` of reading a file. */
 static td_status unreadable(struct td_error *err, int reason)
 {
     const td_status status = reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE;
@@ -73,7 +73,7 @@ struct td_mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error
     return mapping;
 }
 
-/* Room for n tensors in the arena, readable or not. */
+/* Makes room for `n` tensors in the arena, readable or not. */
 static td_status make_room(struct td_data_content *out, int n, struct td_arena *arena,
                            struct td_error *err)
 {
@@ -87,7 +87,8 @@ static td_status read_npy(struct td_mapping *mapping, const char *stem, struct t
                           struct td_data_content *out, struct td_error *err)
 {
     struct td_tensor tensor;
-    bool mapped; /* otherwise converted, in the arena */
+    /* False if the tensor was converted into the arena. */
+    bool mapped;
     td_status status =
         td_npy_read(mapping->base.data, mapping->base.size, arena, &tensor, &mapped, err);
     if (status == TD_OK)
@@ -118,7 +119,7 @@ static const struct td_tensor *entry(const struct td_safetensors *file, const ch
     return NULL;
 }
 
-/* "[2,3]" */
+/* Parses a shape such as "[2,3]". */
 static bool parse_shape(const char *text, struct td_shape *shape)
 {
     shape->rank = 0;
@@ -137,7 +138,7 @@ static bool parse_shape(const char *text, struct td_shape *shape)
     return text[1] == '\0';
 }
 
-/* A copy of the offsets of mapped strings, and the mapping of their bytes. */
+/* A copy of the offsets of mapped strings, and the mapping that holds the bytes of the strings. */
 struct strings {
     struct td_buffer base; /* first: release casts back */
     struct td_buffer *mapping;
@@ -151,7 +152,8 @@ static void free_strings(struct td_buffer *base)
     free(strings);
 }
 
-/* Held by the arena; NULL without memory. */
+/* Copies the offsets of strings. The arena holds the copy. Returns NULL if no memory is
+ * available. */
 static struct strings *copy_offsets(struct td_mapping *mapping, const struct td_tensor *offsets,
                                     struct td_arena *arena, struct td_error *err)
 {
@@ -166,8 +168,9 @@ static struct strings *copy_offsets(struct td_mapping *mapping, const struct td_
     return td_arena_keep(arena, &strings->base, err) ? strings : NULL;
 }
 
-/* Offsets must increase from 0 to the number of bytes, or reading would leave the mapping. They
- * are copied before they are checked: a truncation of the file would turn them into zeros. */
+/* Makes a tensor of mapped strings. The offsets must increase from 0 to the number of bytes, or
+ * reading would leave the mapping. They are copied before they are checked, because a truncation of
+ * the file would turn mapped offsets into zeros. */
 static td_status join_strings(struct td_mapping *mapping, const struct td_tensor *offsets,
                               const struct td_tensor *bytes, struct td_arena *arena,
                               struct td_tensor *tensor, struct td_error *err)
@@ -191,7 +194,7 @@ static td_status join_strings(struct td_mapping *mapping, const struct td_tensor
     return TD_OK;
 }
 
-/* Keys of a table: the vector `numbers`, or strings with these offsets and bytes. */
+/* Reads the keys of a table: the vector `numbers`, or strings with these offsets and bytes. */
 static td_status read_keys(struct td_mapping *mapping, const struct td_tensor *numbers,
                            const struct td_tensor *offsets, const struct td_tensor *bytes,
                            struct td_arena *arena, struct td_data_tensor *out, struct td_error *err)
@@ -239,8 +242,8 @@ static const char *entry_name(const void *sorted, int i)
     return ((const struct sorted_entries *)sorted)->entries[i]->name;
 }
 
-/* The entry whose name is these texts, one after the other; NULL if there is none, or the name
- * would be longer than that of any table. */
+/* Returns the entry whose name is `table` followed by `suffix`. Returns NULL if there is no such
+ * entry, or if the name would be longer than the name of any table. */
 static const struct td_safetensors_entry *find_entry(const struct sorted_entries *sorted,
                                                      const char *table, size_t length,
                                                      const char *suffix)
@@ -254,7 +257,7 @@ static const struct td_safetensors_entry *find_entry(const struct sorted_entries
     return found ? sorted->entries[place] : NULL;
 }
 
-/* Whether the entry is not a table but the keys of one: "w.keys", "w.keys.offsets" or
+/* True if the entry is not a table but holds keys of a table: "w.keys", "w.keys.offsets" or
  * "w.keys.bytes" beside "w". */
 static bool has_keys_of_table(const struct sorted_entries *sorted, const char *name)
 {
@@ -287,13 +290,12 @@ static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted
         return TD_OK;
     if (!offsets || !bytes || offsets->tensor.dtype != TD_DTYPE_INT64 ||
         bytes->tensor.dtype != TD_DTYPE_UINT8)
-        return refuse(err, "keys are not offsets of int64 and bytes of uint8");
-    /* As unsigned numbers: a negative one is too large. */
+        return refuse(err, "its keys are strings without int64 offsets and uint8 bytes");
+    /* Negative offsets are refused: as unsigned numbers they are too large. */
     return read_keys(mapping, NULL, &offsets->tensor, &bytes->tensor, arena, out, err);
 }
 
-/* Adds the table of an entry, with its keys. Unusable keys are the reason not to serve the
- * table. */
+/* Adds the table of an entry, with its keys. A table with unusable keys is not served. */
 static td_status read_table(struct td_mapping *mapping, const struct sorted_entries *sorted,
                             const struct td_safetensors_entry *entry, const char *name,
                             struct td_arena *arena, struct td_data_content *out,
@@ -339,8 +341,8 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
     return status;
 }
 
-/* Whether the file is as older servers wrote it: a flipped bit that hides the digests of a newer
- * one leaves entries or metadata that are not known. */
+/* True if the file looks as older servers wrote it. If a flipped bit hides the digests of a newer
+ * file, unknown entries or metadata remain in the file. */
 static bool has_only_known(const struct td_safetensors *file, bool strings)
 {
     static const char *const keys[] = { "tensord", "dtype", "shape", "version" };
@@ -354,7 +356,7 @@ static bool has_only_known(const struct td_safetensors *file, bool strings)
     return file->n_entries == (strings ? 2 : 1);
 }
 
-/* Finds the digests; none in a file of an older server. */
+/* Finds the digests. A file of an older server has no digests. */
 static td_status find_digests(const struct td_mapping *mapping, const struct td_safetensors *file,
                               bool strings, struct td_checksums *out, struct td_error *err)
 {
@@ -411,7 +413,7 @@ static td_status read_own(struct td_mapping *mapping, const char *stem, struct t
     if (strcmp(metadata(&file, "tensord"), "1") != 0 ||
         !td_dtype_from_name(name, strlen(name), &dtype) ||
         !parse_shape(metadata(&file, "shape"), &shape))
-        return refuse(err, "its __metadata__ is not that of a .tensord file");
+        return refuse(err, "its __metadata__ does not describe a .tensord file");
     struct td_checksums checksums = { 0 };
     status = td_tensor_describe(&tensor, "tensor", dtype, &shape, err);
     if (status != TD_OK)
@@ -467,14 +469,14 @@ td_status td_data_join_keys(struct td_data_content *table, const struct td_data_
     return TD_OK;
 }
 
-/* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a
- * writer. */
+/* Opens a file for reading. Returns -1, with errno set, on failure. Without O_NONBLOCK, opening a
+ * FIFO would block until the FIFO has a writer. */
 static int open_file(const struct td_data_dir *dir, const char *file)
 {
     return openat(dir->folder.fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* 0, or errno if it cannot be opened for reading. */
+/* Returns 0, or errno if the file cannot be opened for reading. */
 static int try_open(const struct td_data_dir *dir, const char *file)
 {
     const int fd = open_file(dir, file);
@@ -509,7 +511,7 @@ static td_status load_file(const struct td_data_dir *dir, const char *file, stru
     return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
 }
 
-/* Adds the keys of a .npy file, if there is a file of them. */
+/* Adds the keys of a .npy file, if a file of keys exists. */
 static td_status load_keys(struct td_data_dir *dir, const char *file, struct td_arena *arena,
                            struct td_data_content *out, struct td_error *err)
 {
@@ -534,7 +536,7 @@ td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_
         status = load_keys(dir, file, arena, out, err);
     if (status != TD_RESOURCE_LIMIT)
         return status;
-    /* A shape above the limits of the parsers: reading the file again does not help. */
+    /* The shape exceeds the limits of the parsers, so reading the file again would not help. */
     err->status = TD_MALFORMED_REQUEST;
     return TD_MALFORMED_REQUEST;
 }

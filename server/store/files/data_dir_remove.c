@@ -7,12 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file to be removed, and its hidden name until it is unlinked. */
+/* A file that is being removed, and the hidden name that it has until it is unlinked. */
 struct hidden_file {
     char file[TD_FILE_NAME], hidden[TD_HIDDEN_NAME];
 };
 
-/* The number of tensors in a .safetensors file beside `name`; -1 if it does not hold the name. */
+/* Sets *others to the number of tensors other than `name` in a .safetensors file, or to -1 if the
+ * file does not hold the name. */
 static td_status count_others(struct td_data_dir *dir, const char *file, const char *name,
                               int *others, struct td_error *err)
 {
@@ -30,13 +31,13 @@ static td_status count_others(struct td_data_dir *dir, const char *file, const c
         return TD_OK;
     if (td_data_dir_has_gone(dir, file))
         return TD_OK;
-    return td_error_set(err, status,
-                        "%s, which may hold '%s' too, cannot be read: %s; repair or "
-                        "remove it",
-                        file, name, why.message);
+    return td_error_set(
+        err, status,
+        "%s, which might also hold '%s', cannot be read: %s; repair or remove that file", file,
+        name, why.message);
 }
 
-/* Adds the file of this stem if it exists and holds the name. */
+/* Adds the file of this stem to the list if it exists and holds the name. */
 static td_status add_file(struct td_data_dir *dir, const char *name, const char *stem,
                           const char *suffix, struct hidden_file *list, int *count,
                           struct td_error *err)
@@ -57,8 +58,8 @@ static td_status add_file(struct td_data_dir *dir, const char *name, const char 
             return status;
         if (others > 0)
             return td_error_set(err, TD_FORBIDDEN,
-                                "'%s' is in %s, which holds %d other tensors: remove it from that "
-                                "file first",
+                                "'%s' is in %s, which holds %d other tensors; remove the tensor "
+                                "from that file first",
                                 name, file, others);
         found = others == 0;
     }
@@ -72,7 +73,7 @@ static int served_last_first(const void *a, const void *b)
     return td_data_file_order(other->file, one->file);
 }
 
-/* All files that hold the name, sorted so that the served one is last. */
+/* Lists all files that hold the name. The file that is served comes last. */
 static td_status find_files(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                             int *count, struct td_error *err)
 {
@@ -90,7 +91,7 @@ static td_status find_files(struct td_data_dir *dir, const char *name, struct hi
     return status;
 }
 
-/* 0 or errno. */
+/* Gives a hidden file its old name. Returns 0 or errno. */
 static int restore(struct td_data_dir *dir, const struct hidden_file *item)
 {
     return renameat(dir->folder.fd, item->hidden, dir->folder.fd, item->file) == 0 ? 0 : errno;
@@ -107,8 +108,8 @@ static void restore_others(struct td_data_dir *dir, const struct hidden_file *li
     }
 }
 
-/* Renames the files to hidden names, the served one last, so that one call changes what is
- * served; restores them if the folder cannot be fsynced. */
+/* Renames the files to hidden names. The served file comes last, so that one call changes what is
+ * served. Restores the files if the folder cannot be fsynced. */
 static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                       int count, bool *done, struct td_error *err)
 {
@@ -127,8 +128,8 @@ static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_f
     *done = restore(dir, &list[count - 1]) != 0;
     if (*done)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "'%s' is deleted, but the data folder can neither be fsynced (%s) nor "
-                            "restored: a power failure may undo the deletion",
+                            "'%s' is deleted, but the data folder can be neither fsynced (%s) nor "
+                            "restored: a power failure might undo the deletion",
                             name, strerror(reason));
     restore_others(dir, list, count - 1);
     return td_data_disk_error(dir, list[count - 1].file, reason, 0, err);
@@ -143,14 +144,14 @@ static size_t count_stems(const char *name)
     return n;
 }
 
-/* FORBIDDEN if a file of the list is not one that the server wrote. */
+/* Returns FORBIDDEN if the server did not write one of the files. */
 static td_status check_own(const char *name, const struct hidden_file *list, int count,
                            struct td_error *err)
 {
     for (int i = 0; i < count; i++)
         if (!td_data_file_is(list[i].file, TD_OWN_SUFFIX))
-            return td_error_set(err, TD_FORBIDDEN, "'%s' is in %s, which is not the server's", name,
-                                list[i].file);
+            return td_error_set(err, TD_FORBIDDEN, "'%s' is in %s, which the server did not write",
+                                name, list[i].file);
     return TD_OK;
 }
 
@@ -166,7 +167,8 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own
     td_status status = find_files(dir, name, list, &count, err);
     if (status == TD_OK && own_only)
         status = check_own(name, list, count, err);
-    if (status == TD_OK && count > 0) /* otherwise the lock is not needed */
+    /* Without files, the lock is not needed. */
+    if (status == TD_OK && count > 0)
         status = td_data_check_lock(dir, list[count - 1].file, 0, err);
     if (status == TD_OK)
         status = hide(dir, name, list, count, done, err);

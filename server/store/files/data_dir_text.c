@@ -14,7 +14,8 @@ static td_status unreadable(const char *file, int reason, struct td_error *err)
                         td_read_error(NULL, reason, text));
 }
 
-/* Reads an open file of `size` bytes at first; 0 or errno. *bytes may be less if it shrinks. */
+/* Reads an open file that had `size` bytes when it was opened. Returns 0 or errno. *bytes is less
+ * than `size` if the file has shrunk. */
 static int read_all(int fd, char *text, size_t size, size_t *bytes)
 {
     *bytes = 0;
@@ -52,7 +53,7 @@ static td_status read_open(int fd, const char *file, size_t most, char **text, s
     return unreadable(file, reason, err);
 }
 
-/* OK if there is no such name. */
+/* Returns TD_OK if the folder has no entry of this name, otherwise the error for errno `reason`. */
 static td_status not_opened(int folder, const char *file, int reason, struct td_error *err)
 {
     struct stat info;
@@ -70,7 +71,7 @@ static td_status read_text(int folder, const char *file, int flags, size_t most,
     *text = NULL;
     *bytes = 0;
     *id = td_file_id_unknown;
-    /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
+    /* Without O_NONBLOCK, opening a FIFO would block until the FIFO has a writer. */
     const int fd = openat(folder, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (fd < 0)
         return not_opened(folder, file, errno, err);
@@ -91,11 +92,12 @@ td_status td_data_folder_read_text(int folder, const char *file, size_t most, ch
     return read_text(folder, file, O_NOFOLLOW, most, text, bytes, id, err);
 }
 
-/* Writes an empty file and fsyncs it; 0 or errno. */
+/* Writes the text to an empty file and fsyncs the file. Returns 0 or errno. */
 static int write_open(int fd, const char *text, size_t bytes, struct td_file_id *id)
 {
     struct stat info;
-    (void)fchmod(fd, TD_FILE_MODE); /* as for other files: the umask removes permissions */
+    /* The umask might have removed permissions. */
+    (void)fchmod(fd, TD_FILE_MODE);
     while (bytes > 0) {
         const ssize_t n = write(fd, text, bytes);
         if (n < 0 && errno != EINTR)
@@ -125,12 +127,11 @@ static td_status write_locked(struct td_data_dir *dir, const char *file, const c
         td_data_remove_hidden(dir, temporary);
     if (reason == 0)
         return TD_OK;
-    return *done
-               ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "%s is written, but the data folder can neither be fsynced (%s) nor "
-                              "restored: a power failure may undo the change",
-                              file, strerror(reason))
-               : td_data_disk_error(dir, file, reason, bytes, err);
+    return *done ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                                "%s is written, but the data folder can be neither fsynced (%s) "
+                                "nor restored: a power failure might undo the change",
+                                file, strerror(reason))
+                 : td_data_disk_error(dir, file, reason, bytes, err);
 }
 
 td_status td_data_dir_write_text(struct td_data_dir *dir, const char *file, const char *text,

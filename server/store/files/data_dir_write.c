@@ -21,7 +21,7 @@ td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t 
     td_status status = td_data_check_lock(dir, file, bytes, err);
     if (status == TD_OK)
         status = td_data_check_quota(dir, file, bytes, err);
-    /* If fstatvfs fails, the write itself decides. */
+    /* If fstatvfs fails, the write itself finds out whether the disk is full. */
     if (status == TD_OK && fstatvfs(dir->folder.fd, &room) == 0 &&
         (uint64_t)room.f_bavail < bytes / room.f_frsize)
         status = td_data_disk_error(dir, file, ENOSPC, bytes, err);
@@ -49,8 +49,8 @@ int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *
     return reason;
 }
 
-/* Removes NAME.npy and the file of its keys, which the new file replaces: they would be served
- * again once the new file is removed. */
+/* Removes NAME.npy and the file of its keys, which the new file replaces. Otherwise they would be
+ * served again after the new file is removed. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
 {
     char file[TD_FILE_NAME];
@@ -68,17 +68,19 @@ static void remove_plain(struct td_data_dir *dir, const char *name)
     td_data_remove_keys(dir, name);
 }
 
-/* A file to be written. */
+/* A file that is being written. */
 struct new_file {
     struct td_data_dir *dir;
     const char *name;
     char file[TD_FILE_NAME], temporary[TD_HIDDEN_NAME];
     struct td_tensor_file content;
-    const int *ranges; /* [2], of the sources */
+    /* Ranges of the two sources, as in td_data_dir_write. */
+    const int *ranges;
 };
 
-/* Writes the temporary file; 0 or errno, ECANCELED with err filled if it was stopped. No one may
- * change it afterwards: its descriptor is closed and it is opened again to be read. */
+/* Writes the temporary file. Returns 0 or errno, or ECANCELED with err filled if the writing was
+ * stopped. Nobody can change the file afterwards: its descriptor is closed, and the file is opened
+ * again only for reading. */
 static int write_temporary(const struct new_file *new, const struct td_stop *stop,
                            struct td_error *err)
 {
@@ -86,15 +88,15 @@ static int write_temporary(const struct new_file *new, const struct td_stop *sto
                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, TD_FILE_MODE);
     if (fd < 0)
         return errno;
-    /* The umask has at most removed permissions. A failure leaves it so, as on a file system
-     * without permissions. */
+    /* fchmod restores permissions that the umask removed. A failure is ignored, because some file
+     * systems have no permissions. */
     (void)fchmod(fd, TD_FILE_MODE);
     const int reason = td_tensor_file_write(&new->content, fd, stop, err);
     close(fd);
     return reason;
 }
 
-/* Maps the file before it has its name, so that one that cannot be mapped replaces nothing. */
+/* Maps the file before it gets its name, so that a file that cannot be mapped replaces nothing. */
 static td_status map_temporary(const struct new_file *new, struct td_arena *arena,
                                struct td_data_content *out, struct td_error *err)
 {
@@ -125,7 +127,7 @@ static td_status fill(const struct new_file *new, struct td_arena *arena,
     return map_temporary(new, arena, out, err);
 }
 
-/* Its new name has touched the file. */
+/* Updates the time of the last change of the inode, which the rename has set. */
 static void note_renamed(const struct new_file *new, struct td_file_id *id)
 {
     struct td_file_id now;
@@ -145,10 +147,11 @@ static td_status write_file(struct new_file *new, struct td_arena *arena,
     if (*done)
         note_renamed(new, &out->id);
     if (reason != 0 && *done)
-        status = td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "'%s' is changed and %s is written, but the data folder can neither "
-                              "be fsynced (%s) nor restored: a power failure may undo the change",
-                              new->name, new->file, strerror(reason));
+        status =
+            td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                         "'%s' is changed and %s is written, but the data folder can be neither "
+                         "fsynced (%s) nor restored: a power failure might undo the change",
+                         new->name, new->file, strerror(reason));
     else if (reason != 0)
         status = td_data_disk_error(new->dir, new->file, reason, new->content.bytes, err);
     if (status == TD_OK)

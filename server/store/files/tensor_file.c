@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The header of a .tensord file: its length, the JSON, and spaces that align the data. */
+/* The header of a .tensord file consists of its length, the JSON, and spaces that align the
+ * data. */
 #define HEADER_ALIGN 64
 
 /* ---- parts ---------------------------------------------------------------------------------- */
@@ -119,13 +120,14 @@ void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *te
 /* A file that is being written. */
 struct output {
     int fd;
-    off_t written, begun;                /* bytes in the file; of those, handed to the disk */
+    /* Bytes written to the file, and how many of them were handed to the disk. */
+    off_t written, begun;
     struct td_checksum_writer checksums; /* of the data */
     const struct td_stop *stop;
-    struct td_error *err; /* of `stop` */
+    struct td_error *err; /* receives the error of `stop` */
 };
 
-/* Writes some bytes; 0 or errno. */
+/* Writes some of the bytes and advances *at. Returns 0 or errno. */
 static int write_some(struct output *output, const char **at, size_t *bytes)
 {
     const ssize_t written = write(output->fd, *at, *bytes < TD_STOP_STEP ? *bytes : TD_STOP_STEP);
@@ -137,20 +139,21 @@ static int write_some(struct output *output, const char **at, size_t *bytes)
     return 0;
 }
 
-/* Hands to the disk what was written since the last call and waits for what that one handed over,
- * so that fsync, which cannot be stopped, has little left to do; then checks whether to stop. */
+/* Hands the bytes written since the last call to the disk, and waits for the bytes that the last
+ * call handed over. So fsync, which cannot be stopped, has little left to do. Then checks whether
+ * to stop. */
 static int flush(struct output *output)
 {
     enum { AT_ONCE = 32 << 20 };
     const off_t begun = output->begun, before = begun < AT_ONCE ? begun : AT_ONCE;
     if (output->written - begun < AT_ONCE)
         return 0;
-    /* A length of zero would mean: to the end of the file. */
+    /* Skip an empty range: a length of 0 would mean the rest of the file. */
     if (sync_file_range(output->fd, begun, output->written - begun, SYNC_FILE_RANGE_WRITE) != 0 ||
         (before > 0 && sync_file_range(output->fd, begun - before, before,
                                        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
                                            SYNC_FILE_RANGE_WAIT_AFTER) != 0)) {
-        /* An error of the disk is reported once: fsync would not repeat it. */
+        /* The kernel reports a disk error only once, so fsync would not report it again. */
         if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
             return errno;
     }
@@ -158,7 +161,7 @@ static int flush(struct output *output)
     return td_stop_check(output->stop, output->err) == TD_OK ? 0 : ECANCELED;
 }
 
-/* 0 or errno. */
+/* Writes all the bytes. Returns 0 or errno. */
 static int write_all(struct output *output, const void *data, size_t bytes)
 {
     const char *at = data;
@@ -171,7 +174,8 @@ static int write_all(struct output *output, const void *data, size_t bytes)
     return reason;
 }
 
-/* Writes data in blocks, each right after its digest is computed, while it is in the cache. */
+/* Writes data in blocks. Each block is written right after its digest is computed, while it is in
+ * the cache. */
 static int write_data(struct output *output, const void *data, size_t bytes)
 {
     const char *at = data;
@@ -193,7 +197,7 @@ static int write_digests(struct output *output)
                      (size_t)output->checksums.count * TD_DIGEST_BYTES);
 }
 
-/* Writes offsets from 0, also those of a view. */
+/* Writes the offsets of strings, counted from 0 even if the strings are a view. */
 static int write_offsets(struct output *output, const struct td_tensor *strings)
 {
     enum { AT_ONCE = 512 };
@@ -219,7 +223,7 @@ int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct
                          struct td_error *err)
 {
     struct output output = { .fd = fd, .stop = stop, .err = err };
-    /* Detects a full disk before a gigabyte is written, where the file system supports it. */
+    /* Detects a full disk before a gigabyte is written, if the file system supports fallocate. */
     if (fallocate(fd, 0, 0, (off_t)file->bytes) != 0 &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
         return errno;

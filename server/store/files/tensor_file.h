@@ -13,31 +13,34 @@
 /* An entry of the file. */
 struct td_tensor_part {
     const char *name;
-    const char *dtype; /* as safetensors names it */
+    const char *dtype; /* name of the dtype in safetensors */
     char shape[TD_SHAPE_TEXT];
     const void *data;
     uint64_t bytes;
-    const struct td_tensor *offsets_of; /* strings whose offsets it has, counted from 0; or NULL */
+    /* Strings whose offsets the entry holds, counted from 0, or NULL. */
+    const struct td_tensor *offsets_of;
 };
 
 #define TD_TENSOR_FILE_PARTS 6
 
 /* The content of a file. */
 struct td_tensor_file {
-    struct td_tensor_part parts[TD_TENSOR_FILE_PARTS]; /* in order, one after the other */
+    /* Entries of the file, in the order of their data. */
+    struct td_tensor_part parts[TD_TENSOR_FILE_PARTS];
     int n_parts;
-    uint64_t data_bytes; /* of all parts */
+    uint64_t data_bytes; /* total bytes of all parts */
     size_t header_bytes;
     uint64_t bytes; /* size of the file */
     char header[TD_TENSOR_FILE_HEADER];
 };
 
-/* keys: of the rows, with their index; NULL for none. */
+/* Plans the content of a file for the tensor. `keys` are the keys of the rows, with their index, or
+ * NULL. */
 void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *tensor,
                          const struct td_tensor *keys, uint64_t version);
 
-/* Writes it to an empty file and fsyncs that. 0 or errno; ECANCELED with err filled if `stop` ended
- * the writing. */
+/* Writes the planned content to an empty file and fsyncs the file. Returns 0 or errno, or ECANCELED
+ * with err filled if `stop` ended the writing. */
 int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct td_stop *stop,
                          struct td_error *err);
 

@@ -30,23 +30,31 @@ struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
     unsigned char sha256[TD_SHA256_BYTES];
-    bool restored; /* it has the SHA-256 again, but not the id of what was mapped */
+    /* The file has the right SHA-256 again, but not the identity of the mapped file. */
+    bool restored;
 };
 
 /* A folder with a manifest. */
 struct td_version_folder {
     struct td_version_folder *next;
     char name[TD_FILE_NAME];
-    char digest[TD_MANIFEST_DIGEST]; /* of the manifest, once it is taken */
-    bool seen;                       /* in this scan */
-    bool taken;                      /* else refused */
-    bool was_taken;                  /* since the start */
-    bool gone;                       /* as td_folders_find_gone has found */
+    /* Digest of the manifest, once the folder is taken. */
+    char digest[TD_MANIFEST_DIGEST];
+    /* The folder was seen in this scan. */
+    bool seen;
+    /* The folder is taken. Otherwise it is refused. */
+    bool taken;
+    /* The folder has been taken at least once since the start. */
+    bool was_taken;
+    /* The result of td_folders_find_gone. */
+    bool gone;
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
     int n_files, n_tensors;
-    int n_unreadable;     /* tensors of its files that cannot be served */
-    char unreadable[512]; /* why the first one cannot */
+    /* Number of tensors in the files that cannot be served. */
+    int n_unreadable;
+    /* Why the first of these tensors cannot be served. */
+    char unreadable[512];
 };
 
 static void free_folder(struct td_version_folder *folder)
@@ -128,33 +136,37 @@ static td_status compare_digest(const struct td_store *store,
         return TD_OK;
     print_hex(digest, found);
     print_hex(wanted_digest, wanted);
-    return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "its SHA-256 is %s, not that of the manifest, %s", found, wanted);
+    return td_error_set(err, TD_MALFORMED_REQUEST, "its SHA-256 is %s; the manifest says %s", found,
+                        wanted);
 }
 
 /* ---- a folder that is being taken ------------------------------------------------------------ */
 
-/* A tensor of it. */
+/* A tensor of the folder that is being taken. */
 struct taken_tensor {
     const struct td_data_tensor *found;
     const struct td_manifest_file *file;
-    const struct td_file_id *id; /* with that of its keys */
+    /* Identity of the file, including the file of keys. */
+    const struct td_file_id *id;
     struct td_version *version;
 };
 
 struct taking {
     struct td_store *store;
     const char *name; /* V */
-    int folder;       /* its descriptor */
+    int folder;       /* descriptor of the folder */
     struct td_arena arena;
-    char digest[TD_MANIFEST_DIGEST]; /* of the manifest */
-    bool known;                      /* it was taken before, with this manifest */
-    bool again;                      /* its versions are there, and made again */
+    char digest[TD_MANIFEST_DIGEST]; /* digest of the manifest */
+    /* The folder was taken before, with this manifest. */
+    bool known;
+    /* The versions exist and are made again. */
+    bool again;
     struct td_manifest manifest;
-    struct td_data_content *contents; /* of its files */
+    struct td_data_content *contents; /* contents of the files */
     struct taken_tensor *tensors;
     int n_tensors;
-    struct td_writer writer; /* of all its names; no version: not yet */
+    /* Writer of all names of the folder. Its `version` is NULL until it has entered. */
+    struct td_writer writer;
 };
 
 static int by_file(const void *a, const void *b)
@@ -163,7 +175,7 @@ static int by_file(const void *a, const void *b)
                   ((const struct td_manifest_file *)b)->versioned);
 }
 
-/* Its files are sorted by name then. */
+/* Reads the manifest and sorts its files by name. */
 static td_status read_manifest(struct taking *taking, struct td_error *err)
 {
     char *text;
@@ -171,8 +183,8 @@ static td_status read_manifest(struct taking *taking, struct td_error *err)
     struct td_file_id id;
     if (!td_table_version_valid(taking->name))
         return td_error_set(err, TD_MALFORMED_REQUEST,
-                            "its name is no VERSION: expected 1 to %d of the characters A-Z, a-z, "
-                            "0-9, '.', '_' and '-'",
+                            "its name is not a valid VERSION; expected 1 to %d of the characters "
+                            "A-Z, a-z, 0-9, '.', '_' and '-'",
                             TD_TABLE_VERSION - 1);
     td_status status = td_data_folder_read_text(taking->folder, MANIFEST, MOST_MANIFEST_BYTES,
                                                 &text, &bytes, &id, err);
@@ -228,7 +240,7 @@ static const char *file_at(const void *files, int i)
     return ((const struct td_manifest_file *)files)[i].versioned;
 }
 
-/* The file of the manifest that has this name with the version; -1 for none. */
+/* Returns the index of the file of the manifest that has this name with the version, or -1. */
 static int find_file(const struct td_manifest *manifest, const char *versioned)
 {
     bool found;
@@ -237,7 +249,7 @@ static int find_file(const struct td_manifest *manifest, const char *versioned)
     return found ? i : -1;
 }
 
-/* Gives the keys in X.keys.npy to the table of X.npy: that file has no tensor of its own then. */
+/* Gives the keys in X.keys.npy to the table in X.npy. X.keys.npy then has no tensor of its own. */
 static td_status join_keys(struct taking *taking, struct td_error *err)
 {
     td_status status = TD_OK;
@@ -249,8 +261,8 @@ static td_status join_keys(struct taking *taking, struct td_error *err)
         const int table = find_file(&taking->manifest, versioned);
         if (table < 0 || td_data_table_of_keys_file(versioned, other))
             return td_error_set(err, TD_MALFORMED_REQUEST,
-                                "%s would be keys, but the manifest has no table of that name, "
-                                "without .keys, in another .npy file",
+                                "%s is named as a file of keys, but the manifest has no .npy file "
+                                "of the same name without .keys",
                                 file->name);
         status = td_data_join_keys(&taking->contents[table], &taking->contents[i], file->name, err);
         taking->contents[i].count = 0;
@@ -265,7 +277,7 @@ static int by_name(const void *a, const void *b)
                   ((const struct taken_tensor *)b)->found->name);
 }
 
-/* Lists the tensors of all files, sorted by name: each name is valid, and occurs once. */
+/* Lists the tensors of all files, sorted by name. Each name must be valid and occur only once. */
 static td_status list_tensors(struct taking *taking, struct td_error *err)
 {
     int n = 0;
@@ -297,7 +309,7 @@ static bool is_of(const struct td_version *version, const char *folder)
     return strncmp(version->file, folder, length) == 0 && version->file[length] == '/';
 }
 
-/* `before` is the current version of the name; NULL for none. */
+/* Makes the version of a tensor. `before` is the current version of the name, or NULL. */
 static td_status make_version(const struct taking *taking, struct taken_tensor *tensor,
                               const struct td_version *before, struct td_error *err)
 {
@@ -305,23 +317,23 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
     const char *name = tensor->found->name;
     char file[TD_FILE_NAME];
     if (before && !before->file[0])
-        return td_error_set(err, TD_CONFLICT,
-                            "'%s' is there already, from a request: delete it, or remove the "
-                            "folder, and send SIGHUP",
-                            name);
+        return td_error_set(
+            err, TD_CONFLICT,
+            "'%s' already exists, from a request; delete it, or remove the folder, and send SIGHUP",
+            name);
     if (before ? !(taking->again && is_of(before, taking->name))
                : td_store_find_file(store, name, file))
-        return td_error_set(err, TD_CONFLICT,
-                            "'%s' is there already, from %s: remove that file or the folder, and "
-                            "send SIGHUP",
-                            name, before ? before->file : file);
+        return td_error_set(
+            err, TD_CONFLICT,
+            "'%s' already exists, from %s; remove that file or the folder, and send SIGHUP", name,
+            before ? before->file : file);
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);
     return td_load_version(store, file, tensor->id, tensor->found, before, &tensor->version, err);
 }
 
-/* Locks the names and makes their versions. */
+/* Locks the names of the folder and makes their versions. */
 static td_status make_versions(struct taking *taking, struct td_error *err)
 {
     td_status status = TD_OK;
@@ -332,7 +344,8 @@ static td_status make_versions(struct taking *taking, struct td_error *err)
         const char *name = tensor->found->name;
         struct td_version *before = td_store_current(taking->store, name, strlen(name));
         status = make_version(taking, tensor, before, err);
-        if (status == TD_OK && before) { /* clients take it for that one */
+        /* Clients must not see a difference between the two versions. */
+        if (status == TD_OK && before) {
             tensor->version->number = before->number;
             memcpy(tensor->version->etag, before->etag, sizeof before->etag);
         }
@@ -341,7 +354,7 @@ static td_status make_versions(struct taking *taking, struct td_error *err)
     return status;
 }
 
-/* Publishes the versions and the aliases. On failure nothing is changed. */
+/* Publishes the versions and the aliases. Changes nothing on failure. */
 static td_status publish(struct taking *taking, struct td_error *err)
 {
     const struct td_string_map *aliases = &taking->manifest.aliases;
@@ -380,7 +393,8 @@ static void release(struct taking *taking)
 
 /* ---- the record of a folder ------------------------------------------------------------------ */
 
-/* Room for all that the record of the folder needs once it is taken. */
+/* Fills the record of the folder before the folder is taken, so that lack of memory cannot make it
+ * incomplete later. */
 static td_status make_record(struct taking *taking, struct td_version_folder *folder,
                              struct td_error *err)
 {
@@ -393,7 +407,8 @@ static td_status make_record(struct taking *taking, struct td_version_folder *fo
         snprintf(folder->files[i].name, TD_FILE_NAME, "%s", taking->manifest.files[i].name);
         folder->files[i].id = taking->contents[i].id;
         memcpy(folder->files[i].sha256, taking->manifest.files[i].sha256, TD_SHA256_BYTES);
-        td_file_id_set_keys(&folder->files[i].id, &td_file_id_unknown); /* a file of its own */
+        /* A file of keys has a record of its own. */
+        td_file_id_set_keys(&folder->files[i].id, &td_file_id_unknown);
     }
     for (int i = 0; i < n_tensors; i++)
         snprintf(folder->tensors[i], TD_TENSOR_NAME, "%s", taking->tensors[i].found->name);
@@ -428,7 +443,7 @@ static bool is_listed(const struct td_version_folder *folder, const char *file)
     return false;
 }
 
-/* Tells of tensor files that were put into the folder of a version beside those of its manifest. */
+/* Reports tensor files in the folder of a version that its manifest does not list. */
 static void report_unlisted(struct td_scan_report *report, const struct td_version_folder *folder,
                             int descriptor)
 {
@@ -440,15 +455,15 @@ static void report_unlisted(struct td_scan_report *report, const struct td_versi
         if (is_listed(folder, files[i]))
             continue;
         snprintf(file, sizeof file, "%s/%s", folder->name, files[i]);
-        td_scan_report_skip(
-            report, TD_LOG_WARN, file, NULL,
-            MANIFEST " of this version does not list it; put it beside the folder, or make a "
-                     "version with it by the importer");
+        td_scan_report_skip(report, TD_LOG_WARN, file, NULL,
+                            MANIFEST
+                            " of this version does not list it; put the file beside the folder, or "
+                            "use the importer to make a version that includes it");
     }
     free(files);
 }
 
-/* Notes how many tensors of the folder cannot be served, and why the first one cannot. */
+/* Records how many tensors of the folder cannot be served, and the reason for the first one. */
 static void count_unreadable(const struct taking *taking, struct td_version_folder *folder)
 {
     folder->n_unreadable = 0;
@@ -462,7 +477,8 @@ static void count_unreadable(const struct taking *taking, struct td_version_fold
     }
 }
 
-/* Lists a folder that is taken among the problems if tensors of it cannot be served. */
+/* Adds a folder that was taken to the list of problems if some of its tensors cannot be served.
+ * Otherwise removes the folder from the list. */
 static void note_unreadable(struct td_store *store, const struct td_version_folder *folder)
 {
     char reason[sizeof folder->unreadable + 64];
@@ -492,7 +508,7 @@ static void report_files(const struct taking *taking, struct td_scan_report *rep
     }
 }
 
-/* Reads what the folder has. */
+/* Reads the manifest and the files of the folder. */
 static td_status read_folder(struct taking *taking, struct td_error *err)
 {
     td_status status = read_manifest(taking, err);
@@ -517,7 +533,7 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
     return status;
 }
 
-/* Lists why the folder is not served, or would not be after a restart if it is. */
+/* Lists why the folder is not served or, if it is served, why a restart would not serve it. */
 static void refuse(struct td_store *store, const struct td_version_folder *folder,
                    const char *reason)
 {
@@ -548,11 +564,12 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
 
 /* ---- folders that were taken before ---------------------------------------------------------- */
 
-/* Why a restart would not serve a folder as it was taken; "" for nothing. A file that was
- * written in place comes before others. */
+/* Why a restart would not serve a folder as it was taken, or "". A file that was written in place
+ * takes precedence over other reasons. */
 struct folder_change {
     char reason[TD_FILE_NAME + 400];
-    bool in_place; /* so its mapping has changed */
+    /* The mapped bytes have changed. */
+    bool in_place;
 };
 
 static void note_change(struct folder_change *change, const char *file, bool in_place)
@@ -561,26 +578,26 @@ static void note_change(struct folder_change *change, const char *file, bool in_
         return;
     change->in_place = in_place;
     snprintf(change->reason, sizeof change->reason,
-             "%.200s %s. A restart reads the folder again, and compares files with a manifest that "
-             "it has seen before only with --verify start. A version never changes: restore the "
-             "folder, and put another one beside it",
+             "%.200s %s. A restart reads the folder again, but compares files with a manifest that "
+             "it knows only if --verify is start. A version never changes: restore the folder, and "
+             "put the new content into another one",
              file,
-             in_place ? "was written in place since the folder was taken, so its new content "
-                        "may be served already"
-                      : "has changed since the folder was taken; the versions loaded before "
-                        "are still served, until a restart");
+             in_place ? "was written in place since the folder was taken, so its new content might "
+                        "already be served"
+                      : "has changed since the folder was taken; the versions loaded before are "
+                        "still served until a restart");
 }
 
 static void note_closed(struct folder_change *change, const char *why)
 {
     if (!change->reason[0])
         snprintf(change->reason, sizeof change->reason,
-                 "%.400s; the versions loaded before are still served, until a restart: let the "
-                 "server read it and send SIGHUP",
+                 "%.400s; the versions loaded before are still served until a restart; let the "
+                 "server read the file and send SIGHUP",
                  why);
 }
 
-/* The manifest is small: it is read again. */
+/* Compares the manifest with its digest. The manifest is small, so it is read again. */
 static void check_manifest(const struct td_version_folder *folder, int descriptor,
                            struct folder_change *change)
 {
@@ -599,7 +616,7 @@ static void check_manifest(const struct td_version_folder *folder, int descripto
         note_change(change, MANIFEST, false);
 }
 
-/* Compares a file with what the manifest said of it when the folder was taken. */
+/* Compares a file with the size and the SHA-256 that it had when the folder was taken. */
 static td_status compare_file(const struct td_store *store, struct known_file *file, int descriptor,
                               struct td_error *err)
 {
@@ -638,8 +655,9 @@ static void check_file(const struct td_store *store, struct known_file *file, in
         note_closed(change, why);
 }
 
-/* True if the versions of an unchanged folder must be made again: a file was compared and is right,
- * but the one that is mapped, perhaps another inode, may have been written since, or was cut. */
+/* True if the versions of an unchanged folder must be made again. Either a mapping was lost, or a
+ * file was compared and is right, but the mapped file, perhaps another inode, might have been
+ * written since. */
 static bool is_stale(struct td_store *store, const struct td_version_folder *folder)
 {
     bool any = false;
@@ -677,7 +695,8 @@ static void take_again(struct td_store *store, struct td_version_folder *folder,
     release(&taking);
 }
 
-/* A restart reads the files before the folders. */
+/* Checks that no file beside the folder has one of its names. A restart, which reads the files
+ * before the folders, would refuse such a folder. */
 static void check_names(struct td_store *store, const struct td_version_folder *folder,
                         struct folder_change *change)
 {
@@ -685,13 +704,13 @@ static void check_names(struct td_store *store, const struct td_version_folder *
     for (int i = 0; i < folder->n_tensors && !change->reason[0]; i++)
         if (td_store_find_file(store, folder->tensors[i], file))
             snprintf(change->reason, sizeof change->reason,
-                     "'%s' is in %s as well. The folder is served until a restart, which would "
-                     "refuse the whole of it: remove that file or the folder, and send SIGHUP",
+                     "'%s' is also in %s. The folder is served until a restart, which would refuse "
+                     "all of it; remove that file or the folder, and send SIGHUP",
                      folder->tensors[i], file);
 }
 
-/* A folder that was taken is not read again, but for files that may have changed; what a restart
- * would not serve as it was taken is told. */
+/* Checks a folder that was taken. Reads only the files that might have changed, and reports what a
+ * restart would not serve as it was taken. */
 static void check_unchanged(struct td_store *store, struct td_version_folder *folder,
                             int descriptor)
 {
@@ -772,7 +791,8 @@ static int in_order(const void *a, const void *b)
     return td_table_version_order(a, b);
 }
 
-/* The record of a folder, a new one if it has none; NULL without memory. */
+/* Returns the record of a folder, and makes the record if there is none. Returns NULL if no memory
+ * is available. */
 static struct td_version_folder *recall(struct td_store *store, const char *name)
 {
     struct td_version_folder *folder = find_folder(store, name);
@@ -789,7 +809,7 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
     return folder;
 }
 
-/* What was taken before stays. */
+/* Reports a folder that cannot be read. The versions that were taken before stay. */
 static void refuse_unreadable(struct td_store *store, struct td_scan_report *report,
                               const struct td_version_folder *folder, int reason)
 {
@@ -801,8 +821,8 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
     td_scan_report_file(report, folder->name);
 }
 
-/* A folder that was taken is still there, but not as one of a version: the record stays, so that
- * the problem does. */
+/* Handles a folder that was taken and still exists, but has lost its manifest. The record stays, so
+ * that the problem stays listed. */
 static void lose_manifest(struct td_store *store, struct td_scan_report *report,
                           struct td_version_folder *folder)
 {
@@ -817,8 +837,8 @@ static void lose_manifest(struct td_store *store, struct td_scan_report *report,
     folder->taken = false;
     folder->seen = true;
     refuse(store, folder,
-           "it has no " MANIFEST " any more, so its versions are not served: put "
-           "that back, or remove the folder, and send SIGHUP");
+           "its " MANIFEST " is gone, so its versions are not served; put the file back, or remove "
+           "the folder, and send SIGHUP");
     report->skipped++;
     td_scan_report_file(report, folder->name);
 }
@@ -843,7 +863,8 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
         if (folder->taken) {
             check_unchanged(store, folder, descriptor);
             report->unchanged += folder->n_tensors;
-            report->skipped += folder->n_unreadable; /* as the log said when it was taken */
+            /* The log reported these tensors when the folder was taken. */
+            report->skipped += folder->n_unreadable;
         } else {
             take_folder(store, report, folder, descriptor);
         }

@@ -24,7 +24,7 @@ void td_store_free_files(struct td_store *store)
 
 /* ---- the names of a file -------------------------------------------------------------------- */
 
-/* Without names, but with room for n; NULL without memory. */
+/* Returns a record without names, with room for `n` names, or NULL if no memory is available. */
 static struct td_known_file *known_file_new(const char *file, int n, struct td_error *err)
 {
     struct td_known_file *known = calloc(1, sizeof *known);
@@ -76,13 +76,14 @@ static const char *file_at(const void *store, int i)
     return ((const struct td_store *)store)->files[i]->file;
 }
 
-/* With files_mutex held: the index of the file, or where it would be inserted. */
+/* Returns the index of the file, or the index where the file would be inserted. Call with
+ * files_mutex held. */
 static int known_place(const struct td_store *store, const char *file, bool *found)
 {
     return td_sorted_find(store, store->n_files, file_at, file, strlen(file), found);
 }
 
-/* With files_mutex held. */
+/* Frees the record at an index. Call with files_mutex held. */
 static void forget_at(struct td_store *store, int place)
 {
     struct td_known_file **at = &store->files[place];
@@ -101,7 +102,7 @@ void td_store_forget_file(struct td_store *store, const char *file)
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-/* With files_mutex held: makes room for one file beside the known and reserved ones. */
+/* Makes room for one file besides the known and the reserved files. Call with files_mutex held. */
 static bool make_room(struct td_store *store)
 {
     if (store->n_files + store->n_files_reserved < store->files_capacity)
@@ -214,7 +215,8 @@ void td_store_file_damaged(struct td_store *store, const char *file, const char 
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-/* Copies the next damaged file from the i-th on; false if there is none. */
+/* Copies the name and the damage of the next damaged file, starting at index *i. Returns false if
+ * there is none. */
 static bool next_damaged(struct td_store *store, int *i, char file[TD_FILE_NAME],
                          char reason[TD_KNOWN_REASON])
 {
@@ -238,7 +240,7 @@ void td_store_note_damaged_files(struct td_store *store)
         td_store_note_file_problem(store, file, reason);
 }
 
-/* With files_mutex held: whether the file, or its tensor of this name, is refused. */
+/* True if the file, or its tensor of this name, is refused. Call with files_mutex held. */
 static bool is_refused(const struct td_store *store, const char *name, const char *stem,
                        const char *suffix, struct td_refused_file *out)
 {
@@ -301,7 +303,7 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
     return gives;
 }
 
-/* With files_mutex held. */
+/* True if the file certainly holds the name. Call with files_mutex held. */
 static bool is_certain(const struct td_store *store, const char *name, const char *stem,
                        const char *suffix, char file[TD_FILE_NAME])
 {
@@ -347,7 +349,7 @@ void td_store_file_written(struct td_store *store, struct td_known_file *known)
     td_store_forget_file(store, plain);
 }
 
-/* Whether a tensor of this name is all that can be read of the file. */
+/* True if a tensor of this name is all that can be read from the file. */
 static bool has_only(const struct td_known_file *known, const char *name)
 {
     bool only = td_known_file_find(known, name) != NULL;
@@ -358,7 +360,9 @@ static bool has_only(const struct td_known_file *known, const char *name)
 
 void td_store_files_removed(struct td_store *store, const char *name)
 {
-    char own[TD_FILE_NAME]; /* has no names if it is refused */
+    /* NAME.tensord and NAME.npy are forgotten by their file names, because a refused file has no
+     * names. */
+    char own[TD_FILE_NAME];
     snprintf(own, sizeof own, "%s.tensord", name);
     td_store_forget_file(store, own);
     snprintf(own, sizeof own, "%s.npy", name);

@@ -12,7 +12,8 @@ struct reader {
     struct td_arena *arena;
     struct td_manifest *manifest;
     int capacity;
-    bool has_size, has_digest; /* of the file that is being read */
+    /* True if the file that is being read has these members. */
+    bool has_size, has_digest;
     struct td_error *err;
 };
 
@@ -25,8 +26,8 @@ static td_status unknown(struct reader *reader, const struct td_json_path *path,
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-/* Sets both names of the file. Its stem with the version is a name, so that it has no slash, and
- * what would be hidden is none. */
+/* Sets both names of the file. The stem with the version must be a valid name, so the file name has
+ * no slash and is not hidden. */
 static td_status name_file(struct reader *reader, const struct td_json_path *path,
                            struct td_json_name name, struct td_manifest_file *file)
 {
@@ -48,7 +49,7 @@ static td_status name_file(struct reader *reader, const struct td_json_path *pat
     const char *why = td_name_fault(stem, strlen(stem), &reason);
     if (!td_name_valid(stem))
         return td_json_refuse(
-            path, reader->err, "'%s' with the version '%s' gives no valid name%s%s",
+            path, reader->err, "'%s' with the version '%s' is not a valid name%s%s",
             TD_SHOWN(name.text, name.length), reader->version, why ? ": " : "", why ? why : "");
     snprintf(versioned, sizeof versioned, "%s%s", stem, suffix);
     file->name = text;

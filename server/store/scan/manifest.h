@@ -1,14 +1,15 @@
-/* manifest.h - the text of V/manifest.json: what the folder V holds, and the aliases that are to
- * name it.
+/* manifest.h - reads V/manifest.json, which lists the files of the folder V and the aliases to set.
  *
  *     {"files": {"m.safetensors": {"size": 1168, "sha256": "9f86d081…"}, "t.npy": {…}},
  *      "aliases": {"movies": "m:w@V"}}
  *
- * Ownership  All of it is in the arena.
- * Errors     MALFORMED_REQUEST, with the reason: another document, no file, a file name that leads
- *            out of the folder, that is not one of a tensor file or gives no valid name of a
- *            version, a size that is negative or above 2^63 - 1, a digest that is none, a name that
- *            is given twice. */
+ * Ownership  The arena holds the whole manifest.
+ * Errors     MALFORMED_REQUEST, with the reason, for a manifest that
+ *            - is not a document of this form, or lists no files;
+ *            - has a file name that leads out of the folder, is not the name of a tensor file, or
+ *              gives no valid name of a version;
+ *            - has a size that is negative or above 2^63 - 1, an invalid digest, or a name that
+ *              occurs twice. */
 #ifndef TD_SERVER_STORE_MANIFEST_H
 #define TD_SERVER_STORE_MANIFEST_H
 
@@ -19,8 +20,10 @@
 enum { TD_SHA256_BYTES = 32 };
 
 struct td_manifest_file {
-    const char *name;      /* in the folder: "m.safetensors" */
-    const char *versioned; /* as if it were in the data folder: "m@V.safetensors" */
+    /* Name in the folder: "m.safetensors". */
+    const char *name;
+    /* Name that the file would have in the data folder: "m@V.safetensors". */
+    const char *versioned;
     uint64_t size;
     unsigned char sha256[TD_SHA256_BYTES];
 };
@@ -31,7 +34,7 @@ struct td_manifest {
     struct td_string_map aliases;
 };
 
-/* `version` is the name of the folder, a valid version. */
+/* Reads a manifest. `version` is the name of the folder, and must be a valid version. */
 TD_MUST_CHECK td_status td_manifest_read(const char *text, size_t bytes, const char *version,
                                          struct td_arena *arena, struct td_manifest *out,
                                          struct td_error *err);

@@ -9,13 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the key of an alias, which may have the name of a folder. */
+/* End of the key of an alias, which can have the name of a folder. */
 #define ALIAS_END "\x01"
 
 struct td_problem_note {
-    char key[TD_FILE_NAME]; /* the source; of an alias, followed by ALIAS_END */
-    bool is_refused_folder; /* nothing of it is served */
-    uint64_t scan;          /* that noted a file; 0 for others */
+    /* The source, followed by ALIAS_END if it is an alias. */
+    char key[TD_FILE_NAME];
+    /* The source is a folder, and nothing in it is served. */
+    bool is_refused_folder;
+    /* Number of the scan that noted a file, or 0 for other sources. */
+    uint64_t scan;
     char reason[];
 };
 
@@ -29,13 +32,14 @@ static void key_of_alias(const char *alias, char key[TD_FILE_NAME])
     snprintf(key, TD_FILE_NAME, "%s" ALIAS_END, alias);
 }
 
-/* With the lock held: the place of a key, or where it would be. */
+/* Returns the index of a key, or the index where the key would be inserted. Call with store->lock
+ * held. */
 static int place_of(const struct td_store *store, const char *key, bool *found)
 {
     return td_sorted_find(store, store->n_problems, name_at, key, strlen(key), found);
 }
 
-/* With the lock held: room for one more. */
+/* Makes room for one more problem. Call with store->lock held. */
 static bool make_room(struct td_store *store)
 {
     if (store->n_problems < store->problems_capacity)
@@ -49,8 +53,8 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
-/* With the lock held: keeps the note, and returns the one that is to be freed: that of the source
- * before, or without memory the note. */
+/* Keeps the note, and returns the note that must be freed: the previous note of the source, or
+ * NULL, or the new note if no memory is available. Call with store->lock held. */
 static struct td_problem_note *insert(struct td_store *store, struct td_problem_note *note)
 {
     bool found;
@@ -116,7 +120,8 @@ void td_store_end_file_problems(struct td_store *store)
 
 static void report(struct td_store *store, const char *key, const char *source, const char *reason)
 {
-    /* Before the log: a reader of the log may ask for the list at once. */
+    /* List the problem before logging it, because a reader of the log might ask for the list at
+     * once. */
     td_store_note_problem(store, key, reason);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, source, NULL, reason);
@@ -168,7 +173,8 @@ static bool has_problem(struct td_store *store, const char *key)
     return found;
 }
 
-/* Nearly always without effect: requests do not wait for that. */
+/* Usually there is no problem to solve. Checking that under the read lock first keeps requests from
+ * waiting. */
 void td_store_solve_problem(struct td_store *store, const char *source)
 {
     struct td_problem_note *gone = NULL;

@@ -1,14 +1,13 @@
-/* problems.h - what in the data folder is not served and must be told to those who look at the
- * aliases: a damaged aliases.json, an alias or a folder of versions that was refused, a file of
- * which something cannot be served. Private to server/store; td_store_list_problems of aliases.h
- * lists them.
+/* problems.h - the list of what in the data folder is not served: a damaged aliases.json, a refused
+ * alias or folder of versions, a file that cannot be served completely. Private to server/store.
  *
- * A problem is logged when it is reported, and listed until it is solved.
+ * td_store_list_problems of aliases.h returns the list, which clients see with the aliases. A
+ * problem is logged when it is reported, and listed until it is solved.
  *
- * Cost       Binary search: there may be one for each alias, and they are reported and solved one
- *            by one.
+ * Cost       Binary search, because there can be a problem for each alias, and problems are
+ *            reported and solved one by one.
  *
- * Threads    Any; they take store->lock. */
+ * Threads    Any. The functions take store->lock. */
 #ifndef TD_SERVER_STORE_PROBLEMS_H
 #define TD_SERVER_STORE_PROBLEMS_H
 
@@ -17,34 +16,38 @@
 
 struct td_store;
 
-/* `source`: aliases.json or a folder of the data folder. Reported again, the new reason replaces
- * the old one; without memory it is only logged. */
+/* Logs and lists a problem. `source` is aliases.json or a folder of the data folder. A new reason
+ * replaces the old reason of the same source. If no memory is available, the problem is only
+ * logged. */
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason);
 
-/* The same of an alias, which may have the name of a folder. */
+/* Like td_store_report_problem and td_store_solve_problem, for an alias. An alias can have the name
+ * of a folder. */
 void td_store_report_alias(struct td_store *store, const char *alias, const char *reason);
 void td_store_solve_alias(struct td_store *store, const char *alias);
 
-/* The same of a folder; `served`: it is, until a restart. */
+/* Like td_store_report_problem, for a folder. `served` is true if the folder is served until a
+ * restart. */
 void td_store_refuse_folder(struct td_store *store, const char *folder, bool served,
                             const char *reason);
 
-/* Lists the problem and logs nothing: the caller does. */
+/* Lists a problem without logging it. The caller logs the problem. */
 void td_store_note_problem(struct td_store *store, const char *source, const char *reason);
 
 void td_store_solve_problem(struct td_store *store, const char *source);
 
-/* For a scan of the files: note lists a file and logs nothing; end solves the problems of files
- * that the scan has not noted again. */
+/* Called by a scan of the files. td_store_note_file_problem lists a file without logging it.
+ * td_store_end_file_problems solves the problems of files that have not been noted again since
+ * td_store_begin_file_problems. */
 void td_store_begin_file_problems(struct td_store *store);
 void td_store_note_file_problem(struct td_store *store, const char *file, const char *reason);
 void td_store_end_file_problems(struct td_store *store);
 
-/* Copies why the folder of versions V is refused; false if it is not, or is served: all its names
- * are known then. */
+/* Copies to `reason` why the folder of versions V is refused. Returns false if the folder is not
+ * refused, or if it is still served, because all its names are then known. */
 bool td_store_folder_problem(struct td_store *store, const char *folder, char *reason, size_t size);
 
-/* For td_store_free. */
+/* Frees the list. Called by td_store_free. */
 void td_store_free_problems(struct td_store *store);
 
 #endif

@@ -20,14 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files whose content this scan does not know, because they could not be read or are malformed;
- * with room for all files. No other file takes the name of a tensor that may be in one of them. */
+/* Files whose content this scan does not know, because they could not be read or are malformed. No
+ * other file takes the name of a tensor that might be in one of these files. `files` has room for
+ * all files. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
     int count;
 };
 
-/* Why a file, or tensors of it, cannot be served: the first reason, and how many there are. */
+/* Why a file, or some of its tensors, cannot be served: the first reason, and the number of
+ * reasons. */
 struct unserved {
     char reason[sizeof((struct td_error *)0)->message + TD_TENSOR_NAME + 80];
     int count;
@@ -38,21 +40,26 @@ struct file_scan {
     struct td_store *store;
     struct td_scan_report *report;
     struct unread_files *unread;
-    struct unserved *unserved; /* NULL for a file that is gone */
+    /* NULL for a file that is gone. */
+    struct unserved *unserved;
     const char *file;
-    const char *locked_name; /* name that the scan has already locked; NULL for none */
+    /* Name that the scan has already locked, or NULL. */
+    const char *locked_name;
     bool vanished;
-    bool touched;     /* its content seems to be that of its record, but may have changed */
-    bool overwritten; /* it was written in place since its record was made */
+    /* The file seems to have the content of its record, but the content might have changed. */
+    bool touched;
+    /* The file was written in place since its record was made. */
+    bool overwritten;
 };
 
-/* A tensor of the file gives way to another file, as documented, or until that one is repaired. */
+/* Reports that a tensor of the file gives way to another file, permanently or until the other file
+ * is repaired. */
 static void shadowed(const struct file_scan *scan, const char *tensor, const char *why)
 {
     td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, tensor, why);
 }
 
-/* The file, or a tensor of it, cannot be served. */
+/* Reports that the file, or one of its tensors, cannot be served. */
 static void skipped(const struct file_scan *scan, const char *tensor, const char *why)
 {
     struct unserved *unserved = scan->unserved;
@@ -62,7 +69,7 @@ static void skipped(const struct file_scan *scan, const char *tensor, const char
                  tensor ? ": " : "", why);
 }
 
-/* Lists the file among the problems if something of it cannot be served. */
+/* Adds the file to the list of problems if part of it cannot be served. */
 static void note_unserved(const struct file_scan *scan)
 {
     struct unserved *unserved = scan->unserved;
@@ -79,8 +86,8 @@ static void add_unread(const struct file_scan *scan)
     snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
 }
 
-/* The file's current content is unknown. The record keeps which content the scan saw: unless it
- * changes, it replaces no version that is made from now on. */
+/* Marks a file whose current content is unknown. The record keeps which content the scan saw.
+ * Unless that content changes, it replaces no version made from now on. */
 static void mark_unread(const struct file_scan *scan, const char *why)
 {
     struct td_file_id id;
@@ -103,13 +110,14 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
-/* Publishes what clients take for the version before: only what the server made of the bytes is
- * new. */
+/* Publishes a version that clients cannot distinguish from the version before. Only what the server
+ * derived from the bytes is new. */
 static td_status publish_again(const struct file_scan *scan, struct td_version *version,
                                const struct td_version *before)
 {
     scan->report->unchanged++;
-    if (!before->from_file) { /* what it was made from is in memory */
+    /* The version before is in memory and does not depend on the file. */
+    if (!before->from_file) {
         td_version_abandon(scan->store, version);
         return TD_OK;
     }
@@ -121,8 +129,8 @@ static td_status publish_again(const struct file_scan *scan, struct td_version *
     return TD_OK;
 }
 
-/* Publishes a tensor as a version of its name, `again` if the one before is of this file and
- * seems to have its content. The name is locked. */
+/* Publishes a tensor as a version of its name. `again` is true if the version before is from this
+ * file and the file seems to have the same content. The name is locked. */
 static td_status take_tensor(const struct file_scan *scan, const struct td_file_id *id,
                              const struct td_data_tensor *found, const struct td_version *before,
                              bool again, struct td_error *err)
@@ -141,8 +149,8 @@ static td_status take_tensor(const struct file_scan *scan, const struct td_file_
     return TD_OK;
 }
 
-/* Whether the file is unchanged since it was read: its tensor may have been deleted or written
- * since. */
+/* True if the file is unchanged since it was read. Otherwise its tensor might have been deleted or
+ * written since. */
 static bool is_unchanged_since_read(const struct file_scan *scan, const struct td_file_id *id)
 {
     struct td_file_id now;
@@ -150,8 +158,9 @@ static bool is_unchanged_since_read(const struct file_scan *scan, const struct t
            td_file_id_equal(&now, id);
 }
 
-/* Whether the file of this stem takes precedence over the scanned one for the name.
- * TD_FILE_UNKNOWN if it could not be read, is malformed, or its tensor cannot be served. */
+/* Returns TD_FILE_PRESENT if the file of this stem has the name and takes precedence over the
+ * scanned file. Returns TD_FILE_UNKNOWN if the file could not be read, is malformed, or has a
+ * tensor of the name that cannot be served. Otherwise returns TD_FILE_GONE. */
 static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *stem,
                                    const char *suffix, char file[TD_FILE_NAME])
 {
@@ -168,7 +177,8 @@ static td_file_state check_earlier(const struct file_scan *scan, const char *nam
     return not_served ? TD_FILE_UNKNOWN : td_data_dir_stat(scan->store->dir, file, &id);
 }
 
-/* Whether any file takes precedence over the scanned one for a name, and which. */
+/* Finds a file that takes precedence over the scanned file for a name. Writes the name of the file
+ * to `file` and returns its state as check_earlier does. */
 static td_file_state find_earlier(const struct file_scan *scan, const char *name,
                                   char file[TD_FILE_NAME])
 {
@@ -181,17 +191,17 @@ static td_file_state find_earlier(const struct file_scan *scan, const char *name
     return found;
 }
 
-/* True if the version comes from another file, or folder, that takes precedence over the scanned
- * one. */
+/* True if the version comes from a folder, or from another file that takes precedence over the
+ * scanned file. */
 static bool is_of_earlier(const struct td_version *version, const char *file)
 {
     return version->file[0] && strcmp(version->file, file) != 0 &&
            (strchr(version->file, '/') || td_data_file_order(version->file, file) < 0);
 }
 
-/* True if the version, of the content that the scanned file still seems to have, must be made
- * again: the bytes that it was made from may have changed, or cannot be read where they were
- * mapped. */
+/* True if the version must be made again although the scanned file still seems to have the same
+ * content. The bytes from which the version was made might have changed, or cannot be read where
+ * they were mapped. */
 static bool is_stale(const struct file_scan *scan, const struct td_version *version)
 {
     return strcmp(version->file, scan->file) == 0 && (scan->touched || td_version_is_lost(version));
@@ -201,30 +211,31 @@ static void skip_for_earlier(const struct file_scan *scan, const char *name, con
 {
     char why[TD_FILE_NAME + 128];
     snprintf(why, sizeof why,
-             "%s has precedence, and has a tensor of that name; to serve this one, move that away "
-             "and send SIGHUP",
+             "%s takes precedence and has a tensor of this name; to serve this one, move that file "
+             "away and send SIGHUP",
              earlier);
     shadowed(scan, name,
-             strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
+             strchr(earlier, '/') ? "a folder of versions has a tensor of this name" : why);
 }
 
-/* The rows of the scanned file may be older than the rows of the other file. */
+/* Skips a tensor because another file, which cannot be read now, might have newer rows of that
+ * name. */
 static void skip_for_unread(const struct file_scan *scan, const char *name, const char *earlier)
 {
     char why[TD_FILE_NAME + 128];
     snprintf(why, sizeof why,
-             "%s has precedence, may have a tensor of that name, and cannot be served: repair or "
-             "remove it",
+             "%s takes precedence, might have a tensor of this name, and cannot be served; repair "
+             "or remove that file",
              earlier);
     shadowed(scan, name, why);
 }
 
-/* Drops a tensor that its file no longer holds. The name is locked. A file that vanished may
- * have been written again since. False: it is still served, but should not be. */
+/* Drops a tensor that its file no longer holds. The name is locked. Returns false, and drops
+ * nothing, if a file that had vanished exists again. */
 static bool drop_tensor(const struct file_scan *scan, const char *name)
 {
     bool ok = true;
-    /* `name` is an array of its owner, never NULL. */
+    /* `name` points into an array and is never NULL. */
     const size_t length = strlen(name); /* NOLINT(clang-analyzer-core.NonNullParamChecker) */
     struct td_version *current = td_store_current(scan->store, name, length);
     if (current && strcmp(current->file, scan->file) == 0) {
@@ -235,15 +246,15 @@ static bool drop_tensor(const struct file_scan *scan, const char *name)
         }
     } else if (current && scan->vanished && !current->persisted) {
         td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, name,
-                            "the file is gone, and the tensor has content that no file has: it is "
-                            "served from memory until a restart or a DELETE");
+                            "the file is gone, and no file has the current content of the tensor, "
+                            "which is served from memory until a restart or a DELETE");
     }
     td_buffer_unref(current ? &current->base : NULL);
     return ok;
 }
 
-/* The tensor of a readable file cannot be served. The version before goes with bytes that are no
- * longer what it was made from. */
+/* Handles a tensor that cannot be served although its file is readable. Drops the version before if
+ * the bytes from which it was made have changed, or might have changed. */
 static void handle_refusal(const struct file_scan *scan, const char *name,
                            const struct td_error *err)
 {
@@ -254,8 +265,8 @@ static void handle_refusal(const struct file_scan *scan, const char *name,
 }
 
 /* Publishes the tensor of a file unless another source takes precedence. The name is locked.
- * Versions up to number `older` are older than the file and are replaced, and so is one of a folder
- * that is gone. False: the tensor should be served but is not. */
+ * Versions up to number `older` are older than the file and are replaced. A version from a folder
+ * that is gone is also replaced. Returns false if the tensor should be served but is not. */
 static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *id,
                          const struct td_data_tensor *found, uint64_t older)
 {
@@ -298,9 +309,9 @@ done:
 
 /* ---- one file ------------------------------------------------------------------------------- */
 
-/* Whether all tensors of the file are served; one may have been hidden by another file, failed
- * to load, or lost its mapping. Otherwise each scan reads the file, and says again what it
- * skips. */
+/* True if all tensors of the file are served. A tensor is not served if another file hides it, if
+ * it failed to load, or if it lost its mapping. Each scan then reads the file, and reports again
+ * what it skips. */
 static bool all_served(struct td_store *store, const struct td_known_file *known)
 {
     bool all = known->n_refused == 0;
@@ -329,8 +340,8 @@ static bool with_name_locked(const struct file_scan *scan, const char *name,
     return ok;
 }
 
-/* The number up to which versions of the name are older than the file's content: 0 if the content
- * was served before. */
+/* Returns the number up to which versions of the name are older than the content of the file, or 0
+ * if the content was served before. */
 static uint64_t last_older(const struct td_known_file *before, const struct td_file_id *id,
                            const char *name)
 {
@@ -352,9 +363,9 @@ static void tell_inspector(const struct file_scan *scan, const struct td_data_co
         inspector->keys(inspector->context, keys, scan->file);
 }
 
-/* Replaces the tensors of the file's old record by those of its content. Without memory for the
- * new record nothing is loaded: the next scan would load an unknown file again and replace later
- * PUTs. */
+/* Replaces the tensors of the file's old record by the tensors that the file has now. If no memory
+ * is available for the new record, loads nothing: without a record, the next scan would load the
+ * file again and replace later PUTs. */
 static void load_content(const struct file_scan *scan, const struct td_data_content *content,
                          const struct td_known_file *before)
 {
@@ -400,7 +411,8 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
     tell_inspector(scan, content);
 }
 
-/* Marks the versions of the file that a restart would not load, or would load again. */
+/* Marks the current versions of the file as orphaned if a restart would not load them, and
+ * otherwise removes the mark. */
 static void mark_orphaned(struct td_store *store, const struct td_known_file *known, bool orphaned)
 {
     for (int i = 0; i < known->n_names; i++) {
@@ -425,22 +437,24 @@ static bool any_served(struct td_store *store, const struct td_known_file *known
     return any;
 }
 
-/* Says of a file that cannot be loaded what is served instead. */
+/* Reports a file that cannot be loaded, and whether the version loaded before is still served.
+ * `malformed` is the identity of malformed content, or NULL if the file cannot be read. */
 static void report_failure(const struct file_scan *scan, const struct td_known_file *before,
                            const struct td_file_id *malformed, const char *why)
 {
     char reason[sizeof((struct td_error *)0)->message + 80];
     const bool old = any_served(scan->store, before);
     snprintf(reason, sizeof reason, "%s%s", why,
-             old ? "; the version loaded before is still served, until a restart" : "");
+             old ? "; the version loaded before is still served until a restart" : "");
     if (malformed)
         mark_malformed(scan, malformed, reason);
     else
         mark_unread(scan, reason);
 }
 
-/* The file cannot be loaded. Its old tensors stay if it is unchanged or was replaced by another
- * file (the old inode is intact), and are dropped if it was overwritten. */
+/* Handles a file that cannot be loaded. The old tensors stay if the file is unchanged, or if
+ * another file has replaced it, because the old inode is intact. They are dropped if the file was
+ * overwritten. */
 static void handle_failure(const struct file_scan *scan, const struct td_known_file *before,
                            bool malformed)
 {
@@ -492,7 +506,7 @@ static void scan_known(struct file_scan *scan)
         load_content(scan, &content, before);
         goto done;
     }
-    /* A client has deleted it since the folder was listed. */
+    /* A client has deleted the file since the folder was listed. */
     if (td_data_dir_has_gone(scan->store->dir, scan->file))
         goto done;
     handle_failure(scan, before, status == TD_MALFORMED_REQUEST);
@@ -502,7 +516,8 @@ done:
     td_known_file_free(before);
 }
 
-/* The name of the tensor in a file that can hold only one; NULL for other files. */
+/* Returns the name of the tensor in a file that can hold only one tensor, or NULL for other
+ * files. */
 static const char *only_name(const char *file, char stem[TD_FILE_NAME])
 {
     const char *suffix = strrchr(file, '.');
@@ -510,14 +525,17 @@ static const char *only_name(const char *file, char stem[TD_FILE_NAME])
     return strcmp(suffix, ".safetensors") != 0 && td_name_valid(stem) ? stem : NULL;
 }
 
-/* The file of the keys of another one is read with that. */
+/* Reports a file of keys that has no table. Other files of keys are read with the files of their
+ * tables. */
 static void scan_keys(const struct file_scan *scan, const char *table)
 {
     char other[TD_FILE_NAME], why[TD_FILE_NAME + 128];
     if (td_data_table_of_keys_file(table, other))
-        snprintf(why, sizeof why, "%s would be keys, which have none", table);
+        snprintf(why, sizeof why,
+                 "its name says that it holds the keys of %s, but keys have no keys", table);
     else if (td_data_dir_has_gone(scan->store->dir, table))
-        snprintf(why, sizeof why, "it would be the keys of %s, which is not there", table);
+        snprintf(why, sizeof why,
+                 "its name says that it holds the keys of %s, which does not exist", table);
     else
         return;
     skipped(scan, NULL, why);
@@ -538,7 +556,8 @@ static void scan_file(struct td_store *store, struct td_scan_report *report,
         td_scan_report_file(report, file);
         return;
     }
-    /* A writer may be writing the file of one tensor now, so lock its name first. */
+    /* A writer might be writing the file of a single tensor now, so lock the name of that tensor
+     * first. */
     scan.locked_name = only_name(file, stem);
     if (scan.locked_name)
         td_writer_wait(store, &writer);
@@ -549,11 +568,10 @@ static void scan_file(struct td_store *store, struct td_scan_report *report,
     td_scan_report_file(report, file);
 }
 
-/* ---- the folder
- * ------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Drops the tensors of a removed file. A file of one name is scanned with the name locked: a
- * failing DELETE may restore it. */
+/* Drops the tensors of a removed file. If the file held only one name, locks that name first,
+ * because a failing DELETE might restore the file. */
 static void remove_vanished(struct td_store *store, struct td_scan_report *report, const char *file)
 {
     struct td_known_file *known;
@@ -584,8 +602,8 @@ struct others {
     struct td_scan_report *report;
 };
 
-/* Why a file of an unknown suffix is not read, if its first bytes are those of tensors. False if
- * they are not. */
+/* If the first bytes of a file with an unknown suffix show that it holds tensors, writes to `why`
+ * why the file is not read. Otherwise returns false. */
 static bool recognise(const struct td_store *store, const char *name, char *why, size_t size)
 {
     char start[16];
@@ -621,7 +639,7 @@ static void report_other(void *context, const char *name, bool is_folder)
         others->report->ignored++;
 }
 
-/* With `scanning` held. */
+/* Scans the folder. Call with store->scanning held. */
 static bool scan_folder(struct td_store *store)
 {
     char(*files)[TD_FILE_NAME], (*known)[TD_FILE_NAME] = NULL;
@@ -679,9 +697,11 @@ void td_store_scan_again(struct td_store *store, bool always)
     if (!open)
         atomic_store(&store->folder_unread, true);
     if (open && (always || changed)) {
-        (void)scan_folder(store);     /* errors are logged */
-        if (td_alias_load(store))     /* after the versions that it names */
-            (void)scan_folder(store); /* a file has a tensor of a name that an alias gave up */
+        (void)scan_folder(store); /* errors are logged */
+        /* Read aliases.json after the versions that it names. */
+        if (td_alias_load(store))
+            /* An alias has given up the name of a tensor in a file, so scan again. */
+            (void)scan_folder(store);
         td_alias_forget_gone(store);
         td_alias_check_targets(store);
         td_store_retain(store, last);

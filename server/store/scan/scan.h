@@ -1,7 +1,7 @@
-/* scan.h - loads the data folder, at start and on rescan: new, changed and removed files.
+/* scan.h - loads new, changed and removed files of the data folder, at the start and on a rescan.
  *
- * Threads    Any; one scan at a time. It enters as the writer of each name (writer_queue.h), so its
- *            thread waits for other writers. */
+ * Threads    Any, but only one scan at a time. A scan enters as the writer of each name
+ *            (writer_queue.h), so its thread waits for other writers. */
 #ifndef TD_SERVER_STORE_SCAN_H
 #define TD_SERVER_STORE_SCAN_H
 
@@ -9,12 +9,12 @@
 
 struct td_store;
 
-/* A file or tensor that cannot be loaded is logged and skipped. False (logged) if the folder
- * cannot be read. */
+/* Scans the folder. A file or tensor that cannot be loaded is logged and skipped. Returns false,
+ * and logs the reason, if the folder cannot be read. */
 bool td_store_scan(struct td_store *store);
 
-/* Opens the folder again if it was replaced, tries for its lock, and scans it: if the folder was
- * replaced or the lock was taken, else only if `always`. */
+/* Opens the folder again if it was replaced, and tries to take its lock. Then scans the folder if
+ * it was replaced, if the lock was taken, or if `always` is true. */
 void td_store_scan_again(struct td_store *store, bool always);
 
 #endif

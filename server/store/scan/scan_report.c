@@ -14,7 +14,8 @@ void td_scan_report_begin(struct td_scan_report *report, const struct td_store_i
                                        .begun_ns = td_now_ns() };
 }
 
-/* Takes one of the lines of a kind. False if there are no more. */
+/* Takes one of the lines of a kind. Returns false if no line is left, or if the log does not want
+ * this level. */
 static bool take_line(struct td_scan_report *report, int *lines, enum td_log_level level)
 {
     if (!report->log || !td_log_wants(report->log, level))
@@ -40,19 +41,20 @@ void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level,
 
 const char *td_scan_other_reason(const char *name)
 {
-    static const char imported[] = "this format is not read; deploy/import makes tables of it";
+    static const char imported[] = "this format is not read; deploy/import converts it to tables";
     static const char pickled[] =
-        "pickled tensors are not read; deploy/import makes tables of state dicts of PyTorch";
+        "pickled tensors are not read; deploy/import converts PyTorch state dicts to tables";
     static const char checkpoint[] =
         "checkpoints are not read; torch.save(model.state_dict(), 'FILE.pt') writes a file that "
-        "deploy/import makes tables of";
+        "deploy/import converts to tables";
     static const char any_pickle[] =
-        "pickles are not read; write an array by numpy.save('FILE.npy', x), and for deploy/import "
-        "a DataFrame by df.to_parquet('FILE.parquet'), a state dict by torch.save(x, 'FILE.pt')";
+        "pickles are not read; save an array with numpy.save('FILE.npy', x), or for deploy/import "
+        "a DataFrame with df.to_parquet('FILE.parquet') or a state dict with torch.save(x, "
+        "'FILE.pt')";
     static const char not_read[] =
         "this format is not read; save the tensors as .npy or .safetensors";
     static const char upper_case[] = "the suffix must be in lower case";
-    static const char compressed[] = "compressed files are not read; decompress it";
+    static const char compressed[] = "compressed files are not read; decompress the file";
     static const struct {
         const char *suffix, *reason;
     } known[] = {

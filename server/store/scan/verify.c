@@ -49,8 +49,8 @@ void td_store_note_damaged(struct td_store *store)
     td_store_note_damaged_files(store);
 }
 
-/* Refuses the version from now on, also in calls in flight that have not replied yet: the guard
- * treats it as if reading it had failed. */
+/* Refuses the version from now on, even in calls in flight that have not replied yet. The fault
+ * guard treats the version as if reading it had failed. */
 static void note_damage(struct td_store *store, struct td_version *version, uint64_t block)
 {
     td_checksums_range(&version->checksums, block, &version->damage_begin, &version->damage_end);
@@ -67,8 +67,8 @@ static void note_damage(struct td_store *store, struct td_version *version, uint
                                   "a backup");
 }
 
-/* Compares a block; false if nothing more is to be compared. A fault, of a truncated file or a
- * failing disk, has marked the version already. */
+/* Compares a block. Returns false if no further block must be compared. A fault, from a truncated
+ * file or a failing disk, has already marked the version. */
 static bool verify_block(struct td_store *store, struct td_version *version, uint64_t block)
 {
     const bool matches = td_checksums_match(&version->checksums, block);
@@ -87,14 +87,15 @@ bool td_store_must_stop(const struct td_store *store)
            (!store->opened && store->stop_requested && store->stop_requested());
 }
 
-/* Compares all blocks. */
+/* Compares all blocks of the version. */
 static td_status verify_now(struct td_store *store, struct td_version *version,
                             struct td_error *err)
 {
     const uint64_t blocks = td_checksums_blocks(&version->checksums);
     for (uint64_t block = 0; block < blocks; block++) {
         if (td_store_must_stop(store))
-            return td_error_set(err, TD_DRAINING, "the server stops before it was verified");
+            return td_error_set(err, TD_DRAINING,
+                                "the server stopped before the file was verified");
         if (!verify_block(store, version, block))
             return TD_OK;
     }
@@ -111,11 +112,11 @@ td_status td_store_verify_new(struct td_store *store, struct td_version *version
     return store->verify == TD_VERIFY_START ? verify_now(store, version, err) : TD_OK;
 }
 
-/* Begins with the next pending version; false if there is none. */
+/* Starts with the next pending version. Returns false if no version is pending. */
 static bool choose_version(struct td_store *store)
 {
-    /* Before the search: it is set under the lock under which another one becomes current
-     * meanwhile. */
+    /* Clear the flag before the search. A version that becomes current during the search sets the
+     * flag again, under the store's lock. */
     if (!atomic_exchange(&store->unverified, false))
         return false;
     store->verifying = td_store_next_pending(store, &store->verify_place);

@@ -184,16 +184,16 @@ TD_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
     put_text("20261122/manifest.json", "{}");
     expect(
         check_options(NULL, NULL), true,
-        LINES(
-            "ok       keyed.npy: 1 tensor\n", "ok       keyed.keys.npy: the keys of keyed.npy\n",
-            "warning  short.npy: skipped: short.keys.npy: there are 1 keys, but 'short' has 2 ",
-            "warning  lone.keys.npy: skipped: it would be the keys of lone.npy, which is not ",
-            "ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
-            "warning  empty.npy: skipped: it is empty or not a regular file\n",
-            "warning  bad.npy: skipped: not a .npy file: ",
-            "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored, ",
-            "warning  t.npz: skipped: this format is not read; deploy/import makes tables of it\n",
-            "ok       two?lines.txt: ignored, "));
+        LINES("ok       keyed.npy: 1 tensor\n", "ok       keyed.keys.npy: the keys of keyed.npy\n",
+              "warning  short.npy: skipped: short.keys.npy: there are 1 keys, but 'short' has 2 ",
+              "warning  lone.keys.npy: skipped: its name says that it holds the keys of lone.npy, ",
+              "ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
+              "warning  empty.npy: skipped: it is empty or not a regular file\n",
+              "warning  bad.npy: skipped: not a .npy file: ",
+              "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored, ",
+              "warning  t.npz: skipped: this format is not read; deploy/import converts it to "
+              "tables\n",
+              "ok       two?lines.txt: ignored, "));
     struct report report = check_options(NULL, NULL);
     ck_assert_ptr_null(strstr(report.text, "hidden"));
     ck_assert_ptr_null(strstr(report.text, "sp ace.npy: 0"));
@@ -243,11 +243,12 @@ TD_TEST(a_tensor_that_another_file_hides_is_skipped)
 {
     persist_t();
     put_npy("t.npy", 0, 4);
-    expect(check_options("--verify=start", NULL), true,
-           LINES("ok       t.tensord: 1 tensor\n",
-                 "warning  t.npy: tensor t is skipped: t.tensord "
-                 "has precedence, and has a tensor of that name; to serve this one, move that away "
-                 "and send SIGHUP\n"));
+    expect(
+        check_options("--verify=start", NULL), true,
+        LINES("ok       t.tensord: 1 tensor\n",
+              "warning  t.npy: tensor t is skipped: t.tensord "
+              "takes precedence and has a tensor of this name; to serve this one, move that file "
+              "away and send SIGHUP\n"));
 }
 
 TD_TEST(a_tensor_whose_bytes_do_not_match_its_checksums_is_a_warning)

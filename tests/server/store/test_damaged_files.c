@@ -111,7 +111,8 @@ TD_TEST_LOOP(a_damaged_persisted_file_gives_its_name_to_no_other_file, 0, 12)
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         expect_refused(name, file);
-        ck_assert_ptr_nonnull(strstr(logged(), "has precedence, may have a tensor of that name"));
+        ck_assert_ptr_nonnull(
+            strstr(logged(), "takes precedence, might have a tensor of this name"));
         for (int persist = 0; persist < 2; persist++) {
             ck_assert_int_eq(update(name, persist), TD_DEVICE_UNAVAILABLE);
             EXPECT_MESSAGE(&err, file);
@@ -146,7 +147,7 @@ TD_TEST(a_folder_does_not_take_the_name_of_a_damaged_file)
         restart();
         expect_refused("m@1", "m@1.tensord");
         ck_assert_ptr_nonnull(
-            strstr(problems_of(store), "1: 'm@1' is there already, from m@1.tensord: "));
+            strstr(problems_of(store), "1: 'm@1' already exists, from m@1.tensord; "));
     }
     ck_assert_int_eq(unlink(path_of("m@1.tensord")), 0);
     td_store_rescan(store);
@@ -187,7 +188,7 @@ static const struct {
     { put_plain, "t.npy", "t", "the file t.npy of 't' is not served: " },
     { put_keyed, "t.keys.npy", "t", "the file t.npy of 't' is not served: t.keys.npy: " },
     { put_own, "t.tensord", "t", "the file t.tensord of 't' is not served: " },
-    { put_model, "m.safetensors", "m:w", "it may be in m.safetensors, which is not served: " },
+    { put_model, "m.safetensors", "m:w", "it might be in m.safetensors, which is not served: " },
 };
 
 TD_TEST(a_npy_of_strings_is_not_served_with_all_of_the_reason_and_is_not_called_damaged)
@@ -251,7 +252,7 @@ TD_TEST(a_name_that_may_be_in_a_damaged_file_cannot_be_deleted_since_the_file_ma
     cut("m.safetensors");
     store = open_folder();
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "it may be in m.safetensors, which is not served: ");
+    EXPECT_MESSAGE(&err, "it might be in m.safetensors, which is not served: ");
     ck_assert_int_eq(access(path_of("m.safetensors"), F_OK), 0);
 }
 
@@ -286,9 +287,9 @@ TD_TEST(an_alias_of_a_version_in_a_refused_folder_says_why_it_is_refused)
     put_npy("2/m.npy", 11, 100);
     restart(); /* folder_verify is TD_VERIFY_START */
     expect_refused("m",
-                   "'m@2', which may be in the folder 2, which is refused: m.npy: its SHA-256");
+                   "'m@2', which might be in the folder 2, which is refused: m.npy: its SHA-256");
     ck_assert_ptr_nonnull(
-        strstr(problems_of(store), "m: it names m@2, which may be in the folder 2"));
+        strstr(problems_of(store), "m: it names m@2, which might be in the folder 2"));
 }
 
 /* Fails unless the error of the name ends with the way out. */
@@ -311,10 +312,11 @@ TD_TEST(an_alias_says_what_is_wrong_in_short_and_the_way_out)
     spoil_header("q@3.safetensors");
     restart();
     expect_way_out("m", repair);
-    EXPECT_MESSAGE(&err, "which may be in the folder 2, which is refused: m.npy: its SHA-256 is ");
+    EXPECT_MESSAGE(&err,
+                   "which might be in the folder 2, which is refused: m.npy: its SHA-256 is ");
     EXPECT_MESSAGE(&err, "...; repair");
     expect_way_out("q", repair);
-    EXPECT_MESSAGE(&err, "'q:w@3', which may be in q@3.safetensors, which is not served: ");
+    EXPECT_MESSAGE(&err, "'q:w@3', which might be in q@3.safetensors, which is not served: ");
     ck_assert_int_eq(unlink(path_of("q@3.safetensors")), 0);
     remove_version("2");
     td_store_rescan(store);
@@ -357,7 +359,7 @@ TD_TEST_EACH(a_damaged_file_is_a_problem_until_it_is_repaired_or_removed, files)
     put_text(file, "x");
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
-        expect_problem(source, "; the version loaded before is still served, until a restart");
+        expect_problem(source, "; the version loaded before is still served until a restart");
     }
     for (int i = 0; i < 2; i++) {
         restart();
@@ -447,7 +449,7 @@ TD_TEST_LOOP(a_name_that_cannot_be_opened_is_that_of_a_refused_file, 0, OBSTACLE
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         ck_assert_uint_eq(found(store, name)->version, version);
-        expect_problem(source, "; the version loaded before is still served, until a restart");
+        expect_problem(source, "; the version loaded before is still served until a restart");
     }
     restart();
     expect_names(store, "");
@@ -594,7 +596,8 @@ TD_TEST(tensors_that_cannot_be_served_are_one_problem_of_their_file)
         expect_names(store, "m:w");
         expect_problem("m.safetensors", "m:e: ");
         expect_problem("m.safetensors", "; and 1 more of its tensors");
-        expect_refused("m:e", "it may be in m.safetensors, which has a tensor that is not served");
+        expect_refused("m:e",
+                       "it might be in m.safetensors, which has a tensor that is not served");
         td_store_rescan(store);
     }
     put_npy("m:e.npy", 7, 1); /* gives the tensor that cannot be read */

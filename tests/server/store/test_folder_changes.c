@@ -59,7 +59,7 @@ TD_TEST(a_file_of_a_taken_folder_that_is_written_in_place_may_be_served_already)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), -5);
     ck_assert_ptr_nonnull(strstr(problems_of(store),
                                  "1: m.npy was written in place since the folder was taken, so "
-                                 "its new content may be served already. A restart"));
+                                 "its new content might already be served. A restart"));
     ck_assert_ptr_null(strstr(problems_of(store), "still served"));
 }
 

@@ -313,7 +313,7 @@ TD_TEST(a_served_folder_that_loses_its_manifest_is_a_problem)
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         expect_names(store, "");
-        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: it has no manifest.json any more"));
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: its manifest.json is gone"));
         ck_assert_ptr_nonnull(strstr(logged(), " warn folder_refused folder=1 reason="));
         ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
                          TD_DEVICE_UNAVAILABLE);
@@ -533,7 +533,7 @@ static const struct {
     const char *reason, *names; /* that are served nevertheless */
 } spoiled[] = {
     { "a byte differs", wrong_byte, "1: m.npy: its SHA-256 is", "" },
-    { "a size differs", wrong_size, "1: m.npy: it has 532 bytes, not the 528", "" },
+    { "a size differs", wrong_size, "1: m.npy: its size is 532 bytes, but 528", "" },
     { "a file is missing", missing_file, "1: m.npy: it cannot be read", "" },
     { "a file is a link", linked_file, "1: m.npy: it is a symbolic link", "" },
     { "the manifest is a link", linked_manifest, "manifest.json", "" },
@@ -541,12 +541,12 @@ static const struct {
     { "a file is no tensor", malformed_file, "1: m.npy: ", "" },
     { "the manifest leads out of the folder", malformed_manifest, "'../m.npy' is not the name",
       "" },
-    { "a name is there", existing_name, "'m@1' is there already, from m@1.npy", "m@1" },
+    { "a name is there", existing_name, "'m@1' already exists, from m@1.npy", "m@1" },
     { "two files have a name", same_name, "two of its files have the tensor 't:w@1'", "" },
     { "keys do not fit", keys_that_do_not_fit, "1: m.keys.npy: there are 2 keys, but 'm@1' has 100",
       "" },
-    { "keys have no table", keys_without_a_table, "1: q.keys.npy would be keys, but the manifest",
-      "" },
+    { "keys have no table", keys_without_a_table,
+      "1: q.keys.npy is named as a file of keys, but the", "" },
     { "keys have another digest", other_keys, "1: m.keys.npy: its SHA-256 is", "" },
     { "an alias has the name of a tensor", alias_of_a_tensor, "'x' is a tensor", "x" },
     { "an alias has the name of keys", alias_of_keys, "'x.keys' cannot be an alias", "" },
@@ -594,10 +594,10 @@ TD_TEST(a_version_that_may_be_in_a_refused_folder_is_unavailable)
         ck_assert_int_eq(
             td_store_get(store, may_be[i], strlen(may_be[i]), &test_arena, &unused, &err),
             TD_DEVICE_UNAVAILABLE);
-        EXPECT_MESSAGE(&err, "may be in the folder 1, which is refused");
+        EXPECT_MESSAGE(&err, "might be in the folder 1, which is refused");
     }
     ck_assert_int_eq(drop("m@1"), TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "'m@1', but it may be in the folder 1");
+    EXPECT_MESSAGE(&err, "'m@1', but it might be in the folder 1");
     ck_assert_int_eq(td_store_get(store, "m@3", 3, &test_arena, &unused, &err),
                      TD_TENSOR_NOT_FOUND);
     ck_assert_int_eq(td_store_get(store, "m m@1", 5, &test_arena, &unused, &err),
@@ -616,7 +616,7 @@ TD_TEST(a_folder_whose_name_is_no_version_is_refused)
     store = open_folder();
     expect_names(store, "");
     ck_assert_str_eq(problems_of(store),
-                     "2026 11 22: its name is no VERSION: expected 1 to 64 of the "
+                     "2026 11 22: its name is not a valid VERSION; expected 1 to 64 of the "
                      "characters A-Z, a-z, 0-9, '.', '_' and '-';");
     move_file("2026 11 22", "20261122");
     td_store_rescan(store);

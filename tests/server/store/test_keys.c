@@ -614,7 +614,7 @@ TD_TEST(a_persisted_table_has_precedence_over_both_files_and_removes_them)
     put_keys_npy("n.keys.npy", KEYS(7, 8));
     td_store_rescan(store);
     expect_rows(store, "n", "int64[2] 3 7", "int64[2] 2 -1");
-    ck_assert_ptr_nonnull(strstr(logged(), "n.tensord has precedence"));
+    ck_assert_ptr_nonnull(strstr(logged(), "n.tensord takes precedence"));
     const struct td_store_write write = { .name = "n" };
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     ck_assert_int_ne(access(path_of("n.npy"), F_OK), 0);
@@ -633,9 +633,11 @@ TD_TEST(a_keys_file_without_its_table_is_skipped)
     struct td_store *store = open_folder();
     expect_names(store, "a");
     const char *lines = logged();
-    ck_assert_msg(strstr(lines, "file=n.keys.npy reason=\"it would be the keys of n.npy, which") &&
-                      strstr(lines, "file=a.keys.keys.npy reason=\"a.keys.npy would be keys"),
-                  "%s", lines);
+    ck_assert_msg(
+        strstr(lines, "file=n.keys.npy reason=\"its name says that it holds the keys of n.npy,") &&
+            strstr(lines, "file=a.keys.keys.npy reason=\"its name says that it holds the keys "
+                          "of a.keys.npy, but keys have no keys"),
+        "%s", lines);
     put_npy("n.npy", 1, 2);
     td_store_rescan(store);
     expect_rows(store, "n", "int64[2] 8 7", "int64[2] 1 0");

@@ -117,8 +117,8 @@ static const struct {
       "If-Match does not match the current version of 't'; a weak ETag, W/\"...\", never matches" },
     { "\"1\"", NULL, NULL, "If-Match requires a version of 't', which does not exist" },
     { NULL, "*", "\"1\"",
-      "'t' exists, and If-None-Match: * requires that it does not; If-Match with its ETag requires "
-      "that it has not changed" },
+      "'t' exists, but If-None-Match: * requires that it does not; send If-Match with its ETag to "
+      "replace it if it has not changed" },
     { NULL, "\"1\"", "\"1\"", "'t' still has an ETag that If-None-Match excludes" },
 };
 

@@ -136,7 +136,7 @@ TD_TEST(each_scan_counts_and_names_all_that_is_skipped_now)
         expect_once(lines, " added=0 replaced=0 removed=0 unchanged=2 skipped=3 ");
         expect_once(lines, " table_skipped file=bad.npy ");
         expect_once(lines, " file=m.safetensors tensor=m:f reason=");
-        expect_once(lines, " file=m:w.npy tensor=m:w reason=\"m.safetensors has precedence");
+        expect_once(lines, " file=m:w.npy tensor=m:w reason=\"m.safetensors takes precedence");
     }
     unlink(path_of("m.safetensors"));
     unlink(path_of("bad.npy"));
@@ -209,7 +209,7 @@ TD_TEST_EACH(a_damaged_replacement_says_that_the_old_version_is_served_until_it_
     (void)logged();
     damage(store);
     ck_assert_ptr_nonnull(
-        strstr(logged(), "; the version loaded before is still served, until a restart\""));
+        strstr(logged(), "; the version loaded before is still served until a restart\""));
     expect_problem(store, "a.npy", "; the version loaded before is still served");
     expect_names(store, "a");
     repairs[_i](store);
@@ -253,7 +253,7 @@ TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
         { "e.npy.gz", " warn table_skipped file=e.npy.gz reason=\"compressed files are not read" },
         { "model.BIN", " warn table_skipped file=model.BIN reason=\"pickled tensors are not read" },
         { "m.ckpt", " warn table_skipped file=m.ckpt reason=\"checkpoints are not read; " },
-        { "m.pkl", " warn table_skipped file=m.pkl reason=\"pickles are not read; write an array" },
+        { "m.pkl", " warn table_skipped file=m.pkl reason=\"pickles are not read; save an array" },
         { "m.vec.gz", " warn table_skipped file=m.vec.gz reason=\"this format is not read; dep" },
         { "m.onnx", " warn table_skipped file=m.onnx reason=\"this format is not read; save the" },
     };

@@ -553,9 +553,9 @@ TD_TEST(a_file_that_was_not_read_yet_is_not_replaced)
     put_npy("a.npy", 5, 3); /* a restored file over one that is served */
     put_npy("b.npy", 1, 2); /* a new one */
     ck_assert_int_eq(put_as(store, &write, &t), TD_CONFLICT);
-    EXPECT_MESSAGE(&err,
-                   "a.npy in the data folder is not as it was read last, and this change would "
-                   "replace or remove it; send SIGHUP to the server first");
+    EXPECT_MESSAGE(
+        &err, "a.npy in the data folder has changed since the server last read it, and this change "
+              "would replace or remove it; send SIGHUP to the server first");
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_CONFLICT);
     ck_assert_int_eq(put_as(store, &new, &t), TD_CONFLICT);
     td_store_rescan(store);
@@ -573,7 +573,7 @@ TD_TEST(a_directory_of_the_same_name_keeps_the_old_version)
     put_text_tensor(store, "a", "int8[1] 1", false);
     ck_assert_int_eq(mkdir(path_of("a.tensord"), 0700), 0);
     ck_assert_int_eq(put_as(store, &write, &t), TD_CONFLICT);
-    EXPECT_MESSAGE(&err, "a.tensord in the data folder is not as it was read last");
+    EXPECT_MESSAGE(&err, "a.tensord in the data folder has changed since the server last read it");
     td_store_rescan(store);
     ck_assert_int_eq(put_as(store, &write, &t), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "Is a directory");
