@@ -190,10 +190,10 @@ TD_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
               "ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
               "warning  empty.npy: skipped: it is empty or not a regular file\n",
               "warning  bad.npy: skipped: not a .npy file: ",
-              "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored, ",
+              "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored; ",
               "warning  t.npz: skipped: this format is not read; deploy/import converts it to "
               "tables\n",
-              "ok       two?lines.txt: ignored, "));
+              "ok       two?lines.txt: ignored; "));
     struct report report = check_options(NULL, NULL);
     ck_assert_ptr_null(strstr(report.text, "hidden"));
     ck_assert_ptr_null(strstr(report.text, "sp ace.npy: 0"));
