@@ -54,7 +54,7 @@ class OtherSites(Browsers):
 
     def test_a_page_opened_from_a_file_is_to_be_served_over_http_since_no_option_can_name_null(self):
         problem = self.assertForbidden(self.raw("POST", "/v1/gather", "Origin: null", body=GATHER), "Origin")
-        self.assertIn("serve the page over http", problem["detail"])
+        self.assertIn("serve the page over HTTP", problem["detail"])
 
     def test_under_v2_the_refusal_has_the_form_of_v2(self):
         reply = self.raw("POST", "/v2/models/gather/infer", "Origin: null", body=b"{}")

@@ -198,7 +198,7 @@ class Hints(HttpTest):
 
     def test_the_starts_of_bags_as_offset_lead_to_offsets(self):
         body = {"params": [[1.5], [2.5]], "indices": [0, 1]}
-        self.assertIn("bags start at offsets", self.detail("/v1/embedding_bag", json.dumps({**body, "offset": [0.0]})))
+        self.assertIn("the input offsets says where bags start", self.detail("/v1/embedding_bag", json.dumps({**body, "offset": [0.0]})))
         self.assertStatus(self.post("/v1/embedding_bag", {**body, "offsets": [0]}), 200)
 
     def test_a_binary_file_that_a_client_cut_or_stripped_leads_to_sending_it_whole(self):
@@ -293,7 +293,7 @@ class Hints(HttpTest):
         for path, body in (("/v1/tensors/flat/scatter", {"indices": [0, 2], "updates": [[1, 2], [3, 4]]}), ("/v1/tensors/flat/scatter", {"indices": [0, 1, 2], "updates": [[1, 2]] * 3}),
                            ("/v1/gather_nd", {"params": [1, 2, 3], "indices": [0, 2]})):
             problem = self.assertProblem(self.post(path, body), 422, "SHAPE_MISMATCH", input="indices")
-            self.assertIn(f"indices of shape [{len(body['indices'])},1], a tuple for each: [[i], [j], ...]", problem["detail"])
+            self.assertIn(f"indices of shape [{len(body['indices'])},1], one tuple per row: [[i], [j], ...]", problem["detail"])
         self.assertStatus(self.request("DELETE", "/v1/tensors/flat"), 204)
 
     def test_keys_for_a_table_that_has_none_lead_to_row_numbers_and_to_where_keys_come_from(self):
@@ -353,7 +353,7 @@ class Hints(HttpTest):
                               ("complex64", "int32 has no fractions and imaginary parts. Put the table again as complex128, with its keys; or pass updates without fractions and imaginary parts as int32"),
                               ("int64", "pass updates as int32 if all values fit")):  # the table keeps its dtype, and its keys
             self.assertIn(f": {advice}; params is the table 'ints'", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed(dtype, [[7, 8]])}))
-        for table, given, advice in (("int64", "float32", "Put the table again as float64, which rounds integers above 2^53, with its keys; or pass updates without fractions as int64"),
+        for table, given, advice in (("int64", "float32", "int64 has no fractions. Put the table again as float64, which rounds integers above 2^53, with its keys; or pass updates without fractions as int64"),
                                      ("float16", "float32", "the op cast with dtype = float16 rounds updates, and numbers beyond 65504 become infinite")):
             self.put("hint.changed", typed(table, [[1, 2]]))
             self.assertIn(": " + advice, self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": typed(given, [[7, 8]])}))
@@ -409,8 +409,8 @@ class Paths(HttpTest):
 
     def test_paths_that_clients_try_lead_to_the_right_one(self):
         for method, path, status, hint in (
-                ("GET", "/v1/tensors/t/stats", 404, "GET has statistics, keys"), ("PUT", "/v1/tensors/t/key", 404, "PUT has keys"),
-                ("POST", "/v1/tensors/t/foo", 404, "it has gather, "), ("POST", "/v1/tensors/t/foo", 404, "scatter, upsert, remove"),
+                ("GET", "/v1/tensors/t/stats", 404, "GET supports statistics, keys"), ("PUT", "/v1/tensors/t/key", 404, "PUT supports keys"),
+                ("POST", "/v1/tensors/t/foo", 404, "has no op 'foo'; expected gather, "), ("POST", "/v1/tensors/t/foo", 404, "scatter, upsert, remove"),
                 ("GET", "/v1/tensors/", 404, "GET /v1/tensors lists"), ("POST", "/v1/tensor/t/lookup", 404, "/v1/tensors/{name}"),
                 ("GET", "/v1/v1/ops", 404, "leave it out of the base URL"), ("GET", "/v1/v2/health/live", 404, "leave /v1 out of the base URL"),
                 ("GET", "/v2/models", 404, "POST /v2/repository/index"), ("DELETE", "/v1/aliases/a", 404, "DELETE /v1/tensors/{alias}"),

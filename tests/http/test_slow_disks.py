@@ -101,7 +101,7 @@ class SlowDisks(HttpTest):
     def test_a_deadline_that_passes_while_a_change_waits_is_504_and_nothing_changes(self):
         daemon, client, stack = self.start()
         for version in "12":
-            self.assertStatus(client.request("PUT", f"/v1/tensors/t@{version}", ROWS, {"Content-Type": JSON}), 201)
+            self.assertStatus(client.request("PUT", f"/v1/tensors/t@{version}?persist=1", ROWS, {"Content-Type": JSON}), 201)
         self.assertStatus(client.post("/v1/aliases", {"set": {"t": "t@1"}}), 200)
         limit = "X-Request-Timeout-Ms: 60000"
         with daemon.gates.closed("sync") as gate:
