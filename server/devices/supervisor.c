@@ -8,10 +8,9 @@
 
 #define MS ((int64_t)1000000)
 
-/* Limits of the interval between checks of the device's thread. An idle daemon must not wake more
- * than once a second. */
-#define LEAST_LOOK (5 * MS)
-#define MOST_LOOK  (1000 * MS)
+/* Maximum interval between checks of the device's thread. An idle daemon must not wake more than
+ * once a second. */
+#define MOST_LOOK (1000 * MS)
 
 struct td_supervisor {
     struct td_supervised supervised;
@@ -70,11 +69,8 @@ static struct service *start_service(struct td_supervisor *supervisor, pthread_t
 static int64_t look_ns(const struct td_supervisor *supervisor)
 {
     const struct td_supervised *supervised = &supervisor->supervised;
-    const int64_t limit_ns = supervisor->hurried && supervised->hurry_ns < supervised->limit_ns
-                                 ? supervised->hurry_ns
-                                 : supervised->limit_ns;
-    const int64_t ns = limit_ns / 4;
-    return ns < LEAST_LOOK ? LEAST_LOOK : ns > MOST_LOOK ? MOST_LOOK : ns;
+    const int64_t ns = (supervisor->hurried ? supervised->hurry_ns : supervised->limit_ns) / 4;
+    return ns < MOST_LOOK ? ns : MOST_LOOK;
 }
 
 /* Watches the device's thread. Returns true once serve has returned, or false if a call was given
