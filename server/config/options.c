@@ -25,11 +25,15 @@ const struct td_argument td_arguments[] = {
 #undef ARGUMENT
 };
 
-static const char *const level_names[] = { "error", "warn", "info", "debug", NULL };
-static const char *const verify_names[] = { "start", "background", "off", NULL };
-static const char *const console_names[] = { "off", "read-only", "on", NULL };
-static const char *const format_names[] = { "text", "json", NULL };
-static const char *const device_names[] = { "auto", "off", "cuda", "reference", NULL };
+/* The words of each option that takes one of a list, in the order of the enum of its member. The
+ * option gpu takes other text as well; the words of isa come from td_isa_name. */
+static const char *const *const choice_names[TD_N_OPTIONS] = {
+    [TD_OPTION_log_level] = (const char *const[]){ "error", "warn", "info", "debug", NULL },
+    [TD_OPTION_log_format] = (const char *const[]){ "text", "json", NULL },
+    [TD_OPTION_verify] = (const char *const[]){ "start", "background", "off", NULL },
+    [TD_OPTION_console] = (const char *const[]){ "off", "read-only", "on", NULL },
+    [TD_OPTION_gpu] = (const char *const[]){ "auto", "off", "cuda", "reference", NULL },
+};
 static const char *const switch_words[] = { "off", "on", "false", "true", "no", "yes", "0", "1" };
 enum { N_SWITCH_WORDS = sizeof switch_words / sizeof *switch_words };
 
@@ -196,17 +200,12 @@ _Static_assert((int)TD_ISA_COUNT <= (int)TD_MOST_CHOICES, "all are choices");
 int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES])
 {
     int n = 0;
-    const char *const *names = option->kind == KIND_LEVEL     ? level_names
-                               : option->kind == KIND_VERIFY  ? verify_names
-                               : option->kind == KIND_CONSOLE ? console_names
-                               : option->kind == KIND_FORMAT  ? format_names
-                               : option->kind == KIND_DEVICE  ? device_names
-                                                              : NULL;
+    const char *const *names = choice_names[option - td_options];
     while (names && names[n] && n < TD_MOST_CHOICES) {
         choices[n] = names[n];
         n++;
     }
-    for (; option->kind == KIND_ISA && n < TD_ISA_COUNT; n++)
+    for (; option == &td_options[TD_OPTION_isa] && n < TD_ISA_COUNT; n++)
         choices[n] = td_isa_name((td_isa)n);
     return n;
 }
@@ -243,11 +242,7 @@ void td_option_expected(const struct td_option *option, char *text, size_t size)
     case KIND_RATIO:
         snprintf(text, size, "on, off, or a number from 0 to 1");
         break;
-    case KIND_ISA:
-    case KIND_LEVEL:
-    case KIND_FORMAT:
-    case KIND_VERIFY:
-    case KIND_CONSOLE:
+    case KIND_CHOICE:
         td_names_text(choices, td_option_choices(option, choices), names, sizeof names);
         snprintf(text, size, "one of %s", names);
         break;
@@ -412,7 +407,6 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     char *member = (char *)config + option->offset;
     char host[256];
     uint16_t port;
-    int choice = 0;
     /* Without this check, an unset shell variable, as in --token-file "$TOKENS", would disable
      * protection or override the value of a source with lower precedence. */
     if (!*value && !*option->default_text)
@@ -442,34 +436,11 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     case KIND_SWITCH:
         return td_option_parse_switch(value, (bool *)(void *)member) ||
                reject_choice(option, value, switch_words, N_SWITCH_WORDS, source, message);
-    case KIND_ISA:
-        if (!choose(option, value, source, message, &choice))
-            return false;
-        *(td_isa *)(void *)member = (td_isa)choice;
-        return true;
-    case KIND_LEVEL:
-        if (!choose(option, value, source, message, &choice))
-            return false;
-        *(enum td_log_level *)(void *)member = (enum td_log_level)choice;
-        return true;
-    case KIND_FORMAT:
-        if (!choose(option, value, source, message, &choice))
-            return false;
-        *(enum td_log_format *)(void *)member = (enum td_log_format)choice;
-        return true;
+    case KIND_CHOICE:
+        return choose(option, value, source, message, (int *)(void *)member);
     case KIND_RATIO:
         return parse_fraction(value, (double *)(void *)member) ||
                reject_value(option, value, source, message);
-    case KIND_CONSOLE:
-        if (!choose(option, value, source, message, &choice))
-            return false;
-        *(enum td_console *)(void *)member = (enum td_console)choice;
-        return true;
-    case KIND_VERIFY:
-        if (!choose(option, value, source, message, &choice))
-            return false;
-        *(enum td_verify *)(void *)member = (enum td_verify)choice;
-        return true;
     }
     return false;
 }
@@ -513,6 +484,7 @@ void td_option_print(const struct td_config *config, const struct td_option *opt
                      size_t size)
 {
     const void *member = (const char *)config + option->offset;
+    const char *choices[TD_MOST_CHOICES];
     text[0] = '\0';
     switch (option->kind) {
     case KIND_ADDRESS:
@@ -537,20 +509,9 @@ void td_option_print(const struct td_config *config, const struct td_option *opt
     case KIND_RATIO:
         snprintf(text, size, "%g", *(const double *)member);
         break;
-    case KIND_ISA:
-        snprintf(text, size, "%s", td_isa_name(*(const td_isa *)member));
-        break;
-    case KIND_LEVEL:
-        snprintf(text, size, "%s", level_names[*(const enum td_log_level *)member]);
-        break;
-    case KIND_FORMAT:
-        snprintf(text, size, "%s", format_names[*(const enum td_log_format *)member]);
-        break;
-    case KIND_VERIFY:
-        snprintf(text, size, "%s", verify_names[*(const enum td_verify *)member]);
-        break;
-    case KIND_CONSOLE:
-        snprintf(text, size, "%s", console_names[*(const enum td_console *)member]);
+    case KIND_CHOICE:
+        (void)td_option_choices(option, choices);
+        snprintf(text, size, "%s", choices[*(const int *)member]);
         break;
     }
 }

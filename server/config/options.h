@@ -15,12 +15,14 @@ enum td_option_kind {
     KIND_COUNT,
     KIND_BYTES,
     KIND_SWITCH,
-    KIND_ISA,
-    KIND_LEVEL,
-    KIND_FORMAT,
-    KIND_VERIFY,
-    KIND_CONSOLE,
-    KIND_RATIO
+    KIND_RATIO,
+    /* One word of a list. The options of this kind differ only in the C type of their member. */
+    KIND_CHOICE,
+    KIND_ISA = KIND_CHOICE,
+    KIND_LEVEL = KIND_CHOICE,
+    KIND_FORMAT = KIND_CHOICE,
+    KIND_VERIFY = KIND_CHOICE,
+    KIND_CONSOLE = KIND_CHOICE
 };
 
 struct td_option {
