@@ -351,18 +351,9 @@ TD_TEST(strings_may_be_a_view)
     ck_assert_str_eq(call.err.resource, "output_bytes");
 }
 
-static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
-{
-    (void)self;
-    (void)bytes;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST_LOOP(a_partition_without_memory_is_refused, 0, 2)
 {
     static const char *const data[] = { "int32[2] 1 2", "string[2] 'a' 'b'" };
-    struct td_memory none = { .take = no_memory };
     struct td_arena arena;
     struct td_exec exec;
     struct td_error err;
@@ -371,7 +362,7 @@ TD_TEST_LOOP(a_partition_without_memory_is_refused, 0, 2)
     /* memory is exhausted at each allocation in turn, in infer and in run */
     for (size_t size = 0; size < sizeof(space); size += 16) {
         call_begin(&call, OP, "num_partitions=2", tensor(data[_i]), tensor("int32[2] 1 0"));
-        td_arena_init(&arena, space, size, &none);
+        td_arena_init(&arena, space, size, &no_memory);
         td_status status = td_op_infer(&td_op_dynamic_partition, &call.args, &arena, &err);
         EXPECT(status == TD_OK || status == TD_MEMORY_EXHAUSTED, "%s", err.message);
         td_arena_reset(&arena);

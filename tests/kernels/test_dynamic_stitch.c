@@ -447,23 +447,14 @@ TD_TEST_EACH(a_deadline_stops_a_large_stitch, large)
     }
 }
 
-static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
-{
-    (void)self;
-    (void)bytes;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST_EACH(a_stitch_without_memory_for_its_scratch_is_refused, large)
 {
-    struct td_memory none = { .take = no_memory };
     struct td_arena arena;
     struct td_exec exec;
     struct op_call call;
     random_seed(1);
     struct lists lists = large_lists(_i);
-    td_arena_init(&arena, NULL, 0, &none);
+    td_arena_init(&arena, NULL, 0, &no_memory);
     td_exec_serial(&exec, &arena);
     run_lists(&call, "dynamic_stitch", &lists, &exec);
     uint64_t workspace = td_op_dynamic_stitch.cost(&call.args).workspace;

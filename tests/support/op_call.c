@@ -161,6 +161,28 @@ void call_op(struct op_call *call, const char *op, const char *attrs, struct td_
     call_run(call, op, exec);
 }
 
+void expect_memory_needed(const char *op, const char *attrs, struct td_tensor first,
+                          struct td_tensor second)
+{
+    struct td_arena arena;
+    struct td_exec exec;
+    struct op_call call;
+    char space[2048];
+    for (size_t size = 0; size < sizeof(space); size += 16) {
+        call_begin(&call, op, attrs, first, second);
+        td_arena_init(&arena, space, size, &no_memory);
+        td_status status = td_op_infer(find(op), &call.args, &arena, &call.err);
+        EXPECT(status == TD_OK || status == TD_MEMORY_EXHAUSTED, "%s", call.err.message);
+        td_arena_reset(&arena);
+        td_exec_serial(&exec, &arena);
+        call_run(&call, op, &exec);
+        EXPECT(call.status == TD_MEMORY_EXHAUSTED || (call.status == TD_OK && size > 0), "%s",
+               call.err.message);
+        td_arena_reset(&arena);
+    }
+    ck_assert_int_eq(call.status, TD_OK);
+}
+
 void expect_index_error(const struct td_error *err, const char *input, const char *message,
                         int64_t bad_count)
 {
