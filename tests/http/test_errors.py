@@ -1,6 +1,5 @@
 """Errors and headers as clients see them: problem documents, routes, request ids, timing. Which requests are refused, and how, is tested in
 process: tests/conformance/, tests/kernels/, tests/api/json/, tests/api/message/, tests/server/http/test_routes.c."""
-import re
 from daemon import *
 
 

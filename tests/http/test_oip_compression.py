@@ -8,7 +8,6 @@ def raw_deflate(data):
     return packer.compress(data) + packer.flush()
 
 
-PACKERS = {"gzip": gzip.compress, "deflate": zlib.compress}
 UNPACKERS = {"gzip": gzip.decompress, "deflate": zlib.decompress}
 
 
