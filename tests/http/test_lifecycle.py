@@ -51,6 +51,11 @@ class CommandLine(unittest.TestCase):
         for word in words:
             self.assertIn(word, result.stderr)
 
+    def test_help_is_text_of_the_options(self):
+        result = run("--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout, r"(?m)^ *--listen ")
+
     def test_with_closed_standard_streams_no_file_gets_the_log(self):
         with tempfile.TemporaryDirectory() as folder:
             close = lambda: (os.close(0), os.close(1), os.close(2))

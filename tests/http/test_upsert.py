@@ -63,6 +63,13 @@ class Upsert(UpsertTest):
         self.assertMetadata(self.change(name, "remove", safetensors({"keys": ("int64", (1,), pack("int64", [20]))}), headers=BINARY),
                             200, removed=1)
 
+    def test_strings(self):
+        name = self.table(["one", "two"], ["1", "2"])
+        self.assertMetadata(self.change(name, "upsert", {"keys": ["2", "3"], "rows": ["zwei", ""]}), 200, replaced=1, appended=1)
+        self.assertTable(name, "string", ["one", "zwei", ""], ["1", "2", "3"])
+        self.assertMetadata(self.change(name, "remove", {"keys": ["1", "x"]}), 200, removed=1, shape=[2])
+        self.assertTable(name, "string", ["", "zwei"], ["3", "2"])
+
     def test_rows_are_removed_and_the_last_ones_move_up(self):
         name = self.table([[1], [2], [3], [4]], [1, 2, 3, 4])
         self.assertMetadata(self.change(name, "remove", {"keys": [1, 9, 1]}), 200, shape=[3, 1], removed=1)
