@@ -10,11 +10,10 @@
  * those that bags.py gives to PyTorch. */
 #include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/half.h"
-#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/on_pool.h"
 
 #include <inttypes.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,28 +195,12 @@ static void serve(struct bench *b)
 
 /* ---- On the worker pool ------------------------------------------------------------------- */
 
-struct job {
-    struct td_job job; /* first: run casts back */
-    struct bench *bench;
-    sem_t done;
-};
-
-static td_status never_stopped(void *context, struct td_error *err)
+static void on_pool(struct td_exec *exec, void *context)
 {
-    (void)context;
-    (void)err;
-    return TD_OK;
-}
-
-static void run_job(struct td_job *base, struct td_worker *worker)
-{
-    struct job *job = (struct job *)(void *)base;
-    struct td_pool_exec exec;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    exec.base.isa = job->bench->isa;
-    job->bench->exec = &exec.base;
-    serve(job->bench);
-    sem_post(&job->done);
+    struct bench *bench = context;
+    exec->isa = bench->isa;
+    bench->exec = exec;
+    serve(bench);
 }
 
 /* False for a word that is none. */
@@ -236,8 +219,6 @@ static bool set_option(struct bench *b, const char *word)
 int main(int argc, char **argv)
 {
     static struct bench bench;
-    struct job job = { .job = { .run = run_job, .cost_ns = UINT64_MAX, .deadline_ns = INT64_MAX },
-                       .bench = &bench };
     const int64_t columns = argc >= 5 ? strtoll(argv[2], NULL, 10) : 0;
     const int64_t rows = argc >= 5 ? strtoll(argv[3], NULL, 10) : 0;
     const int threads = argc >= 5 ? (int)strtol(argv[4], NULL, 10) : 0;
@@ -250,13 +231,6 @@ int main(int argc, char **argv)
         return 2;
     }
     make_table(&bench, argv[1], columns, rows);
-    struct td_worker_pool *workers = td_worker_pool_new(threads, 16);
-    if (!workers)
-        return 1;
-    sem_init(&job.done, 0, 0);
-    if (td_worker_pool_reserve(workers, NULL))
-        td_worker_pool_submit(workers, &job.job);
-    sem_wait(&job.done);
-    td_worker_pool_free(workers);
+    measure_on_pool(threads, on_pool, &bench);
     return 0;
 }

@@ -15,15 +15,14 @@
  * and of hand, after one round. */
 #include "kernels/find/find.h"
 #include "kernels/key_index/key_index.h"
-#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/on_pool.h"
 #include "tests/support/random.h"
 
 #include <sys/mman.h>
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -389,33 +388,17 @@ static void run(struct bench *b)
 
 /* ---- On the worker pool ------------------------------------------------------------------ */
 
-struct job {
-    struct td_job job; /* first: run casts back */
-    struct bench bench;
-    sem_t done;
-};
-
-static td_status never_stopped(void *context, struct td_error *err)
+static void on_pool(struct td_exec *exec, void *context)
 {
-    (void)context;
-    (void)err;
-    return TD_OK;
-}
-
-static void run_job(struct td_job *base, struct td_worker *worker)
-{
-    struct job *job = (struct job *)(void *)base;
-    struct td_pool_exec exec;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    job->bench.exec = &exec.base;
-    run(&job->bench);
-    sem_post(&job->done);
+    struct bench *bench = context;
+    bench->exec = exec;
+    run(bench);
 }
 
 int main(int argc, char **argv)
 {
-    struct job job = { .job = { .run = run_job, .cost_ns = UINT64_MAX, .deadline_ns = INT64_MAX } };
-    struct bench *b = &job.bench;
+    static struct bench bench;
+    struct bench *b = &bench;
     b->serve = argc > 1 && strcmp(argv[1], "serve") == 0;
     b->strings = argc > 1 && strcmp(argv[1], "string") == 0;
     b->n_keys = argc > 2 ? strtoll(argv[2], NULL, 10) : 10000000;
@@ -428,16 +411,9 @@ int main(int argc, char **argv)
                 MAX_ROUNDS);
         return 2;
     }
-    struct td_worker_pool *workers = td_worker_pool_new(b->threads, 16);
-    if (!workers)
-        return 1;
     if (!b->serve)
         print_cpu("cpu");
     random_seed(1);
-    sem_init(&job.done, 0, 0);
-    if (td_worker_pool_reserve(workers, NULL))
-        td_worker_pool_submit(workers, &job.job);
-    sem_wait(&job.done);
-    td_worker_pool_free(workers);
+    measure_on_pool(b->threads, on_pool, &bench);
     return 0;
 }

@@ -8,12 +8,11 @@
  * checks. "memcpy" copies as many bytes, one block per thread. They alternate; figures are medians,
  * in ns per row; ratios are medians over the rounds, above 1 if "set" is faster. */
 #include "kernels/scatter/scatter.h"
-#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/on_pool.h"
 #include "tests/support/random.h"
 
 #include <inttypes.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,43 +154,24 @@ static void measure_all(struct bench *b)
 
 /* ---- On the worker pool ------------------------------------------------------------------ */
 
-struct job {
-    struct td_job job; /* first: run casts back */
-    struct bench bench;
-    sem_t done;
-};
-
-static td_status never_stopped(void *context, struct td_error *err)
+static void on_pool(struct td_exec *exec, void *context)
 {
-    (void)context;
-    (void)err;
-    return TD_OK;
-}
-
-static void run_job(struct td_job *base, struct td_worker *worker)
-{
-    struct job *job = (struct job *)(void *)base;
-    struct td_pool_exec exec;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    job->bench.exec = &exec.base;
-    measure_all(&job->bench);
-    sem_post(&job->done);
+    struct bench *bench = context;
+    bench->exec = exec;
+    measure_all(bench);
 }
 
 int main(int argc, char **argv)
 {
-    struct job job = { .job = { .run = run_job, .cost_ns = UINT64_MAX, .deadline_ns = INT64_MAX } };
-    job.bench.rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 7;
-    job.bench.threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2;
-    job.bench.only = argc > 3 ? (size_t)strtoul(argv[3], NULL, 10) : 0;
-    if (job.bench.rounds < 1 || job.bench.rounds > MAX_ROUNDS || job.bench.threads < 1) {
+    static struct bench bench;
+    bench.rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 7;
+    bench.threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2;
+    bench.only = argc > 3 ? (size_t)strtoul(argv[3], NULL, 10) : 0;
+    if (bench.rounds < 1 || bench.rounds > MAX_ROUNDS || bench.threads < 1) {
         fprintf(stderr, "usage: bench_scatter [rounds [threads [row bytes]]], 1 to %d rounds\n",
                 MAX_ROUNDS);
         return 2;
     }
-    struct td_worker_pool *workers = td_worker_pool_new(job.bench.threads, 16);
-    if (!workers)
-        return 1;
     print_cpu("cpu");
     random_seed(1);
     table = huge_pages(TABLE_BYTES);
@@ -199,10 +179,6 @@ int main(int argc, char **argv)
     copies = huge_pages(UPDATE_BYTES);
     for (int s = 0; s < INDEX_SETS; s++)
         indices[s] = huge_pages((size_t)MAX_UPDATES * sizeof(indices[s][0]));
-    sem_init(&job.done, 0, 0);
-    if (td_worker_pool_reserve(workers, NULL))
-        td_worker_pool_submit(workers, &job.job);
-    sem_wait(&job.done);
-    td_worker_pool_free(workers);
+    measure_on_pool(bench.threads, on_pool, &bench);
     return 0;
 }

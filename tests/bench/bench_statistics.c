@@ -5,10 +5,9 @@
  * Prints GB/s of both, the medians of 9 runs that alternate, and the ratio. */
 #include "kernels/half.h"
 #include "kernels/statistics/statistics.h"
-#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/on_pool.h"
 
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,34 +115,16 @@ static void measure(struct bench *bench)
 
 /* ---- On the worker pool ------------------------------------------------------------------- */
 
-struct job {
-    struct td_job job; /* first: run casts back */
-    struct bench *bench;
-    sem_t done;
-};
-
-static td_status never_stopped(void *context, struct td_error *err)
+static void on_pool(struct td_exec *exec, void *context)
 {
-    (void)context;
-    (void)err;
-    return TD_OK;
-}
-
-static void run_job(struct td_job *base, struct td_worker *worker)
-{
-    struct job *job = (struct job *)(void *)base;
-    struct td_pool_exec exec;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    job->bench->exec = &exec.base;
-    measure(job->bench);
-    sem_post(&job->done);
+    struct bench *bench = context;
+    bench->exec = exec;
+    measure(bench);
 }
 
 int main(int argc, char **argv)
 {
     static struct bench bench;
-    struct job job = { .job = { .run = run_job, .cost_ns = UINT64_MAX, .deadline_ns = INT64_MAX },
-                       .bench = &bench };
     td_dtype dtype;
     struct td_error err;
     struct td_shape shape = { .rank = 2 };
@@ -158,14 +139,7 @@ int main(int argc, char **argv)
     check(td_tensor_describe(&bench.tensor, "benchmark", dtype, &shape, &err), &err);
     bench.tensor.data = huge_pages(bench.tensor.bytes);
     fill(&bench.tensor);
-    struct td_worker_pool *workers = td_worker_pool_new(threads, 16);
-    if (!workers)
-        return 1;
-    sem_init(&job.done, 0, 0);
-    if (td_worker_pool_reserve(workers, NULL))
-        td_worker_pool_submit(workers, &job.job);
-    sem_wait(&job.done);
-    td_worker_pool_free(workers);
+    measure_on_pool(threads, on_pool, &bench);
     free(bench.tensor.data);
     return 0;
 }

@@ -10,12 +10,11 @@
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 #include "server/memory/buffer_pool.h"
-#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/on_pool.h"
 #include "tests/support/random.h"
 
 #include <inttypes.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,55 +224,34 @@ static void measure_all(struct bench *b)
 
 /* ---- On the worker pool ------------------------------------------------------------------ */
 
-struct job {
-    struct td_job job; /* first: run casts back */
-    struct bench bench;
-    sem_t done;
-};
-
-static td_status never_stopped(void *context, struct td_error *err)
+static void on_pool(struct td_exec *exec, void *context)
 {
-    (void)context;
-    (void)err;
-    return TD_OK;
-}
-
-static void run_job(struct td_job *base, struct td_worker *worker)
-{
-    struct job *job = (struct job *)(void *)base;
-    struct td_pool_exec exec;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    exec.base.output_limit = UINT64_MAX;
-    job->bench.exec = &exec.base;
-    measure_all(&job->bench);
-    sem_post(&job->done);
+    struct bench *bench = context;
+    exec->output_limit = UINT64_MAX;
+    bench->exec = exec;
+    measure_all(bench);
 }
 
 int main(int argc, char **argv)
 {
-    struct job job = { .job = { .run = run_job, .cost_ns = UINT64_MAX, .deadline_ns = INT64_MAX } };
-    job.bench.rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 7;
-    job.bench.threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2;
-    job.bench.only = argc > 3 ? (size_t)strtoul(argv[3], NULL, 10) : 0;
-    if (job.bench.rounds < 1 || job.bench.rounds > MAX_ROUNDS || job.bench.threads < 1) {
+    static struct bench bench;
+    bench.rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 7;
+    bench.threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2;
+    bench.only = argc > 3 ? (size_t)strtoul(argv[3], NULL, 10) : 0;
+    if (bench.rounds < 1 || bench.rounds > MAX_ROUNDS || bench.threads < 1) {
         fprintf(stderr, "usage: bench_stitch [rounds [threads [row bytes]]], 1 to %d rounds\n",
                 MAX_ROUNDS);
         return 2;
     }
     struct td_buffer_pool *buffers = td_buffer_pool_new((uint64_t)4 << 30, (uint64_t)1 << 30);
-    struct td_worker_pool *workers = td_worker_pool_new(job.bench.threads, 16);
-    if (!buffers || !workers)
+    if (!buffers)
         return 1;
     memory = td_buffer_pool_memory(buffers);
     random_seed(1);
     out = huge_pages(MAX_BYTES + MAX_LISTS * 64);
     data = huge_pages(MAX_BYTES);
     indices = huge_pages((size_t)MAX_ROWS * sizeof(indices[0]));
-    sem_init(&job.done, 0, 0);
-    if (td_worker_pool_reserve(workers, NULL))
-        td_worker_pool_submit(workers, &job.job);
-    sem_wait(&job.done);
-    td_worker_pool_free(workers);
+    measure_on_pool(bench.threads, on_pool, &bench);
     td_buffer_pool_free(buffers);
     free(out);
     free(data);

@@ -1,5 +1,6 @@
-"""Invalid bodies of every kind: each gets one well-formed error, and other connections are not affected."""
-import base64, gzip, random, threading
+"""Invalid bodies: each gets one well-formed error that names the way out, and other connections are not affected. Every kind of invalid JSON
+and safetensors is tested in process: tests/api/json/, tests/api/files/, tests/fuzz/."""
+import gzip, random, threading
 from daemon import *
 
 GOOD = b'{"params":{"dtype":"float32","shape":[2,2],"data":[1.5,-2,3e1,"NaN"]},"indices":[[1,0],[0,1]],"axis":1,"bounds":"clip"}'
@@ -90,30 +91,6 @@ class Json(BadInput):
     def tearDown(self):
         self.assertServes(self.client)
 
-    def test_every_prefix_of_a_request_is_refused(self):
-        self.assertStatus(self.send(GOOD), 200)
-        for n in range(len(GOOD)):
-            self.refused(GOOD[:n])
-
-    def test_bytes_after_the_object_are_refused(self):
-        for tail in (b"x", b"{}", b",", b"}", b"]", b"\x00", b"null", b' "a"', GOOD):
-            self.refused(GOOD + tail)
-
-    def test_text_that_is_almost_json_is_refused(self):
-        for params in ("[1,]", "[,1]", "[1 2]", "[1,,2]", "[1", "1]", "{", "[01]", "[+1]", "[.5]", "[1.]", "[0x10]", "[1e]", "[1e+]",
-                       "[-]", "[--1]", "['a']", "[NaN]", "[nan]", "[Infinity]", "[-Infinity]", "[inf]", "[True]", "[truee]",
-                       "[tru]", "[undefined]", "[1/*c*/]", "[1]//c\n", "[1;2]", "(1)", '["a]', '["\\x41"]', '["\\u12"]',
-                       '["\\u12g4"]', '["a\nb"]', '["\x00"]', "[1.5.5]", "[1e5e5]", "[1_000]", "[\x0b1]", "[\u00a01]"):
-            with self.subTest(params=params):
-                self.refused('{"params":%s,"indices":[0]}' % params)
-
-    def test_a_byte_order_mark_is_refused_or_ignored(self):
-        self.assertIn(self.survived(b"\xef\xbb\xbf" + GOOD).status, (200, 400))
-
-    def test_other_encodings_are_refused(self):
-        for encoding in ("utf-16", "utf-16-le", "utf-32"):
-            self.refused(GOOD.decode().encode(encoding))
-
     def test_the_error_of_a_common_mistake_names_the_way_out(self):
         for body, *parts in (
                 *((GOOD.decode().encode(encoding), f"the body is text in {encoding[:6].upper()}; send UTF-8")
@@ -169,46 +146,6 @@ class Json(BadInput):
                              '{"params":' + opening * depth, opening * depth):
                     self.refused(body, statuses=(400, 422))
 
-    def test_sixteen_dimensions_are_accepted(self):
-        body = '{"params":' + "[" * 16 + "1" + "]" * 16 + ',"indices":[0]}'
-        self.assertStatus(self.send(body), 200)
-
-    def test_numbers_too_large_are_refused(self):
-        for number in ("1e39", "1e999", "-1e999", "1e99999999999999999999", "9" * 400, "-" + "9" * 50, "1" + "0" * 5000,
-                       "1" * 100000, "0." + "9" * 1000 + "e500"):
-            self.refused('{"params":[1.5,%s],"indices":[0]}' % number, statuses=(400,))
-
-    def test_numbers_too_small_or_too_precise_are_rounded(self):
-        for number, value in (("1e-999", 0), ("0." + "0" * 5000 + "1", 0), ("1." + "0" * 5000 + "1", 1), ("0e999", 0),
-                              ("1e-99999999999999999999", 0), ("100000e-5", 1), ("0." + "3" * 1000, 1 / 3)):
-            reply = self.survived('{"params":[%s],"indices":[0]}' % number)
-            if reply.status == 200:
-                self.assertAlmostEqual(reply.json()["output"]["data"][0], value, places=6)
-
-    def test_invalid_utf8_is_refused(self):
-        for raw in (b"\xff", b"\xc3", b"\xc3\x28", b"\xc0\x80", b"\xe0\x80\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80",
-                    b"\xf0\x9f\x98", b"\xfe\xff"):
-            for body in (b'{"params":["%s"],"indices":[0]}', b'{"%s":1,"params":[1],"indices":[0]}',
-                         b'{"params":{"ref":"%s"},"indices":[0]}', b'{"params":[1],"indices":[0]}%s'):
-                self.refused(body % raw)
-
-    def test_lone_surrogates_are_refused(self):
-        for text in ("\\ud800", "\\udc00", "a\\udfff", "\\ud800\\ud800", "\\ud83dx", "\\ud83d\\n"):
-            self.refused('{"params":["%s"],"indices":[0]}' % text)
-            self.refused('{"%s":1,"params":[1],"indices":[0]}' % text)
-
-    def test_surrogate_pairs_are_decoded(self):
-        self.assertOutput(self.send('{"params":["\\ud83d\\ude00"],"indices":[0]}'), "string", [1], ["\U0001F600"])
-
-    def test_shapes_whose_product_overflows_are_refused(self):
-        for shape in ([1 << 32, 1 << 32], [HUGE], [HUGE, HUGE], [1 << 31, 1 << 31, 4], [1 << 62, 2], [3, HUGE // 3 + 1, 2],
-                      [1 << 16] * 4, [1 << 60], [1 << 61]):
-            for dtype in ("uint8", "float64", "complex128", "string"):
-                for rest in ('"data":[]', '"data":[1]', '"base64":""', '"base64":"AAAA"'):
-                    body = '{"params":{"dtype":"%s","shape":%s,%s},"indices":[0]}' % (dtype, shape, rest)
-                    self.refused(body, statuses=(400, 422))
-                    self.refused('{"params":[1],"indices":{"dtype":"int32","shape":%s,"data":[]}}' % shape, statuses=(400, 422))
-
     def test_empty_tensors_with_huge_dimensions_are_answered(self):
         """[1, 10^12, 0] has no elements, but 10^12 empty lists: nothing loops over them"""
         for shape in ([1, 0, HUGE], [1, HUGE, 0], [1, 1 << 40, 0], [0, HUGE, HUGE], [1, 100000, 0, 1000000]):
@@ -219,24 +156,6 @@ class Json(BadInput):
                     self.survived('{"params":[1],"indices":{"dtype":"int32","shape":%s,"base64":""},"response":"%s"}'
                                   % (shape, layout))
             self.survived(safetensors({"params": ("float32", shape, b""), "indices": PICK}), BINARY)
-
-    def test_more_than_sixteen_dimensions_are_refused(self):
-        for rank in (17, 64, 1000, 100000):
-            self.refused('{"params":{"dtype":"int8","shape":%s,"data":[1]},"indices":[0]}' % ([1] * rank), statuses=(400, 422))
-
-    def test_base64_of_the_wrong_length_is_refused_with_a_pointer(self):
-        for text in ("", "AAAA", "AAAAAA==", "AAAAAAAAAAA=", "AAAAAAAAAAAA"):
-            problem = self.refused('{"params":{"dtype":"int32","shape":[3],"base64":"%s"},"indices":[0]}' % text)
-            self.assertTrue(problem["pointer"].startswith("/params"), problem)
-
-    def test_invalid_base64_is_refused(self):
-        for text in ("A", "AA", "AAA", "AAA\u00e9", "====", "AA==AA==", "A===", "AAAA=", "AA=A", "!!!!", "AA AAAA=", "-_-_-_==",
-                     "AAAAAA=\\u0000", "AAAAAA==\\n", "AAAAAB==", "\\uD83D\\uDE00"):
-            body = '{"params":{"dtype":"int32","shape":[1],"base64":"%s"},"indices":[0]}' % text
-            if text == "AAAAAB==":  # excess bits: refused or ignored
-                self.assertIn(self.survived(body).status, (200, 400))
-            else:
-                self.refused(body)
 
     def test_the_error_of_base64_names_the_character_and_what_is_expected(self):
         start = "character %d is not base64 (RFC 4648, section 4): "
@@ -250,17 +169,6 @@ class Json(BadInput):
             with self.subTest(text):
                 problem = self.refused('{"params":{"dtype":"float32","shape":[1],"base64":"%s"},"indices":[0]}' % text)
                 self.assertEqual((problem["detail"], problem["pointer"]), (detail, "/params/base64"))
-
-    def test_base64_strings_of_inconsistent_lengths_are_refused(self):
-        for raw in (b"", b"\x01", b"\x01\0\0\0", b"\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"\xff\xff\xff\xff" * 2, b"\xff\xff\xff\x7fabc\0\0\0\0",
-                    b"\x01\0\0\0a\x02\0\0\0b", raw_strings([b"a", b"b", b"c"]), raw_strings([b"a", b"b"]) + b"x"):
-            self.refused(json.dumps({"params": tensor("string", [2], raw), "indices": [0]}))
-
-    def test_invalid_boolean_bytes_are_never_returned(self):
-        for raw in (b"\x02", b"\xff"):
-            reply = self.survived('{"params":{"dtype":"bool","shape":[1],"base64":"%s"},"indices":[0]}' % base64.b64encode(raw).decode())
-            if reply.status == 200:
-                self.assertIn(reply.json()["output"]["data"][0], (True, False))
 
     def test_long_names_and_values_are_refused_with_a_short_message(self):
         for body in ('{"%s":1}', '{"params":{"dtype":"%s","data":[1]},"indices":[0]}', '{"params":{"ref":"%s"},"indices":[0]}',
@@ -279,85 +187,6 @@ class Json(BadInput):
             self.assertIn(reply.status, (400, 404, 405, 414, 431), path[:40])
             self.assertEqual(reply.type, PROBLEM)
             self.assertLess(len(reply.body), 8192, path[:40])
-
-    def test_many_members_are_refused(self):
-        body = "{" + ",".join(f'"m{i}":1' for i in range(50000)) + "}"
-        self.refused(body)
-        self.refused('{"params":[' + "[]," * 100000 + '1],"indices":[0]}')
-
-
-class Safetensors(BadInput):
-    GOOD = safetensors({"params": ROWS, "indices": PICK}, {"axis": "0"})
-
-    def tearDown(self):
-        self.assertServes(self.client)
-
-    def test_every_prefix_of_a_request_is_refused(self):
-        self.assertStatus(self.send(self.GOOD, BINARY), 200)
-        for n in range(len(self.GOOD)):
-            self.refused(self.GOOD[:n], BINARY)
-
-    def test_bytes_after_the_last_tensor_are_refused(self):
-        for tail in (b"\0", b"x" * 100):
-            self.refused(self.GOOD + tail, BINARY)
-
-    def test_wrong_header_lengths_are_refused(self):
-        right = struct.unpack_from("<Q", self.GOOD)[0]
-        for length in (0, 1, 2, right - 1, right + 1, len(self.GOOD) - 8, len(self.GOOD) - 7, len(self.GOOD), 1 << 31, 1 << 32, 1 << 40,
-                       (1 << 63) - 1, 1 << 63, (1 << 64) - 8, (1 << 64) - 1):
-            self.refused(struct.pack("<Q", length) + self.GOOD[8:], BINARY)
-
-    def entry(self, **changes):
-        """the header of a one-element float32 named params, with changed members"""
-        fields = {"dtype": '"F32"', "shape": "[1]", "data_offsets": "[0,4]", **changes}
-        inner = ",".join(f'"{k}":{v}' for k, v in fields.items() if v is not None)
-        return safetensors_file('{"params":{%s},"indices":{"dtype":"I32","shape":[1],"data_offsets":[4,8]}}' % inner, bytes(8))
-
-    def test_wrong_entries_are_refused(self):
-        self.assertStatus(self.send(self.entry(), BINARY), 200)
-        for changes in ({"dtype": None}, {"shape": None}, {"data_offsets": None}, {"dtype": "1"}, {"dtype": '"f32"'}, {"dtype": '"F33"'},
-                        {"dtype": '""'}, {"dtype": "null"}, {"shape": "1"}, {"shape": "[-1]"}, {"shape": "[1.5]"}, {"shape": "[2]"},
-                        {"shape": "[0]"}, {"shape": '["1"]'}, {"shape": "[[1]]"}, {"shape": "[1,1,2]"}, {"shape": f"[{HUGE}]"},
-                        {"shape": "[18446744073709551615]"}, {"shape": "[4294967296,4294967296]"}, {"shape": "[1e0]"},
-                        {"data_offsets": "[0]"}, {"data_offsets": "[0,4,4]"}, {"data_offsets": "[4,0]"}, {"data_offsets": "[0,3]"},
-                        {"data_offsets": "[0,5]"}, {"data_offsets": "[1,5]"}, {"data_offsets": "[4,8]"}, {"data_offsets": "[8,12]"},
-                        {"data_offsets": "[-4,0]"}, {"data_offsets": "[0,4.0]"}, {"data_offsets": '["0","4"]'}, {"data_offsets": "{}"},
-                        {"data_offsets": "[0,18446744073709551615]"}, {"data_offsets": "[18446744073709551612,18446744073709551616]"},
-                        {"data_offsets": f"[{HUGE},{HUGE}]"}, {"data_offsets": "[9223372036854775804,9223372036854775808]"}):
-            with self.subTest(changes=changes):
-                self.refused(self.entry(**changes), BINARY, statuses=(400, 422))
-
-    def test_overlapping_and_missing_ranges_are_refused(self):
-        for params, indices, size in (((0, 8), (4, 8), 8), ((0, 8), (0, 8), 8), ((0, 8), (12, 16), 16), ((4, 12), (12, 16), 16),
-                                      ((0, 8), (8, 12), 16), ((0, 8), (8, 12), 11)):
-            header = '{"params":{"dtype":"F32","shape":[2],"data_offsets":[%d,%d]},"indices":{"dtype":"I32","shape":[%d],"data_offsets":[%d,%d]}}'
-            self.refused(safetensors_file(header % (*params, (indices[1] - indices[0]) // 4, *indices), bytes(size)), BINARY)
-
-    def test_wrong_headers_are_refused(self):
-        for header in (b"", b" ", b"[]", b"1", b"null", b'"x"', b"{", b"}", b"{]", b"{}x", b"{}{}", b"\xef\xbb\xbf{}", b"{\xff}", b'{"\xff":1}',
-                       b'{"params":1}', b'{"params":[]}', b'{"params":null}', b'{"params":"x"}', b'{"params":{}}', b'{"__metadata__":1}',
-                       b'{"__metadata__":{"axis":1}}', b'{"__metadata__":{"axis":{}}}', b'{"__metadata__":[]}', b"[" * 50000, b'{"a":' * 50000,
-                       b"\0" * 100, b'{"__metadata__":{"a":"b","a":"b"}}', b'{"__metadata__":{},"__metadata__":{}}',
-                       b'{"__metadata__":{"\\ud800":"x"}}'):
-            with self.subTest(header=header[:60]):
-                self.refused(safetensors_file(header), BINARY, statuses=(400, 422))
-
-    def test_duplicate_names_are_refused(self):
-        entry = '"params":{"dtype":"I8","shape":[1],"data_offsets":[%d,%d]}'
-        header = "{" + entry % (0, 1) + "," + entry % (1, 2) + ',"indices":{"dtype":"I32","shape":[0],"data_offsets":[2,2]}}'
-        self.refused(safetensors_file(header, bytes(2)), BINARY)
-
-    def test_unknown_attributes_values_and_refs_in_metadata_are_refused(self):
-        for metadata in ({"axis": "x"}, {"axis": ""}, {"axis": "1.0"}, {"bounds": "clamp"}, {"params.ref": "nope"}, {".ref": "x"}, {"nope.ref": "x"},
-                         {"": ""}, {"axis": "99999999999999999999"}, {"x" * 5000: "y"}, {"axis": "9" * 5000}, {"response": "x"}):
-            self.refused(safetensors({"params": ROWS, "indices": PICK}, metadata), BINARY, statuses=(400, 404))
-
-    def test_more_than_sixteen_dimensions_are_refused(self):
-        self.refused(safetensors({"params": ("uint8", [1] * 17, b"x"), "indices": PICK}), BINARY, statuses=(400, 422))
-
-    def test_many_names_are_refused(self):
-        body = safetensors({f"t{i}": ("uint8", (1,), b"x") for i in range(20000)})
-        self.refused(body, BINARY)
 
 
 class Fuzz(BadInput):
@@ -400,7 +229,7 @@ class Fuzz(BadInput):
             self.fuzz(seeds, {"Content-Type": JSON}, op)
 
     def test_mutated_safetensors(self):
-        seeds = [Safetensors.GOOD, safetensors({"params": ROWS, "indices": ("int32", (2, 1), pack("int32", [0, 1]))}),
+        seeds = [safetensors({"params": ROWS, "indices": PICK}, {"axis": "0"}), safetensors({"params": ROWS, "indices": ("int32", (2, 1), pack("int32", [0, 1]))}),
                  safetensors({"params": ("complex64", (2, 2), bytes(32)), "indices": ("int16", (2, 2), bytes(8))}, {"bounds": "wrap"})]
         for op in ("gather", "gather_nd", "batch_gather"):
             self.fuzz(seeds, BINARY, op)

@@ -111,10 +111,8 @@ class OtherSites(Browsers):
 
 
 class Hosts(Browsers):
-    GOOD = ("localhost", "localhost:1", "LOCALHOST.", "x.localhost:8080", "127.0.0.1", "127.9.9.9:80", "[::1]", "[::1]:8080", "[0:0::1]")
-    BAD = ("evil.example", "localhost.evil.example", "evil-localhost", "127.0.0.1.evil.example", "127.1", "0x7f.0.0.1", "2130706433",
-           "0.0.0.0", "::1", "[::1", "[::1%25lo]", "[::1%lo]", "user@localhost", "localhost@evil.example", "localhost:80:80",
-           "localhost:99999", "localhost, evil.example", "localhost/", "", "192.168.0.1", "x" * 8000, "a." * 4000 + "localhost")
+    GOOD = ("localhost", "127.9.9.9:80", "[::1]:8080")
+    BAD = ("evil.example", "192.168.0.1", "x" * 8000)  # others: tests/server/http/test_origin.c
 
     def test_a_loopback_listener_accepts_only_local_hosts(self):
         for listen in ("127.0.0.1:0", "localhost:0", "127.0.0.2:0"):

@@ -1,5 +1,6 @@
-"""einsum over HTTP, and POST /v1/einsum/plan, which returns its steps and costs."""
-import itertools, math, os, random, threading
+"""What HTTP adds to einsum, and to POST /v1/einsum/plan, which returns its steps and costs. Results and refusals are tested in process:
+tests/conformance/test_cases.c, tests/kernels/einsum/, tests/api/test_plan.c."""
+import math, os, random, threading
 from daemon import *
 from gates import GatedDaemon
 
@@ -7,7 +8,6 @@ TABLES = temporary_folder()
 BINARY = {"Content-Type": SAFETENSORS}
 A, B = [[1, 2], [3, 4]], [[5, 6], [7, 8]]
 AB = [[19, 22], [43, 50]]
-MATMUL = {"equation": "ij,jk->ik", "inputs": [A, B]}
 SIDE = 4096  # of a table whose square takes long: 137 GFLOP
 
 
@@ -23,221 +23,27 @@ def setUpModule():
         f.write(npy("float32", (256, 256), bytes(4 * 256 * 256)))
 
 
-def einsum(equation, operands):
-    """[(shape, flat values)] -> (shape, flat values), by one loop over all labels; explicit outputs, no ellipsis"""
-    left, output = equation.split("->")
-    subscripts = left.split(",")
-    extent = {}
-    for subscript, (shape, _) in zip(subscripts, operands):
-        extent.update(zip(subscript, shape))
-    labels = sorted(extent)
-    shape = [extent[c] for c in output]
-    sums = {}
-    for place in itertools.product(*(range(extent[c]) for c in labels)):
-        at = dict(zip(labels, place))
-        product = 1
-        for subscript, (dims, values) in zip(subscripts, operands):
-            linear = 0
-            for c, d in zip(subscript, dims):
-                linear = linear * d + at[c]
-            product *= values[linear]
-        key = tuple(at[c] for c in output)
-        sums[key] = sums.get(key, 0) + product
-    return shape, [sums.get(place, 0) for place in itertools.product(*(range(d) for d in shape))]
-
-
 def tensor_of(dtype, shape, values):
     return {"dtype": dtype, "shape": list(shape), "data": list(values)}
 
 
 class Json(HttpTest):
-    def test_sums_of_integers_wrap_around_and_the_description_says_the_way_out(self):
-        for dtype, last, least in (("int32", 2**31 - 1, -2**31), ("int8", 127, -128)):
-            terms = {"dtype": dtype, "data": [last, 1]}
-            self.assertOutput(self.post("/v1/einsum", {"equation": "i->", "inputs": [terms]}), dtype, [], least)
-            self.assertOutput(self.post("/v1/einsum", {"equation": "i->", "inputs": [{**terms, "dtype": "int64"}]}), "int64", [], last + 1)
-        inputs = self.get("/v1/ops/einsum").json()["inputs"][0]
-        self.assertIn("cast the inputs to int64 or float64", inputs["summary"])
-
     def test_the_example_of_the_description_has_exactly_this_reply(self):
         example = self.get("/v1/ops/einsum").json()["example"]
         self.assertEqual(example["endpoint"], "POST /v1/einsum")
         reply = self.post("/v1/einsum", example["request"])
         self.assertEqual(reply.body.strip(), b'{"output":{"dtype":"int32","shape":[2,2],"data":[[19,22],[43,50]]}}')
 
-    def test_equations_agree_with_numpy(self):
-        for equation, inputs, shape, data in (
-                ("ij,jk->ik", [A, B], [2, 2], AB),
-                ("ij,jk", [A, B], [2, 2], AB),
-                (" i j , j k -> i k ", [A, B], [2, 2], AB),
-                ("ba", [A], [2, 2], [[1, 3], [2, 4]]),
-                ("ij->ji", [A], [2, 2], [[1, 3], [2, 4]]),
-                ("ij->", [A], [], 10),
-                ("ij->j", [A], [2], [4, 6]),
-                ("ii->", [A], [], 5),
-                ("ii", [A], [], 5),
-                ("ii->i", [A], [2], [1, 4]),
-                ("i->ii", [[7, 8]], [2, 2], [[7, 0], [0, 8]]),
-                ("i,j->ij", [[1, 2], [3, 4, 5]], [2, 3], [[3, 4, 5], [6, 8, 10]]),
-                ("i,i->", [[1, 2, 3], [4, 5, 6]], [], 32),
-                ("i,i->i", [[1, 2, 3], [4, 5, 6]], [3], [4, 10, 18]),
-                (",->", [3, 4], [], 12),
-                (",ij->ij", [3, A], [2, 2], [[3, 6], [9, 12]]),
-                ("->", [7], [], 7),
-                ("...ij->...ji", [[A, B]], [2, 2, 2], [[[1, 3], [2, 4]], [[5, 7], [6, 8]]]),
-                ("...ij,...jk->...ik", [[A, B], B], [2, 2, 2], [AB, [[67, 78], [91, 106]]]),
-                ("...,...->...", [[[1], [2]], [10, 20]], [2, 2], [[10, 20], [20, 40]]),
-                ("ij,jk,kl->il", [A, B, A], [2, 2], [[85, 126], [193, 286]]),
-                ("αβ,βγ->αγ", [A, B], [2, 2], AB)):
-            with self.subTest(equation=equation):
-                reply = self.post("/v1/einsum", {"equation": equation, "inputs": inputs})
-                self.assertOutput(reply, "int32", shape, data)
-
-    def test_random_equations_agree_with_one_loop_over_all_labels(self):
-        rng = random.Random(SEED)
-        with Client(self.daemon) as client:
-            for _ in range(150):
-                extent = {c: rng.choice((1, 2, 3, 4)) for c in "abcde"}
-                subscripts = ["".join(rng.sample("abcde", rng.randrange(0, 4))) for _ in range(rng.randrange(1, 5))]
-                if rng.random() < 0.2 and subscripts[0]:
-                    subscripts[0] += subscripts[0][0]
-                used = sorted(set("".join(subscripts)))
-                equation = ",".join(subscripts) + "->" + "".join(rng.sample(used, rng.randrange(len(used) + 1)))
-                operands = [([extent[c] for c in s], [rng.randrange(-5, 6) for _ in range(math.prod(extent[c] for c in s))])
-                            for s in subscripts]
-                shape, values = einsum(equation, operands)
-                for dtype in ("int64", "float64", "int8"):
-                    want = [(v + 128) % 256 - 128 for v in values] if dtype == "int8" else values
-                    body = {"equation": equation, "inputs": [tensor_of(dtype, *o) for o in operands], "response": "flat"}
-                    reply = client.post("/v1/einsum", body)
-                    with self.subTest(equation=equation, dtype=dtype):
-                        self.assertOutput(reply, dtype, shape, want)
-
-    def test_untyped_values_get_the_dtype_of_a_typed_sibling(self):
-        identity = {"dtype": "float32", "data": [[1, 0], [0, 1]]}
-        reply = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2], [3, 4]], identity]})
-        self.assertEqual((reply.status, reply.json()["output"]["dtype"]), (200, "float32"), reply.body)
-
-    def test_the_equation_may_be_in_the_query_string(self):
-        reply = self.post("/v1/einsum?equation=ij,jk-%3Eik", {"inputs": [A, B]})
-        self.assertOutput(reply, "int32", [2, 2], AB)
-        self.assertOutput(self.post("/v1/einsum?equation=ij,jk-%3Eik", MATMUL), "int32", [2, 2], AB)
-        reply = self.post("/v1/einsum?equation=ij,jk-%3Eki", MATMUL)
-        self.assertProblem(reply, 400, "MALFORMED_REQUEST", attribute="equation")
-
-    def test_integers_wrap_around_in_their_dtype(self):
-        reply = self.post("/v1/einsum", {"equation": "i,i->", "inputs": [
-            {"dtype": "int8", "data": [100, 1]}, {"dtype": "int8", "data": [3, 1]}]})
-        self.assertOutput(reply, "int8", [], 45)
-        reply = self.post("/v1/einsum", {"equation": "i->", "inputs": [{"dtype": "uint64", "data": [18446744073709551615, 3]}]})
-        self.assertOutput(reply, "uint64", [], 2)
-
-    def test_floats_of_every_width_and_complex_numbers(self):
-        for dtype in ("float16", "bfloat16", "float32", "float64"):
-            reply = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [
-                {"dtype": dtype, "data": A}, {"dtype": dtype, "data": B}]})
-            self.assertOutput(reply, dtype, [2, 2], AB)
-        for dtype in ("complex64", "complex128"):
-            reply = self.post("/v1/einsum", {"equation": "i,i->", "inputs": [
-                {"dtype": dtype, "data": [[1, 2], [0, 1]]}, {"dtype": dtype, "data": [[3, 4], [0, 1]]}]})
-            self.assertOutput(reply, dtype, [], [-6, 10])  # (1+2i)(3+4i) + i·i, without conjugation
-
-    def test_nan_and_infinities_are_computed(self):
-        reply = self.post("/v1/einsum", {"equation": "i,i->i", "inputs": [
-            {"dtype": "float32", "data": ["NaN", "Infinity", "-Infinity", "Infinity"]}, [1.0, 2.0, 2.0, 0.0]]})
-        self.assertOutput(reply, "float32", [4], ["NaN", "Infinity", "-Infinity", "NaN"])
-
-    def test_empty_sums_are_zero_and_empty_outputs_are_empty(self):
-        empty = {"dtype": "int32", "shape": [2, 0], "data": []}
-        self.assertOutput(self.post("/v1/einsum", {"equation": "ij->i", "inputs": [empty]}), "int32", [2], [0, 0])
-        self.assertOutput(self.post("/v1/einsum", {"equation": "ij,kj->ik", "inputs": [empty, empty]}), "int32", [2, 2],
-                          [[0, 0], [0, 0]])
-        self.assertOutput(self.post("/v1/einsum", {"equation": "ij->ji", "inputs": [empty]}), "int32", [0, 2], [])
+    def test_the_description_says_the_way_out_of_sums_that_wrap_around(self):
+        inputs = self.get("/v1/ops/einsum").json()["inputs"][0]
+        self.assertIn("cast the inputs to int64 or float64", inputs["summary"])
 
 
 class Refusals(HttpTest):
-    def refused(self, status, code, equation, inputs, **members):
-        reply = self.post("/v1/einsum", {"equation": equation, "inputs": inputs})
-        with self.subTest(equation=equation):
-            return self.assertProblem(reply, status, code, op="einsum", **members)
-
-    def test_an_invalid_equation_is_reported_with_its_column(self):
-        for equation, offset in (("ij,jk-ik", 6), ("ij,jk>ik", 5), ("ij,jk->ik->", 9), ("i..j->ij", 3), ("...i...->i", 4),
-                                 ("ij->ik", 5), ("ij->i,j", 5), ("ij->ij.", 7)):
-            self.refused(422, "INVALID_EQUATION", equation, [A] * (equation.split("-")[0].count(",") + 1), offset=offset)
-
-    def test_shape_mismatches_are_reported(self):
-        self.refused(422, "SHAPE_MISMATCH", "ij,jk->ik", [A, [[1, 2], [3, 4], [5, 6]]], label="j", extents=[2, 3],
-                     shapes={"inputs[0]": [2, 2], "inputs[1]": [3, 2]})
-        self.refused(422, "SHAPE_MISMATCH", "ijk->i", [A])
-        self.refused(422, "SHAPE_MISMATCH", "ii->i", [[[1, 2, 3], [4, 5, 6]]])
-        self.refused(422, "SHAPE_MISMATCH", "ij,jk->ik", [A, [[1, 2]]])  # labels do not broadcast
-        self.refused(422, "SHAPE_MISMATCH", "...,...->...", [[1, 2], [1, 2, 3]])
-
-    def test_invalid_arguments_are_reported(self):
-        self.refused(422, "INVALID_ARGUMENT", "ij,jk->ik", [A])
-        self.refused(422, "INVALID_ARGUMENT", "ij->ij", [A, B])
-        self.refused(422, "INVALID_ARGUMENT", "...i->i", [A])
-        self.refused(422, "INVALID_ARGUMENT", "ij->ij", [])
-        self.refused(422, "INVALID_ARGUMENT", "i,i->i", [
-            {"dtype": "int32", "data": [1, 2]}, {"dtype": "float32", "data": [1.5, 2.5]}], input="inputs[1]")
-        self.refused(422, "INVALID_ARGUMENT", ",".join(["i"] * 17), [[1]] * 17)
-        self.assertProblem(self.post("/v1/einsum", {"inputs": [A]}), 422, "INVALID_ARGUMENT", attribute="equation")
-        self.assertProblem(self.post("/v1/einsum", {"equation": "ij->ij"}), 422, "INVALID_ARGUMENT", input="inputs")
-
-    def test_dtypes_without_arithmetic_are_unsupported(self):
-        self.refused(422, "UNSUPPORTED_DTYPE", "i->", [["a", "b"]], input="inputs[0]")
-        self.refused(422, "UNSUPPORTED_DTYPE", "i,i->", [[1, 2], [True, False]], input="inputs[1]")
-
-    def test_malformed_requests_are_reported_with_a_pointer(self):
-        for body, pointer in (({"equation": 3, "inputs": [A]}, "/equation"), ({"equation": "ij", "inputs": 3}, "/inputs"),
-                              ({"equation": "ij", "inputs": [A, [[1, 2], [3]]]}, "/inputs/1/1"),
-                              ({"equation": "i\0j", "inputs": [A]}, "/equation"),
-                              ({"equation": "ij", "input": [A]}, "/input")):
-            with self.subTest(body=body):
-                self.assertProblem(self.post("/v1/einsum", body), 400, "MALFORMED_REQUEST", pointer=pointer)
-
-    def test_an_output_of_too_high_a_rank_is_a_resource_limit(self):
-        labels = "abcdefghijklmnopqr"
-        reply = self.post("/v1/einsum", {"equation": ",".join(labels[:16]) + "->" + labels[:16], "inputs": [[1]] * 16})
-        self.assertStatus(reply, 200)
-        nested = [[[[[[[[[1]]]]]]]]]  # rank 9
-        self.refused(422, "RESOURCE_LIMIT", "abcdefghi,jklmnopqr->abcdefghijklmnopqr", [nested, nested], resource="rank")
-
-
-class Binary(HttpTest):
-    ONES = {"inputs.0": ("float32", (2, 2), pack("float32", [1, 2, 3, 4])), "inputs.1": ("float32", (2, 2), pack("float32", [5, 6, 7, 8]))}
-    RESULT = ("float32", (2, 2), pack("float32", [19, 22, 43, 50]))
-
-    def test_inputs_are_numbered_and_the_equation_is_metadata(self):
-        body = safetensors(self.ONES, {"equation": "ij,jk->ik"})
-        self.assertBinary(self.post("/v1/einsum", body, BINARY), *self.RESULT)
-
-    def test_the_equation_may_be_in_the_query_string(self):
-        body = safetensors(self.ONES)
-        self.assertBinary(self.post("/v1/einsum?equation=ij%2Cjk-%3Eik", body, BINARY), *self.RESULT)
-        body = safetensors(self.ONES, {"equation": "ij,jk->ki"})
-        self.assertProblem(self.post("/v1/einsum?equation=ij%2Cjk-%3Eik", body, BINARY), 400, "MALFORMED_REQUEST")
-
-    def test_inputs_are_ordered_by_number_not_by_offset(self):
-        swapped = {"inputs.1": self.ONES["inputs.0"], "inputs.0": self.ONES["inputs.1"]}
-        reply = self.post("/v1/einsum?equation=ij,jk", safetensors(swapped), BINARY)
-        self.assertBinary(reply, "float32", (2, 2), pack("float32", [23, 34, 31, 46]))
-
-    def test_a_gap_in_the_numbers_is_refused(self):
-        body = safetensors({"inputs.0": self.ONES["inputs.0"], "inputs.2": self.ONES["inputs.1"]})
-        self.assertProblem(self.post("/v1/einsum?equation=ij,jk", body, BINARY), 400, "MALFORMED_REQUEST")
-
-    def test_accept_selects_the_other_format(self):
-        reply = self.post("/v1/einsum?equation=ij,jk", safetensors(self.ONES), {**BINARY, "Accept": JSON})
-        self.assertOutput(reply, "float32", [2, 2], AB)
-        reply = self.post("/v1/einsum", MATMUL, {"Accept": SAFETENSORS})
-        self.assertBinary(reply, "int32", (2, 2), pack("int32", [19, 22, 43, 50]))
-
-    def test_unaligned_inputs_have_the_same_result(self):
-        for pad in range(8):
-            body = safetensors(self.ONES, {"equation": "ij,jk->ik"}, pad=pad)
-            self.assertBinary(self.post("/v1/einsum", body, BINARY), *self.RESULT)
+    def test_a_shape_mismatch_has_the_label_and_both_shapes(self):
+        reply = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [A, [[1, 2], [3, 4], [5, 6]]]})
+        self.assertProblem(reply, 422, "SHAPE_MISMATCH", op="einsum", label="j", extents=[2, 3],
+                           shapes={"inputs[0]": [2, 2], "inputs[1]": [3, 2]})
 
 
 class Refs(HttpTest):
@@ -254,7 +60,7 @@ class Refs(HttpTest):
     def test_a_ref_in_metadata_is_an_input_of_the_list(self):
         body = safetensors({"inputs.0": ("float32", (2, 2), pack("float32", [1, 2, 3, 4]))},
                            {"equation": "ij,jk->ik", "inputs.1.ref": "model:w"})
-        self.assertBinary(self.post("/v1/einsum", body, BINARY), *Binary.RESULT)
+        self.assertBinary(self.post("/v1/einsum", body, BINARY), "float32", (2, 2), pack("float32", [19, 22, 43, 50]))
 
     def test_an_unknown_ref_is_named(self):
         reply = self.post("/v1/einsum", {"equation": "ij->ji", "inputs": [{"ref": "b"}]})
@@ -286,28 +92,6 @@ class Plan(HttpTest):
                 self.assertTrue(problem["detail"].endswith("; expected equation, device, timing"), problem["detail"])
         self.assertIn("Server-Timing", self.post("/v1/einsum/plan?timing=1&device=cpu", body).headers)
 
-    def test_a_product_of_matrices(self):
-        plan = self.plan("ij,jk->ik", [100, 20], [20, 50])
-        self.assertEqual(plan["output"], {"dtype": "float32", "shape": [100, 50], "bytes": 20000})
-        self.assertEqual(plan["path"], [[0, 1]])
-        self.assertEqual(plan["flops"], 2 * 100 * 20 * 50)
-        self.assertEqual(plan["naive_flops"], 2 * 100 * 20 * 50)
-        self.assertEqual(plan["largest_intermediate"], {"elements": 5000, "bytes": 20000})
-        self.assertEqual(plan["limits"]["max_flops"], 10**13)
-        self.assertEqual((plan["exceeds"], plan["admitted"]), ([], True))
-        [step] = plan["steps"]
-        self.assertEqual((step["operands"], step["result"], step["equation"], step["kind"]), ([0, 1], 2, "ij,jk->ik", "gemm"))
-        self.assertEqual((step["batch"], {step["m"], step["n"]}, step["k"]), (1, {100, 50}, 20))
-        self.assertEqual((step["flops"], step["dtype"], step["shape"], step["bytes"]), (200000, "float32", [100, 50], 20000))
-
-    def test_a_chain_is_contracted_in_the_cheapest_order(self):
-        plan = self.plan("ij,jk,kl->il", [10, 100], [100, 5], [5, 50])
-        self.assertEqual((plan["path"], plan["flops"]), ([[0, 1], [0, 1]], 2 * 10 * 100 * 5 + 2 * 10 * 5 * 50))
-        self.assertEqual(plan["naive_flops"], 3 * 10 * 100 * 5 * 50)
-        self.assertEqual(plan["largest_intermediate"]["elements"], 500)
-        plan = self.plan("ij,jk,kl->il", [100, 5], [5, 50], [50, 2])
-        self.assertEqual((plan["path"], plan["flops"]), ([[1, 2], [0, 1]], 2 * 5 * 50 * 2 + 2 * 100 * 5 * 2))
-
     def test_every_step_uses_results_of_earlier_steps(self):
         plan = self.plan("ab,bc,cd,de,ef->af", [30, 35], [35, 15], [15, 5], [5, 10], [10, 20], dtype="float64")
         known = {0: [30, 35], 1: [35, 15], 2: [15, 5], 3: [5, 10], 4: [10, 20]}
@@ -325,26 +109,6 @@ class Plan(HttpTest):
         self.assertEqual(list(known.values()), [[30, 20]])
         self.assertEqual(total, plan["flops"])
 
-    def test_one_input_has_a_path_of_one_step(self):
-        plan = self.plan("ij->ji", [3, 4])
-        self.assertEqual((plan["path"], [s["kind"] for s in plan["steps"]]), ([[0]], ["permute"]))
-        self.assertNotIn("m", plan["steps"][0])
-        self.assertEqual([s["kind"] for s in self.plan("ij->", [3, 4])["steps"]], ["sumprod"])
-
-    def test_the_dtype_determines_the_bytes(self):
-        for dtype, size in (("float32", 4), ("float64", 8), ("complex128", 16), ("int8", 1), ("float16", 2)):
-            plan = self.plan("ij,jk->ik", [100, 20], [20, 50], dtype=dtype)
-            self.assertEqual(plan["output"], {"dtype": dtype, "shape": [100, 50], "bytes": size * 5000})
-
-    def test_counts_keep_every_digit_and_stop_at_64_bits(self):
-        self.assertEqual(self.plan("i,i->", [9007199254740993], [9007199254740993])["flops"], 2 * 9007199254740993)
-        n = 1900000  # n cubed is just below 2^63
-        plan = self.plan("ij,jk,kl->il", [n, n], [n, n], [n, n])
-        self.assertEqual([step["flops"] for step in plan["steps"]], [2 * n**3] * 2)
-        self.assertEqual((plan["flops"], plan["naive_flops"]), (2**64 - 1, 2**64 - 1))
-        self.assertEqual((plan["admitted"], plan["exceeds"]), (False, ["flops", "output_bytes", "workspace_bytes"]))
-        self.refused(422, "RESOURCE_LIMIT", {"equation": "ij,jk->ik", "shapes": [[2**22, 2**22]] * 2}, resource="flops")
-
     def test_a_plan_above_a_limit_names_the_limit(self):
         with Daemon("--max-flops", "2000", "--max-output", "4K", "--memory-limit", "1M") as daemon, Client(daemon) as client:
             for shapes, exceeds in (([[5, 10], [10, 10]], []), ([[5, 10], [10, 21]], ["flops"]),
@@ -356,11 +120,6 @@ class Plan(HttpTest):
                 inputs = [tensor_of("float32", s, [0] * math.prod(s)) for s in shapes]
                 reply = client.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": inputs})
                 self.assertEqual(reply.status, 422 if exceeds else 200, str(reply))
-
-    def test_empty_outputs_cost_nothing(self):
-        plan = self.plan("ij,jk->ik", [0, 3], [3, 4])
-        self.assertEqual((plan["output"]["shape"], plan["path"], plan["steps"], plan["admitted"]), ([0, 4], [], [], True))
-        self.assertEqual(self.plan("ij->j", [0, 3])["path"], [])
 
     def test_errors_are_those_of_the_op(self):
         for body in ({"equation": "ij,jk-ik", "shapes": [[2, 2], [2, 2]]}, {"equation": "ij->ik", "shapes": [[2, 2]]},
@@ -380,35 +139,6 @@ class Plan(HttpTest):
             with self.subTest(body=body):
                 self.assertEqual(*problems)
 
-    def test_malformed_plan_requests_are_reported_with_a_pointer(self):
-        matmul = {"equation": "ij,jk->ik", "shapes": [[2, 2], [2, 2]]}
-        for body, pointer in ((matmul | {"shape": [[1]]}, "/shape"), (matmul | {"equation": 7}, "/equation"),
-                              (matmul | {"equation": "a\0b"}, "/equation"), (matmul | {"shapes": 3}, "/shapes"),
-                              (matmul | {"shapes": {"0": [2]}}, "/shapes"), (matmul | {"shapes": [[2, 2], 3]}, "/shapes/1"),
-                              (matmul | {"shapes": [[2, -1], [2, 2]]}, "/shapes/0/1"),
-                              (matmul | {"shapes": [[2, 2.5], [2, 2]]}, "/shapes/0/1"),
-                              (matmul | {"shapes": [[2, 2], ["2", 2]]}, "/shapes/1/0"),
-                              (matmul | {"shapes": [[2, 2], [None, 2]]}, "/shapes/1/0"),
-                              (matmul | {"shapes": [[9223372036854775808, 2], [2, 2]]}, "/shapes/0/0"),
-                              (matmul | {"dtype": "float33"}, "/dtype"), (matmul | {"dtype": 32}, "/dtype")):
-            self.refused(400, "MALFORMED_REQUEST", body, pointer=pointer)
-        self.refused(400, "MALFORMED_REQUEST", matmul | {"shape": 1}, did_you_mean="shapes")
-        self.refused(400, "MALFORMED_REQUEST", matmul | {"dtype": "float23"}, did_you_mean="float32")
-        for member in ("equation", "shapes", "dtype"):
-            body = json.dumps({**matmul, "dtype": "int8"})
-            twice = body[:-1] + f', "{member}": {json.dumps({**matmul, "dtype": "int8"}[member])}' + "}"
-            self.refused(400, "MALFORMED_REQUEST", twice.encode(), pointer="/" + member)
-        for text in (b"", b"[]", b"{", b'{"equation":"i"', b"null", b'{"equation":"i","shapes":[[1]]} x', b"\xff"):
-            self.refused(400, "MALFORMED_REQUEST", text)
-
-    def test_sizes_are_limited(self):
-        self.refused(422, "INVALID_ARGUMENT", {"equation": "i", "shapes": []}, attribute="shapes")
-        self.refused(422, "INVALID_ARGUMENT", {"equation": "i"}, attribute="shapes")
-        self.refused(422, "INVALID_ARGUMENT", {"equation": ",".join("i" * 17), "shapes": [[1]] * 17}, pointer="/shapes/16")
-        self.refused(422, "RESOURCE_LIMIT", {"equation": "i", "shapes": [[1] * 17]}, resource="rank", pointer="/shapes/0")
-        self.refused(422, "RESOURCE_LIMIT", {"equation": "i->", "shapes": [[2**62]]}, resource="tensor_bytes", input="inputs[0]")
-        self.refused(422, "RESOURCE_LIMIT", {"equation": "i,j->ij", "shapes": [[2**40], [2**40]]})
-
     def test_a_body_of_more_than_64_kib_is_too_large(self):
         body = json.dumps({"equation": "ij->ji", "shapes": [[2, 3]]}).encode()
         for size, status in ((65536, 200), (65537, 413)):
@@ -422,30 +152,6 @@ class Plan(HttpTest):
         self.refused(422, "SHAPE_MISMATCH", {"equation": "a" * 60000, "shapes": [[2, 3]]})
         plan = self.plan("i" + " " * 60000 + "j", [2, 3])
         self.assertEqual(plan["output"]["shape"], [2, 3])
-
-    def test_sixteen_inputs_of_many_labels_are_planned(self):
-        letters = [chr(0x3b1 + i) for i in range(16)] + [chr(0x430 + i) for i in range(240)]
-        subscripts = ["".join(letters[(7 * i + k) % 60] for k in range(16)) for i in range(16)]
-        reply = self.post("/v1/einsum/plan", {"equation": ",".join(subscripts) + "->", "shapes": [[2] * 16] * 16})
-        self.assertStatus(reply, 200)
-        self.assertEqual(len(reply.json()["path"]), 15)
-
-    def test_only_post_with_json(self):
-        for method in ("GET", "HEAD", "PUT", "DELETE"):
-            reply = self.request(method, "/v1/einsum/plan")
-            self.assertStatus(reply, 405)
-            self.assertEqual(reply.headers["Allow"], "POST")
-        self.refused(415, "UNSUPPORTED_MEDIA_TYPE", safetensors({}), BINARY)
-        self.refused(415, "UNSUPPORTED_MEDIA_TYPE", b"{}", {"Content-Type": "text/xml"})
-        for path in ("/v1/einsum/plans", "/v1/einsum/plan/", "/v1/gather/plan"):
-            self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")
-
-    def test_the_equation_may_be_in_the_query_string(self):
-        reply = self.post("/v1/einsum/plan?equation=ij-%3Eji", {"shapes": [[2, 3]]})
-        self.assertEqual(reply.json()["output"]["shape"], [3, 2])
-        reply = self.post("/v1/einsum/plan?equation=ij-%3Eji", {"equation": "ij->ij", "shapes": [[2, 3]]})
-        self.assertProblem(reply, 400, "MALFORMED_REQUEST", attribute="equation")
-        self.assertProblem(self.post("/v1/einsum/plan?shapes=2", {"shapes": [[2, 3]]}), 400, "MALFORMED_REQUEST")
 
     def test_an_absent_device_is_refused_as_by_the_op(self):
         body = {"equation": "ij->ji", "shapes": [[2, 3]]}
@@ -465,24 +171,6 @@ class Plan(HttpTest):
         body = gzip.compress(json.dumps({"equation": "ij->ji", "shapes": [[2, 3]]}).encode() + b" " * 70000)
         reply = self.request("POST", "/v1/einsum/plan", body, {"Content-Encoding": "gzip"})
         self.assertProblem(reply, 413, "PAYLOAD_TOO_LARGE", limit=65536)
-
-    def test_the_description_of_the_op_names_the_plan(self):
-        self.assertEqual(self.get("/v1/ops/einsum").json()["plan"], "POST /v1/einsum/plan")
-        self.assertNotIn("plan", self.get("/v1/ops/gather").json())
-
-    def test_mutated_requests_are_harmless(self):
-        rng = random.Random(SEED)
-        whole = json.dumps({"equation": "ij,jk,kl->il", "shapes": [[10, 100], [100, 5], [5, 50]], "dtype": "float64"}).encode()
-        with Client(self.daemon) as client:
-            for _ in range(500):
-                body = bytearray(whole)
-                for _ in range(rng.randrange(1, 4)):
-                    at = rng.randrange(len(body))
-                    body[at:at + rng.randrange(3)] = rng.choice((b"", b"9" * 30, b"[", b"]", b'"', b"->", b"-", b"\\", b"...", b"\xc3", b","))
-                reply = client.post("/v1/einsum/plan", bytes(body), {"Content-Type": JSON})
-                if reply.status != 200:
-                    self.assertIn(reply.status, (400, 422))
-                    self.assertAnyProblem(reply)
 
 
 class Limits(HttpTest):

@@ -1,4 +1,5 @@
-"""/v2: metadata, inference in JSON and binary, errors, statistics; without a client library."""
+"""/v2: health, inference in JSON and binary, statistics; without a client library. How requests are read and replies written is tested in
+process: tests/api/oip/."""
 import threading, time
 from gates import GatedDaemon
 from oip_client import *
@@ -53,68 +54,8 @@ class Documents(OipTest):
             self.assertNotIn("system_shared_memory", document["extensions"])
             self.assertNotIn("classification", document["extensions"])
 
-    def test_every_op_is_a_model_of_version_1(self):
-        for op in OPS:
-            with self.subTest(op):
-                metadata = self.get(f"/v2/models/{op}").json()
-                self.assertEqual((metadata["name"], metadata["versions"]), (op, ["1"]))
-                self.assertEqual(metadata, self.get(f"/v2/models/{op}/versions/1").json())
-                names = {t["name"] for t in metadata["inputs"] + metadata["outputs"]}
-                config = self.get(f"/v2/models/{op}/config").json()
-                self.assertEqual(config, self.get(f"/v2/models/{op}/versions/1/config").json())
-                self.assertEqual((config["name"], config["max_batch_size"]), (op, 0))
-                self.assertLessEqual({t["name"] for t in config["input"] + config["output"]}, names)
-                for member in ("sequence_batching", "ensemble_scheduling", "model_transaction_policy", "response_cache"):
-                    self.assertNotIn(member, config)
-
-    def test_unknown_models_and_versions_are_404(self):
-        for path in ("/v2/models/nope", "/v2/models/nope/ready", "/v2/models/nope/config", "/v2/models/nope/stats",
-                     "/v2/models/nope/versions/1/ready"):
-            self.assertError(self.get(path), 404, "nope", code="UNKNOWN_OP")
-        for version in ("2", "0", "01", "abc", "-1", "1.0", "%31%31"):
-            for tail in ("", "/ready", "/config", "/stats"):
-                document = self.assertError(self.get(f"/v2/models/gather/versions/{version}{tail}"), 404, "version", "gather")
-                self.assertIn(version.replace("%31", "1"), document["error"])
-        self.assertEqual(self.assertError(self.get("/v2/models/gathr"), 404)["did_you_mean"], "gather")
-
-    def test_names_are_percent_decoded_once(self):
-        self.assertStatus(self.get("/v2/models/%67ather"), 200)
-        self.assertStatus(self.get("/v2/models/%2567ather"), 404)
-
-    def test_other_paths_are_404_in_the_format_of_the_protocol(self):
-        for path in ("/v2/nothing", "/v2/models", "/v2/models/gather/generate", "/v2/models/gather/nothing"):
-            self.assertError(self.get(path), 404)
-        self.assertError(self.post("/v2/models/gather/generate_stream", b"{}"), 404)
-
-    def test_a_wrong_method_is_405_with_allow(self):
-        for method, path, allow in (("POST", "/v2", "GET, HEAD"), ("POST", "/v2/health/live", "GET, HEAD"),
-                                    ("GET", "/v2/models/gather/infer", "POST"), ("PUT", "/v2/models/gather", "GET, HEAD"),
-                                    ("GET", "/v2/repository/index", "POST"),
-                                    ("DELETE", "/v2/systemsharedmemory/region/r/unregister", "POST")):
-            with self.subTest(path=path, method=method):
-                reply = self.request(method, path, b"{}" if method in ("POST", "PUT") else None)
-                self.assertError(reply, 405, code="METHOD_NOT_ALLOWED")
-                self.assertEqual(reply.headers["Allow"], allow)
-        reply = self.request("OPTIONS", "/v2/models/gather/infer")
-        self.assertIn(reply.status, (200, 204))
-        self.assertEqual(reply.headers["Allow"], "POST")
-
 
 class Repository(OipTest):
-    def test_the_index_lists_every_op_as_ready(self):
-        for path in ("/v2/repository/index", "/v2/repository/any/index"):
-            for body in (b"", b"{}", b'{"ready":true}', b'{"ready":false}', b' {"other":[1]} '):
-                with self.subTest(path=path, body=body):
-                    reply = self.post(path, body)
-                    self.assertStatus(reply, 200)
-                    index = reply.json()
-                    self.assertIsInstance(index, list)
-                    self.assertEqual({(m["name"], m["version"], m["state"]) for m in index},
-                                     {(op, "1", "READY") for op in OPS})
-        self.assertError(self.post("/v2/repository/index", b'{"ready":"yes"}'), 400, "ready")
-        self.assertError(self.post("/v2/repository/index", b"null"), 400, "the body is null; expected a JSON object")
-        self.assertError(self.post("/v2/repository/index", b'{"ready":'), 400)
-
     def test_a_request_without_tensors_logs_no_inputs_of_the_previous_request(self):
         # A call reuses the memory of the previous one, except large memory such as that of 4,000 tensors.
         lists = {"indices": [[i] for i in range(4000)], "data": [[i] for i in range(4000)]}
@@ -128,19 +69,6 @@ class Repository(OipTest):
             for event in logged:
                 self.assertNotIn("inputs", event)
             self.assertIn("indices[1]", daemon.wait_log(lambda e: e.get("path") == "/v1/dynamic_stitch")["inputs"])
-
-    def test_models_are_loaded_and_cannot_be_unloaded(self):
-        for prefix in ("/v2/repository/models", "/v2/repository/any/models"):
-            for body in (b"", b"{}", b'{"parameters":{}}'):
-                reply = self.post(f"{prefix}/gather/load", body)
-                self.assertEqual((reply.status, reply.json()), (200, {}), str(reply))
-            self.assertError(self.post(f"{prefix}/gather/load", b'{"parameters":{"config":"{}"}}'), 400, "built-in")
-            self.assertError(self.post(f"{prefix}/gather/load", b'{"parameters":{"file:1/m":"QQ=="}}'), 400, "built-in")
-            for body in (b"", b'{"parameters":{"unload_dependents":true}}'):
-                self.assertError(self.post(f"{prefix}/gather/unload", body), 400, "unload")
-            for action in ("load", "unload"):
-                self.assertError(self.post(f"{prefix}/nope/{action}", b"{}"), 404, "nope")
-        self.assertStatus(self.get("/v2/models/gather/ready"), 200)
 
     def test_unsupported_features_are_501(self):
         for method, path, word in (("GET", "/v2/trace/setting", "trace"), ("POST", "/v2/trace/setting", "trace"),
@@ -177,36 +105,6 @@ class Inference(OipTest):
         with Raw(self.daemon) as raw:  # no Content-Type at all
             raw.send(http_request("POST", "/v2/models/gather/infer", body))
             self.assertGathered(raw.reply())
-
-    def test_the_id_is_returned(self):
-        for name in ("42", "a b/é\"\\\n", "x" * 300):
-            document, _ = read_reply(self.infer("gather", self.gather_inputs(), id=name))
-            self.assertEqual(document["id"], name)
-        for name in ("", None):
-            self.assertNotIn("id", read_reply(self.infer("gather", self.gather_inputs(), id=name))[0])
-        self.assertError(self.infer("gather", self.gather_inputs(), id=42), 400, "id")
-
-    def test_outputs_have_the_requested_order(self):
-        inputs = [oip_input("data", "FP64", [4], pack("float64", [1, 2, 3, 4])),
-                  oip_input("partitions", "INT32", [4], [0, 1, 0, 2])]
-        reply = self.infer("dynamic_partition", inputs, [wanted("outputs.2", binary_data=True), wanted("outputs.0")],
-                            {"num_partitions": 3})
-        document, outputs = read_reply(reply)
-        self.assertEqual([o["name"] for o in document["outputs"]], ["outputs.2", "outputs.0"])
-        self.assertEqual(outputs["outputs.0"], ("FP64", [2], [1, 3]))
-        self.assertEqual(outputs["outputs.2"], ("FP64", [1], pack("float64", [4])))
-        for names in (["nope"], ["outputs.3"], ["outputs.0", "outputs.0"]):
-            self.assertError(self.infer("dynamic_partition", inputs, [wanted(n) for n in names], {"num_partitions": 3}),
-                             400, names[0])
-
-    def test_errors_with_422_under_v1_are_400_with_the_same_members(self):
-        document = self.assertError(self.infer("gather", self.gather_inputs(indices=(0, 7))), 400, "7",
-                                    code="INDEX_OUT_OF_BOUNDS")
-        self.assertEqual((document["input"], document["position"], document["index"], document["bound"]),
-                         ("indices", [1], 7, 3))
-        self.assertError(self.infer("gather", self.gather_inputs(), parameters={"axis": 9}), 400, code="INVALID_AXIS")
-        self.assertError(self.infer("einsum", [oip_input("inputs.0", "FP32", [2], [1, 2])], parameters={"equation": "i->j"}),
-                         400, code="INVALID_EQUATION")
 
     def test_errors_leave_the_connection_usable(self):
         good, headers = envelope(self.gather_inputs(binary=True))
@@ -364,14 +262,6 @@ class Inference(OipTest):
         document, _ = read_reply(self.infer("cast", [{**real, "parameters": {"complex": False}}], parameters={"dtype": "complex64", "complex": True}))
         self.assertEqual((document["outputs"][0]["shape"], document["outputs"][0]["data"]), ([2, 2], [1.0, 0.0, 2.0, 0.0]))
 
-    def test_priorities_are_accepted_and_sequences_refused(self):
-        self.assertGathered(self.infer("gather", self.gather_inputs(), parameters={"priority": 1, "timeout": 10_000_000}))
-        self.assertError(self.infer("gather", self.gather_inputs(), parameters={"sequence_id": 5}), 400, "stateless")
-        self.assertError(self.infer("gather", self.gather_inputs(), parameters={"triton_enable_empty_final_response": True}),
-                         400, "triton_")
-        self.assertError(self.infer("gather", self.gather_inputs(), [wanted("output", classification=2)]), 400,
-                         "classification")
-
     def test_a_timeout_that_passes_in_the_queue_is_504(self):
         body, headers = envelope(self.gather_inputs(binary=True), parameters={"timeout": 300_000_000})
         request = http_request("POST", "/v2/models/gather/infer", body, [f"{k}: {v}" for k, v in headers.items()])
@@ -406,40 +296,7 @@ class Inference(OipTest):
                 self.assertGathered(reply)
 
 
-class References(OipTest):
-    def test_an_invalid_ref_is_reported_with_its_parameter(self):
-        body, headers = envelope(self.gather_inputs()[1:], parameters={"params.ref": 5})
-        self.assertError(self.post("/v2/models/gather/infer", body, headers), 400, "params.ref is 5")
-
-
 class Framing(OipTest):
-    def test_the_header_length_must_fit_the_body(self):
-        body, headers = envelope(self.gather_inputs(binary=True))
-        right = int(headers[HEADER])
-        path = "/v2/models/gather/infer"
-        for value in ("", "abc", "-1", "+5", "1e3", "0x10", " ", "99999999999999999999999", str(len(body) + 1), "0",
-                      str(right - 1), str(right + 1), "18446744073709551615"):
-            with self.subTest(value), Raw(self.daemon) as raw:
-                raw.send(http_request("POST", path, body, [f"{HEADER}: {value}"]))
-                self.assertError(raw.reply(), 400)
-        with Raw(self.daemon) as raw:
-            raw.send(http_request("POST", path, body, [f"{HEADER}: abc"]))
-            self.assertError(raw.reply(), 400, '"abc"')
-        self.assertError(self.post(path, body), 400)  # no header
-        self.assertGathered(self.post(path, body, {HEADER.lower(): str(right)}))
-
-    def test_binary_sizes_must_add_up_to_the_body(self):
-        path = "/v2/models/gather/infer"
-        body, headers = envelope(self.gather_inputs(binary=True))
-        self.assertError(self.post(path, body[:-1], headers), 400)
-        self.assertError(self.post(path, body + b"x", headers), 400)
-        inputs = self.gather_inputs(binary=True)
-        inputs[0]["parameters"]["binary_data_size"] += 4
-        body, headers = envelope(inputs)
-        self.assertError(self.post(path, body, headers), 400, "binary_data_size")
-        spaced = json.dumps({"inputs": [{k: v for k, v in i.items() if k != "blob"} for i in self.gather_inputs()]}) + "  \n"
-        self.assertGathered(self.post(path, spaced.encode(), {HEADER: str(len(spaced))}))
-
     def test_chunked_bodies_are_read(self):
         body, headers = envelope(self.gather_inputs(binary=True))
         with Raw(self.daemon) as raw:

@@ -8,7 +8,6 @@ def raw_deflate(data):
     return packer.compress(data) + packer.flush()
 
 
-PACKERS = {"gzip": gzip.compress, "deflate": zlib.compress}
 UNPACKERS = {"gzip": gzip.decompress, "deflate": zlib.decompress}
 
 
@@ -38,16 +37,6 @@ class Requests(CompressionTest):
                     body, headers = envelope(self.big_inputs(binary))  # the header counts uncompressed bytes
                     self.assertRows(self.post("/v2/models/gather/infer", pack_body(body),
                                               {**headers, "Content-Encoding": name}))
-
-    def test_a_corrupt_body_is_400(self):
-        body, headers = envelope(self.big_inputs(True))
-        for name, packer in PACKERS.items():
-            packed = packer(body)
-            middle = len(packed) // 2
-            for bad in (packed[:middle], packed[:-1], packed[:middle] + bytes([packed[middle] ^ 255]) + packed[middle + 1:],
-                        b"not compressed at all", b"", packed + b"x"):
-                with self.subTest(name=name, bad=bad[:20]):
-                    self.assertError(self.post("/v2/models/gather/infer", bad, {**headers, "Content-Encoding": name}), 400)
 
     def test_an_unknown_encoding_is_415_with_the_supported_ones(self):
         body, headers = envelope(self.gather_inputs())

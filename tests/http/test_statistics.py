@@ -1,17 +1,11 @@
 """Statistics of a resident tensor: GET /v1/tensors/{name}/statistics."""
-import concurrent.futures, json, math, os, random
+import concurrent.futures, json, math, os
 from daemon import *
 from gates import GatedDaemon
-from test_tensors import NUMBERS, TensorTest, sample
+from test_tensors import TensorTest
 
 MEMBERS = ["name", "dtype", "shape", "version", "etag", "values", "numel"]
 OF_NUMBERS = ["min", "max", "mean", "std", "l2_norm", "zeros", "nans", "positive_infinities", "negative_infinities"]
-
-
-def begins(n):
-    """where the parts of numpy.array_split(range(n), min(n, 64)) begin, and n"""
-    parts = min(n, 64)
-    return [n // parts * i + min(n % parts, i) for i in range(parts + 1)]
 
 
 class StatisticsTest(TensorTest):
@@ -73,29 +67,6 @@ class Documents(StatisticsTest):
         none = {"rows": [0], "columns": [0], "min": None, "max": None, "means": []}
         self.assertStatistics({"dtype": "float32", "shape": [0, 3], "data": []}, numel=0, min=None, max=None, mean=None, std=None, l2_norm=0.0, blocks=none)
         self.assertStatistics({"dtype": "string", "shape": [0], "data": []}, numel=0, bytes=0, shortest=None, longest=None, blocks=none)
-
-    def test_every_dtype(self):
-        for dtype in NUMBERS:
-            with self.subTest(dtype=dtype):
-                document = self.assertStatistics(tensor(dtype, (2, 3), sample(dtype)), dtype=dtype, numel=6)
-                self.assertEqual(len(document["blocks"]["means"]), 2)
-
-    def test_blocks_of_a_larger_tensor_are_means_of_their_ranges(self):
-        rows, columns = 130, 77
-        values = [random.Random(SEED).uniform(-1, 1) for _ in range(rows * columns)]
-        name = self.name()
-        self.assertStatus(self.put(name, npy("float64", (rows, 7, 11), pack("float64", values)), {"Content-Type": "application/x-npy"}), 201)
-        blocks = self.statistics(name)["blocks"]
-        self.assertEqual((blocks["rows"], blocks["columns"]), (begins(rows), begins(columns)))
-        means = []
-        for r0, r1 in zip(blocks["rows"], blocks["rows"][1:]):
-            for c0, c1 in zip(blocks["columns"], blocks["columns"][1:]):
-                means.append(math.fsum(values[r * columns + c] for r in range(r0, r1) for c in range(c0, c1)) / ((r1 - r0) * (c1 - c0)))
-        got = [mean for row in blocks["means"] for mean in row]
-        self.assertEqual(len(got), len(means))
-        for a, b in zip(got, means):
-            self.assertAlmostEqual(a, b, 14)
-        self.assertEqual((blocks["min"], blocks["max"]), (min(got), max(got)))
 
     def test_a_large_tensor_is_computed_by_several_requests_at_once(self):
         n = 3_000_000

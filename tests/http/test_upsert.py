@@ -1,5 +1,5 @@
 """POST /v1/tensors/{name}/upsert and /remove: rows of a table replaced, appended and taken out by key."""
-import os, random, struct, threading
+import os, struct, threading
 from daemon import *
 from test_keys import KeysTest
 
@@ -42,14 +42,6 @@ class Upsert(UpsertTest):
             self.assertMetadata(self.change(name, "remove", {"keys": keys}), 200, removed=2)
         self.assertProblem(self.change(name, "upsert", {"keys": {"dtype": "int32", "data": [5]}, "rows": [0]}), 422,
                            "UNSUPPORTED_DTYPE", input="keys")
-
-    def test_the_last_row_of_a_key_counts(self):
-        name = self.table([1, 2], ["a", "b"])
-        reply = self.change(name, "upsert", {"keys": ["z", "b", "y", "b", "z"], "rows": [3, 4, 5, 6, 7]})
-        self.assertMetadata(reply, 200, shape=[4], replaced=1, appended=2)
-        self.assertTable(name, "int32", [1, 6, 7, 5], ["a", "b", "z", "y"])
-        self.assertMetadata(self.change(name, "upsert", {"keys": ["z", "z"], "rows": [8, 9]}), 200, shape=[4], replaced=1, appended=0)
-        self.assertTable(name, "int32", [1, 6, 9, 5], ["a", "b", "z", "y"])
 
     def test_plain_values_have_the_dtypes_of_the_table(self):
         name = self.name()
@@ -161,25 +153,6 @@ class Upsert(UpsertTest):
         reply = self.change(name, "upsert", body, headers={"If-Match": etag})
         self.assertMetadata(reply, 200, replaced=1)
         self.assertNotEqual(reply.headers["ETag"], etag)
-
-    def test_any_changes_are_those_of_a_dict(self):
-        rng = random.Random(3)
-        model = {key: [key, 0] for key in rng.sample(range(500), 200)}
-        name = self.table(list(model.values()), list(model))
-        for version in range(1, 30):
-            keys = rng.sample(range(500), rng.randrange(60))
-            if version % 3 == 0:
-                reply = self.change(name, "remove", {"keys": {"dtype": "int64", "data": keys}})
-                self.assertMetadata(reply, 200, removed=sum(key in model for key in keys))
-                for key in keys:
-                    model.pop(key, None)
-            else:
-                rows = {"dtype": "int32", "shape": [len(keys), 2], "data": [[key, version] for key in keys]}
-                reply = self.change(name, "upsert", {"keys": {"dtype": "int64", "data": keys}, "rows": rows})
-                self.assertMetadata(reply, 200, replaced=sum(key in model for key in keys))
-                model.update({key: [key, version] for key in keys})
-            rows = self.get(f"/v1/tensors/{name}?response=nested").json()["data"]
-            self.assertEqual(dict(zip(self.keys_of(name)[1], rows)), model)
 
     def test_readers_see_a_change_whole(self):
         name, stop, wrong = self.table([[0, 0]] * 8, list(range(8))), threading.Event(), []

@@ -146,21 +146,12 @@ TD_TEST(strings_too_long_to_count_are_refused)
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT); /* 5 * 2^62 is 2^62 in 64 bits */
 }
 
-static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
-{
-    (void)self;
-    (void)bytes;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST(strings_without_memory_for_their_bytes_are_refused)
 {
-    struct td_memory none = { .take = no_memory };
     struct td_arena arena;
     struct td_exec exec;
     struct op_call call;
-    td_arena_init(&arena, NULL, 0, &none);
+    td_arena_init(&arena, NULL, 0, &no_memory);
     td_exec_serial(&exec, &arena);
     call_op(&call, "gather", "", tensor("string[1] 'abc'"), tensor("int32[2] 0 0"), &exec);
     ck_assert_int_eq(call.status, TD_MEMORY_EXHAUSTED);

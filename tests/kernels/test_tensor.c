@@ -88,20 +88,11 @@ TD_TEST(the_footprint_of_strings_has_offsets_and_bytes)
     ck_assert_uint_eq(td_tensor_footprint(&t), 24 + 5);
 }
 
-static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
-{
-    (void)self;
-    (void)bytes;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST(without_memory_there_is_no_tensor)
 {
-    struct td_memory none = { .take = no_memory };
     struct td_arena arena;
     struct td_error err;
-    td_arena_init(&arena, NULL, 0, &none);
+    td_arena_init(&arena, NULL, 0, &no_memory);
     struct td_tensor t = tensor_without_data("float32[3]"), s = tensor_without_data("string[3]");
     ck_assert_int_eq(td_tensor_alloc(&t, &arena, &err), TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(td_tensor_alloc(&s, &arena, &err), TD_MEMORY_EXHAUSTED);

@@ -2,6 +2,8 @@
 
 #include "tests/support/tensors.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,4 +159,54 @@ void call_op(struct op_call *call, const char *op, const char *attrs, struct td_
 {
     call_begin(call, op, attrs, first, second);
     call_run(call, op, exec);
+}
+
+void expect_memory_needed(const char *op, const char *attrs, struct td_tensor first,
+                          struct td_tensor second)
+{
+    struct td_arena arena;
+    struct td_exec exec;
+    struct op_call call;
+    char space[2048];
+    for (size_t size = 0; size < sizeof(space); size += 16) {
+        call_begin(&call, op, attrs, first, second);
+        td_arena_init(&arena, space, size, &no_memory);
+        td_status status = td_op_infer(find(op), &call.args, &arena, &call.err);
+        EXPECT(status == TD_OK || status == TD_MEMORY_EXHAUSTED, "%s", call.err.message);
+        td_arena_reset(&arena);
+        td_exec_serial(&exec, &arena);
+        call_run(&call, op, &exec);
+        EXPECT(call.status == TD_MEMORY_EXHAUSTED || (call.status == TD_OK && size > 0), "%s",
+               call.err.message);
+        td_arena_reset(&arena);
+    }
+    ck_assert_int_eq(call.status, TD_OK);
+}
+
+void expect_index_error(const struct td_error *err, const char *input, const char *message,
+                        int64_t bad_count)
+{
+    struct td_shape position = { .rank = err->position_rank };
+    char at[TD_SHAPE_TEXT], bound[40] = "negative; must be at least 0",
+                            members[TD_SHAPE_TEXT + 200];
+    EXPECT(err->status == TD_INDEX_OUT_OF_BOUNDS && err->has_index, "\"%s\"", err->message);
+    ck_assert_str_eq(err->message, message);
+    ck_assert_str_eq(err->input, input);
+    memcpy(position.dim, err->position, (size_t)position.rank * sizeof(position.dim[0]));
+    if (err->has_bound)
+        snprintf(bound, sizeof(bound), "not in [0, %" PRId64 ")", err->bound);
+    snprintf(members, sizeof(members), "%s%s = %" PRId64 " is %s", input,
+             position.rank > 0 ? td_shape_text(&position, at, sizeof(at)) : "", err->index, bound);
+    EXPECT(strncmp(message, members, strlen(members)) == 0, "\"%s\" is not \"%s\"", members,
+           message);
+    EXPECT(err->bad_count == bad_count, "%s: %" PRId64 " bad", message, err->bad_count);
+}
+
+void expect_shape_names(const struct td_error *err, const char *names)
+{
+    char got[200] = "";
+    for (int i = 0; i < err->n_shapes; i++)
+        snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s", i > 0 ? " " : "",
+                 err->shapes[i].name);
+    ck_assert_str_eq(got, names);
 }

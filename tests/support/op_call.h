@@ -28,6 +28,19 @@ void call_infer(struct op_call *call, const char *op);
  * The output is filled with arbitrary bytes first, as in a reused buffer. */
 void call_run(struct op_call *call, const char *op, struct td_exec *exec);
 
+/* Runs the op with memory for 0, 16, 32, ... bytes and no more. The first call must be refused for
+ * want of memory, the last one succeed. */
+void expect_memory_needed(const char *op, const char *attrs, struct td_tensor first,
+                          struct td_tensor second);
+
+/* The error is an index out of bounds with this message. Its position and index, and its bound if
+ * it has one, are those in the message. */
+void expect_index_error(const struct td_error *err, const char *input, const char *message,
+                        int64_t bad_count);
+
+/* The shapes of the error have these names, with a space between two of them. */
+void expect_shape_names(const struct td_error *err, const char *names);
+
 /* call_begin and call_run. */
 void call_op(struct op_call *call, const char *op, const char *attrs, struct td_tensor first,
              struct td_tensor second, struct td_exec *exec);

@@ -21,6 +21,13 @@
 /* A test that runs once for each row of a table, an array: _i is the row. */
 #define TD_TEST_EACH(name, table) TD_TEST_LOOP(name, 0, (int)(sizeof(table) / sizeof *(table)))
 
+/* A list within a row of a table: { "a row", LIST(1, 2) }. With braces instead, clang-format would
+ * put each value of a long row on a line of its own. */
+#define LIST(...)                                                                                  \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
 /* A test that runs for each _i of [first, end). */
 #define TD_TEST_LOOP(name, first, end)                                                             \
     static void name(int _i);                                                                      \

@@ -18,6 +18,16 @@ void test_arena_close(void)
     td_arena_reset(&test_arena);
 }
 
+static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    (void)self;
+    (void)bytes;
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
+    return NULL;
+}
+
+struct td_memory no_memory = { .take = take_nothing };
+
 static struct td_shape parse_shape(const char **text)
 {
     const char *at = *text;

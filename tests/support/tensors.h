@@ -20,6 +20,9 @@ extern struct td_arena test_arena;
 void test_arena_open(void);
 void test_arena_close(void);
 
+/* Memory of which there is none: every request is refused, with the message "none". */
+extern struct td_memory no_memory;
+
 struct td_shape shape(const char *text); /* "[2,3]" */
 struct td_tensor tensor(const char *text);
 struct td_tensor tensor_without_data(const char *text); /* "float32[1000,1000]" */

@@ -173,22 +173,12 @@ TD_TEST(the_longest_problem_fits)
     ck_assert_int_eq(peer_reads_json(text, strlen(text)), 1);
 }
 
-/* An arena that cannot allocate. */
-static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struct td_error *error)
-{
-    (void)self;
-    (void)size;
-    td_error_set(error, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST(without_memory_the_problem_has_code_and_status)
 {
-    struct td_memory nothing = { .take = take_nothing };
     struct td_arena arena;
     struct td_reply reply;
     char first[16];
-    td_arena_init(&arena, first, sizeof first, &nothing);
+    td_arena_init(&arena, first, sizeof first, &no_memory);
     td_error_set(&err, TD_QUEUE_FULL, "full");
     td_problem_write(&err, "gather", "r", &arena, &reply);
     ck_assert_int_eq(reply.http_status, 429);

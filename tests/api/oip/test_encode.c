@@ -521,21 +521,11 @@ TD_TEST(codes_are_those_of_the_protocol)
     }
 }
 
-/* An arena that cannot allocate. */
-static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struct td_error *error)
-{
-    (void)self;
-    (void)size;
-    td_error_set(error, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST(without_memory_the_error_is_a_title)
 {
-    struct td_memory nothing = { .take = take_nothing };
     struct td_arena arena;
     char first[16];
-    td_arena_init(&arena, first, sizeof first, &nothing);
+    td_arena_init(&arena, first, sizeof first, &no_memory);
     memset(&reply, 0, sizeof reply);
     td_error_set(&err, TD_QUEUE_FULL, "full");
     td_oip_problem(&err, "gather", "gather", "r", &arena, &reply);

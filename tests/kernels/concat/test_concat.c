@@ -304,17 +304,8 @@ TD_TEST(data_need_not_be_aligned)
     ck_assert_mem_eq(call.args.outputs[0].data, "abcdefghabcdefghijklmnopijklmnop", 32);
 }
 
-static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
-{
-    (void)self;
-    (void)bytes;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST(without_memory_concat_is_refused)
 {
-    struct td_memory none = { .take = no_memory };
     struct td_arena arena;
     struct td_error err;
     struct op_call call;
@@ -324,7 +315,7 @@ TD_TEST(without_memory_concat_is_refused)
     for (size_t size = 0; size < sizeof(space); size += 16) {
         call_begin_lists(&call, OP, "", tensor_list("int32[1] 1; int32[1] 2", inputs, INPUTS),
                          inputs, 0, NULL);
-        td_arena_init(&arena, space, size, &none);
+        td_arena_init(&arena, space, size, &no_memory);
         status = td_op_infer(&td_op_concat, &call.args, &arena, &err);
         ck_assert(status == TD_OK || status == TD_MEMORY_EXHAUSTED);
         ck_assert(size > 0 || status == TD_MEMORY_EXHAUSTED);

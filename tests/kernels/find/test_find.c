@@ -232,44 +232,17 @@ TD_TEST_LOOP(a_deadline_ends_find, 0, 4 * COUNT_OF(dtypes))
     }
 }
 
-static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
-{
-    (void)self;
-    (void)bytes;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST(without_memory_find_is_refused)
 {
-    struct td_memory none = { .take = no_memory };
-    struct td_arena arena;
-    struct td_exec exec;
-    struct td_error err;
-    struct op_call call;
-    char space[2048];
-    for (size_t size = 0; size < sizeof(space); size += 16) {
-        call_begin(&call, OP, "", tensor("int64[3] 3 1 2"), tensor("int64[4] 1 2 3 4"));
-        td_arena_init(&arena, space, size, &none);
-        td_status status = td_op_infer(&td_op_find, &call.args, &arena, &err);
-        ck_assert(status == TD_OK || status == TD_MEMORY_EXHAUSTED);
-        td_arena_reset(&arena);
-        td_exec_serial(&exec, &arena);
-        call_run(&call, OP, &exec);
-        ck_assert(call.status == TD_OK || call.status == TD_MEMORY_EXHAUSTED);
-        ck_assert(size > 0 || call.status == TD_MEMORY_EXHAUSTED);
-        td_arena_reset(&arena);
-    }
-    ck_assert_int_eq(call.status, TD_OK);
+    expect_memory_needed(OP, "", tensor("int64[3] 3 1 2"), tensor("int64[4] 1 2 3 4"));
 }
 
 TD_TEST(few_queries_of_ascending_keys_need_no_memory)
 {
-    struct td_memory none = { .take = no_memory };
     struct td_arena arena;
     struct td_exec exec;
     struct op_call call;
-    td_arena_init(&arena, NULL, 0, &none);
+    td_arena_init(&arena, NULL, 0, &no_memory);
     td_exec_serial(&exec, &arena);
     call_op(&call, OP, "", tensor("int64[100] 0..99"), tensor("int64[3] 99 5 100"), &exec);
     ck_assert_int_eq(call.status, TD_OK);

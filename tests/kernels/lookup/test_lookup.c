@@ -371,17 +371,8 @@ TD_TEST_LOOP(a_deadline_ends_lookup, 0, 2)
     ck_assert_int_gt(needed, 6);
 }
 
-static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
-{
-    (void)self;
-    (void)bytes;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST(without_memory_lookup_is_refused)
 {
-    struct td_memory none = { .take = no_memory };
     struct td_arena arena;
     struct td_exec exec;
     struct op_call call;
@@ -389,7 +380,7 @@ TD_TEST(without_memory_lookup_is_refused)
     for (size_t size = 0; size < sizeof(space); size += 16) {
         begin_text(&call, "missing=default", "string[3] 'a' 'b' 'c'", "int64[3] 3 1 2",
                    "int64[4] 1 2 3 4", "string[] 'none'");
-        td_arena_init(&arena, space, size, &none);
+        td_arena_init(&arena, space, size, &no_memory);
         td_exec_serial(&exec, &arena);
         call_run(&call, OP, &exec);
         ck_assert(call.status == TD_OK || call.status == TD_MEMORY_EXHAUSTED);

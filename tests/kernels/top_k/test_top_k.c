@@ -414,33 +414,7 @@ TD_TEST_EACH(cost_follows_from_shapes, costs)
                   costs[_i].says, cost.flops, cost.workspace, cost.workspace_per_thread);
 }
 
-static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
-{
-    (void)self;
-    (void)bytes;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
-    return NULL;
-}
-
 TD_TEST(without_memory_top_k_is_refused)
 {
-    struct td_memory none = { .take = no_memory };
-    struct td_arena arena;
-    struct td_exec exec;
-    struct td_error err;
-    struct op_call call;
-    char space[2048];
-    for (size_t size = 0; size < sizeof(space); size += 16) {
-        call_begin(&call, OP, "k=2", tensor("int32[3] 1 3 2"), (struct td_tensor){ 0 });
-        td_arena_init(&arena, space, size, &none);
-        td_status status = td_op_infer(&td_op_top_k, &call.args, &arena, &err);
-        ck_assert(status == TD_OK || status == TD_MEMORY_EXHAUSTED);
-        td_arena_reset(&arena);
-        td_exec_serial(&exec, &arena);
-        call_run(&call, OP, &exec);
-        ck_assert(call.status == TD_OK || call.status == TD_MEMORY_EXHAUSTED);
-        ck_assert(size > 0 || call.status == TD_MEMORY_EXHAUSTED);
-        td_arena_reset(&arena);
-    }
-    ck_assert_int_eq(call.status, TD_OK);
+    expect_memory_needed(OP, "k=2", tensor("int32[3] 1 3 2"), (struct td_tensor){ 0 });
 }

@@ -136,6 +136,7 @@ void setup_open(struct setup *setup, const char *device)
     options->retry_ms = options->retry_ms ? options->retry_ms : HOUR_MS;
     setup->batcher = td_batcher_new(options);
     ck_assert_ptr_nonnull(setup->batcher);
+    setup->table = table_of(10, 0);
 }
 
 void setup_close(struct setup *setup)
@@ -146,6 +147,7 @@ void setup_close(struct setup *setup)
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
     ck_assert_uint_eq(td_buffer_pool_stats(setup->buffers).in_use, 0);
     td_buffer_pool_free(setup->buffers);
+    td_buffer_unref(setup->table.owner);
 }
 
 struct td_batcher_counts counts_of(struct setup *setup)
@@ -297,6 +299,13 @@ void batch_call_upload(struct batch_call *call, const struct td_tensor *table)
 void submit(struct setup *setup, struct batch_call *call)
 {
     td_batcher_submit(setup->batcher, &call->item);
+}
+
+void submit_row(struct setup *setup, struct batch_call *call, const struct td_tensor *table,
+                int64_t index)
+{
+    batch_call_row(call, table, index);
+    submit(setup, call);
 }
 
 void hold_next_launch(void)

@@ -32,12 +32,13 @@ struct setup {
     struct td_buffer_pool *buffers;
     struct td_copiers *copiers;
     struct td_batcher_options options;
+    struct td_tensor table; /* table_of(10, 0) */
 };
 
 /* `device` as in reference.h; options that are zero get defaults: hang_ms is an hour, and so is
  * retry_ms. */
 void setup_open(struct setup *setup, const char *device);
-/* Also checks that no memory of the device or the pool is in use. */
+/* Also checks that no memory of the device or the pool is in use. The table is freed last. */
 void setup_close(struct setup *setup);
 struct td_batcher_counts counts_of(struct setup *setup);
 uint64_t launches(void);
@@ -92,6 +93,8 @@ void batch_call_einsum(struct batch_call *call, const char *equation, struct td_
 void batch_call_upload(struct batch_call *call, const struct td_tensor *table);
 
 void submit(struct setup *setup, struct batch_call *call);
+void submit_row(struct setup *setup, struct batch_call *call, const struct td_tensor *table,
+                int64_t index);
 
 /* The next launch does not end before release_launch of a call that holds_launch. */
 void hold_next_launch(void);

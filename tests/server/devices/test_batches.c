@@ -15,8 +15,7 @@ TD_TEST(an_idle_device_starts_at_once)
     struct setup setup = { 0 };
     struct batch_call call;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
-    batch_call_rows(&call, &table, TD_BOUNDS_ERROR, (const int64_t[]){ 9, 0, 3 }, 3);
+    batch_call_rows(&call, &setup.table, TD_BOUNDS_ERROR, (const int64_t[]){ 9, 0, 3 }, 3);
     submit(&setup, &call);
     expect_rows(&call);
     ck_assert(!pthread_equal(call.done_on, pthread_self()));
@@ -34,7 +33,6 @@ TD_TEST(an_idle_device_starts_at_once)
     ck_assert_uint_gt(counts.staging_bytes, 0);
     ck_assert_uint_gt(counts.batch_ns, 0);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 /* Rows of 16 bytes by indices of 8. */
@@ -211,11 +209,9 @@ TD_TEST(a_batch_has_no_more_items_than_the_limit)
     struct setup setup = { .options.batch_limit = 4 };
     struct batch_call first, calls[N];
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
-    keep_busy(&setup, &first, &table);
+    keep_busy(&setup, &first, &setup.table);
     for (int i = 0; i < N; i++) {
-        batch_call_row(&calls[i], &table, i);
-        submit(&setup, &calls[i]);
+        submit_row(&setup, &calls[i], &setup.table, i);
     }
     expect_rows(&first);
     for (int i = 0; i < N; i++) {
@@ -225,7 +221,6 @@ TD_TEST(a_batch_has_no_more_items_than_the_limit)
     ck_assert_uint_eq(launches(), 1 + 3);
     batch_call_end(&first);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(tables_take_turns_by_age)
@@ -341,10 +336,8 @@ TD_TEST(a_full_batch_does_not_wait_for_others)
     struct setup setup = { .options.batch_wait_us = 3600000000, .options.batch_limit = N };
     struct batch_call calls[N];
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
     for (int i = 0; i < N; i++) {
-        batch_call_row(&calls[i], &table, i);
-        submit(&setup, &calls[i]);
+        submit_row(&setup, &calls[i], &setup.table, i);
     }
     for (int i = 0; i < N; i++) {
         expect_rows(&calls[i]);
@@ -352,7 +345,6 @@ TD_TEST(a_full_batch_does_not_wait_for_others)
     }
     ck_assert_uint_eq(launches(), 1);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(an_idle_device_waits_for_batch_wait_us)
@@ -360,14 +352,11 @@ TD_TEST(an_idle_device_waits_for_batch_wait_us)
     struct setup setup = { .options.batch_wait_us = 100000 };
     struct batch_call call;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
-    batch_call_row(&call, &table, 3);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &setup.table, 3);
     expect_rows(&call);
     ck_assert_int_ge(call.item.begun_ns - call.item.submitted_ns, 100 * MS); /* and no less */
     batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(calls_that_do_not_merge_have_a_launch_each)
@@ -379,8 +368,7 @@ TD_TEST(calls_that_do_not_merge_have_a_launch_each)
     other.owner = NULL; /* no version: copied with the call */
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < 3; i++) {
-        batch_call_row(&calls[i], &other, i);
-        submit(&setup, &calls[i]);
+        submit_row(&setup, &calls[i], &other, i);
     }
     expect_rows(&first);
     for (int i = 0; i < 3; i++) {
@@ -504,10 +492,9 @@ TD_TEST_LOOP(calls_of_an_op_that_picks_rows_are_merged_with_all_their_outputs, 0
     struct batch_call first, calls[N];
     op.rows = _i == 0 ? NULL : &picks_rows;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
-    keep_busy(&setup, &first, &table);
+    keep_busy(&setup, &first, &setup.table);
     for (int i = 0; i < N; i++) {
-        batch_call_pair(&calls[i], &op, &table, i);
+        batch_call_pair(&calls[i], &op, &setup.table, i);
         submit(&setup, &calls[i]);
     }
     expect_rows(&first);
@@ -522,7 +509,6 @@ TD_TEST_LOOP(calls_of_an_op_that_picks_rows_are_merged_with_all_their_outputs, 0
     ck_assert_uint_eq(counts_of(&setup).tables, 1); /* uploaded once */
     batch_call_end(&first);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 /* Infers an output of dtype string. */
@@ -543,8 +529,7 @@ TD_TEST(an_op_that_returns_strings_is_refused)
     op.name = "spell";
     op.infer = infer_text;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
-    batch_call_pair(&call, &op, &table, 0);
+    batch_call_pair(&call, &op, &setup.table, 0);
     ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &op, &call.args, TD_IGNORED),
                      TD_UNSUPPORTED_DTYPE);
     submit(&setup, &call);
@@ -554,7 +539,6 @@ TD_TEST(an_op_that_returns_strings_is_refused)
     ck_assert_uint_eq(launches(), 0);
     batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST_LOOP(a_tensor_may_be_used_as_two_inputs, 0, 2)
@@ -582,11 +566,10 @@ TD_TEST(a_bad_index_fails_its_own_call_only)
     struct setup setup = { 0 };
     struct batch_call first, calls[N];
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
-    keep_busy(&setup, &first, &table);
+    keep_busy(&setup, &first, &setup.table);
     for (int i = 0; i < N; i++) {
         const int64_t indices[] = { 1, i == 2 ? 10 : 2, i == 4 ? -7 : 3 };
-        batch_call_rows(&calls[i], &table, TD_BOUNDS_ERROR, indices, 3);
+        batch_call_rows(&calls[i], &setup.table, TD_BOUNDS_ERROR, indices, 3);
         submit(&setup, &calls[i]);
     }
     expect_rows(&first);
@@ -604,7 +587,6 @@ TD_TEST(a_bad_index_fails_its_own_call_only)
         batch_call_end(&calls[i]);
     batch_call_end(&first);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 /* gather with a host kernel that counts its calls, and a device that runs the original one. */
@@ -633,15 +615,13 @@ TD_TEST(the_batchers_thread_does_not_search_for_a_bad_index)
     op.run = count_run;
     api.run = run_gather;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
-    batch_call_rows(&call, &table, TD_BOUNDS_ERROR, (const int64_t[]){ 1, 10, 3 }, 3);
+    batch_call_rows(&call, &setup.table, TD_BOUNDS_ERROR, (const int64_t[]){ 1, 10, 3 }, 3);
     call.item.op = &op;
     submit(&setup, &call);
     expect_status(&call, TD_INDEX_OUT_OF_BOUNDS);
     ck_assert_int_eq(atomic_load(&host_runs), 0);
     batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 static const struct {
@@ -696,11 +676,10 @@ TD_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
     struct batch_call first, late, next;
     setup_open(&setup, "");
     test_clock_stop();
-    struct td_tensor table = table_of(10, 0);
-    keep_busy(&setup, &first, &table);
-    batch_call_row(&late, &table, 1);
+    keep_busy(&setup, &first, &setup.table);
+    batch_call_row(&late, &setup.table, 1);
     late.item.deadline_ns = td_now_ns() + 10 * MS;
-    batch_call_row(&next, &table, 2);
+    batch_call_row(&next, &setup.table, 2);
     submit(&setup, &late);
     submit(&setup, &next);
     pass_time(&first, 10 * MS);
@@ -716,7 +695,6 @@ TD_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
     batch_call_end(&late);
     batch_call_end(&next);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
@@ -725,10 +703,9 @@ TD_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
     struct batch_call first, late, other;
     setup_open(&setup, "");
     test_clock_stop();
-    struct td_tensor table = table_of(10, 0);
-    keep_busy(&setup, &first, &table);
-    batch_call_row(&late, &table, 1);
-    batch_call_row(&other, &table, 2);
+    keep_busy(&setup, &first, &setup.table);
+    batch_call_row(&late, &setup.table, 1);
+    batch_call_row(&other, &setup.table, 2);
     late.item.deadline_ns = td_now_ns() + 1000 * MS;
     submit(&setup, &late);
     submit(&setup, &other);
@@ -746,7 +723,6 @@ TD_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
     batch_call_end(&first);
     batch_call_end(&other);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
@@ -755,11 +731,10 @@ TD_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
     struct batch_call first, late, flying;
     setup_open(&setup, "");
     test_clock_stop();
-    struct td_tensor table = table_of(10, 0);
-    keep_busy(&setup, &first, &table);
-    batch_call_row(&late, &table, 1);
+    keep_busy(&setup, &first, &setup.table);
+    batch_call_row(&late, &setup.table, 1);
     late.item.start_by_ns = td_now_ns() + 10 * MS;
-    batch_call_row(&flying, &table, 2);
+    batch_call_row(&flying, &setup.table, 2);
     flying.item.start_by_ns = td_now_ns() + 1000 * MS;
     submit(&setup, &late);
     submit(&setup, &flying);
@@ -779,7 +754,6 @@ TD_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
     batch_call_end(&late);
     batch_call_end(&flying);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(calls_of_disconnected_clients_are_not_launched)
@@ -787,13 +761,12 @@ TD_TEST(calls_of_disconnected_clients_are_not_launched)
     struct setup setup = { 0 };
     struct batch_call first, gone[2], there;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
-    keep_busy(&setup, &first, &table);
+    keep_busy(&setup, &first, &setup.table);
     for (int i = 0; i < 2; i++) {
-        batch_call_row(&gone[i], &table, i);
+        batch_call_row(&gone[i], &setup.table, i);
         gone[i].disconnected = true;
     }
-    batch_call_row(&there, &table, 5);
+    batch_call_row(&there, &setup.table, 5);
     submit(&setup, &gone[0]);
     submit(&setup, &there);
     submit(&setup, &gone[1]);
@@ -807,7 +780,6 @@ TD_TEST(calls_of_disconnected_clients_are_not_launched)
     batch_call_end(&first);
     batch_call_end(&there);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
@@ -815,12 +787,10 @@ TD_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
     struct setup setup = { 0 };
     struct batch_call first, waiting[3], later, idle;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
     test_clock_stop(); /* a drained device has a second */
-    keep_busy(&setup, &first, &table);
+    keep_busy(&setup, &first, &setup.table);
     for (int i = 0; i < 3; i++) {
-        batch_call_row(&waiting[i], &table, i);
-        submit(&setup, &waiting[i]);
+        submit_row(&setup, &waiting[i], &setup.table, i);
     }
     td_batcher_drain(setup.batcher);
     for (int i = 0; i < 3; i++) {
@@ -828,22 +798,20 @@ TD_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
         ck_assert_int_eq(waiting[i].item.begun_ns, 0);
         batch_call_end(&waiting[i]);
     }
-    batch_call_row(&later, &table, 4);
-    submit(&setup, &later);
+    submit_row(&setup, &later, &setup.table, 4);
     expect_status(&later, TD_DRAINING);
     ck_assert_int_eq(atomic_load(&first.n_done), 0); /* still in flight */
     expect_rows(&first);
-    batch_call_row(&idle, &table, 5); /* also while the device is idle */
+    batch_call_row(&idle, &setup.table, 5); /* also while the device is idle */
     submit(&setup, &idle);
     expect_status(&idle, TD_DRAINING);
-    upload(&setup, &table, TD_DRAINING);
+    upload(&setup, &setup.table, TD_DRAINING);
     ck_assert_uint_eq(launches(), 1);
     ck_assert(counts_of(&setup).available);
     batch_call_end(&first);
     batch_call_end(&later);
     batch_call_end(&idle);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 static atomic_int refused; /* calls that were given back because the server stops */
@@ -868,16 +836,15 @@ TD_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
     struct batch_call first, waiting[3];
     pthread_t releasing;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
     test_clock_stop(); /* a drained device has a second */
-    batch_call_row(&first, &table, 0);
+    batch_call_row(&first, &setup.table, 0);
     first.on_end = batch_call_end; /* the reply is released; otherwise free would wait for it */
     first.holds_launch = true;
     hold_next_launch();
     submit(&setup, &first);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     for (int i = 0; i < 3; i++) {
-        batch_call_row(&waiting[i], &table, i);
+        batch_call_row(&waiting[i], &setup.table, i);
         waiting[i].on_end = count_refused;
         submit(&setup, &waiting[i]);
     }
@@ -894,7 +861,7 @@ TD_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
     td_copiers_free(setup.copiers);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
-    td_buffer_unref(table.owner);
+    td_buffer_unref(setup.table.owner);
 }
 
 /* The reference device, which records the opened device. */
@@ -918,16 +885,14 @@ TD_TEST(replies_outlive_the_batcher)
     remembering.open = open_recorded;
     setup.options.api = &remembering;
     setup.batcher = td_batcher_new(&setup.options);
-    struct td_tensor table = table_of(10, 0);
-    batch_call_row(&call, &table, 7);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &setup.table, 7);
     expect_rows(&call);
     td_batcher_free(setup.batcher); /* times out and leaves the device open */
     expect_rows_now(&call);
     batch_call_end(&call);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
-    ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
-    td_buffer_unref(table.owner);
+    ck_assert_uint_eq(atomic_load(&setup.table.owner->refs), 1);
+    td_buffer_unref(setup.table.owner);
     td_device_reference()->close(opened);
 }

@@ -17,8 +17,7 @@ TD_TEST(losing_the_device_gives_back_all_items_and_opens_it_again)
     struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
     keep_busy(&setup, &first, &other);
     for (int i = 0; i < N; i++) { /* the second launch starts when it is full */
-        batch_call_row(&calls[i], &table, i % 10);
-        submit(&setup, &calls[i]);
+        submit_row(&setup, &calls[i], &table, i % 10);
     }
     for (int i = 0; i < N; i++)
         expect_status(&calls[i], TD_DEVICE_UNAVAILABLE);
@@ -31,8 +30,7 @@ TD_TEST(losing_the_device_gives_back_all_items_and_opens_it_again)
     ck_assert(td_batcher_available(setup.batcher, why));
     ck_assert_str_eq(why, "");
     ck_assert_uint_eq(counts_of(&setup).opens, 2);
-    batch_call_row(&again, &table, 4);
-    submit(&setup, &again);
+    submit_row(&setup, &again, &table, 4);
     expect_rows(&again);
     ck_assert_uint_eq(counts_of(&setup).tables, 1);
     for (int i = 0; i < N; i++) {
@@ -60,12 +58,9 @@ TD_TEST(a_lost_device_is_closed_after_its_replies_are_released)
     struct setup setup = { 0 };
     struct batch_call answered, lost;
     setup_open(&setup, "lose_at=2");
-    struct td_tensor table = table_of(10, 0);
-    batch_call_row(&answered, &table, 3);
-    submit(&setup, &answered);
+    submit_row(&setup, &answered, &setup.table, 3);
     expect_rows(&answered);
-    batch_call_row(&lost, &table, 4);
-    submit(&setup, &lost);
+    submit_row(&setup, &lost, &setup.table, 4);
     expect_status(&lost, TD_DEVICE_UNAVAILABLE);
     test_clock_advance(HOUR_MS * MS);
     const int tries = atomic_load(&tries_to_close);
@@ -76,7 +71,6 @@ TD_TEST(a_lost_device_is_closed_after_its_replies_are_released)
     EVENTUALLY(counts_of(&setup).available);
     batch_call_end(&lost);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_batch_that_does_not_end_means_a_lost_device)
@@ -86,8 +80,7 @@ TD_TEST(a_batch_that_does_not_end_means_a_lost_device)
     setup_open(&setup, "hang_at=1");
     test_clock_stop();
     struct td_tensor table = table_of(10, 0), other = table_of(20, 0);
-    batch_call_row(&hung, &table, 1);
-    submit(&setup, &hung);
+    submit_row(&setup, &hung, &table, 1);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     batch_call_row(&late, &table, 1);
     late.item.deadline_ns = td_now_ns() + 20 * MS;
@@ -104,8 +97,7 @@ TD_TEST(a_batch_that_does_not_end_means_a_lost_device)
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     expect_status(&waiting, TD_DEVICE_UNAVAILABLE);
     reopen(&setup);
-    batch_call_row(&again, &table, 9);
-    submit(&setup, &again);
+    submit_row(&setup, &again, &table, 9);
     expect_rows(&again);
     batch_call_end(&hung);
     batch_call_end(&late);
@@ -131,8 +123,7 @@ TD_TEST(the_time_limit_grows_with_the_bytes_moved)
     submit(&setup, &brought);
     ck_assert_int_ge(pass_time_until_end(&brought, MS), 100 * MS);
     expect_status(&brought, TD_OK);
-    batch_call_row(&call, &table, MANY_ROWS - 1);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &table, MANY_ROWS - 1);
     ck_assert_int_ge(pass_time_until_end(&call, MS), 100 * MS);
     expect_rows(&call);
     ck_assert_int_ge(call.done_ns - call.item.submitted_ns, 100 * MS);
@@ -158,8 +149,7 @@ TD_TEST(the_time_limit_includes_the_bytes_of_other_batches)
     batch_call_upload(&brought, &large);
     submit(&setup, &brought);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
-    batch_call_row(&call, &table, 2);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &table, 2);
     EVENTUALLY(counts_of(&setup).in_flight == 2);
     ck_assert_int_ge(pass_time_until_end(&brought, MS), 100 * MS);
     (void)pass_time_until_end(&call, MS);
@@ -202,8 +192,7 @@ TD_TEST(draining_does_not_wait_for_a_device_that_hangs)
     setup_open(&setup, "hang_at=1");
     test_clock_stop(); /* a drained device has a second, and so has each call of it */
     struct td_tensor table = table_of(10, 0);
-    batch_call_row(&hung, &table, 1);
-    submit(&setup, &hung);
+    submit_row(&setup, &hung, &table, 1);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     td_batcher_drain(setup.batcher);
     (void)pass_time_until_end(&hung, 300 * MS);
@@ -265,13 +254,13 @@ TD_TEST(free_abandons_a_device_that_cannot_be_closed)
     gate_init(&closing);
     slow.close = slow_close;
     setup_open(&setup, "hang_at=2,recover=0");
-    struct td_tensor table = table_of(10, 0), there = table_of(10, 0);
-    batch_call_row(&hung, &there, 1); /* this table is uploaded, the other is being uploaded */
+    struct td_tensor table = table_of(10, 0);
+    batch_call_row(&hung, &setup.table,
+                   1); /* this table is uploaded, the other one is being uploaded */
     submit(&setup, &hung);
     expect_rows(&hung);
     batch_call_end(&hung);
-    batch_call_row(&hung, &table, 1);
-    submit(&setup, &hung);
+    submit_row(&setup, &hung, &table, 1);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     pass_time(&hung,
               (HOUR_MS - 1000) * MS); /* in two steps: each call of the device itself is short */
@@ -281,7 +270,7 @@ TD_TEST(free_abandons_a_device_that_cannot_be_closed)
     td_copiers_free(setup.copiers);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
-    ck_assert_uint_eq(atomic_load(&there.owner->refs), 1);
+    ck_assert_uint_eq(atomic_load(&setup.table.owner->refs), 1);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 2);
     gate_await(&closing);
     gate_open(&closing);
@@ -289,7 +278,7 @@ TD_TEST(free_abandons_a_device_that_cannot_be_closed)
     batch_call_end(&hung);
     td_buffer_unref(table.owner);
     td_buffer_unref(table.owner);
-    td_buffer_unref(there.owner);
+    td_buffer_unref(setup.table.owner);
 }
 
 /* The reference device with an open that stops at a gate. */
@@ -333,6 +322,7 @@ TD_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
     ck_assert_uint_eq(td_device_reference_counts().opens, 1);
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0); /* the opened device is closed */
     td_buffer_pool_free(setup.buffers);
+    td_buffer_unref(setup.table.owner);
 }
 
 static atomic_int closes;
@@ -352,8 +342,7 @@ TD_TEST(a_drain_does_not_open_a_device_again)
     setup_open(&setup, "hang_at=1");
     test_clock_stop(); /* a drained device has a second, and so has each call of it */
     struct td_tensor table = table_of(10, 0);
-    batch_call_row(&hung, &table, 1);
-    submit(&setup, &hung);
+    submit_row(&setup, &hung, &table, 1);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     td_batcher_drain(setup.batcher);
     (void)pass_time_until_end(&hung, 300 * MS);
@@ -363,8 +352,7 @@ TD_TEST(a_drain_does_not_open_a_device_again)
     const int started = threads_started();
     test_clock_advance(HOUR_MS * MS);
     for (int i = 0; i < 3; i++) { /* in rounds of their own, in which it might be opened */
-        batch_call_row(&call, &table, 1);
-        submit(&setup, &call);
+        submit_row(&setup, &call, &table, 1);
         expect_status(&call, TD_DRAINING);
         batch_call_end(&call);
     }
@@ -381,23 +369,19 @@ TD_TEST(opening_a_device_is_retried)
     struct batch_call early, later;
     char why[TD_DEVICE_TEXT];
     setup_open(&setup, "fail_open=1");
-    struct td_tensor table = table_of(10, 0);
     ck_assert(!td_batcher_available(setup.batcher, why));
     ck_assert_ptr_nonnull(strstr(why, "fails at opening 1"));
-    batch_call_row(&early, &table, 1);
-    submit(&setup, &early);
+    submit_row(&setup, &early, &setup.table, 1);
     expect_status(&early, TD_DEVICE_UNAVAILABLE);
     ck_assert(!pthread_equal(early.done_on, pthread_self()));
-    upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
-    ck_assert(!td_batcher_has_table(setup.batcher, &table));
+    upload(&setup, &setup.table, TD_DEVICE_UNAVAILABLE);
+    ck_assert(!td_batcher_has_table(setup.batcher, &setup.table));
     reopen(&setup);
-    batch_call_row(&later, &table, 1);
-    submit(&setup, &later);
+    submit_row(&setup, &later, &setup.table, 1);
     expect_rows(&later);
     batch_call_end(&early);
     batch_call_end(&later);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_call_without_a_kernel_on_the_device_is_refused)
@@ -405,7 +389,6 @@ TD_TEST(a_call_without_a_kernel_on_the_device_is_refused)
     struct setup setup = { 0 };
     struct batch_call call, good;
     setup_open(&setup, "");
-    struct td_tensor table = table_of(10, 0);
     batch_call_begin(&call, &td_op_gather);
     call.inputs[0] = tensor("string[2] 'a' 'b'");
     call.inputs[1] = tensor("int32[1] 0");
@@ -419,7 +402,7 @@ TD_TEST(a_call_without_a_kernel_on_the_device_is_refused)
     ck_assert_str_eq(call.err.device, "gpu");
     ck_assert_str_eq(call.err.input, "params");
     EXPECT_MESSAGE(&call.err, "no kernel for gather with params = string[2];");
-    batch_call_row(&good, &table, 1);
+    batch_call_row(&good, &setup.table, 1);
     ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &good.args, TD_IGNORED),
                      TD_OK);
     submit(&setup, &good);
@@ -427,7 +410,6 @@ TD_TEST(a_call_without_a_kernel_on_the_device_is_refused)
     batch_call_end(&call);
     batch_call_end(&good);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 static td_status run_nothing(struct td_device_stream *stream, const struct td_device_work *work,
@@ -447,15 +429,12 @@ TD_TEST(a_call_whose_kernel_is_missing_at_the_launch_is_refused)
     td_batcher_free(setup.batcher);
     setup.options.api = &without;
     setup.batcher = td_batcher_new(&setup.options);
-    struct td_tensor table = table_of(10, 0);
-    batch_call_row(&call, &table, 1);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &setup.table, 1);
     expect_status(&call, TD_UNSUPPORTED_DTYPE);
     ck_assert_str_eq(call.err.device, "gpu");
     ck_assert_int_eq(call.err.status, TD_UNSUPPORTED_DTYPE);
     batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 /* ---- calls of the device that fail ----------------------------------------------------------- */
@@ -542,8 +521,7 @@ static int look_up_with_failure(int at)
     atomic_store(&failing_call, at);
     for (int i = 0; i < 2; i++) {
         struct batch_call call;
-        batch_call_row(&call, &table, 7);
-        submit(&setup, &call);
+        submit_row(&setup, &call, &table, 7);
         await(&call.finished);
         EXPECT(call.status == TD_OK || (i == 0 && call.status == TD_MEMORY_EXHAUSTED),
                "call %d of the device fails: lookup %d: %s", at, i, call.err.message);
@@ -589,13 +567,12 @@ TD_TEST(a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_end
 {
     struct td_device_api api = *td_device_reference();
     struct setup setup = { .options = { .api = &api } };
-    struct td_tensor table = table_of(10, 0);
     struct batch_call call;
     api.copy_to_host = failing_last_copy;
     api.wait = counting_wait;
     setup_open(&setup, "");
     atomic_store(&waits, 0);
-    batch_call_row(&call, &table, 7);
+    batch_call_row(&call, &setup.table, 7);
     call.holds_launch = true;
     hold_next_launch();
     submit(&setup, &call);
@@ -605,7 +582,6 @@ TD_TEST(a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_end
     ck_assert(counts_of(&setup).available);
     batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -658,8 +634,7 @@ TD_TEST(scratch_memory_is_kept_while_batches_need_it_and_freed_when_they_do_not)
     test_clock_go_on();
     while (atomic_load(&large_block)) {
         test_clock_advance(500 * MS); /* to the next housekeeping */
-        batch_call_row(&call, &table, 1);
-        submit(&setup, &call);
+        submit_row(&setup, &call, &table, 1);
         expect_rows(&call);
         batch_call_end(&call);
     }
@@ -786,8 +761,7 @@ TD_TEST(all_memory_of_the_device_can_be_used)
     setup_open(&setup, "");
     struct td_tensor table = table_of(62500, 0); /* of 1,000,000 bytes */
     upload(&setup, &table, TD_OK);
-    batch_call_row(&call, &table, 62499);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &table, 62499);
     expect_rows(&call);
     batch_call_end(&call);
     setup_close(&setup);
@@ -819,17 +793,14 @@ TD_TEST(a_device_without_memory_refuses_and_is_not_lost)
     struct setup setup = { 0 };
     struct batch_call call;
     setup_open(&setup, "fail_alloc=1,recover=0");
-    struct td_tensor table = table_of(10, 0);
     for (int i = 0; i < 3; i++) {
-        batch_call_row(&call, &table, 1);
-        submit(&setup, &call);
+        submit_row(&setup, &call, &setup.table, 1);
         expect_status(&call, TD_MEMORY_EXHAUSTED);
         batch_call_end(&call);
     }
-    upload(&setup, &table, TD_MEMORY_EXHAUSTED);
+    upload(&setup, &setup.table, TD_MEMORY_EXHAUSTED);
     ck_assert(counts_of(&setup).available);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(tables_are_evicted_to_make_room_for_batches)
@@ -843,8 +814,7 @@ TD_TEST(tables_are_evicted_to_make_room_for_batches)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < N; i++) {
             struct batch_call call;
-            batch_call_row(&call, &tables[i], 6000 + i);
-            submit(&setup, &call);
+            submit_row(&setup, &call, &tables[i], 6000 + i);
             expect_rows(&call);
             batch_call_end(&call);
         }

@@ -120,6 +120,7 @@ static void end(struct setup *setup)
     td_copiers_free(setup->copiers);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
     td_buffer_pool_free(setup->buffers);
+    td_buffer_unref(setup->table.owner);
 }
 
 static void expect_lookup(struct setup *setup, const struct td_tensor *table)
@@ -206,8 +207,7 @@ TD_TEST(draining_does_not_wait_for_a_call_that_does_not_return)
     begin(&setup, "");
     struct td_tensor table = table_of(10, 0);
     atomic_store(&blocked, RUN);
-    batch_call_row(&hung, &table, 1);
-    submit(&setup, &hung);
+    submit_row(&setup, &hung, &table, 1);
     gate_await(&gate);
     td_batcher_drain(setup.batcher);
     test_clock_advance(1001 * MS);

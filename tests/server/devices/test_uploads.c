@@ -12,8 +12,7 @@ TD_TEST(a_table_used_by_two_batches_is_uploaded_once)
     setup_open(&setup, "launch_us=10000,copy_mb_per_s=100");
     struct td_tensor table = table_of(62500, 0); /* 1 MB: 10 ms */
     for (int i = 0; i < 4; i++) {
-        batch_call_row(&calls[i], &table, i * 1000);
-        submit(&setup, &calls[i]);
+        submit_row(&setup, &calls[i], &table, i * 1000);
     }
     for (int i = 0; i < 4; i++) {
         expect_rows(&calls[i]);
@@ -31,15 +30,13 @@ TD_TEST(a_replaced_version_is_dropped_from_the_device)
     struct batch_call call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0), next = table_of(1000, 1);
-    batch_call_row(&call, &table, 7);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &table, 7);
     expect_rows(&call);
     batch_call_end(&call);
     ck_assert(td_batcher_has_table(setup.batcher, &table));
     td_buffer_unref(table.owner);
     EVENTUALLY(counts_of(&setup).tables == 0);
-    batch_call_row(&call, &next, 7);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &next, 7);
     expect_rows(&call);
     batch_call_end(&call);
     ck_assert_uint_eq(counts_of(&setup).tables, 1);
@@ -100,8 +97,7 @@ TD_TEST(a_table_can_be_uploaded_before_its_first_use)
     ck_assert(td_batcher_has_table(setup.batcher, &table));
     expect_rows(&first);
     const uint64_t bytes = td_device_reference_counts().bytes_to_device;
-    batch_call_row(&call, &table, 999);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &table, 999);
     expect_rows(&call);
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device - bytes, 4096);
     upload(&setup, &table, TD_OK); /* a second upload has no effect */
@@ -135,8 +131,7 @@ TD_TEST(a_large_table_is_copied_in_pieces)
     ck_assert_uint_eq(td_device_reference_counts().copies_to_device, N_PIECES);
     ck_assert_uint_eq(td_device_reference_counts().bytes_to_device, table.bytes);
     for (int i = 0; i < 3; i++) {
-        batch_call_row(&calls[i], &table, rows[i]);
-        submit(&setup, &calls[i]);
+        submit_row(&setup, &calls[i], &table, rows[i]);
         expect_rows(&calls[i]);
         batch_call_end(&calls[i]);
     }
@@ -187,8 +182,7 @@ TD_TEST(two_pieces_are_in_flight_and_never_more)
     upload(&setup, &table, TD_OK);
     ck_assert_int_eq(atomic_load(&most_pieces_in_flight), 2);
     ck_assert_uint_eq(td_device_reference_counts().bytes_to_device, table.bytes);
-    batch_call_row(&call, &table, LARGE_ROWS / 2);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &table, LARGE_ROWS / 2);
     expect_rows(&call);
     batch_call_end(&call);
     setup_close(&setup);
@@ -202,8 +196,7 @@ TD_TEST(a_call_waits_for_the_pieces_of_its_table)
     setup_open(&setup, "");
     struct td_tensor table = table_of(LARGE_ROWS, 0);
     for (int i = 0; i < 4; i++) {
-        batch_call_row(&calls[i], &table, LARGE_ROWS - 1 - i);
-        submit(&setup, &calls[i]);
+        submit_row(&setup, &calls[i], &table, LARGE_ROWS - 1 - i);
     }
     for (int i = 0; i < 4; i++) {
         expect_rows(&calls[i]);
@@ -259,8 +252,7 @@ TD_TEST(an_upload_goes_on_without_the_call_that_needed_it)
     EVENTUALLY(looks() > 0); /* at the first pieces of the table */
     ck_assert_int_eq(pass_time_until_end(&late, MS), 51 * MS);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
-    batch_call_row(&next, &table, 2);
-    submit(&setup, &next);
+    submit_row(&setup, &next, &table, 2);
     (void)pass_time_until_end(&next, MS);
     expect_rows(&next);
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
@@ -321,8 +313,7 @@ TD_TEST(a_device_lost_between_two_pieces_is_opened_again)
     struct td_tensor table = table_of(LARGE_ROWS, 0);
     upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
     reopen(&setup);
-    batch_call_row(&call, &table, LARGE_ROWS - 1);
-    submit(&setup, &call);
+    submit_row(&setup, &call, &table, LARGE_ROWS - 1);
     expect_rows(&call);
     ck_assert_uint_eq(counts_of(&setup).opens, 2);
     batch_call_end(&call);
@@ -375,8 +366,7 @@ TD_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
     struct td_tensor table = table_of(1000, 0);
     test_clock_stop();
     for (int i = 0; i < 6; i++) {
-        batch_call_row(&call, &table, 7);
-        submit(&setup, &call);
+        submit_row(&setup, &call, &table, 7);
         expect_rows(&call);
         batch_call_end(&call);
         const int before = atomic_load(&housekeepings);

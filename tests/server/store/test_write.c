@@ -356,18 +356,10 @@ TD_TEST(a_failed_replacement_does_not_exceed_the_quota)
     td_store_free(store);
 }
 
-static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *error)
-{
-    (void)self;
-    td_error_set(error, TD_MEMORY_EXHAUSTED, "no %zu bytes", bytes);
-    return NULL;
-}
-
 TD_TEST(without_memory_nothing_changes)
 {
-    struct td_memory none = { .take = take_nothing };
     struct td_store *store = td_store_open(&(struct td_store_options){
-        .dir = "", .quota = QUOTA, .memory = &none, .log = &store_log });
+        .dir = "", .quota = QUOTA, .memory = &no_memory, .log = &store_log });
     const struct td_store_write write = write_of("a", false);
     const struct td_tensor large = bytes_tensor(100000);
     put_text_tensor(store, "a", "int8[1] 1", false);
