@@ -41,7 +41,7 @@ def json_hint(path: pathlib.Path) -> str:
             return "it has an object in each line, which is JSON Lines. Rename it to FILE.jsonl"
     except (ValueError, RecursionError):
         pass
-    begin = b"".join((line + second + rest).split(None, 2)[:2])  # the first two words, joined
+    begin = b"".join((line + second + rest).split(None, 2)[:2])  # the first two words, without the blanks between them
     if begin.startswith(b"[["):
         return OF_LISTS
     try:
