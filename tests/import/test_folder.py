@@ -133,7 +133,7 @@ class Folder(ImportTest):
         (self.data / ".import-m" / "left").write_text("by a crash")
         fd = os.open(self.data / ".import-m", os.O_RDONLY)
         fcntl.flock(fd, fcntl.LOCK_EX)
-        self.assertIn("another import is writing it", self.refused(self.input))
+        self.assertIn("another import is writing to it", self.refused(self.input))
         os.close(fd)
         self.imported(self.input)
         self.assertEqual(os.listdir(self.data), ["m.safetensors"])
@@ -152,7 +152,7 @@ class Folder(ImportTest):
     def test_a_full_disk_is_found_before_rows_are_read(self):
         error = OSError(28, "No space left on device")
         with unittest.mock.patch.object(os, "posix_fallocate", side_effect=error):
-            self.assertRegex(self.refused(self.input), r"data: \d+ bytes are needed, and the disk has no room for them")
+            self.assertRegex(self.refused(self.input), r"data: not enough space on the disk; not enough space on the disk; \d+ bytes are needed")
 
     def test_an_input_that_grows_or_shrinks_meanwhile_is_refused(self):
         import table
