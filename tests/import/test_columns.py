@@ -38,8 +38,7 @@ class IndexOfPandas(ColumnTest):
             with self.subTest(name):
                 path = self.text(",title,x,y\n0,Alien,1.5,2\n1,Brazil,2.5,3\n".replace(",", separator), name)
                 self.assertEqual(self.notes(path, "--keys", "title"), [
-                    f"{path}: the first column has no name, like the index that pandas writes, and is not part of the rows; to use it as keys, pass --keys ''"
-                    ""])
+                    f"{path}: the first column has no name, like the index that pandas writes, and is not part of the rows; to use it as keys, pass --keys ''"])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
 
     def test_the_index_of_a_csv_file_can_be_the_keys(self):
@@ -57,8 +56,7 @@ class IndexOfPandas(ColumnTest):
         for index in "__index_level_0__", "film":
             with self.subTest(index):
                 path = self.parquet(index=[index], x=[1.5, 2.5], y=[2.0, 3.0], **{index: [7, 8]})
-                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it"
-                                                    ""])
+                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it"])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
                 self.assertEqual(self.notes(path, "--keys", index), [])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows.keys"), [7, 8])
@@ -79,15 +77,13 @@ class IndexOfPandas(ColumnTest):
                             (self.parquet(__index_level_0__=[0.0, 1.0], x=[1.5, 2.5], y=[2.0, 3.0]), "__index_level_0__"),
                             (self.text('{"x": 1.5, "y": 2, "Unnamed: 0": 1}\n{"x": 2.5, "y": 3, "Unnamed: 0": 2}\n', "m.jsonl"), "Unnamed: 0")):
             with self.subTest(path.name):
-                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it"
-                                                    ""])
+                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it"])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
                 self.assertEqual(self.notes(path, "--rows", f"{index},x"), [])
 
     def test_the_index_that_reset_index_made_columns_is_left_out(self):
         def note(path, name):
-            return (f"{path}: column {name} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it"
-                    "")
+            return (f"{path}: column {name} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it")
         for names in ["index"], ["level_0"], ["level_0", "index"], ["level_0", "level_1"], ["Unnamed: 0", "index"]:
             lines = [",".join([*names, "id", "x", "y"]), *(",".join(["3"] * len(names) + ["7", "1.5", "2"]) for _ in range(1))]
             lines.append(",".join(["5"] * len(names) + ["8", "2.5", "3"]))
@@ -119,8 +115,7 @@ class IndexOfPandas(ColumnTest):
 
     def test_a_named_range_is_not_a_column(self):
         path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5])
-        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; the columns are x. id is the index of a pandas DataFrame, a range that is not stored in the file; reset_index() makes it a column"
-                                                             "")
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; the columns are x. id is the index of a pandas DataFrame, a range that is not stored in the file; reset_index() makes it a column")
 
     def test_a_range_that_may_be_keys_is_noted_in_a_table_without_keys(self):
         for index, what in (({"name": "id", "start": 100, "step": 1}, "the index id of a pandas DataFrame, a range from 100 in steps of 1"),
@@ -141,12 +136,10 @@ class FirstLineOfCsv(ColumnTest):
         for line in "1,0.5,2", "7,1,2", "1.0e+00,-.5,-2", "0,0,1", "5":
             with self.subTest(line):
                 path = self.text(f"{line}\n{line}\n")
-                self.assertEqual(self.refused(path), f"{path}: the first line, '{line}', has only numbers; expected the names of the columns. Use --no-header if it is a row, or --header if these are names"
-                                                     "")
+                self.assertEqual(self.refused(path), f"{path}: the first line, '{line}', has only numbers; expected the names of the columns. Use --no-header if it is a row, or --header if these are names")
         path = self.text("1999,2000\n0.5,1\n")
         self.assertEqual(self.notes(path, "--header"), [])
-        self.assertEqual(self.notes(path, "--rows", "1999,2000"), [f"{path}: the first line, '1999,2000', is read as names of columns; --no-header reads it as a row, and --header hides this note"
-                                                                   ""])
+        self.assertEqual(self.notes(path, "--rows", "1999,2000"), [f"{path}: the first line, '1999,2000', is read as names of columns; --no-header reads it as a row, and --header hides this note"])
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1])
 
     def test_names_that_may_be_numbers_are_noted(self):
@@ -173,8 +166,8 @@ class FirstLineOfCsv(ColumnTest):
             path = self.text(f"{line}\n{line}\n", name)
             text = line.split("\t" if "\t" in line else ",")[0]
             self.assertEqual(self.refused(path), f"{path}: column {text} (row 0: {text!r}) is not numeric. If the first line is a row, use --no-header; choose the columns of the"
-                                                 " rows, and --keys the column of keys")
-        self.assertIn("here --rows with --rows 1, and the column of keys, here --keys 0", self.refused(path, "--no-header"))
+                                                 " rows with --rows, and the column of keys with --keys")
+        self.assertIn("with --rows, here --rows 1, and the column of keys with --keys, here --keys 0", self.refused(path, "--no-header"))
 
     def test_a_first_line_that_may_be_the_key_that_lacks_is_named(self):
         np.save(self.work / "m.npy", np.zeros((3, 2), "<f4"))
@@ -198,8 +191,7 @@ class FirstLineOfCsv(ColumnTest):
 
     def test_keys_of_another_file_do_not_contradict_a_column_of_their_name(self):
         rows, keys = self.text("id,x\na,1\nb,2\n"), self.text("id\nb\na\n", "k.csv")
-        self.assertEqual(self.refused(rows, "--keys-from", keys, "--keys", "id"), f"{rows}: it has its own column id, and the keys of {keys} would name its rows only by position. To use the input's own keys, omit --keys-from; otherwise rename the column"
-                                                                                  "")
+        self.assertEqual(self.refused(rows, "--keys-from", keys, "--keys", "id"), f"{rows}: it has its own column id, and the keys of {keys} would name its rows only by position. To use the input's own keys, omit --keys-from; otherwise rename the column")
         self.notes(rows, "--keys", "id")
 
     def test_an_alias_of_bytes_is_noted(self):
@@ -418,21 +410,21 @@ class ValuesOfCsv(ColumnTest):
                             *((f'"{value}"', "a number in parentheses is negative in accounting. Write (5) as -5; with pandas, df['NAME']"
                                r" = df['NAME'].str.replace(r'^\((.*)\)$', r'-\1', regex=True)") for value in ("(5)", "(1,234.50)", "( 0.5 )")),
                             ("#DIV/0!", "a row with a missing value cannot be imported. Fill the value, or remove the row"), ("−5", "the minus sign must be -, not the character − (U+2212)"),
-                            ("(5 %)", "write 5% as 0.05, and (5) as -5"), ("(1+2j)", "--rows chooses columns of numbers, --keys the column of keys"),
+                            ("(5 %)", "write 5% as 0.05, and (5) as -5"), ("(1+2j)", "choose the columns of numbers with --rows, and the column of keys with --keys"),
                             ("(1 2)", "lists can be imported only from Parquet or JSON Lines. In CSV, each number needs its own column"), ("5-", "write the minus sign first, 5- as -5"),
                             *((f'"{value}"', "write numbers without the currency") for value in ("$5", "-$5", "$1,200", "1.200,50 €", "$-5")),
                             ("($5)", "write numbers without the currency, and (5) as -5"),
                             ("1_000", "numbers have a decimal point, and no separators between digits"),
-                            ("0x1f", "numbers must be decimal, not hexadecimal"), ("１２", "the digits of numbers are 0 to 9"),
+                            ("0x1f", "numbers must be decimal, not hexadecimal"), ("１２", "numbers must use the digits 0 to 9"),
                             ('"[0.5, 1.5]"', "lists can be imported only from Parquet or JSON Lines. In CSV, each number needs its own column"),
-                            ("Dune", "--rows chooses columns of numbers, --keys the column of keys")):
+                            ("Dune", "choose the columns of numbers with --rows, and the column of keys with --keys")):
             path = self.text(f"id,x\na,0.5\nb,\nc,{value}\n")
             shown = value.strip('"')
             with self.subTest(value):
                 self.assertEqual(self.refused(path, "--rows", "x"), f"{path}, column x: row 2 is '{shown}'; expected a number; {hint}")
                 error = self.refused(path, "--keys", "id")
                 self.assertIn(f"{path}: column x (row 2: '{shown}') is not numeric", error)
-                self.assertIn("; --rows with --rows chooses the columns of the rows, and the column of keys", error)
+                self.assertIn("; choose the columns of the rows with --rows, and the column of keys with --keys", error)
 
     def test_an_amount_in_parentheses_may_have_a_decimal_comma(self):
         path = self.text("id;x\na;1,5\nb;(5,5)\n")
@@ -440,12 +432,12 @@ class ValuesOfCsv(ColumnTest):
 
     def test_columns_of_other_types_say_how_they_become_numbers(self):
         for column, hint in (
-                (pa.array([datetime.datetime(2026, 1, 1)]), "df['x'] = pandas.to_datetime(df['x']).astype('int64')"),
-                (pa.array([datetime.date(2026, 1, 1)]), "df['x'] = pandas.to_datetime(df['x']).astype('int64')"),
-                (pa.array([datetime.timedelta(1)]), "df['x'] = df['x'].astype('int64')"),
-                (pa.array(["1.5"]).dictionary_encode(), "df['x'] = df['x'].astype('float64')"),
-                (pa.array([b"1234"]), "df['x'] = df['x'].map(lambda x: numpy.frombuffer(x, '<f4'))"),
-                (pa.array([[decimal.Decimal("1.5")]]), "df['x'] = [[float(x) for x in row] for row in df['x']]"),
+                (pa.array([datetime.datetime(2026, 1, 1)]), "convert times to integers with df['x'] = pandas.to_datetime(df['x']).astype('int64')"),
+                (pa.array([datetime.date(2026, 1, 1)]), "convert times to integers with df['x'] = pandas.to_datetime(df['x']).astype('int64')"),
+                (pa.array([datetime.timedelta(1)]), "convert durations to integers with df['x'] = df['x'].astype('int64')"),
+                (pa.array(["1.5"]).dictionary_encode(), "convert categories of text to numbers with df['x'] = df['x'].astype('float64')"),
+                (pa.array([b"1234"]), "if the bytes are float32, convert them to lists with df['x'] = df['x'].map(lambda x: numpy.frombuffer(x, '<f4'))"),
+                (pa.array([[decimal.Decimal("1.5")]]), "convert decimal numbers to floats with df['x'] = [[float(x) for x in row] for row in df['x']]"),
                 (pa.array([{"y": 1}]), "objects are not flattened. Make a column of each member that is a number")):
             pq.write_table(pa.table({"x": column}), self.work / "m.parquet")
             with self.subTest(hint):
@@ -481,12 +473,12 @@ class ValuesOfCsv(ColumnTest):
     def test_blank_text_and_numbers_that_are_text_are_shown(self):
         path = self.text("id,x\na,1\nb,  \n")
         self.assertIn("column x (row 1: '  ') is not numeric; a row with a missing value cannot be imported", self.refused(path, "--keys", "id"))
-        self.assertIn("column x (text) is not numeric; numbers that are stored as text are not converted automatically. Use df['x'] = df['x'].astype('float64') makes", self.refused(self.parquet(x=["1", "2"])))
+        self.assertIn("column x (text) is not numeric; numbers that are stored as text are not converted automatically. Use df['x'] = df['x'].astype('float64')", self.refused(self.parquet(x=["1", "2"])))
         self.assertIn("column x: row 0 has no value", self.refused(self.text('id,x\na,""\n'), "--keys", "id"))
 
     def test_a_value_far_into_the_file_is_found(self):
         lines = "".join(f"k{i},{i},7\n" for i in range(400_000))
-        self.assertIn(", column x: row 400000 is 'none'; expected a number; a row without",
+        self.assertIn(", column x: row 400000 is 'none'; expected a number; a row with a missing value",
                       self.refused(self.text("id,x,y\n" + lines + "k,none,7\n"), "--keys", "id"))
         self.assertIn(": row 400000, 'k,1', has 2 columns; expected 3, as the first line, 'id,x,y', has",
                       self.refused(self.text("id,x,y\n" + lines + "k,1\n"), "--keys", "id"))
@@ -494,12 +486,10 @@ class ValuesOfCsv(ColumnTest):
     def test_columns_of_text_are_listed_and_the_columns_of_numbers_too(self):
         path = self.text("id,title,x,y,seen,day\n1,Alien,1,,true,2026-01-01\n2,Brazil,2,3,false,2026-01-02\n")
         self.assertEqual(self.refused(path, "--keys", "id"),
-                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write true as 1 and false as 0; choose the columns of the rows with --rows, here --rows x,y, and the column of keys with --keys"
-                         "")
+                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write true as 1 and false as 0; choose the columns of the rows with --rows, here --rows x,y, and the column of keys with --keys")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
         self.assertEqual(self.refused(path),
-                         f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; convert times to integers with df['day'] = pandas.to_datetime(df['day']).astype('int64'); choose the columns of the rows with --rows, here --rows x,seen, and the column of keys with --keys"
-                         "")
+                         f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; convert times to integers with df['day'] = pandas.to_datetime(df['day']).astype('int64'); choose the columns of the rows with --rows, here --rows x,seen, and the column of keys with --keys")
 
     def test_latin_1_is_refused_only_where_it_is_read(self):
         path = self.text("id,é,x\na,1,2\nb\xe9,1,2\n".encode("latin-1"))
@@ -560,7 +550,7 @@ class PartsOfSeveralDtypes(ColumnTest):
             self.assertIn(f", as in {self.work}/p0.parquet", told := self.refused(*self.parts(a, b), "--keys", "id", "--dtype", "float32"))
             self.assertNotIn("--dtype", told)
         large = self.parts(pa.array([[1.0], [2.0]]), pa.array([[3], [2 ** 53 + 1]]))
-        self.assertIn("p1.parquet, column v: row 1 also has the integer 9007199254740993", self.refused(*large, "--keys", "id", "--dtype", "float64"))
+        self.assertIn("p1.parquet, column v: row 1 has the integer 9007199254740993", self.refused(*large, "--keys", "id", "--dtype", "float64"))
         told = self.refused(*self.parts(pa.array([1, 2]), pa.array(["a", "b"])), "--keys", "v")
         self.assertTrue(told.endswith("; all keys must have one dtype. To make them text, use df['v'] = df['v'].astype(str)"), told)
         keys = self.parts(pa.array([1, 2]), pa.array([3.0, 4.0]))
@@ -580,7 +570,7 @@ class NamesWithCommas(ColumnTest):
                     self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), rows)
                 self.assertTrue(self.refused(path, "--rows", "x,y").endswith(""". To choose the column 'x,y', use --rows '"x,y"'"""))
                 told = self.refused(path)
-                self.imported(path, *shlex.split(told.partition(", here ")[2].replace(", and --keys the column of keys, here ", " ")))
+                self.imported(path, *shlex.split(told.partition(", here ")[2].replace(", and the column of keys with --keys, here ", " ")))
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
                 self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["q", "r"])
 
@@ -603,8 +593,7 @@ class CodesInCsv(ColumnTest):
 
     def test_leading_zeros_are_noted_because_numbers_lose_them(self):
         def note(name, code):
-            return (f"{path}: column {name} has leading zeros, such as {code}, which numbers lose; if it is a code that names the row, --keys {name} keeps the zeros"
-                    f"")
+            return (f"{path}: column {name} has leading zeros, such as {code}, which numbers lose; if it is a code that names the row, --keys {name} keeps the zeros")
         path = self.work / "m.csv"
         path.write_text("code,a\n1234,1\n00007,2\n")
         self.assertEqual(self.notes(path), [note("code", "'00007'")])
@@ -687,9 +676,8 @@ class KeysOfCsv(ColumnTest):
 
     def test_a_key_that_is_no_integer_is_an_error_among_integers(self):
         mistake = "if it is a mistake, write an integer such as 1234, or remove its row"
-        spelling = "if it is an integer, write it as 1234 is written"
-        digits = (". To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"
-                  "")
+        spelling = "if it is an integer, write it like 1234"
+        digits = (". To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone")
         for key, way in (("12a", mistake), ("id", mistake), ("1,234", mistake), ("+5", mistake), ("0123", spelling),
                          ("7.0", spelling + digits), ("1e5", spelling + digits), *((large, "it fits neither int64 nor uint64") for large in ("9" * 20, str(2 ** 128 - 1), "-" + "9" * 39)),
                          ("-", "if it stands for a missing key, remove its row"),
@@ -755,24 +743,23 @@ class KeysOfCsv(ColumnTest):
         self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as numbers "
                                                             "such as -8.0. To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"
                                                             "; --key-dtype string hides this note"])
-        self.assertTrue(self.refused(path, "--keys", "id", "--key-dtype", "int64").endswith("row 0 is '7.0'; expected int64. To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"
-                        ""))
+        self.assertTrue(self.refused(path, "--keys", "id", "--key-dtype", "int64").endswith("row 0 is '7.0'; expected int64. To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"))
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
         self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
 
     def test_ids_that_have_lost_digits_are_not_made_integers(self):
         """Following the advice for 7.0 would make other ids of them."""
         cut = "Programs shorten long numbers like this, and the missing digits are not in the file; write the ids again as text or as integers at their source"
-        long = "floats round such long integers, so some ids are already wrong; write them as integers or text at their source"
-        for first, worst, why in (("4.00638E+12", "4.00638E+12", cut), ("1e+09", "1e+09", cut), ("9007199254740992.0", "9007199254740992.0", long), ("1e5", "1e5", "df['NAME'].astype('int64')"),
-                                  ("1.700000000000000000e+09", "1.700000000000000000e+09", "df['NAME'].astype('int64')")):
+        long = "Floats round such long integers, so some ids are already wrong; write them as integers or text at their source"
+        for first, worst, why in (("4.00638E+12", "4.00638E+12", cut), ("1e+09", "1e+09", cut), ("9007199254740992.0", "9007199254740992.0", long), ("1e5", "1e5", "To write integers, use df['NAME'].astype('int64')"),
+                                  ("1.700000000000000000e+09", "1.700000000000000000e+09", "To write integers, use df['NAME'].astype('int64')")):
             with self.subTest(first):
                 path = self.text(f"id,x\n{first},1\n5.0,2\n")
                 [note] = self.notes(path, "--keys", "id")
-                self.assertTrue(note.startswith(f"{path}: the keys in column id are text, because they are written as numbers such as {worst}: {why}"), note)
+                self.assertTrue(note.startswith(f"{path}: the keys in column id are text, because they are written as numbers such as {worst}. {why}"), note)
                 self.assertIn(why, self.refused(path, "--keys", "id", "--key-dtype", "int64") if first != "1e5" else why)
         path = self.text("id;x\n1,01111E+12;1\n2,0;2\n")
-        self.assertIn(f"such as 1,01111E+12: {cut}", self.notes(path, "--keys", "id", "--delimiter", ";")[0])
+        self.assertIn(f"such as 1,01111E+12. {cut}", self.notes(path, "--keys", "id", "--delimiter", ";")[0])
 
     def test_keys_with_fractions_are_noted(self):
         for keys in "7.0 8.1", "0.5 -0.25", "1,5 2,5":
@@ -825,8 +812,8 @@ class KeysOfCsv(ColumnTest):
         for path, options, _ in self.files_of_keys(["7", "007", "8"]):
             with self.subTest(path.name):
                 error = self.refused(path, *options, "--key-dtype", "int64")
-                self.assertRegex(error, r"keys 0 and 1 are both 7\. A key names one row\. .* is '007', which becomes 7: the zeros before a number are lost, ")
-                self.assertEqual(self.notes(path, *options, *shlex.split(error.partition("; ")[2].removesuffix(" keeps them"))), [])
+                self.assertRegex(error, r"keys 0 and 1 are both 7\. A key names one row\. .* is '007', which becomes 7 without its leading zeros, so ")
+                self.assertEqual(self.notes(path, *options, *shlex.split(error.partition("; ")[2].removesuffix(" keeps the zeros"))), [])
 
 
 class SeveralFiles(ColumnTest):
@@ -905,9 +892,9 @@ class Integers(ColumnTest):
         self.assertTrue(self.imported(path, "--dtype", "float32").endswith("; 1 integer rounded\n"))
         self.assertTrue(self.imported(self.parquet(a=[2 ** 24 + 1, 2 ** 24 + 3]), "--dtype", "float32").endswith(" values; 2 integers rounded\n"))
         self.assertTrue(self.imported(self.parquet(a=[[2 ** 24 + 1]]), "--dtype", "float32").endswith("; 1 integer rounded\n"))
-        for columns, place in (({"a": [0, 2 ** 53 + 1], "b": [0.5, 1]}, "column a: row 1 also has the integer 9007199254740993"),
-                               ({"a": [0, -2 ** 53 - 1]}, "column a: row 1 also has the integer -9007199254740993"),
-                               ({"a": [[0, 1], [1, 2 ** 60]]}, "column a: row 1 also has the integer 1152921504606846976")):
+        for columns, place in (({"a": [0, 2 ** 53 + 1], "b": [0.5, 1]}, "column a: row 1 has the integer 9007199254740993"),
+                               ({"a": [0, -2 ** 53 - 1]}, "column a: row 1 has the integer -9007199254740993"),
+                               ({"a": [[0, 1], [1, 2 ** 60]]}, "column a: row 1 has the integer 1152921504606846976")):
             path = self.parquet(**columns)
             self.assertEqual(self.refused(path, "--dtype", "float64"),
                              f"{path}, {place}; floats are exact only for integers up to 2**53. For a column of identifiers, use --keys, or leave it out of --rows")
@@ -952,7 +939,7 @@ class ForgottenKeys(ColumnTest):
 
     def test_the_advice_about_columns_takes_ids_as_keys_and_not_as_rows(self):
         told = self.refused(self.text("id,title,x,y\n1,Alien,1,2\n"))
-        self.assertTrue(told.endswith("; choose the columns of the rows with --rows, here --rows x,y, and the column of keys, here --keys id"), told)
+        self.assertTrue(told.endswith("; choose the columns of the rows with --rows, here --rows x,y, and the column of keys with --keys, here --keys id"), told)
 
 
 class OtherColumns(ColumnTest):

@@ -48,7 +48,7 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character, or \\t for a tab"),
                                   (["--data-dir", "d", "--rows", "a", "b"], "unrecognized arguments: b; list all inputs together. An option takes one value, such as --rows a,b"),
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
-                                  (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
+                                  (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, separated by commas"),
                                   (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
                                   *((["--data-dir", "d", option, value, option, value], f"{option} is given twice; expected one value")
                                     for option, value in (("--keys", "a"), ("--keys-from", "k.txt"), ("--key-dtype", "int64"), ("--delimiter", ","),
@@ -99,20 +99,20 @@ class CommandLine(ImportTest):
         np.savez(model, w=np.zeros(2), v=np.zeros(2))
         for arguments, expected in (
                 ((vectors, "--keys", keys), f". To read the keys from that file, use --keys-from {keys}"),
-                ((self.work / "t.csv", "--keys", keys), f"it has id, x. To read the keys from that file, use --keys-from {keys}"),
-                ((self.work / "t.csv", "--keys", "id,x"), "it has id, x. Keys must be one column; combine the columns into one in the file"),
-                ((self.work / "t.csv", "--keys", "id," * 200 + "x"), "it has id, x. Keys must be one column; combine the columns into one in the file"),
-                ((model, "--tensor", "w", "--keys", "v" * 400), f"there is no tensor {'v' * 400}; the input has v, w"),
+                ((self.work / "t.csv", "--keys", keys), f"the columns are id, x. To read the keys from that file, use --keys-from {keys}"),
+                ((self.work / "t.csv", "--keys", "id,x"), "the columns are id, x. Keys must be one column; combine the columns into one in the file"),
+                ((self.work / "t.csv", "--keys", "id," * 200 + "x"), "the columns are id, x. Keys must be one column; combine the columns into one in the file"),
+                ((model, "--tensor", "w", "--keys", "v" * 400), f"there is no tensor {'v' * 400}; the tensors are v, w"),
                 ((vectors, "--keys-from", self.work / "k.csv"), "k.csv: name the column of keys with --keys; the columns are id"),
-                ((vectors, "--keys-from", self.work / "s.xml"), "in .txt, .json or .npy file of keys, or a .csv, .tsv, .jsonl, .parquet, .feather or .arrow file with a column of keys, which --keys names"),
-                ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; convert them to integers with astype('int64')"),
-                ((model, "--tensor", "words=w"), "there is no tensor words; the input has v, w. The name in the input comes first: --tensor w=words"),
-                ((self.work / "w.txt", "--tensor", "words"), "it becomes vectors, which --tensor vectors=words renames"),
-                ((self.work / "dec.parquet", "--keys", "id"), "column d (type decimal128(4, 2)) is not numeric; convert decimal numbers to floats with df['d'] = df['d'].astype('float64'); --rows"),
-                ((self.work / "dec.parquet", "--rows", "d"), "column d: the type is decimal128(4, 2); expected numbers, or lists of numbers; df['d'] = df['d'].astype('float64') makes"),
+                ((vectors, "--keys-from", self.work / "s.xml"), "expected a .txt, .json or .npy file of keys, or a .csv, .tsv, .jsonl, .parquet, .feather or .arrow file with a column of keys, which --keys names"),
+                ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; convert numbers such as 7.0 with astype('int64')"),
+                ((model, "--tensor", "words=w"), "there is no tensor words; the tensors are v, w. The name in the input comes first: --tensor w=words"),
+                ((self.work / "w.txt", "--tensor", "words"), "the tensor is vectors. To rename it, use --tensor vectors=words"),
+                ((self.work / "dec.parquet", "--keys", "id"), "column d (type decimal128(4, 2)) is not numeric; convert decimal numbers to floats with df['d'] = df['d'].astype('float64'); choose"),
+                ((self.work / "dec.parquet", "--rows", "d"), "column d: the type is decimal128(4, 2); expected numbers, or lists of numbers; convert decimal numbers to floats with df['d'] = df['d'].astype('float64')"),
                 ((self.work / "dec.parquet", "--keys", "d"), "keys are of type decimal128(4, 2); expected integers or strings; convert them to integers with astype('int64')"),
-                ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text; convert it to lists with df['NAME'] = df['NAME'].map(json.loads); --rows"),
-                ((integers, "--dtype", "float16"), "it is int64; --dtype converts only floats. To keep int64, omit --dtype, or choose tensors with --tensor. To convert an array x to floats, use numpy.save('FILE.npy', x.astype('float32')) makes"),
+                ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text; convert it to lists with df['NAME'] = df['NAME'].map(json.loads); choose"),
+                ((integers, "--dtype", "float16"), "the dtype is int64; --dtype converts only floats. To keep int64, omit --dtype, or choose tensors with --tensor. To convert an array x to floats, use numpy.save('FILE.npy', x.astype('float32'))"),
                 *((self.of_numpy(x), hint) for x, hint in (
                     (np.ones(1, "c16"), "; numpy.save('FILE.npy', x.astype('complex64')) converts the array x"),
                     (np.array(["2026-01-01"], "M8[D]"), "; numpy.save('FILE.npy', x.astype('int64')) converts the array x"),
@@ -140,10 +140,9 @@ class CommandLine(ImportTest):
             (self.work / name).write_text("")
             error = self.refused(self.work / name)
             self.assertTrue("files of this format cannot be imported" in error and hint in error, error)
-        by_column = ("it is one object of columns, as df.to_json(FILE) of pandas writes it. Use df.reset_index().to_parquet('FILE.parquet'), which keeps all digits, and the index as a column"
-                     "")
+        by_column = ("it is one object of columns, as df.to_json(FILE) of pandas writes it. Use df.reset_index().to_parquet('FILE.parquet'), which keeps all digits, and the index as a column")
         for text, hint in (('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}', by_column), ('{"id": 7}\n{"id": 8}\n', "it has an object in each line, which is JSON Lines. Rename it to FILE.jsonl"),
-                           ("[[1, 2],\n [3, 4]]", "numpy.save('FILE.npy', json.load(open('FILE.json'))) makes an array"), ("[\n [\n 1], [2]]", "numpy.save('FILE.npy', "),
+                           ("[[1, 2],\n [3, 4]]", "numpy.save('FILE.npy', json.load(open('FILE.json'))) converts a list of lists to an array"), ("[\n [\n 1], [2]]", "numpy.save('FILE.npy', "),
                            *((text, "its members are lists of numbers. With d = ") for text in ('{"king": [0.5, 1], "queen": [1, 2]}', '{"x": [\n1, 2\n]}')),
                            *((text, "pandas.DataFrame(json.load(open('FILE.json')), dtype=object)") for text in
                              ('[{"id": 7}]', '[\n{"id": 7}]', '{"id": [7, 8], "x": [[1], [2]]}', '{"id": {"0": 7}, "x": {}}', '{"id": 7}', "{}", "{"))):
@@ -165,11 +164,11 @@ class CommandLine(ImportTest):
             (self.work / name).write_text(text)
         model, table, header = self.work / "m.npz", self.work / "t.csv", self.work / "w.csv"
         for arguments, start, end, path in (
-                ((vectors, "--keys", keys), ". ", " reads the keys", vectors),
-                ((table, "--tensor=-id"), "--tensor chooses tensors; ", " takes only", table),
-                ((self.work / "i.csv", "--keys=-id"), ", here ", ", and --keys", self.work / "i.csv"),
+                ((vectors, "--keys", keys), "from that file, use ", "\n", vectors),
+                ((table, "--tensor=-id"), "only this column, use ", "\n", table),
+                ((self.work / "i.csv", "--keys=-id"), ", here ", ", and the column", self.work / "i.csv"),
                 ((model, "--tensor=-w=a b"), "in the input comes first: ", "\n", model),
-                ((self.work / "w.txt",), "under a name that ends with .csv, by ", "; if it is a word", header)):
+                ((self.work / "w.txt",), "rename it to .csv and use ", "; if it is a word", header)):
             told = self.refused(*arguments).rpartition(start)[2].partition(end)[0]
             with self.subTest(told):
                 self.imported(path, *shlex.split(told), "--name", "m")
@@ -178,7 +177,7 @@ class CommandLine(ImportTest):
         words, table = self.work / "words.npy", self.work / "v.npy"
         np.save(words, np.array(["king", "queen"]))
         np.save(table, np.zeros((2, 3), "f4"))
-        told = self.refused(words).rpartition("with the table: TABLE ")[2]
+        told = self.refused(words).rpartition("import the table with it: TABLE ")[2]
         self.imported(table, *shlex.split(told), "--name", "m")
 
     def test_strings_beside_an_array_are_said_to_be_possible_keys(self):
@@ -190,7 +189,7 @@ class CommandLine(ImportTest):
     def test_inputs_that_are_not_there_or_of_no_known_format(self):
         (self.work / "m.doc").write_text("")
         (self.work / "a.parquet").write_text("")
-        self.assertIn("there is no such file", self.refused(self.work / "none.parquet"))
+        self.assertIn("the file does not exist", self.refused(self.work / "none.parquet"))
         self.assertIn("the format of the file is unknown; expected a name that ends with .parquet", self.refused(self.work / "m.doc"))
         self.assertIn("several inputs must be Parquet or Arrow files",
                       self.refused(self.work / "a.parquet", self.work / "m.doc"))
@@ -200,15 +199,15 @@ class CommandLine(ImportTest):
             for part, path in enumerate(paths, 1):
                 path.write_text(lines.format(part))  # without the end of the last line
             for inputs in (paths, [self.work / folder]):
-                advice = re.search(f"(awk .* >NEW.{suffix}) joins them", self.refused(*inputs))[1]
+                advice = re.search(f"join them with (awk .* >NEW.{suffix})", self.refused(*inputs))[1]
                 subprocess.run(advice, shell=True, cwd=self.work, check=True)
                 run(self.work / f"NEW.{suffix}", "--keys", "id", "--data-dir", self.data)
                 self.assertEqual(numbers(self.tensors("NEW.safetensors"), "x.keys"), [1, 2])
         np.savez(self.work / "m x.npz", w=np.zeros(3))
         self.assertIn("cannot be the name of a table: ' ' (U+0020) is not allowed", self.refused(self.work / "m x.npz"))
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
-        for options, expected in ((["--tensor", "x"], "there is no tensor x; the input has v, w"), (["--keys", "x"], "there is no tensor x"),
-                                  (["--keys", ""], "there is no tensor ''; the input has v, w"),
+        for options, expected in ((["--tensor", "x"], "there is no tensor x; the tensors are v, w"), (["--keys", "x"], "there is no tensor x"),
+                                  (["--keys", ""], "there is no tensor ''; the tensors are v, w"),
                                   (["--rows", "x"], "--rows chooses columns"), (["--no-header"], "--header and --decimal are for CSV"),
                                   (["--quote"], "--delimiter, --quote, --header and --decimal are for CSV and TSV"),
                                   (["--delimiter", ";"], "--delimiter, --quote, --header and --decimal are for CSV and TSV"),
@@ -255,7 +254,7 @@ class CommandLine(ImportTest):
     def test_pipes_are_refused_and_not_waited_for(self):
         os.mkfifo(self.work / "m.csv")
         np.save(self.work / "m.npy", np.zeros((1, 1)))
-        expected = "it is a pipe or a device; expected a file, because inputs are read several times"
+        expected = "this is a pipe or a device; expected a file, because inputs are read several times"
         self.assertEqual(self.refused(self.work / "m.csv"), f"{self.work}/m.csv: {expected}")
         self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "m.csv"), f"{self.work}/m.csv: {expected}")
 
@@ -320,7 +319,7 @@ class CommandLine(ImportTest):
             lines, texts = text.count("\n") + 1, 2 if text == "New York" else 30
             for options in (), ("--drop-padding",), ("--key-dtype", "string"):
                 self.assertRegex(self.refused(self.work / "m.npy", "--keys-from", path, *options),
-                                 rf"k.txt: its keys are on {lines} lines?, {texts} texts for 30 rows; expected one key a line: ")
+                                 rf"k.txt: its keys are on {lines} lines?, {texts} texts for 30 rows; expected one key per line. In Python, write a list with ")
         path.write_text("a\n")
         self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path), f"{path}: there are 1 keys, but {self.work}/m.npy has 30 rows")
         self.imported(self.work / "m.npy", "--keys-from", path, "--drop-padding")

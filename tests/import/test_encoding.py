@@ -39,7 +39,7 @@ class Encoding(ImportTest):
             params, scale, offset = (np.array(numbers(tensors, "w" + part)) for part in ("", ".scale", ".offset"))
             error = np.abs(params.reshape(rows.shape) * scale[:, None] + offset[:, None] - rows)
             self.assertTrue((error <= step[:, None] * 0.5001 + np.abs(rows) * 1e-6).all())
-            self.assertAlmostEqual(float(out.split("at most ")[1].split(";")[0]) / error.max(), 1, delta=0.02)
+            self.assertAlmostEqual(float(out.split("maximum error ")[1].split(";")[0]) / error.max(), 1, delta=0.02)
 
     def test_the_error_is_rounded_up(self):
         np.save(self.work / "e.npy", np.array([[1.00012344, 2]]))
@@ -105,8 +105,8 @@ class Encoding(ImportTest):
                 ([[0, 70000]], "float16", "f4", "element 1 of row 0 is too large for float16: 70000.0"),
                 ([[0], [1e39]], "bfloat16", "f8", "element 0 of row 1 is too large for bfloat16: 1e+39"),
                 ([[1e300]], "uint8", "f8", "element 0 of row 0 is too large for float32: 1e+300"),
-                ([1, 2], "uint8", "f4", "the shape is [2]; rows are quantised in tables of two dimensions"),
-                ([[1]], "float16", "i4", "it is int32; --dtype converts floats only")):
+                ([1, 2], "uint8", "f4", "the shape is [2]; only tables with two dimensions can be quantised"),
+                ([[1]], "float16", "i4", "the dtype is int32; --dtype converts only floats")):
             with self.subTest(expected):
                 np.savez(self.work / "m.npz", w=np.array(rows, kind))
                 self.assertIn(f"array w: {expected}", self.refused(self.work / "m.npz", "--dtype", dtype))

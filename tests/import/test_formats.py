@@ -272,7 +272,7 @@ class HuggingFace(ImportTest):
             self.imported(path, "--name", "m")
             self.assertEqual(self.tensors("m.safetensors"), {"w1": ("uint8", [2], b"\1\1"), "w2": ("uint8", [2], b"\2\2")})
         index.unlink()
-        self.assertIn("pytorch_model-1.bin, pytorch_model-2.bin, training_args.bin; expected one of them", self.refused(self.work, "--name", "m"))
+        self.assertIn("pytorch_model-1.bin, pytorch_model-2.bin, training_args.bin; expected one of these files", self.refused(self.work, "--name", "m"))
         (self.work / "pytorch_model-1.bin").rename(self.work / "pytorch_model.bin")
         self.imported(self.work, "--name", "m")
         self.assertEqual(list(self.tensors("m.safetensors")), ["w1"])

@@ -59,7 +59,7 @@ class WordVectors(ColumnTest):
         self.imported(path, "--keys-from", self.work / "k.txt")
         self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), ["a", "b", "c"])
         for option in "--rows", "--keys":
-            self.assertIn("it has no columns, so --rows and --keys name", self.refused(path, option, "x"))
+            self.assertIn("it has no columns, so --rows and --keys do not apply", self.refused(path, option, "x"))
 
     def test_lines_that_are_wrong_are_named(self):
         for text, expected in (("a 1 2\nb 3\n", ", line 2: 'b 3' has fewer than 2 numbers after a word"),
@@ -138,8 +138,7 @@ class WordVectors(ColumnTest):
         for text, shown in ("0.5 1.5\n2.5 3.5\n", "2.5 3.5"), ("1.000e+00 2.0\n3.0 4.0\n", "3.0 4.0"), ("0.5 1 2\n", "0.5 1 2"):
             with self.subTest(text):
                 path = self.text(text, "m.txt")
-                self.assertEqual(self.refused(path), f"{path}: the lines have only numbers, such as '{shown}'; expected a word and its numbers. Import a matrix from .npy, or from .csv with --delimiter ' ' and --no-header, and with --keys 0 if each line starts with an id"
-                                                     "")
+                self.assertEqual(self.refused(path), f"{path}: the lines have only numbers, such as '{shown}'; expected a word and its numbers. Import a matrix from .npy, or from .csv with --delimiter ' ' and --no-header, and with --keys 0 if each line starts with an id")
         self.expect(self.text("0.5 1 2\na 1 2\n", "m.txt"), ["0.5", "a"], [1, 2, 1, 2])
         for text, options in ("x y\n0.5 1.5\n", ()), ("0.5 1.5\n", ("--no-header",)):
             self.notes(self.text(text), "--delimiter", " ", *options)
@@ -211,7 +210,7 @@ class KeyFiles(ColumnTest):
         def column(suffix, options):
             return (f"to read the keys from a column, rename the file to {suffix} and import the table with tensord-import and its options --keys-from FILE"
                     f"{suffix} {options}")
-        cut = ">KEYS.txt takes the"
+        cut = ">KEYS.txt keeps only the"
         for text, line, what, way in (
                 ("0,a\n1,b\n2,c\n", 1, "'0,a' is one key", column(".csv", "--no-header --keys 1")),
                 ('0,"a, b"\n1,b\n2,c\n', 1, "'0,\"a, b\"' is one key", column(".csv", "--no-header --keys 1")),
@@ -223,13 +222,13 @@ class KeyFiles(ColumnTest):
                 ("0,5\n1,5\n2,5\n", 1, "'0,5' is one key", column(".csv", "--no-header --keys 1")),
                 ("7,500\n8,501\n9,502\n", 1, "'7,500' is one key", column(".csv", "--no-header --keys 0, or --keys 1")),
                 ("7,a\n8,b\n9,c\n", 1, "'7,a' is one key", column(".csv", "--no-header --keys 0, or --keys 1")),
-                ("0 500\n1 501\n2 502\n", 1, "'0 500' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word alone"),
+                ("0 500\n1 501\n2 502\n", 1, "'0 500' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word"),
                 ("a\tx y\nb\tz\nc\tz\n", 1, "'a\\tx y' is one key, with its tab", column(".tsv", "--no-header --keys 0")),
-                ("a 9\nb 8\nc -7.5\n", 1, "'a 9' is one key", f"cut -d' ' -f1 FILE {cut} first word alone, and cut -d' ' -f2- FILE {cut} text after the first word alone"),
+                ("a 9\nb 8\nc -7.5\n", 1, "'a 9' is one key", f"cut -d' ' -f1 FILE {cut} first word, and cut -d' ' -f2- FILE {cut} text after the first word"),
                 ("2 3\nword count\nb 8\n", None, "", ""),
-                ("0 a b\n1 b\n2 c\n", 1, "'0 a b' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word alone"),
+                ("0 a b\n1 b\n2 c\n", 1, "'0 a b' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word"),
                 ("'a',\n'b',\n'c',\n", 1, '"\'a\'," is one key, with its comma',
-                 "pathlib.Path('KEYS.txt').write_text('\\n'.join(LIST)) of Python writes the texts of a list as keys"),
+                 "to write a list as keys in Python, use pathlib.Path('KEYS.txt').write_text('\\n'.join(LIST))"),
                 ("item 0\nitem 1\nitem 2\n", None, "", ""), ("Jan 12 2020\nJan 13 2020\nJan 14 2020\n", None, "", ""),
                 ("Bern, CH\nRoma, IT\nOslo, NO\n", None, "", ""), ("New York\nLos Angeles\nEl Paso 7\n", None, "", "")):
             with self.subTest(text):
@@ -246,8 +245,8 @@ class KeyFiles(ColumnTest):
                 ("a\t1\t2\nb\t1\t2\nc\t1\t2\n", 1, "a word and 2 numbers", "rename the file to .tsv"), ("a, 1, 2\nb, 1, 2\nc, 1, 2\n", 1, "a word and 2 numbers", "rename the file to .csv"),
                 ("0,500,3\n1,501,3\n2,502,4\n", 1, "3 numbers", "--keys 1; "),
                 ("0,.5,3\n1,.6,3\n2,.7,4\n", 1, "3 numbers", "--keys 0; "), ("1 .5 3\n2 .6 3\n-3.5 .7 4\n", 1, "3 numbers", "3 numbers; cut -d' ' -f1 FILE"),
-                ("".join(f"w{i}{' 1.5' * 9000}\n" for i in range(50)), 1, "a word and 9000 numbers", "word vectors are imported as they are"),
-                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, "a word and 2 numbers", "word vectors are imported as they are")):
+                ("".join(f"w{i}{' 1.5' * 9000}\n" for i in range(50)), 1, "a word and 9000 numbers", "word vectors can be imported directly"),
+                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, "a word and 2 numbers", "word vectors can be imported directly")):
             with self.subTest(text):
                 path = self.text(text, "k.txt")
                 error = self.refused(self.rows, "--keys-from", path)
@@ -391,11 +390,10 @@ class JsonLines(ColumnTest):
 
     def test_integers_that_float64_rounds_are_refused_as_in_csv(self):
         path = self.lines({"v": [1, 2 ** 60], "id": 1}, {"v": [-7, 2 ** 53 + 1], "id": 2})
-        self.assertIn("column v: element 1 of row 1 also has the integer 9007199254740993; floats", self.refused(path, "--keys", "id"))
-        self.assertIn("column x: row 0 also has the integer -9007199254740993; floats", self.refused(self.lines({"x": -2 ** 53 - 1})))
+        self.assertIn("column v: element 1 of row 1 has the integer 9007199254740993; floats", self.refused(path, "--keys", "id"))
+        self.assertIn("column x: row 0 has the integer -9007199254740993; floats", self.refused(self.lines({"x": -2 ** 53 - 1})))
         csv = self.text("id,x\n9007199254740993,9007199254740992\n1, 9007199254740993\n")
-        self.assertIn("column x: row 1 also has the integer 9007199254740993; floats are exact only for integers up to 2**53. For a column of identifiers, use --keys, or leave it out of --rows. To have it rounded, write 9007199254740993.0"
-                      "",
+        self.assertIn("column x: row 1 has the integer 9007199254740993; floats are exact only for integers up to 2**53. For a column of identifiers, use --keys, or leave it out of --rows. To have it rounded, write 9007199254740993.0",
                       self.refused(csv, "--keys", "id"))
         for rounded in self.text("x\n9007199254740993.0\n"), self.lines({"x": 9007199254740993.0}):
             self.imported(rounded, "--dtype", "float64")
@@ -434,8 +432,8 @@ class JsonLines(ColumnTest):
     def test_what_is_wrong_is_named_with_its_row_or_line(self):
         for text, options, expected in (
                 ('{"x": 1}\n{"x"\n', (), ", line 2: invalid JSON at column 5; expected an object in one line, such as"),
-                ('{"x": 1}\n[1]\n', (), ", line 2: '[1]' is not an object"), ("", (), ": there are no rows in it"),
-                ("{}\n", (), ": there are no rows in it"),
+                ('{"x": 1}\n[1]\n', (), ", line 2: '[1]' is not an object"), ("", (), ": the file has no rows"),
+                ("{}\n", (), ": the file has no rows"),
                 ('{"x": 1, "y": 1, "x": 2}\n', (), ", line 1: columns 1 and 3 are both named 'x'"),
                 ('{"": 1}\n', (), ", line 1: column 1 has no name"),
                 ('{"x": 1}\n{"x": "NA"}\n', (), ", column x: row 1 is \"NA\"; expected a number, as in row 0"),
@@ -461,8 +459,7 @@ class JsonLines(ColumnTest):
                 ('{"x": ' + "[" * 100_000 + "\n", (), "line 1: it "),
                 ('{"x": 1}\n{"x": "\xe9"}\n', (), ", line 2: b'{\"x\": \"\\xe9\"}' is not UTF-8"),
                 ('{"k": 1, "x": 1}\n{"k": "a", "x": 1}\n', ("--keys", "k"), ", column k: row 1 is \"a\"; expected int64, as in row 0; --key-dtype string converts all keys to text"),
-                ('{"k": "0", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k"), ", column k: row 1 is 1; expected text, as in row 0; --key-dtype string converts all keys to text"
-                                                                             ""),
+                ('{"k": "0", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k"), ", column k: row 1 is 1; expected text, as in row 0; --key-dtype string converts all keys to text"),
                 ('{"k": "a", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k", "--key-dtype", "int64"), ", column k: row 0 is 'a'; expected int64"),
                 ('{"k": "a", "x": 1}\n{"k": 18446744073709551615, "x": 1}\n', ("--keys", "k"), "row 1 is 18446744073709551615; expected text, as in row 0; --key"),
                 ('{"k": 12345678901234567890123, "x": 1}\n', ("--keys", "k"), "row 0 is 12345678901234567890123; expected uint64; --key-dtype string"),
@@ -518,7 +515,7 @@ class ArrowFiles(ColumnTest):
                 status, _, errors = run(path, "--keys", "id", "--quiet", "--data-dir", self.data)
                 self.assertRegex(errors, r"\A(import: error: .*\n)?\Z")
                 self.assertTrue(status == 0 or str(path) in errors, errors)
-        for content, expected in ((b"", "it is empty"), (b"FEA1" * 9, "it is Feather of version 1"),
+        for content, expected in ((b"", "it is empty"), (b"FEA1" * 9, "it is Feather version 1"),
                                   (b"x" * 99, "it is damaged, or not Arrow")):
             path.write_bytes(content)
             self.assertIn(expected, self.refused(path))
@@ -578,8 +575,7 @@ class Partitions(ColumnTest):
                  "dt=2/h=1/a.parquet: its folders name the columns dt, h; expected dt, as in"),
                 ({"a.parquet": x, "dt=1/a.parquet": x}, (), "dt=1/a.parquet: its folders name the columns dt; expected none, as in"),
                 ({"dt=1/dt=2/a.parquet": x}, (), "its folders name the column 'dt' twice, or have no column name"),
-                ({"x=1/a.parquet": x}, (), "x=1/a.parquet: column x is in the file and in the names of its folders. To use the column of the files, pass the files instead of the folder"
-                                            ""),
+                ({"x=1/a.parquet": x}, (), "x=1/a.parquet: column x is in the file and in the names of its folders. To use the column of the files, pass the files instead of the folder"),
                 ({"dt=1/a.parquet": x, "dt=2/a.parquet": {"y": [1.0]}}, (), "dt=2/a.parquet: column y is in "),
                 ({"dt=1/a.parquet": x, "dt=__HIVE_DEFAULT_PARTITION__/a.parquet": x}, ("--keys", "dt"),
                  "dt=__HIVE_DEFAULT_PARTITION__/a.parquet, column dt: row 0 has no key")):
@@ -610,7 +606,7 @@ class OrderOfFiles(ColumnTest):
                 notes, rows = self.rows(folder)
                 self.assertEqual(rows, [*range(len(names))])
                 self.assertRegex(notes[0], rf"\A{folder}: the files are joined by the numbers in their names, \S+ before \S+, as Dask reads a folder; "
-                                           r"pandas reads it by text, as --order text does\. --order number hides this note\Z")
+                                           r"for the order of pandas, by text, use --order text\. --order number hides this note\Z")
                 self.assertEqual(self.rows(folder, "--keys", "name"), ([], rows))
                 self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in range(len(names))])
         self.assertIn("dt=2/a.parquet before dt=10/a.parquet", notes[0])
@@ -619,8 +615,7 @@ class OrderOfFiles(ColumnTest):
         keys = self.text("".join(f"k{i}\n" for i in range(12)), "ids.txt")
         folder = self.files(*(f"part.{i}.parquet" for i in range(12)))
         self.assertEqual(self.refused(folder, "--keys-from", keys),
-                         f"{folder}: the order of its files is ambiguous: part.10.parquet is before part.2.parquet by text, as pandas reads a folder, and after it by number, as Dask does. Choose the order of the keys with --order text or --order number"
-                         "")
+                         f"{folder}: the order of its files is ambiguous: part.10.parquet is before part.2.parquet by text, as pandas reads a folder, and after it by number, as Dask does. Choose the order of the keys with --order text or --order number")
         self.assertIn("is ambiguous: part.10.parquet is before", self.refused(folder, "--keys-from", self.files_of_keys(), "--keys", "k"))
 
     def test_the_order_of_the_files_of_a_folder_is_chosen(self):
@@ -694,5 +689,4 @@ class OtherKeys(ColumnTest):
             self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["ab", "cd"])
             path = self.parquet(id=pa.array([b"ab", b"\xff\0"], kind), x=[1.0, 2.0])
             self.assertEqual(self.refused(path, "--keys", "id"),
-                             f"{path}, column id: row 1 is b'\\xff\\x00'; expected UTF-8 text; convert binary keys to text, for example to hexadecimal"
-                             "")
+                             f"{path}, column id: row 1 is b'\\xff\\x00'; expected UTF-8 text; convert binary keys to text, for example to hexadecimal")

@@ -298,7 +298,7 @@ def test_both_clients_have_the_same_methods():
 @pytest.mark.parametrize("kind", [tensord.Client, tensord.AsyncClient])
 def test_a_client_without_a_url_is_that_of_the_daemon_at_its_default_address(kind):
     said = subprocess.run([tensord.serving.binary(), "--help"], capture_output=True, text=True, check=True).stdout
-    address = re.search(r"--listen HOST:PORT.*\n(?:.*\n)?\s+default: (\S+)", said)[1]
+    address = re.search(r"--listen HOST:PORT.*\n(?:.*\n)*?\s+default: (\S+)", said)[1]
     assert kind().settings.url == f"http://{address}"
 
 

@@ -66,5 +66,5 @@ def test_the_extra_import_has_what_the_program_requires():
 
 def test_a_python_that_is_too_old_is_named(monkeypatch):
     monkeypatch.setattr(importer.sys, "version_info", (3, 9, 1))
-    with pytest.raises(SystemExit, match="needs Python 3.10 or newer is required; this is 3.9"):
+    with pytest.raises(SystemExit, match="Python 3.10 or newer is required; this is 3.9"):
         importer.main()
