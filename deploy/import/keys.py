@@ -138,7 +138,7 @@ class OddKey:
             key = batch[i]
             if is_integer(key):
                 self.integers += 1
-            elif WRITTEN_NUMBER.fullmatch(key):  # such as 7.0 or 007
+            elif WRITTEN_NUMBER.fullmatch(key):  # a number in another notation, such as 7.0 or 007
                 self.spellings += 1
                 self.odd = self.odd or (self.position + i, key)
             elif is_missing(key) or WRITTEN_NUMBER.fullmatch(key.strip()):

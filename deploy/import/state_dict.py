@@ -281,7 +281,7 @@ KNOWN: dict[tuple[str, str], Callable[..., object]] = {
             "pathlib": ("Path", "PosixPath", "PurePosixPath", "PureWindowsPath", "WindowsPath"),
             "types": ("SimpleNamespace",),
             "uuid": ("UUID",),
-            "_codecs": ("encode",),  # the bytes of a scalar in older pickles
+            "_codecs": ("encode",),  # older pickles encode the bytes of a scalar with this function
             "numpy": ("dtype", "ndarray"),
             "numpy.core.multiarray": ("scalar",),
             "numpy._core.multiarray": ("scalar",),

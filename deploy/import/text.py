@@ -57,7 +57,7 @@ class CsvFormat:
 
 
 class Stream(io.RawIOBase):
-    """The bytes of a file. Damaged gzip data is refused."""
+    """A stream of the bytes of a file. Reading damaged gzip data raises Refused."""
 
     def __init__(self, file: typing.IO[bytes], place: str) -> None:
         self.file, self.place = file, place

@@ -149,14 +149,15 @@ class AsyncTables:
         return await self.client.send(calls.alias_call())
 
     async def alias_state(self) -> Description:
-        """Returns the aliases, their targets after a restart, and the refused aliases of the data folder with the reasons."""
+        """Returns the aliases and the problems of the data folder: its refused parts, with the reasons."""
         return await self.client.send(calls.json_call("GET", "/v1/aliases"))
 
     async def set_aliases(self, targets: dict[str, Optional[str]], *, expected: Optional[dict[str, Optional[str]]] = None,
                           persist: bool = False) -> Description:
         """Sets all the aliases to their targets, or none of them. A target of None removes the alias.
 
-        With `expected`, the aliases change only if their current targets are as expected."""
+        With `expected`, the aliases change only if their current targets are as expected. With `persist`, the call fails if
+        the daemon cannot keep aliases in its data folder."""
         body = {"set": targets, **({} if expected is None else {"if": expected})}
         return await self.client.send(calls.json_call("POST", "/v1/aliases" + ("?persist=1" if persist else ""), body))
 

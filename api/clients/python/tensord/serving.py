@@ -1,4 +1,4 @@
-"""serve: starts a daemon for a notebook or a test. The daemon ends with this process."""
+"""Starts a daemon for a notebook or a test. The daemon ends with this process."""
 from __future__ import annotations
 
 import atexit
@@ -14,7 +14,7 @@ from typing import Any, Optional
 from .client import Client
 from .errors import TensordError
 
-START_LIMIT = 30.0  # seconds
+START_LIMIT = 30.0  # maximum time in seconds until the daemon listens
 # This shell script executes the daemon and leaves a background shell that watches a pipe from this process. If the
 # pipe closes without a line, because this process ended in whatever way, the background shell terminates the daemon.
 LAUNCH = 'exec 3<&0; { read -r _ <&3 || kill -TERM $$; } & exec "$@" 3<&- </dev/null'
