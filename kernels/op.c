@@ -306,7 +306,7 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
     char accepted[TD_DTYPE_SET_TEXT + 2], name[TENSOR_NAME];
     const td_dtype to = td_dtype_to_cast(accepted_beside(op, args, spec), tensor->dtype);
     dtype_choice(spec->dtypes, accepted, sizeof(accepted));
-    td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected",
+    td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; expected %s",
                  tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
     if (other)
         td_error_hint(err, "%s and %s seem to be swapped", spec->name, other->name);
@@ -345,14 +345,14 @@ static td_status check_input(const struct td_op *op, const struct td_op_args *ar
     if (given->count == 0) {
         if (spec->list)
             td_error_set(err, TD_INVALID_ARGUMENT,
-                         "%s has no tensors; a list of at least one is expected", spec->name);
+                         "%s has no tensors; expected a list of at least one", spec->name);
         else
             td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing; expected: %.*s", spec->name,
                          first_sentence(spec->summary), spec->summary);
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", spec->name);
     }
     if (!spec->list && given->count > 1) {
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s is a list of %d tensors; one is expected",
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is a list of %d tensors; expected one",
                      spec->name, given->count);
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", spec->name);
     }
@@ -420,7 +420,7 @@ static td_status check_row_keys(const struct td_op *op, const struct td_op_args 
         const struct td_tensor *keys = args->inputs[i].tensors;
         if (!is_matrix(op, args, i))
             continue;
-        td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; a vector is expected",
+        td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; expected a vector",
                      op->inputs[i].name, td_shape_text(&keys->shape, text, sizeof(text)));
         td_error_add_shape(err, op->inputs[i].name, &keys->shape);
         return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", op->inputs[i].name);
@@ -435,14 +435,14 @@ static td_status check_ints(const struct td_attr_spec *attr, const int64_t *valu
 {
     const struct td_int_range *range = attr->range;
     for (int i = 0; range && i < count; i++) {
-        char place[16] = "", most[32] = " or more is";
+        char place[16] = "", most[32] = " or more";
         if (values[i] >= range->min && values[i] <= range->max)
             continue;
         if (attr->kind == TD_ATTR_INTS)
             snprintf(place, sizeof(place), "[%d]", i);
         if (range->max != INT64_MAX)
-            snprintf(most, sizeof(most), " to %" PRId64 " is", range->max);
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s%s is %" PRId64 "; %" PRId64 "%s expected",
+            snprintf(most, sizeof(most), " to %" PRId64, range->max);
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s%s is %" PRId64 "; expected %" PRId64 "%s",
                      attr->name, place, values[i], range->min, most);
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, attr->name);
     }
@@ -455,10 +455,10 @@ static td_status check_float(const struct td_attr_spec *attr, double value, stru
     if (!range || (value >= range->min && value <= range->max))
         return TD_OK;
     if (isinf(range->max))
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; %g or more is expected", attr->name,
-                     value, range->min);
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; expected %g or more", attr->name, value,
+                     range->min);
     else
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; %g to %g is expected", attr->name, value,
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; expected %g to %g", attr->name, value,
                      range->min, range->max);
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, attr->name);
 }
@@ -468,7 +468,7 @@ static td_status check_dtype(const struct td_attr_spec *attr, td_dtype dtype, st
     char accepted[TD_DTYPE_SET_TEXT + 2];
     if (attr->dtypes >> dtype & 1)
         return TD_OK;
-    td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s is %s; %s is expected", attr->name,
+    td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s is %s; expected %s", attr->name,
                  td_dtype_info(dtype)->name,
                  dtype_choice(attr->dtypes, accepted, sizeof(accepted)));
     return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, attr->name);

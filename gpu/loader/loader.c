@@ -61,22 +61,22 @@ static td_status check_api(const struct td_device_api *api, const char *where, s
     if (!api)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                             "%s is not a device plugin: its function " TD_DEVICE_PLUGIN_NAME
-                            " returns NULL; a struct td_device_api is expected",
+                            " returns NULL; expected a struct td_device_api",
                             where);
     if (api->abi != TD_DEVICE_ABI)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "%s was built for version %u of the device interface; %d is expected",
+                            "%s was built for version %u of the device interface; expected %d",
                             where, api->abi, TD_DEVICE_ABI);
     if (api->args_size != sizeof(struct td_op_args))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "%s was built with a struct td_op_args of %u bytes; %zu bytes are "
-                            "expected",
+                            "%s was built with a struct td_op_args of %u bytes; expected %zu "
+                            "bytes",
                             where, api->args_size, sizeof(struct td_op_args));
     const char *missing = api->kind ? missing_function(api) : "kind";
     if (missing)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "%s is not a device plugin: its %s is NULL; every member of struct "
-                            "td_device_api is expected",
+                            "%s is not a device plugin: its %s is NULL; expected every member of "
+                            "struct td_device_api to be set",
                             where, missing);
     return TD_OK;
 }
@@ -168,8 +168,8 @@ td_status td_device_load(const char *name, struct td_device_library *out, struct
     *out = (struct td_device_library){ .api = NULL };
     if (name[0] == '\0')
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the name of the device is empty; cuda, reference or the path of a "
-                            "plugin is expected");
+                            "the name of the device is empty; expected cuda, reference or the path "
+                            "of a plugin");
     if (strcmp(name, "reference") != 0)
         return load_plugin(name, out, err);
     out->api = td_device_reference();

@@ -56,10 +56,10 @@ static td_status parse_option(const char *text, size_t length, struct td_referen
     int i = find_option(text, name_length);
     if (i < 0)
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "the reference device has no option \"%.*s\"; launch_us, "
+                            "the reference device has no option \"%.*s\"; expected launch_us, "
                             "copy_mb_per_s, back_mb_per_s, fill_mb_per_s, fail_alloc, lose_at, "
                             "lose_copy, hang_at, hang_free, hang_exit, "
-                            "fail_open, recover or direct_bytes is expected",
+                            "fail_open, recover or direct_bytes",
                             (int)name_length, text);
     const char *name = options[i].name;
     if (*seen & 1u << i) {
@@ -72,7 +72,7 @@ static td_status parse_option(const char *text, size_t length, struct td_referen
     int64_t number;
     if (!parse_number(value, value_length, &number)) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "%s is \"%.*s\"; a number from 0 to %d is expected, as in %s=1", name,
+                     "%s is \"%.*s\"; expected a number from 0 to %d, as in %s=1", name,
                      (int)value_length, value, TD_REFERENCE_LARGEST, name);
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
     }
@@ -96,8 +96,8 @@ td_status td_reference_options_parse(const char *text, struct td_reference_optio
         text++;
         if (*text == '\0')
             return td_error_set(err, TD_INVALID_ARGUMENT,
-                                "the options of the reference device end with a comma; an option "
-                                "is expected after it");
+                                "the options of the reference device end with a comma; expected an "
+                                "option after it");
     }
     return TD_OK;
 }

@@ -104,7 +104,7 @@ static td_status check_copy(const struct td_device *device, const char *function
                  function, bytes, on_device);
     else if (td_reference_in_blocks(device->blocks, on_host, 1))
         snprintf(message, sizeof(message),
-                 "%s of %zu bytes: %p is device memory; host memory is expected", function, bytes,
+                 "%s of %zu bytes: %p is device memory; expected host memory", function, bytes,
                  on_host);
     else
         return TD_OK;

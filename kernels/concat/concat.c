@@ -32,7 +32,7 @@ static td_status resolve_axis(const struct td_op_args *args, int *axis, struct t
         return TD_OK;
     if (first->rank == 0) {
         td_error_set(err, TD_INVALID_AXIS,
-                     "inputs[0] is a scalar; at least one dimension is expected");
+                     "inputs[0] is a scalar; expected at least one dimension");
         return td_error_at_input(err, TD_INVALID_AXIS, "inputs[0]");
     }
     td_error_set(err, TD_INVALID_AXIS,
@@ -59,7 +59,7 @@ static td_status check_shape(const struct td_operand *inputs, int i, int axis, s
     td_shape_text(first, more, sizeof(more));
     if (shape->rank != first->rank) {
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "inputs[%d] %s has rank %d; %d is expected, as in inputs[0] %s", i, text,
+                     "inputs[%d] %s has rank %d; expected %d, as in inputs[0] %s", i, text,
                      shape->rank, first->rank, more);
         return mismatch(inputs, i, err);
     }
@@ -67,8 +67,8 @@ static td_status check_shape(const struct td_operand *inputs, int i, int axis, s
         if (d == axis || shape->dim[d] == first->dim[d])
             continue;
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "dimension %d of inputs[%d] %s is %" PRId64 "; %" PRId64
-                     " is expected, as in inputs[0] %s; only dimension %d, the axis, can differ",
+                     "dimension %d of inputs[%d] %s is %" PRId64 "; expected %" PRId64
+                     ", as in inputs[0] %s; only dimension %d, the axis, can differ",
                      d, i, text, shape->dim[d], first->dim[d], more, axis);
         return mismatch(inputs, i, err);
     }

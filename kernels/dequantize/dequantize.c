@@ -28,7 +28,7 @@ static td_status check_shape(const struct td_op_args *args, int i, const char *n
     if (shape->rank == 0 || (shape->rank == 1 && rows->rank > 0 && shape->dim[0] == rows->dim[0]))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "%s has shape %s and params %s; one number per row or a scalar is expected", name,
+                 "%s has shape %s and params %s; expected one number per row or a scalar", name,
                  td_shape_text(shape, text, sizeof(text)), td_shape_text(rows, more, sizeof(more)));
     td_error_add_shape(err, "params", rows);
     td_error_add_shape(err, name, shape);

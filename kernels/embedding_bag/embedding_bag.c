@@ -56,7 +56,7 @@ static td_status check_vector(const struct td_op_args *args, int input, struct t
     char text[TD_SHAPE_TEXT];
     if (!tensor || tensor->shape.rank == 1)
         return TD_OK;
-    td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; a vector is expected", names[input],
+    td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; expected a vector", names[input],
                  td_shape_text(&tensor->shape, text, sizeof(text)));
     td_error_add_shape(err, names[input], &tensor->shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
@@ -68,9 +68,8 @@ static td_status refuse_length(const struct td_op_args *args, int input, int oth
     const struct td_tensor *tensor = td_embedding_bag_given(args, input),
                            *like = td_embedding_bag_given(args, other);
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
-    td_error_set(err, TD_SHAPE_MISMATCH,
-                 "%s has shape %s and %s %s; one element per %s is expected%s", names[input],
-                 td_shape_text(&tensor->shape, text, sizeof(text)), names[other],
+    td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s and %s %s; expected one element per %s%s",
+                 names[input], td_shape_text(&tensor->shape, text, sizeof(text)), names[other],
                  td_shape_text(&like->shape, more, sizeof(more)), what,
                  other == TD_BAG_PARAMS ? ", or a scalar" : "");
     td_error_add_shape(err, names[other], &like->shape);
@@ -151,7 +150,7 @@ static td_status check_offsets(const struct td_op_args *args, struct td_error *e
         !td_embedding_bag_attrs(args).include_last_offset)
         return status;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "offsets has shape [0]; at least one element is expected with "
+                 "offsets has shape [0]; expected at least one element with "
                  "include_last_offset");
     td_error_add_shape(err, "offsets", &offsets->shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "offsets");
@@ -178,11 +177,11 @@ static td_status check_weights(const struct td_op_args *args, struct td_error *e
     if (!weights)
         return TD_OK;
     if (td_embedding_bag_attrs(args).mode == TD_BAG_MAX)
-        return refuse_input(TD_BAG_WEIGHTS, "with mode = max; sum, mean or sqrtn is expected", err);
+        return refuse_input(TD_BAG_WEIGHTS, "with mode = max; expected sum, mean or sqrtn", err);
     if (is_quantized(td_embedding_bag_given(args, TD_BAG_PARAMS)) &&
         weights->dtype != TD_DTYPE_FLOAT32) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "weights has dtype %s; float32 is expected with params of dtype %s",
+                     "weights has dtype %s; expected float32 with params of dtype %s",
                      td_dtype_info(weights->dtype)->name,
                      td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "weights");
@@ -199,7 +198,7 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
     char text[TD_SHAPE_TEXT];
     if (params->dtype != TD_DTYPE_UINT8) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "params has dtype %s; uint8 is expected with layout = byte_rowwise",
+                     "params has dtype %s; expected uint8 with layout = byte_rowwise",
                      td_dtype_info(params->dtype)->name);
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
     }
@@ -229,8 +228,8 @@ static td_status check_quantized(const struct td_op_args *args, struct td_error 
     if (scale)
         return TD_OK;
     td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                 "params has dtype %s and scale is missing; float16, bfloat16, float32 or float64 "
-                 "is expected without scale. Rows quantised by deploy/import need scale and "
+                 "params has dtype %s and scale is missing; without scale, expected float16, "
+                 "bfloat16, float32 or float64. Rows quantised by deploy/import need scale and "
                  "offset, which are the tables X.scale and X.offset beside X",
                  td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
@@ -249,7 +248,7 @@ static td_status check_scale(const struct td_op_args *args, struct td_error *err
         if (!given)
             continue;
         if (!quantized)
-            return refuse_input(input, "without quantised params; int8 or uint8 is expected", err);
+            return refuse_input(input, "without quantised params; expected int8 or uint8", err);
         if (given->shape.rank > 0)
             status = check_length(args, input, TD_BAG_PARAMS, "row", err);
     }

@@ -100,7 +100,7 @@ static td_status resolve_batch_gather(const struct td_op_args *args, struct reso
     if (indices_rank > rank) {
         char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "indices %s has more dimensions than params %s; at most %d are expected",
+                     "indices %s has more dimensions than params %s; expected at most %d",
                      td_shape_text(&indices->shape, text, sizeof(text)),
                      td_shape_text(&params->shape, more, sizeof(more)), rank);
         return td_gathering_shapes_at_fault(err, &params->shape, &indices->shape);

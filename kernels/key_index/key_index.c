@@ -529,7 +529,7 @@ static td_status refuse_equal(const struct build *build, const char *input, stru
 {
     const int64_t first = build->pair[0], second = build->pair[1];
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "%s[%" PRId64 "] is equal to %s[%" PRId64 "]; distinct keys are expected", input,
+                 "%s[%" PRId64 "] is equal to %s[%" PRId64 "]; expected distinct keys", input,
                  second, input, first);
     if (may_be_rounded(build->keys, first))
         td_error_hint(err, "JavaScript rounds integers above 2^53; write them as strings, as in "

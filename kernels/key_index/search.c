@@ -103,7 +103,7 @@ td_status td_key_search_check(const struct td_tensor *keys, const char *input, s
     char text[TD_SHAPE_TEXT];
     if (keys->shape.rank == 1)
         return TD_OK;
-    td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; a vector is expected", input,
+    td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; expected a vector", input,
                  td_shape_text(&keys->shape, text, sizeof(text)));
     td_error_add_shape(err, input, &keys->shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", input);

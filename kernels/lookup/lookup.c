@@ -41,7 +41,7 @@ static td_status check_keys(const struct td_shape *params, const struct td_tenso
     if (status != TD_OK || keys->shape.dim[0] == params->dim[0])
         return status;
     td_error_set(
-        err, TD_SHAPE_MISMATCH, "keys has shape %s and params %s; a key for each row is expected",
+        err, TD_SHAPE_MISMATCH, "keys has shape %s and params %s; expected a key for each row",
         td_shape_text(&keys->shape, text, sizeof(text)), td_shape_text(params, more, sizeof(more)));
     td_error_add_shape(err, "params", params);
     td_error_add_shape(err, "keys", &keys->shape);
@@ -74,7 +74,7 @@ static td_status check_default(const struct td_op_args *args, td_missing missing
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
     if (missing == TD_MISSING_DEFAULT && given->count == 0) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "default is missing; a tensor is expected with missing = default");
+                     "default is missing; expected a tensor with missing = default");
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "default");
     }
     if (missing != TD_MISSING_DEFAULT)

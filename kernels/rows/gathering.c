@@ -11,7 +11,7 @@
 
 td_status td_gathering_refuse_scalar(const char *input, struct td_error *err)
 {
-    td_error_set(err, TD_INVALID_ARGUMENT, "%s is a scalar; at least one dimension is expected",
+    td_error_set(err, TD_INVALID_ARGUMENT, "%s is a scalar; expected at least one dimension",
                  input);
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }

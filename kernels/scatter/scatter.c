@@ -121,7 +121,7 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
                      td_shape_text(updates, text, sizeof(text)),
                      td_shape_text(&tuples, more, sizeof(more)));
         if (fits)
-            td_error_hint(err, "%s is expected", td_shape_text(&whole, text, sizeof(text)));
+            td_error_hint(err, "expected %s", td_shape_text(&whole, text, sizeof(text)));
         return updates_at_fault(err, updates, "indices", indices);
     }
     (void)td_shape_append(&given, updates, last, updates->rank);

@@ -252,7 +252,7 @@ td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t li
                              const char *option)
 {
     if (status == TD_RESOURCE_LIMIT && call->error.limit == limit)
-        td_error_hint(&call->error, "the option %s of the server sets it", option);
+        td_error_hint(&call->error, "the server's option %s sets this limit", option);
     return status;
 }
 

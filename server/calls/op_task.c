@@ -226,7 +226,7 @@ static td_status check_encoded(struct td_call *call, size_t outputs, size_t *byt
     const td_status status =
         td_error_resource(&call->error, "output_bytes", *bytes, limit, "the text of the reply");
     td_error_hint(&call->error,
-                  "the option --max-output of the server sets it; response=base64 and "
+                  "the server's option --max-output sets this limit; response=base64 and "
                   "the binary formats are shorter");
     return status;
 }

@@ -62,7 +62,7 @@ static td_status refuse_name(struct td_call *call, const struct td_tensor *name)
 {
     const char *text = (const char *)name->data + name->offsets[0];
     const char *input = call->op->inputs[0].name;
-    td_error_set(&call->error, TD_INVALID_ARGUMENT, "%s is a string; a table is expected", input);
+    td_error_set(&call->error, TD_INVALID_ARGUMENT, "%s is a string; expected a table", input);
     td_error_hint(&call->error, "a resident tensor is {\"ref\": \"%s\"}",
                   TD_SHOWN(text, (size_t)(name->offsets[1] - name->offsets[0])));
     return td_error_at_input(&call->error, TD_INVALID_ARGUMENT, "%s", input);
@@ -113,8 +113,8 @@ static td_status check_axis(struct td_call *call)
         if (!(given >> i & 1) || value == 0)
             continue;
         td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                     "%s is %" PRId64 ", but keys choose rows along dimension 0 of the table; 0 "
-                     "is expected",
+                     "%s is %" PRId64 ", but keys choose rows along dimension 0 of the "
+                     "table; expected 0",
                      op->attrs[i].name, value);
         return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, op->attrs[i].name);
     }

@@ -106,7 +106,7 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
         const td_status large = td_error_resource(
             &call->error, "output_bytes", td_tensor_footprint(tensor), limit, "the tensor as text");
         td_error_hint(&call->error,
-                      "the option --max-output of the server sets it; Accept: "
+                      "the server's option --max-output sets this limit; Accept: "
                       "application/x-npy or application/vnd.safetensors has no limit");
         return large;
     }
@@ -238,10 +238,9 @@ static td_status decode_put(struct td_call *call)
 
 static td_status refuse_upload_of_strings(struct td_error *err)
 {
-    td_error_set(
-        err, TD_UNSUPPORTED_DTYPE,
-        "device is 'gpu', but the tensor has dtype string, which no device supports; 'auto' "
-        "or 'cpu' is expected");
+    td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                 "device is 'gpu', but the tensor has dtype string, which no device supports; "
+                 "expected 'auto' or 'cpu'");
     return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 

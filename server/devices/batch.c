@@ -555,7 +555,7 @@ void td_batch_fail(struct td_batch *batch, const struct td_error *err)
 /* If the batch is not in flight, its items are still in the queue or have been given back. */
 void td_batch_leave(struct td_batch *batch, const struct td_error *err)
 {
-    for (int i = 0; batch && batch->in_flight && i < batch->n_items; i++)
+    for (int i = 0; batch->in_flight && i < batch->n_items; i++)
         if (batch->items[i])
             give_back(batch, i, TD_DEVICE_UNAVAILABLE, err);
 }

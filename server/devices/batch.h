@@ -90,7 +90,7 @@ void td_batch_end(struct td_batch *batch);
 void td_batch_fail(struct td_batch *batch, const struct td_error *err);
 
 /* Gives back the items in flight with this error, for a device that does not return from a call.
- * The batch is neither used nor freed afterwards. Accepts NULL. */
+ * The batch is neither used nor freed afterwards. */
 void td_batch_leave(struct td_batch *batch, const struct td_error *err);
 
 /* Frees the device memory kept for the next batch if the batches since the last call needed less

@@ -120,20 +120,30 @@ static void open_device(struct td_batcher *batcher)
         open_failed(batcher, status, err.message);
 }
 
-/* Gives back all items, in flight and waiting. The device is not called afterwards. */
-static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
+/* Gives back all items, in flight and waiting, the former with `give_back`. Returns the session,
+ * which the batcher no longer uses, or NULL if no device was open. */
+static struct td_device_session *
+lose_device(struct td_batcher *batcher, const struct td_error *reason,
+            void (*give_back)(struct td_batch *batch, const struct td_error *err))
 {
+    struct td_device_session *session = batcher->session;
     struct td_error err;
     td_log(batcher->options.log, TD_LOG_ERROR, "device_lost",
            TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", reason->message));
     batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
     td_batch_mailbox_not_available(&batcher->mailbox, false, reason->message);
     td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device was lost: %s", reason->message);
-    batcher->lost = batcher->session;
     batcher->session = NULL;
-    for (int i = 0; i < TD_SESSION_BATCHES; i++)
-        td_batch_fail(batcher->lost->batches[i], &err);
+    for (int i = 0; session && i < TD_SESSION_BATCHES; i++)
+        give_back(session->batches[i], &err);
     td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
+    return session;
+}
+
+/* The device is not called afterwards, except to close it. */
+static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
+{
+    batcher->lost = lose_device(batcher, reason, td_batch_fail);
 }
 
 /* Returns the time limit of a call to the device, at least a second. On a busy machine the thread
@@ -149,20 +159,12 @@ static int64_t call_limit_ns(const struct td_batcher_options *options)
 static void *take_over(void *context)
 {
     struct td_batcher *batcher = context;
-    struct td_device_session *session = batcher->session;
-    struct td_error err;
-    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "a call to the device has not returned after %lld ms",
+    struct td_error reason;
+    td_error_set(&reason, TD_DEVICE_UNAVAILABLE,
+                 "a call to the device has not returned after %lld ms",
                  (long long)(call_limit_ns(&batcher->options) / MS));
-    td_log(batcher->options.log, TD_LOG_ERROR, "device_lost",
-           TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", err.message));
-    batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
-    td_batch_mailbox_not_available(&batcher->mailbox, false, err.message);
-    batcher->session = NULL;
     batcher->left = true;
-    if (session)
-        td_device_session_leave(session, &err);
-    td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
-    return session;
+    return lose_device(batcher, &reason, td_batch_leave);
 }
 
 static void close_lost(struct td_batcher *batcher)

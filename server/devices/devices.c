@@ -45,7 +45,7 @@ static void add_valid_names(const char *name, char message[TD_CONFIG_MESSAGE])
     const char *nearest =
         td_nearest_name(name, strlen(name), names, (int)(sizeof names / sizeof *names), &work);
     snprintf(message + used, TD_CONFIG_MESSAGE - used,
-             "; auto, off, cuda, reference or a path with a slash in it is expected%s%s%s",
+             "; expected auto, off, cuda, reference or a path with a slash in it%s%s%s",
              nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
@@ -181,7 +181,7 @@ td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
         return TD_OK;
     if (!devices->batcher)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "device is 'gpu', but %s; 'auto' or 'cpu' is expected", devices->why);
+                            "device is 'gpu', but %s; expected 'auto' or 'cpu'", devices->why);
     if (!td_batcher_available(devices->batcher, why))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                             "device is 'gpu', but it is not available: %s", why);

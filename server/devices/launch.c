@@ -95,11 +95,10 @@ td_status td_launch_check_kernel(const struct td_device_api *api, const struct t
     if (supported && !returns_strings(args))
         return TD_OK;
     if (supported)
-        td_error_set(
-            err, TD_UNSUPPORTED_DTYPE,
-            "device is 'gpu', but %s returns strings, which no device supports; 'auto' or 'cpu' "
-            "is expected",
-            op->name);
+        td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                     "device is 'gpu', but %s returns strings, which no device supports; expected "
+                     "'auto' or 'cpu'",
+                     op->name);
     else
         (void)refuse_inputs(op, args, err);
     return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");

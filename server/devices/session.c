@@ -202,12 +202,6 @@ bool td_device_session_trim(struct td_device_session *session)
     return td_staging_trim(session->staging) || trimmed;
 }
 
-void td_device_session_leave(struct td_device_session *session, const struct td_error *err)
-{
-    for (int i = 0; i < TD_SESSION_BATCHES; i++)
-        td_batch_leave(session->batches[i], err);
-}
-
 /* ---- a lost or abandoned device -------------------------------------------------------------- */
 
 static void *run_closer(void *context)

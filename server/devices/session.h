@@ -63,10 +63,6 @@ bool td_device_session_trim_scratch(struct td_device_session *session);
 /* Frees scratch memory, and also free staging memory, which takes long to pin again. */
 bool td_device_session_trim(struct td_device_session *session);
 
-/* Gives back the items in flight with this error because a call to the device does not return.
- * Leaves everything else unchanged, because the call might still use it. */
-void td_device_session_leave(struct td_device_session *session, const struct td_error *err);
-
 /* Closes a working device, with nothing in flight and all staging buffers released. */
 void td_device_session_close(struct td_device_session *session);
 

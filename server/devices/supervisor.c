@@ -8,10 +8,9 @@
 
 #define MS ((int64_t)1000000)
 
-/* Limits of the interval between checks of the device's thread. An idle daemon must not wake more
- * than once a second. */
-#define LEAST_LOOK (5 * MS)
-#define MOST_LOOK  (1000 * MS)
+/* Maximum interval between checks of the device's thread. An idle daemon must not wake more than
+ * once a second. */
+#define MOST_LOOK (1000 * MS)
 
 struct td_supervisor {
     struct td_supervised supervised;
@@ -25,7 +24,9 @@ struct td_supervisor {
 /* Data that a device's thread refers to; left behind with a thread that does not return. */
 struct service {
     struct td_supervisor *supervisor;
-    struct td_hang_guard *guard;
+    struct td_hang_guard guard;
+    /* Data left to a call that was given up. The pointer keeps the data reachable. */
+    void *left;
 };
 
 /* ---- the device's thread --------------------------------------------------------------------- */
@@ -40,35 +41,26 @@ static void note_served(struct td_supervisor *supervisor)
 
 static void *serve(void *context)
 {
-    const struct service *service = context;
+    struct service *service = context;
     struct td_supervisor *supervisor = service->supervisor;
+    const struct td_supervised *supervised = &supervisor->supervised;
     (void)pthread_setname_np(pthread_self(), "batcher");
-    td_hang_guard_attach(service->guard);
-    supervisor->supervised.serve(supervisor->supervised.context, td_hang_guard_api(service->guard));
+    td_hang_guard_attach(&service->guard, supervised->device, supervised->limit_ns);
+    supervised->serve(supervised->context, &service->guard.api);
     note_served(supervisor);
     return NULL;
-}
-
-static void free_service(struct service *service)
-{
-    if (service)
-        td_hang_guard_free(service->guard);
-    free(service);
 }
 
 /* Starts a device's thread. Returns NULL if memory or threads are lacking. */
 static struct service *start_service(struct td_supervisor *supervisor, pthread_t *thread)
 {
-    const struct td_supervised *supervised = &supervisor->supervised;
     struct service *service = calloc(1, sizeof *service);
-    if (service)
-        service->guard = td_hang_guard_new(supervised->device, supervised->limit_ns);
-    if (service && service->guard) {
-        service->supervisor = supervisor;
-        if (pthread_create(thread, NULL, serve, service) == 0)
-            return service;
-    }
-    free_service(service);
+    if (!service)
+        return NULL;
+    service->supervisor = supervisor;
+    if (pthread_create(thread, NULL, serve, service) == 0)
+        return service;
+    free(service);
     return NULL;
 }
 
@@ -77,11 +69,8 @@ static struct service *start_service(struct td_supervisor *supervisor, pthread_t
 static int64_t look_ns(const struct td_supervisor *supervisor)
 {
     const struct td_supervised *supervised = &supervisor->supervised;
-    const int64_t limit_ns = supervisor->hurried && supervised->hurry_ns < supervised->limit_ns
-                                 ? supervised->hurry_ns
-                                 : supervised->limit_ns;
-    const int64_t ns = limit_ns / 4;
-    return ns < LEAST_LOOK ? LEAST_LOOK : ns > MOST_LOOK ? MOST_LOOK : ns;
+    const int64_t ns = (supervisor->hurried ? supervised->hurry_ns : supervised->limit_ns) / 4;
+    return ns < MOST_LOOK ? ns : MOST_LOOK;
 }
 
 /* Watches the device's thread. Returns true once serve has returned, or false if a call was given
@@ -120,13 +109,12 @@ static void *supervise(void *context)
         struct service *service = start_service(supervisor, &thread);
         if (!service) {
             serve_here(supervisor);
-        } else if (watch(supervisor, service->guard)) {
+        } else if (watch(supervisor, &service->guard)) {
             (void)pthread_join(thread, NULL);
-            free_service(service);
+            free(service);
         } else {
             (void)pthread_detach(thread);
-            td_hang_guard_keep(service->guard,
-                               supervisor->supervised.take_over(supervisor->supervised.context));
+            service->left = supervisor->supervised.take_over(supervisor->supervised.context);
         }
     }
     return NULL;

@@ -25,7 +25,7 @@ struct td_supervised {
     /* Returns the data that the call might still use, or NULL if there is none. */
     void *(*take_over)(void *context);
     void *context;
-    int64_t limit_ns, hurry_ns;
+    int64_t limit_ns, hurry_ns; /* hurry_ns is at most limit_ns */
 };
 
 /* Returns NULL if memory or threads are lacking. */

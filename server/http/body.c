@@ -44,7 +44,7 @@ static td_status too_large(struct td_call *call)
     call->http.close_connection = true;
     const td_status status = td_error_too_large(&call->error, limit, "the body exceeds");
     if (option)
-        td_error_hint(&call->error, "the option %s of the server sets it", option);
+        td_error_hint(&call->error, "the server's option %s sets this limit", option);
     return status;
 }
 

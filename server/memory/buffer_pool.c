@@ -110,7 +110,7 @@ static td_status refuse_large(const struct td_buffer_pool *pool, uint64_t bytes,
                               struct td_error *err)
 {
     td_error_resource(err, "workspace_bytes", bytes, pool->limit, "the request");
-    td_error_hint(err, "the option --memory-limit of the server sets it");
+    td_error_hint(err, "the server's option --memory-limit sets this limit");
     return TD_RESOURCE_LIMIT;
 }
 

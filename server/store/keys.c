@@ -13,10 +13,10 @@ td_status td_keys_check(const struct td_tensor *keys, const char *table,
     char text[TD_SHAPE_TEXT];
     if (!(TD_DTYPES_KEY >> keys->dtype & 1))
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "keys have dtype %s; int64, uint64 or string is expected",
+                     "keys have dtype %s; expected int64, uint64 or string",
                      td_dtype_info(keys->dtype)->name);
     else if (keys->shape.rank != 1)
-        td_error_set(err, TD_SHAPE_MISMATCH, "keys have shape %s; a vector is expected",
+        td_error_set(err, TD_SHAPE_MISMATCH, "keys have shape %s; expected a vector",
                      td_shape_text(&keys->shape, text, sizeof text));
     else if (rows->rank == 0)
         td_error_set(err, TD_CONFLICT, "'%s' is a scalar; only a table with rows has keys", table);

@@ -391,7 +391,7 @@ class Try(BrowserTest):
     def test_values_that_are_no_list_are_told_before_they_are_sent(self):
         self.ready("/#try?op=gather")
         self.type_into(".tensor-input textarea", "[[1, 2], [3]]")
-        self.one(".tensor-input .problem-text", "[1] has 1 elements; 2 are expected")
+        self.one(".tensor-input .problem-text", "[1] has 1 elements; expected 2")
         self.type_into(".tensor-input textarea", "[[1, 2")
         self.one(".tensor-input .problem-text", "no JSON yet")
 

@@ -413,8 +413,8 @@ static bool nearly_same(const struct launch *launch, const char *got, struct td_
         double magnitude = float_at(want, bounds.outputs[0].data, i / parts * parts);
         if (fabs(a - b) <= launch->one.tolerance * magnitude + least)
             continue;
-        printf("  element %" PRId64 " is %.17g; %.17g is expected, magnitudes %.3g\n", i / parts, b,
-               a, magnitude);
+        printf("  element %" PRId64 " is %.17g; expected %.17g, magnitudes %.3g\n", i / parts, b, a,
+               magnitude);
         return false;
     }
     return true;

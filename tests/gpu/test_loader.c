@@ -58,13 +58,12 @@ static const struct {
     const char *found, *expected; /* parts of the message */
 } wrong[] = {
     { "no_symbol", "is not a device plugin", "it does not export td_device_plugin" },
-    { "no_table", "its function td_device_plugin returns NULL",
-      "struct td_device_api is expected" },
-    { "no_run", "its run is NULL", "every member of struct td_device_api is expected" },
-    { "no_kind", "its kind is NULL", "every member of struct td_device_api is expected" },
+    { "no_table", "its function td_device_plugin returns NULL", "expected a struct td_device_api" },
+    { "no_run", "its run is NULL", "expected every member of struct td_device_api to be set" },
+    { "no_kind", "its kind is NULL", "expected every member of struct td_device_api to be set" },
     { "other_abi", "built for version 77 of the device interface",
-      "; " TEXT_OF(TD_DEVICE_ABI) " is expected" },
-    { "other_args", "a struct td_op_args of 8 bytes", " bytes are expected" },
+      "; expected " TEXT_OF(TD_DEVICE_ABI) },
+    { "other_args", "a struct td_op_args of 8 bytes", "; expected " },
 };
 
 TD_TEST_EACH(an_incompatible_plugin_is_refused, wrong)
@@ -81,7 +80,7 @@ TD_TEST(the_message_gives_the_expected_size)
 {
     char expected[64];
     expect_refused(TD_TEST_PLUGINS "/tensord-gpu-other_args.so");
-    snprintf(expected, sizeof(expected), "%zu bytes are expected", sizeof(struct td_op_args));
+    snprintf(expected, sizeof(expected), "expected %zu bytes", sizeof(struct td_op_args));
     EXPECT_MESSAGE(&err, expected);
 }
 
@@ -139,7 +138,7 @@ TD_TEST(a_broken_plugin_ends_the_search)
 TD_TEST(an_empty_name_is_refused)
 {
     expect_refused("");
-    EXPECT_MESSAGE(&err, "cuda, reference or the path of a plugin is expected");
+    EXPECT_MESSAGE(&err, "expected cuda, reference or the path of a plugin");
 }
 
 TD_TEST(only_the_reference_device_s_options_are_checked_before_opening)
@@ -148,7 +147,7 @@ TD_TEST(only_the_reference_device_s_options_are_checked_before_opening)
     ck_assert_int_eq(td_device_check_options(&library, "", &err), TD_OK);
     ck_assert_int_eq(td_device_check_options(&library, "launch_us=7,lose_at=1", &err), TD_OK);
     ck_assert_int_eq(td_device_check_options(&library, "launch_us=x", &err), TD_INVALID_ARGUMENT);
-    EXPECT_MESSAGE(&err, "launch_us is \"x\"; a number from 0 to ");
+    EXPECT_MESSAGE(&err, "launch_us is \"x\"; expected a number from 0 to ");
     td_device_unload(&library);
 
     ck_assert_int_eq(td_device_load(TD_TEST_PLUGINS "/tensord-gpu-valid.so", &library, &err),

@@ -478,7 +478,7 @@ TD_TEST(copies_check_which_side_is_device_memory)
     ck_assert_int_eq(api->copy_to_device(stream, memory + 1, other, 100, &err), TD_INTERNAL);
     ck_assert_int_eq(api->copy_to_device(stream, other, other, 1, &err), TD_INTERNAL);
     ck_assert_int_eq(api->copy_to_device(stream, memory, memory + 8, 1, &err), TD_INTERNAL);
-    EXPECT_MESSAGE(&err, "is device memory; host memory is expected");
+    EXPECT_MESSAGE(&err, "is device memory; expected host memory");
     ck_assert_int_eq(api->copy_to_host(stream, other, other, 1, &err), TD_INTERNAL);
     ck_assert_int_eq(api->copy_to_host(stream, memory, memory + 8, 1, &err), TD_INTERNAL);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 6);
@@ -804,9 +804,10 @@ static const struct {
     const char *text, *says, *attribute;
 } invalid_options[] = {
     { "launch=1",
-      "no option \"launch\"; launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s, fail_alloc,",
+      "no option \"launch\"; expected launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s, "
+      "fail_alloc,",
       "" },
-    { "launch_us", "launch_us is \"\"; a number from 0 to 1000000000 is expected", "launch_us" },
+    { "launch_us", "launch_us is \"\"; expected a number from 0 to 1000000000", "launch_us" },
     { "launch_us=", "launch_us is \"\"", "launch_us" },
     { "launch_us=1x", "launch_us is \"1x\"", "launch_us" },
     { "launch_us= 1", "launch_us is \" 1\"", "launch_us" },

@@ -67,7 +67,7 @@ class WithoutPlugin(unittest.TestCase):
             with Alone("--log-level", "debug") as daemon, Client(daemon) as client:
                 reply = client.post("/v1/gather", {"params": [1], "indices": [0], "device": "gpu"})
                 self.assertEqual((reply.status, reply.json()["detail"]),
-                                 (503, "device is 'gpu', but this server has no GPU plugin that it can load; 'auto' or 'cpu' is expected"))
+                                 (503, "device is 'gpu', but this server has no GPU plugin that it can load; expected 'auto' or 'cpu'"))
                 gpu = client.request("GET", "/v1/devices").json()["devices"][1]
                 self.assertEqual((gpu["state"], gpu["reason"]), ("absent", "this server has no GPU plugin that it can load"))
                 event = daemon.wait_log(lambda e: e["event"] == "no_gpu")

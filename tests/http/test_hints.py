@@ -132,7 +132,7 @@ class Hints(HttpTest):
         for data, shape, message in (("[1, 2]", "[2]", "data has shape [], but shape is [2]"), ("[[1, 2], [3, 4]]", "[2, 2]", "data has shape [2], but shape is [2,2]")):
             with self.subTest(data):
                 self.assertEqual(self.put("hint.complex", of_data(data, shape).encode()).json()["detail"], message + pair)
-        for op, body, message in (("gather", '{"params": %s, "indices": [0]}' % of_data("[1, 2]", ""), "params is a scalar; at least one dimension is expected"),
+        for op, body, message in (("gather", '{"params": %s, "indices": [0]}' % of_data("[1, 2]", ""), "params is a scalar; expected at least one dimension"),
                                   ("einsum", '{"inputs": [%s], "equation": "ij->ji"}' % of_data("[[1, 2], [3, 4]]", ""),
                                    "inputs[0] has shape [2], rank 1; its subscript expects rank 2"),
                                   ("gather", '{"params": %s, "indices": [0], "axis": 1}' % of_data("[[1, 2]]", ""), "axis = 1 is not in [-1, 1): params has shape [1]")):

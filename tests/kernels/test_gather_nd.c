@@ -72,9 +72,9 @@ static const struct {
     const char *message, *input, *attribute;
 } refusals[] = {
     { "scalar params", "", "float32[] 0", "int32[2,0]", TD_INVALID_ARGUMENT,
-      "params is a scalar; at least one dimension is expected", "params", "" },
+      "params is a scalar; expected at least one dimension", "params", "" },
     { "scalar indices", "", "float32[2,3]", "int32[] 0", TD_INVALID_ARGUMENT,
-      "indices is a scalar; at least one dimension is expected", "indices", "" },
+      "indices is a scalar; expected at least one dimension", "indices", "" },
     { "negative batch_dims", "batch_dims=-1", "float32[2,3,4]", "int32[2,1]", TD_INVALID_BATCH_DIMS,
       "batch_dims = -1 is not in [0, 2): indices has shape [2,1]", "", "batch_dims" },
     { "batch_dims of the rank of indices", "batch_dims=2", "float32[2,3,4]", "int32[2,1]",
@@ -107,7 +107,7 @@ static const struct {
       "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the sizes must be equal",
       "indices", "" },
     { "floating-point indices", "", "float32[3]", "float32[1,1]", TD_UNSUPPORTED_DTYPE,
-      "indices has dtype float32; int16, int32 or int64 is expected; pass integers as int64",
+      "indices has dtype float32; expected int16, int32 or int64; pass integers as int64",
       "indices", "" },
     { "an output of rank 17", "", "float32[1,1,1,1,1,1,1,1,1,1]", "int32[1,1,1,1,1,1,1,1,1]",
       TD_RESOURCE_LIMIT, "output needs 17 dimensions; the limit is 16", "", "" },

@@ -111,7 +111,7 @@ def check(url, document, folder):
     assert scattered.status_code == 200 and isinstance(scattered.parsed, models.Description), scattered
     succeeds(calls.gather_in_table("of-a-generated-client", [0]), [[5, 10]])
     listed = calls.aliases()
-    assert listed.status_code == 200 and (listed.parsed.persisted.to_dict(), listed.parsed.problems) == ({}, []), listed
+    assert listed.status_code == 200 and (listed.parsed.aliases.to_dict(), listed.parsed.problems) == ({}, []), listed
     for body in ({}, {"body": models.Index()}, {"body": models.Index(ready=True)}):  # the body is optional
         listed = calls.list_models(**body)
         assert listed.status_code == 200 and listed.parsed[0]["name"] == "gather", listed

@@ -20,12 +20,12 @@ export function flatten(nested, complex = false) {
   const flat = [];
   const walk = (value, depth, place) => {
     if (depth === shape.length) {
-      if (Array.isArray(value) && !complex) throw new Error(`${placeText(place)} is a list; an element is expected, as before it`);
+      if (Array.isArray(value) && !complex) throw new Error(`${placeText(place)} is a list; expected an element, as before it`);
       flat.push(value);
       return;
     }
     if (!Array.isArray(value) || value.length !== shape[depth])
-      throw new Error(`${placeText(place)} has ${Array.isArray(value) ? value.length : "no"} elements; ${shape[depth]} are expected, as before it`);
+      throw new Error(`${placeText(place)} has ${Array.isArray(value) ? value.length : "no"} elements; expected ${shape[depth]}, as before it`);
     value.forEach((child, i) => walk(child, depth + 1, [...place, i]));
   };
   walk(nested, 0, []);

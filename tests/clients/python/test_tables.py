@@ -32,7 +32,7 @@ def test_a_key_that_is_not_there_is_an_exception_with_its_place(table):
 
 def test_names_are_in_any_script(client):
     films = client.tables["映画:é@1"]
-    films.put([[1.0, 2.0]], keys=["東京"])
+    films.put([[1.0, 2.0]], keys=["東京"], persist=True)
     client.tables.set_aliases({"ciné": "映画:é@1"})
     np.testing.assert_array_equal(client.tables["ciné"]["東京"], [1, 2])
     assert [one["name"] for one in client.tables.list(prefix="映")] == ["映画:é@1"] and "映画:é@1" in list(client.tables)
@@ -80,7 +80,7 @@ def test_a_missing_key_is_not_nan(table, keys):
 
 
 def test_tables_are_a_collection_of_names(client, table):
-    client.tables["cities@1"].put([1.0])
+    client.tables["cities@1"].put([1.0], persist=True)
     client.tables.set_aliases({"cities": "cities@1"})
     names = list(client.tables)
     assert names == sorted(names) == [one["name"] for one in client.tables.list()] and {"cities@1", "movies", "planets"} <= set(names)
@@ -254,7 +254,7 @@ def test_a_condition_that_is_false_changes_nothing(client, table):
 
 
 def test_aliases_name_versions(client):
-    client.tables["cities@1"].put(np.array([1.0]))
+    client.tables["cities@1"].put(np.array([1.0]), persist=True)
     client.tables.set_aliases({"cities": "cities@1"}, expected={"cities": None})
     assert client.tables.aliases()["cities"] == "cities@1" and client.tables["cities"].get().tolist() == [1]
     assert "cities@1" in [one["name"] for one in client.tables.list()]
@@ -295,7 +295,7 @@ def test_statistics_of_a_table(client, table):
 def test_versions_of_a_table(client):
     song = client.tables["songs"]
     for version in 1, 2:
-        song.version(version).put(np.array([float(version)]))
+        song.version(version).put(np.array([float(version)]), persist=True)
     assert song.versions() == ["songs@1", "songs@2"]
     with pytest.raises(tensord.Conflict):
         song.version(2).put(np.array([3.0]))

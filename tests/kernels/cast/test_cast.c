@@ -65,12 +65,14 @@ static const struct {
     const char *message, *input, *attribute;
 } refusals[] = {
     { "strings", "string[1] '1'", "dtype=int32", TD_UNSUPPORTED_DTYPE,
-      "x has dtype string; bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
-      "float16, bfloat16, float32, float64, complex64 or complex128 is expected",
+      "x has dtype string; expected bool, int8, int16, int32, int64, uint8, uint16, uint32, "
+      "uint64, "
+      "float16, bfloat16, float32, float64, complex64 or complex128",
       "x", "" },
     { "to strings", "int32[1] 1", "dtype=string", TD_UNSUPPORTED_DTYPE,
-      "dtype is string; bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, "
-      "bfloat16, float32, float64, complex64 or complex128 is expected",
+      "dtype is string; expected bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
+      "float16, "
+      "bfloat16, float32, float64, complex64 or complex128",
       "", "dtype" },
     { "to nothing", "int32[1] 1", "", TD_INVALID_ARGUMENT, "dtype is missing; cast requires it", "",
       "dtype" },

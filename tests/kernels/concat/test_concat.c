@@ -64,27 +64,27 @@ static const struct {
     const char *message, *input, *attribute;
 } refusals[] = {
     { "no tensors", "", "", TD_INVALID_ARGUMENT,
-      "inputs has no tensors; a list of at least one is expected", "inputs", "" },
+      "inputs has no tensors; expected a list of at least one", "inputs", "" },
     { "scalars", "", "int32[] 1; int32[] 2", TD_INVALID_AXIS,
-      "inputs[0] is a scalar; at least one dimension is expected", "inputs[0]", "" },
+      "inputs[0] is a scalar; expected at least one dimension", "inputs[0]", "" },
     { "axis above", "axis=2", "int32[1,1] 1; int32[1,1] 2", TD_INVALID_AXIS,
       "axis = 2 is not in [-2, 2): inputs[0] has shape [1,1]", "", "axis" },
     { "axis below", "axis=-2", "string[1] 'a'", TD_INVALID_AXIS,
       "axis = -2 is not in [-1, 1): inputs[0] has shape [1]", "", "axis" },
     { "another dimension differs", "axis=1", "int32[2,1] 1 2; int32[2,2] 3..6; int32[3,1] 7 8 9",
       TD_SHAPE_MISMATCH,
-      "dimension 0 of inputs[2] [3,1] is 3; 2 is expected, as in inputs[0] [2,1]; only dimension "
+      "dimension 0 of inputs[2] [3,1] is 3; expected 2, as in inputs[0] [2,1]; only dimension "
       "1, the axis, can differ",
       "inputs[2]", "" },
     { "a tensor without elements must fit, too", "axis=0", "int32[1,2] 1 2; int32[0,3]",
       TD_SHAPE_MISMATCH,
-      "dimension 1 of inputs[1] [0,3] is 3; 2 is expected, as in inputs[0] [1,2]; only dimension "
+      "dimension 1 of inputs[1] [0,3] is 3; expected 2, as in inputs[0] [1,2]; only dimension "
       "0, the axis, can differ",
       "inputs[1]", "" },
     { "ranks differ", "axis=-1", "int32[2,2] 1..4; int32[2] 5 6", TD_SHAPE_MISMATCH,
-      "inputs[1] [2] has rank 1; 2 is expected, as in inputs[0] [2,2]", "inputs[1]", "" },
+      "inputs[1] [2] has rank 1; expected 2, as in inputs[0] [2,2]", "inputs[1]", "" },
     { "a scalar among vectors", "", "int32[1] 1; int32[] 2", TD_SHAPE_MISMATCH,
-      "inputs[1] [] has rank 0; 1 is expected, as in inputs[0] [1]", "inputs[1]", "" },
+      "inputs[1] [] has rank 0; expected 1, as in inputs[0] [1]", "inputs[1]", "" },
     { "dtypes differ", "", "float32[1] 1; float32[1] 2; float64[1] 3", TD_UNSUPPORTED_DTYPE,
       "inputs[2] has dtype float64 and inputs[0] float32; the dtypes must be equal: the op cast "
       "with dtype = float32 rounds inputs[2], and cast with dtype = float64 converts inputs[0]",

@@ -64,7 +64,7 @@ static const struct {
       "queries has dtype int64 and keys string; the dtypes must be equal: pass it as string",
       "queries" },
     { "other integers", "int16[1] 1", "int16[1] 1", TD_UNSUPPORTED_DTYPE,
-      "keys has dtype int16; int32, int64, uint32, uint64 or string is expected; the op cast with "
+      "keys has dtype int16; expected int32, int64, uint32, uint64 or string; the op cast with "
       "dtype = int32 converts it",
       "keys" },
     { "int32 beside uint64, which has no negative keys", "uint64[1] 1", "int32[1] 1",
@@ -73,11 +73,11 @@ static const struct {
       "value that does not fit cannot be one of the keys",
       "queries" },
     { "floats", "float64[1] 1", "float64[1] 1", TD_UNSUPPORTED_DTYPE,
-      "keys has dtype float64; int32, int64, uint32, uint64 or string is expected", "keys" },
+      "keys has dtype float64; expected int32, int64, uint32, uint64 or string", "keys" },
     { "a scalar key", "int64[] 1", "int64[1] 1", TD_SHAPE_MISMATCH,
-      "keys has shape []; a vector is expected", "keys" },
+      "keys has shape []; expected a vector", "keys" },
     { "a matrix of keys", "int64[1,2] 1 2", "int64[1] 1", TD_SHAPE_MISMATCH,
-      "keys has shape [1,2]; a vector is expected", "keys" },
+      "keys has shape [1,2]; expected a vector", "keys" },
 };
 
 TD_TEST_EACH(find_refuses, refusals)

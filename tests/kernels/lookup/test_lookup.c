@@ -88,12 +88,12 @@ static const struct {
     const char *message, *input;
 } refusals[] = {
     { "a scalar table", "int32[] 1", "int64[1] 1", "int64[1] 1", NULL, "", TD_INVALID_ARGUMENT,
-      "params is a scalar; at least one dimension is expected", "params" },
+      "params is a scalar; expected at least one dimension", "params" },
     { "fewer keys than rows", "int32[3,2] 1 2 3 4 5 6", "int64[2] 1 2", "int64[1] 1", NULL, "",
-      TD_SHAPE_MISMATCH, "keys has shape [2] and params [3,2]; a key for each row is expected",
+      TD_SHAPE_MISMATCH, "keys has shape [2] and params [3,2]; expected a key for each row",
       "keys" },
     { "a matrix of keys", "int32[1] 1", "int64[1,1] 1", "int64[1] 1", NULL, "", TD_SHAPE_MISMATCH,
-      "keys has shape [1,1]; a vector is expected", "keys" },
+      "keys has shape [1,1]; expected a vector", "keys" },
     { "keys and queries of different dtypes", "int32[1] 1", "uint64[1] 1", "int64[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
       "queries has dtype int64 and keys uint64; the dtypes must be equal: pass it as uint64; a "
@@ -101,9 +101,9 @@ static const struct {
       "queries" },
     { "keys that are no keys", "int32[1] 1", "float32[1] 1", "float32[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
-      "keys has dtype float32; int32, int64, uint32, uint64 or string is expected", "keys" },
+      "keys has dtype float32; expected int32, int64, uint32, uint64 or string", "keys" },
     { "no default", "int32[1] 1", "int64[1] 1", "int64[1] 1", NULL, "missing=default",
-      TD_INVALID_ARGUMENT, "default is missing; a tensor is expected with missing = default",
+      TD_INVALID_ARGUMENT, "default is missing; expected a tensor with missing = default",
       "default" },
     { "a default of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int64[] 1",
       "missing=default", TD_UNSUPPORTED_DTYPE,
@@ -209,7 +209,7 @@ TD_TEST(equal_keys_are_refused)
     begin_text(&call, "missing=zero", "int32[3] 1 2 3", "int64[3] 5 4 5", "int64[1] 2", NULL);
     call_run(&call, OP, NULL);
     ck_assert_int_eq(call.status, TD_INVALID_ARGUMENT);
-    ck_assert_str_eq(call.err.message, "keys[2] is equal to keys[0]; distinct keys are expected");
+    ck_assert_str_eq(call.err.message, "keys[2] is equal to keys[0]; expected distinct keys");
     ck_assert_int_eq(call.err.equal[0], 0);
     ck_assert_int_eq(call.err.equal[1], 2);
 }

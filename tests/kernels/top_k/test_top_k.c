@@ -59,8 +59,9 @@ TD_TEST_EACH(top_k_gives, results)
 }
 
 #define NUMBERS                                                                                    \
-    "int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32 or "     \
-    "float64 is expected"
+    "expected int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, "       \
+    "float32 or "                                                                                  \
+    "float64"
 
 static const struct {
     const char *says;
@@ -69,7 +70,7 @@ static const struct {
     const char *message, *input, *attribute;
 } refusals[] = {
     { "no k", "int32[1] 1", "", TD_INVALID_ARGUMENT, "k is missing; top_k requires it", "", "k" },
-    { "k below 0", "int32[1] 1", "k=-1", TD_INVALID_ARGUMENT, "k is -1; 0 or more is expected", "",
+    { "k below 0", "int32[1] 1", "k=-1", TD_INVALID_ARGUMENT, "k is -1; expected 0 or more", "",
       "k" },
     { "k above the row", "int32[1,2] 1 2", "k=3", TD_INVALID_ARGUMENT,
       "k is 3; must be from 0 to 2, the length of axis 1 of x, which has shape [1,2]", "", "k" },
@@ -80,7 +81,7 @@ static const struct {
     { "k above another dimension", "int32[1,2] 1 2", "k=2 axis=0", TD_INVALID_ARGUMENT,
       "k is 2; must be from 0 to 1, the length of axis 0 of x, which has shape [1,2]", "", "k" },
     { "a scalar", "int32[] 1", "k=1", TD_INVALID_ARGUMENT,
-      "x is a scalar; at least one dimension is expected", "x", "" },
+      "x is a scalar; expected at least one dimension", "x", "" },
     { "bool", "bool[1] 1", "k=1", TD_UNSUPPORTED_DTYPE,
       "x has dtype bool; " NUMBERS "; the op cast with dtype = int64 converts it", "x", "" },
     { "complex", "complex64[1] 1 0", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype complex64; " NUMBERS,

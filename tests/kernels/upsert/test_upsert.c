@@ -143,7 +143,7 @@ static const struct {
     const char *message, *input;
 } refusals[] = {
     { "a matrix of keys", "int32[1] 1", "int64[1] 1", "int64[1,1] 1", "int32[1] 1",
-      TD_SHAPE_MISMATCH, "keys has shape [1,1]; a vector is expected", "keys" },
+      TD_SHAPE_MISMATCH, "keys has shape [1,1]; expected a vector", "keys" },
     { "fewer rows than keys", "int32[1] 1", "int64[1] 1", "int64[2] 1 2", "int32[1] 1",
       TD_SHAPE_MISMATCH, "rows has shape [1]; expected one row of params per key, [2]", "rows" },
     { "wider rows", "int32[1,1] 1", "int64[1] 1", "int64[1] 1", "int32[1,2] 1 2", TD_SHAPE_MISMATCH,

@@ -31,6 +31,8 @@ static sem_t frees;                        /* calls of free that have begun */
 static bool pass(enum function function)
 {
     enum function expected = function;
+    if (function == FREE)
+        sem_post(&frees);
     const bool stops = atomic_compare_exchange_strong(&blocked, &expected, NONE);
     if (stops)
         gate_pass(&gate);
@@ -43,89 +45,49 @@ static void leave(bool stopped)
         sem_post(&returned);
 }
 
-static td_status blocking_alloc(struct td_device *on, size_t bytes, void **out,
-                                struct td_error *err)
-{
-    const bool stopped = pass(ALLOC);
-    const td_status result = device->alloc(on, bytes, out, err);
-    leave(stopped);
-    return result;
-}
+/* Define blocking_NAME, which calls the device's function NAME after the gate. */
+#define BLOCKING(type, name, function, parameters, ...)                                            \
+    static type blocking_##name parameters                                                         \
+    {                                                                                              \
+        const bool stopped = pass(function);                                                       \
+        const type result = device->name(__VA_ARGS__);                                             \
+        leave(stopped);                                                                            \
+        return result;                                                                             \
+    }
+#define BLOCKING_VOID(name, function, parameters, ...)                                             \
+    static void blocking_##name parameters                                                         \
+    {                                                                                              \
+        const bool stopped = pass(function);                                                       \
+        device->name(__VA_ARGS__);                                                                 \
+        leave(stopped);                                                                            \
+    }
 
-static void blocking_free(struct td_device *on, void *memory)
-{
-    sem_post(&frees);
-    const bool stopped = pass(FREE);
-    device->free(on, memory);
-    leave(stopped);
-}
-
-static td_status blocking_host_alloc(struct td_device *on, size_t bytes, void **out,
-                                     struct td_error *err)
-{
-    const bool stopped = pass(HOST_ALLOC);
-    const td_status result = device->host_alloc(on, bytes, out, err);
-    leave(stopped);
-    return result;
-}
-
-static void blocking_host_free(struct td_device *on, void *memory)
-{
-    const bool stopped = pass(HOST_FREE);
-    device->host_free(on, memory);
-    leave(stopped);
-}
-
-static td_status blocking_to_device(struct td_device_stream *stream, void *to, const void *from,
-                                    size_t bytes, struct td_error *err)
-{
-    const bool stopped = pass(TO_DEVICE);
-    const td_status result = device->copy_to_device(stream, to, from, bytes, err);
-    leave(stopped);
-    return result;
-}
-
-static td_status blocking_to_host(struct td_device_stream *stream, void *to, const void *from,
-                                  size_t bytes, struct td_error *err)
-{
-    const bool stopped = pass(TO_HOST);
-    const td_status result = device->copy_to_host(stream, to, from, bytes, err);
-    leave(stopped);
-    return result;
-}
-
-static size_t blocking_workspace(struct td_device *on, const struct td_device_work *work)
-{
-    const bool stopped = pass(WORKSPACE);
-    const size_t result = device->workspace_bytes(on, work);
-    leave(stopped);
-    return result;
-}
-
-static td_status blocking_run(struct td_device_stream *stream, const struct td_device_work *work,
-                              struct td_error *err)
-{
-    const bool stopped = pass(RUN);
-    const td_status result = device->run(stream, work, err);
-    leave(stopped);
-    return result;
-}
-
-static td_status blocking_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
-                               struct td_error *err)
-{
-    const bool stopped = pass(WAIT);
-    const td_status result = device->wait(stream, timeout_ns, done, err);
-    leave(stopped);
-    return result;
-}
-
-static void blocking_info(struct td_device *on, struct td_device_info *out)
-{
-    const bool stopped = pass(INFO);
-    device->info(on, out);
-    leave(stopped);
-}
+BLOCKING(td_status, alloc, ALLOC,
+         (struct td_device * on, size_t bytes, void **out, struct td_error *err), on, bytes, out,
+         err)
+BLOCKING_VOID(free, FREE, (struct td_device * on, void *memory), on, memory)
+BLOCKING(td_status, host_alloc, HOST_ALLOC,
+         (struct td_device * on, size_t bytes, void **out, struct td_error *err), on, bytes, out,
+         err)
+BLOCKING_VOID(host_free, HOST_FREE, (struct td_device * on, void *memory), on, memory)
+BLOCKING(td_status, copy_to_device, TO_DEVICE,
+         (struct td_device_stream * stream, void *to, const void *from, size_t bytes,
+          struct td_error *err),
+         stream, to, from, bytes, err)
+BLOCKING(td_status, copy_to_host, TO_HOST,
+         (struct td_device_stream * stream, void *to, const void *from, size_t bytes,
+          struct td_error *err),
+         stream, to, from, bytes, err)
+BLOCKING(size_t, workspace_bytes, WORKSPACE,
+         (struct td_device * on, const struct td_device_work *work), on, work)
+BLOCKING(td_status, run, RUN,
+         (struct td_device_stream * stream, const struct td_device_work *work,
+          struct td_error *err),
+         stream, work, err)
+BLOCKING(td_status, wait, WAIT,
+         (struct td_device_stream * stream, int64_t timeout_ns, bool *done, struct td_error *err),
+         stream, timeout_ns, done, err)
+BLOCKING_VOID(info, INFO, (struct td_device * on, struct td_device_info *out), on, out)
 
 static struct td_device_api blocking;
 
@@ -137,9 +99,9 @@ static void begin(struct setup *setup, const char *text)
     blocking.free = blocking_free;
     blocking.host_alloc = blocking_host_alloc;
     blocking.host_free = blocking_host_free;
-    blocking.copy_to_device = blocking_to_device;
-    blocking.copy_to_host = blocking_to_host;
-    blocking.workspace_bytes = blocking_workspace;
+    blocking.copy_to_device = blocking_copy_to_device;
+    blocking.copy_to_host = blocking_copy_to_host;
+    blocking.workspace_bytes = blocking_workspace_bytes;
     blocking.run = blocking_run;
     blocking.wait = blocking_wait;
     blocking.info = blocking_info;

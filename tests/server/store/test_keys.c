@@ -508,7 +508,7 @@ static const struct {
 } misfits[] = {
     { too_few, "n.keys.npy: there are 2 keys, but 'n' has 3 rows" },
     { equal_keys, "n.keys.npy: keys[2]" },
-    { other_dtype, "n.keys.npy: keys have dtype int32; int64, uint64 or string is expected" },
+    { other_dtype, "n.keys.npy: keys have dtype int32; expected int64, uint64 or string" },
     { no_tensor, "n.keys.npy: not a .npy file" },
 };
 
