@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
 # dependencies.sh - installs the dependencies of tensord on Debian and Ubuntu.
 #
-#   deploy/dependencies.sh          to build and run tensord
-#   deploy/dependencies.sh --test   also for the tests and checks
-#   deploy/dependencies.sh --wheel  also for deploy/wheel
+#   deploy/dependencies.sh          installs the packages to build and run tensord
+#   deploy/dependencies.sh --test   also installs the packages for the tests and checks
+#   deploy/dependencies.sh --wheel  also installs the packages for deploy/wheel
 #
-# Run it as any user: it uses sudo, and only if a package is missing. If nothing is missing it ends within a
+# Run the script as any user. It uses sudo only if a package is missing. If nothing is missing, it ends within a
 # fraction of a second.
 #
-# All packages are the distribution's own, with one exception. libmicrohttpd must be 1.0.5 or newer, because
-# older versions accept ambiguous request framing (request smuggling). The first of these that is new enough
-# is used; CMake searches them in the same order:
-#   1. TENSORD_MICROHTTPD_PREFIX=/path   an existing installation;
-#   2. the cache, ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/libmicrohttpd: a static library. It is
-#      built here once, if TENSORD_MICROHTTPD=build or a tarball asks for it, or if there is neither 1 nor 3, from the
-#      first of these that can be had:
+# All packages are the distribution's own, with one exception: libmicrohttpd must be 1.0.5 or newer, because
+# older versions accept ambiguous request framing (request smuggling). The script uses the first of these sources that is
+# new enough; CMake searches them in the same order:
+#   1. An existing installation, with TENSORD_MICROHTTPD_PREFIX=/path.
+#   2. A static library in the cache, ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/libmicrohttpd. The script
+#      builds the library once, if TENSORD_MICROHTTPD=build or a tarball asks for it, or if neither 1 nor 3 is available.
+#      The sources are the first of these that is available:
 #        TENSORD_MICROHTTPD_TARBALL=/path/libmicrohttpd-x.y.z.tar.gz   a release; nothing is downloaded;
 #        a release that deploy/libmicrohttpd.sha256 lists, from this machine's apt mirrors or from GNU's server;
 #        the distribution's newest source package (Debian unstable, Ubuntu devel), which apt downloads
 #        from this machine's mirror and checks against the archive's signing keys.
-#      A tar file with the name of a listed release and another checksum is an error.
-#      apt uses separate folders for that: the machine's configuration and lists do not change.
-#      Remove the folder to build the library again.
-#   3. what pkg-config finds on the system, or the distribution's own package, which is then installed. With it, a
-#      shared library, --tls-certificate is refused.
+#      A tar file with the name of a listed release but a different checksum is an error.
+#      For these downloads apt uses separate folders, so the machine's configuration and package lists do not change.
+#      To build the library again, remove the folder.
+#   3. The library that pkg-config finds on the system, or the distribution's package, which the script then installs.
+#      This is a shared library, with which tensord refuses --tls-certificate.
 #
-# With --wheel, libmicrohttpd is built as with TENSORD_MICROHTTPD=build, and cJSON, of which Debian has no static library, from
-# the source package of the installed version into the folder cjson of the cache.
+# With --wheel, libmicrohttpd is built as with TENSORD_MICROHTTPD=build. cJSON, which Debian lacks as a static library, is
+# built from the source package of the installed version into the folder cjson of the cache.
 #
 # Without apt-get, install the packages below by other means and use 1, or 2 with a tarball.
 set -euo pipefail
@@ -35,8 +35,8 @@ deploy=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$deploy/progress.sh"
 
 readonly MICROHTTPD_AT_LEAST=1.0.5
-# The releases that are downloaded, newest first, each with its SHA-256. The files are upstream's; Debian has them with
-# upstream's signature, and the checksums are those of Debian's signed lists.
+# File with the releases that can be downloaded, newest first, each with its SHA-256. The files are upstream's. Debian
+# distributes them with upstream's signature, and the checksums come from Debian's signed lists.
 readonly MICROHTTPD_RELEASES=$deploy/libmicrohttpd.sha256
 readonly BUILD_PACKAGES=(
     build-essential ca-certificates check cmake curl libcjson-dev libcurl4-openssl-dev libdragonbox-dev
@@ -46,7 +46,8 @@ readonly TEST_PACKAGES=(
     chromium-driver chromium-headless-shell clang clang-format clang-tidy fish haproxy libb64-0d libclang-rt-dev man-db mandoc openssl prometheus
     python3 python3-venv systemd valgrind wrk zsh
 )
-# What libgnutls.a needs in turn, and the header of p11-kit, which has no static library (deploy/wheel/without_p11_kit.c).
+# Packages that libgnutls.a depends on, and the package with the header of p11-kit, which has no static library
+# (deploy/wheel/without_p11_kit.c).
 readonly WHEEL_PACKAGES=(
     binutils libgmp-dev libidn2-dev libp11-kit-dev libtasn1-6-dev python3
 )
@@ -65,7 +66,7 @@ die() { printf 'dependencies: error: %s\n' "$*" >&2; exit 1; }
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; return; fi
-    command -v sudo >/dev/null || die "root is needed for '$1' and there is no sudo: run this as root"
+    command -v sudo >/dev/null || die "'$1' needs root, and sudo is not installed. Run this script as root"
     sudo "$@"
 }
 
@@ -78,11 +79,11 @@ missing_packages() {
     done
 }
 
-# The version that apt would install, or nothing.
+# Prints the version that apt would install, or nothing.
 apt_candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p' | grep -v '(none)' || true; }
 
-# long_step TITLE COMMAND...: the end of the command's output is printed if it fails, since apt, the packages' scripts
-# and compilers print a lot.
+# long_step TITLE COMMAND...: runs the command as a step with progress. If the command fails, the function prints only the
+# end of its output, because apt, package scripts and compilers print a lot.
 long_step() {
     local log title=$1 status=0
     shift
@@ -106,11 +107,11 @@ install_packages() {
     fi
     mapfile -t missing < <(missing_packages "$@")
     [ ${#missing[@]} -gt 0 ] || return 0
-    lock_cache # apt refuses to run twice at a time: another run of this script may be installing them
+    lock_cache # apt cannot run twice at a time, and another run of this script might be installing the packages
     mapfile -t missing < <(missing_packages "$@")
     [ ${#missing[@]} -gt 0 ] || return 0
     say "packages are missing: ${missing[*]}"
-    as_root true # asks for a password before a line shows the progress
+    as_root true # sudo asks for a password before the progress line appears
     long_step "updating the lists of packages" as_root apt-get update -qq || die "apt-get update failed"
     for package in "${missing[@]}"; do
         [ -n "$(apt_candidate "$package")" ] || absent+=("$package")
@@ -127,7 +128,7 @@ distribution() { (. /etc/os-release 2>/dev/null && echo "${PRETTY_NAME:-this sys
 
 system_has_microhttpd() { pkg-config --atleast-version="$MICROHTTPD_AT_LEAST" libmicrohttpd 2>/dev/null; }
 
-# Whether prefix $1 has an installation that is new enough.
+# Succeeds if prefix $1 has an installation of libmicrohttpd that is new enough.
 prefix_has_microhttpd() {
     local pc
     for pc in "$1"/lib/pkgconfig "$1"/lib64/pkgconfig "$1"/lib/*/pkgconfig; do
@@ -137,8 +138,8 @@ prefix_has_microhttpd() {
     return 1
 }
 
-# source_apt WORK LINE...: the array own becomes the options of an apt whose sources are the lines "MIRROR SUITE SECTION...",
-# with folders of its own in WORK.
+# source_apt WORK LINE...: sets the array `own` to options for apt. With these options, apt uses the sources in the lines
+# "MIRROR SUITE SECTION..." and separate folders in WORK.
 source_apt() {
     local work=$1 keyring line
     shift
@@ -158,8 +159,8 @@ source_apt() {
     apt-get "${own[@]}" update -qq
 }
 
-# Downloads the distribution's newest source package of libmicrohttpd to folder $1/source; fails where there is none.
-# $2 is the mirror, $3 the suite that new source packages come to.
+# Downloads the distribution's newest source package of libmicrohttpd to folder $1/source, or fails if none is new enough.
+# $2 is the mirror, and $3 is the suite that receives new source packages.
 fetch_source_package() {
     local work=$1 own version
     source_apt "$work" "$2 $3 main" || return 1
@@ -170,14 +171,14 @@ fetch_source_package() {
     (cd "$work/source" && apt-get "${own[@]}" source -qq --download-only "libmicrohttpd=$version")
 }
 
-# The mirrors of this machine's apt, without security archives.
+# Prints the mirrors of this machine's apt, without security archives.
 apt_mirrors() {
     apt-get update --print-uris 2>/dev/null |
         sed -n "s|^'\([^']*\)/dists/[^']*InRelease' .*|\1/|p" | grep -v security | sort -u
 }
 
-# Prints the addresses that file $1, a listed release, may have. Debian's name of libmicrohttpd-1.0.10.tar.gz is
-# libmicrohttpd_1.0.10.orig.tar.gz; Ubuntu has it in the section universe.
+# Prints the URLs where file $1, a listed release, might be found. Debian names libmicrohttpd-1.0.10.tar.gz
+# libmicrohttpd_1.0.10.orig.tar.gz. On Ubuntu the file is in the section universe.
 release_urls() {
     local name=$1 pool mirror
     pool=libm/libmicrohttpd/$(sed 's/-/_/; s/[.]tar/.orig.tar/' <<<"$name")
@@ -189,7 +190,7 @@ release_urls() {
     echo "https://ftp.gnu.org/gnu/libmicrohttpd/$name"
 }
 
-# fetch_release NAME FILE: downloads a listed release from the first address that has it, which becomes the text of FILE.url.
+# fetch_release NAME FILE: downloads a listed release from the first URL that has it, and writes the URL to FILE.url.
 fetch_release() {
     local url
     while read -r url; do
@@ -203,7 +204,8 @@ fetch_release() {
     return 1
 }
 
-# check_release FILE NAME: FILE, which upstream or Debian calls NAME, has the checksum that the list has for it, if any.
+# check_release FILE NAME: ends the script if the list has a different checksum for FILE. NAME is the upstream or Debian
+# name of FILE.
 check_release() {
     local name expected given
     name=$(sed 's/_/-/; s/[.]orig[.]/./' <<<"${2##*/}")
@@ -214,7 +216,7 @@ check_release() {
         die "$2 has the SHA-256 $given, but ${MICROHTTPD_RELEASES##*/} lists $expected for $name"
 }
 
-# Downloads the newest listed release that can be had to $1/release.tar.gz; fails if there is none.
+# Downloads the newest listed release that is available to $1/release.tar.gz, or fails if none is.
 download_release() {
     local work=$1 name
     command -v curl >/dev/null || return 1
@@ -236,7 +238,7 @@ unpack_release() {
     note_source "$1" "$2" "$3"
 }
 
-# note_source WORK FILE NAME: the line "SHA-256  NAME" becomes the file source.sha256 of the installation.
+# note_source WORK FILE NAME: writes the line "SHA-256  NAME" to the file source.sha256, for the installation.
 note_source() { printf '%s  %s\n' "$(sha256sum <"$2" | cut -d ' ' -f 1)" "${3##*/}" >"$1/source.sha256"; }
 
 # Unpacks the distribution's sources of libmicrohttpd into $1/tree.
@@ -249,7 +251,7 @@ unpack_distribution_source() {
     while read -r mirror; do
         if step "$work/log" "dependencies: fetching the sources of libmicrohttpd" \
             fetch_source_package "$work" "$mirror" "$suite"; then
-            # apt has checked the files against the signed lists; the uploader's own key is not installed.
+            # apt has checked the files against the signed lists. The uploader's own key is not installed.
             dpkg-source --no-check -x "$work"/source/*.dsc "$work/tree" >>"$work/log" 2>&1 ||
                 { tail -n 5 "$work/log" >&2; die "cannot unpack the source package"; }
             for file in "$work"/source/*.orig.tar.[gx]z; do note_source "$work" "$file" "$file"; done
@@ -267,10 +269,10 @@ compile_microhttpd() (
         make -s -j "$(nproc)" && make -s install DESTDIR="$1/root"
 )
 
-# replace_installation ROOT PREFIX: the files in ROOT replace the installation at PREFIX, with one rename.
+# replace_installation ROOT PREFIX: replaces the installation at PREFIX with the files in ROOT, with one rename.
 replace_installation() {
     local staged
-    # ROOT may be on another file system: copy to a sibling of the target, then rename.
+    # ROOT might be on another file system, so copy it to a sibling of the target, then rename the copy.
     staged=$(mktemp -d "$2.new.XXXXXX")
     cp -R "$1/." "$staged/"
     chmod 755 "$staged"
@@ -281,7 +283,7 @@ replace_installation() {
 # Builds the sources in $1/tree and replaces the installation at $2.
 build_microhttpd() {
     local work=$1 prefix=$2 stamp=$3
-    # Equal times, so that a patched Makefile.am does not make automake run again.
+    # Give all files the same time, so that a patched Makefile.am does not make automake run again.
     find "$work/tree" -exec touch -r "$work/tree/configure" {} +
     long_step "building libmicrohttpd, $(nproc) files at a time" compile_microhttpd "$work" "$prefix" ||
         die "building libmicrohttpd failed"
@@ -291,7 +293,8 @@ build_microhttpd() {
     replace_installation "$work/root$prefix" "$prefix"
 }
 
-# Sets cache, the folder of what is built here. Concurrent runs build it once: the second waits until the first has ended.
+# Sets `cache` to the folder of the libraries that this script builds, and locks it. A concurrent run waits until this run
+# ends, so each library is built once.
 lock_cache() {
     cache=${TENSORD_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set: set TENSORD_CACHE}/.cache}/tensord}
     mkdir -p "$cache"
@@ -300,10 +303,10 @@ lock_cache() {
     flock 9
 }
 
-# Makes the folder work, which the end of the script removes.
+# Creates the folder `work`. A trap removes it when the script ends.
 make_work() {
     [ -z "${work:-}" ] || rm -rf "$work"
-    work=$(mktemp -d) # global: the trap outlives the functions
+    work=$(mktemp -d) # `work` is global, because the trap runs after the functions have returned
     trap 'rm -rf "$work"' EXIT
     chmod 755 "$work"
 }
@@ -359,7 +362,7 @@ provide_microhttpd() {
 
 # --- cJSON -------------------------------------------------------------------------------------------
 
-# The archives of this machine's own release, as lines "MIRROR SUITE SECTION...".
+# Prints the archives of this machine's release, as lines "MIRROR SUITE SECTION...".
 release_sources() {
     local codename sections=main
     # shellcheck source=/dev/null
@@ -387,10 +390,10 @@ compile_cjson() {
     cp "$tree/debian/copyright" "$root/"
 }
 
-# Builds cJSON as a static library, in the version that is installed as a shared one.
+# Builds cJSON as a static library, in the version that is installed as a shared library.
 provide_cjson() {
     local cache prefix version file
-    command -v apt-get >/dev/null || die "no apt-get on this machine, which --wheel needs for the sources of cJSON"
+    command -v apt-get >/dev/null || die "apt-get is not installed; --wheel needs it for the sources of cJSON"
     lock_cache
     prefix=$cache/cjson
     # shellcheck disable=SC2016 # dpkg-query's variables

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# image.sh - the steps of the Dockerfile that its images share.
+# image.sh - runs the steps that the images of the Dockerfile share.
 #
-#   image.sh build [CMAKE-OPTION...]   builds in the folder of the sources; /image becomes what an image has beside its base:
-#                                      the program, the plugin if it is built, the bill of materials, and this script
-#   image.sh finish                    in an image with that: installs the packages of the libraries that the program loads
+#   image.sh build [CMAKE-OPTION...]   builds in the source folder, and fills /image with the files that an image adds to
+#                                      its base: the program, the plugin if it is built, the bill of materials, this script
+#   image.sh finish                    in an image with these files: installs the packages of the libraries that the program
+#                                      loads, and creates the user
 set -euo pipefail
 
-readonly USER_ID=65532 # also that of other images whose user has no rights
+readonly USER_ID=65532 # the same id as in other images with an unprivileged user
 
 build() {
     local image=/image
@@ -18,8 +19,8 @@ build() {
     [ ! -d /installed/usr/local/lib/tensord ] || cp -r /installed/usr/local/lib/tensord $image/usr/local/lib/
     cp /installed/usr/local/share/doc/tensord/{copyright,tensord.spdx.json} $image/usr/local/share/doc/tensord/
     cp deploy/image.sh $image/opt/tensord/
-    # Their names depend on the release. Where /lib is a link to /usr/lib, packages may have either name. libcurl is loaded by
-    # programs that run with --otlp-endpoint.
+    # The names of the packages depend on the release. Where /lib is a link to /usr/lib, a package can list its files under
+    # either name. The program loads libcurl only with --otlp-endpoint, so ldd does not list it.
     (ldd $image/usr/local/bin/tensord | sed -n 's|.* => .*/\([^/ ]*\) (.*|*/\1|p'; echo '*/libcurl.so.4') | xargs dpkg-query -S |
         sed 's|:.*||' | sort -u >$image/opt/tensord/packages
 }
@@ -30,7 +31,7 @@ finish() {
     groupadd --gid $USER_ID tensord
     useradd --uid $USER_ID --gid tensord --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin tensord
     install -d -o tensord -g tensord /data
-    tensord --version # fails if a library is missing
+    tensord --version # This command fails if a library is missing.
     rm -rf /var/lib/apt/lists/* /var/cache/apt/* /opt/tensord
 }
 

@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# progress.sh - shows how far the long steps of a script are. Sourced, not run.
+# progress.sh - shows the progress of a script's long steps. Other scripts source this file.
 
-# step LOG TITLE COMMAND...: runs the command with its output appended to the file LOG; the exit status is that of the command.
+# step LOG TITLE COMMAND...: runs the command, appends its output to the file LOG, and returns its exit status.
 #
-# On a terminal one line shows the title, the seconds so far and, where LOG has that of make or ninja, the percentage. It
-# ends as "TITLE: 12 s". Elsewhere there are two lines: "TITLE ..." at the start, and that one at the end.
+# On a terminal, one line shows the title, the elapsed seconds and, if LOG contains the progress of make or ninja, the
+# percentage. When the command ends, the line becomes "TITLE: 12 s". Without a terminal, the function prints "TITLE ..."
+# at the start and "TITLE: 12 s" at the end.
 step() {
     local log=$1 title=$2 begun=$SECONDS from=0 status=0 ticker='' result=''
     shift 2
@@ -25,7 +26,8 @@ step() {
     return "$status"
 }
 
-# Draws the line of a step until it is killed, or the script has ended. LOG is read from byte $3 on.
+# show_step LOG TITLE FROM: draws the line of a step until this process is killed or the script ends. It reads LOG from byte
+# FROM on.
 show_step() {
     local log=$1 title=$2 from=$3 begun=$SECONDS width line
     width=$(tput cols 2>/dev/null || echo 80)
@@ -36,7 +38,8 @@ show_step() {
     done
 }
 
-# Prints ", 42%" if the last count in the log, after byte $2, is "[ 42%]" or "[42/100]"; otherwise nothing.
+# percentage LOG FROM: prints ", 42%" if the last progress in LOG after byte FROM is "[ 42%]" or "[42/100]". Without such a
+# line, it prints nothing.
 percentage() {
     tail -c "+$(($2 + 1))" "$1" 2>/dev/null | tail -n 20 | awk '
         match($0, /^\[ *[0-9]+%\]/) { percent = substr($0, 2) + 0; found = 1 }

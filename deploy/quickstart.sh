@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # quickstart.sh - installs dependencies, builds and starts tensord, and shows requests with their replies.
 #
-#   deploy/quickstart.sh               keep serving after the requests, until Ctrl-C
-#   deploy/quickstart.sh --once        stop after the requests (exit code 0: all replies were as expected)
-#   deploy/quickstart.sh --port 9000   serve on this port (default: 8080, or the next free one)
+#   deploy/quickstart.sh               keeps serving after the requests, until Ctrl-C
+#   deploy/quickstart.sh --once        stops after the requests; exits with status 0 if all replies were as expected
+#   deploy/quickstart.sh --port 9000   serves on this port (default: 8080, or the next free port)
 #
-# For Debian and Ubuntu; needs root or sudo only if a package is missing. Another run builds only what changed.
-# The commands that it prints can be used in another terminal while it serves.
+# The script is for Debian and Ubuntu. It needs root or sudo only if a package is missing. Running it again builds only
+# what has changed. While it serves, the commands that it prints can be used in another terminal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/progress.sh
@@ -28,18 +28,18 @@ stop_daemon() {
 
 clean_up() { stop_daemon || true; rm -rf "$work"; }
 
-# Whether nothing listens on 127.0.0.1:$1.
+# port_is_free PORT: succeeds if nothing listens on 127.0.0.1:PORT.
 port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 choose_port() {
     if [ -n "$port" ]; then
-        port_is_free "$port" || die "port $port is in use: choose another with --port"
+        port_is_free "$port" || die "port $port is in use; choose another with --port"
         return
     fi
     for port in {8080..8179}; do
         port_is_free "$port" && break
     done
-    port_is_free "$port" || die "no free port from 8080 to 8179: choose one with --port"
+    port_is_free "$port" || die "no port from 8080 to 8179 is free; choose another with --port"
     [ "$port" -eq 8080 ] || say "port 8080 is in use, using $port"
 }
 
@@ -62,18 +62,18 @@ start_daemon() {
     build/tensord --listen "127.0.0.1:$port" --data-dir deploy/sample &
     daemon=$!
     until command curl -sf -o /dev/null --max-time 2 "http://127.0.0.1:$port/readyz"; do
-        kill -0 "$daemon" 2>/dev/null || die "tensord has exited: see its message above"
+        kill -0 "$daemon" 2>/dev/null || die "tensord has exited; see its message above"
         [ "$SECONDS" -lt "$deadline" ] || die "tensord was not ready within 30 seconds"
         sleep 0.1
     done
-    kill -0 "$daemon" 2>/dev/null || die "tensord has exited, another program listens on port $port"
+    kill -0 "$daemon" 2>/dev/null || die "tensord has exited; another program listens on port $port"
 }
 
-# Used by the commands below; writes the status to a file, so that the printed commands need no option for it.
+# The commands below call this function. It writes the status to a file, so the printed commands need no option for the status.
 curl() { command curl --max-time 30 -w '%{stderr}%{http_code}' "$@" 2>"$work/status"; }
 
-# show TITLE STATUS EXPECTED COMMAND: prints the command and its reply, which must have that status and contain
-# the expected text.
+# show TITLE STATUS EXPECTED COMMAND: prints the command and its reply. The reply must have the status STATUS and contain
+# the text EXPECTED.
 show() {
     local title=$1 status=$2 expected=$3 command=$4 reply
     printf '\n# %s\n$ %s\n' "$title" "$command"
@@ -100,7 +100,8 @@ show_requests() {
     show "the resident tables" 200 '"planets"' "curl -s $url/v1/tensors"
 }
 
-# The file consists of an 8-byte header length, the header as JSON, and $2 bytes of values.
+# show_safetensors FILE SIZE: prints the header of a safetensors file. The file has an 8-byte header length, the header as
+# JSON, and SIZE bytes of values.
 show_safetensors() {
     local file=$1 data_bytes=$2 bytes header_bytes
     bytes=$(stat -c %s "$file")
@@ -129,7 +130,7 @@ show_requests
 
 if [ "$once" = no ]; then
     say "tensord serves on http://127.0.0.1:$port until Ctrl-C"
-    trap 'echo' INT TERM # ends the wait below
+    trap 'echo' INT TERM # The signal ends the wait below.
     wait "$daemon" || true
     trap - INT TERM
 fi

@@ -3,10 +3,10 @@
 #
 #   deploy/sbom.sh BINARY VERSION [LIBMICROHTTPD [DRAGONBOX [ARCHIVE...]]]
 #
-# LIBMICROHTTPD is the prefix of the library that is linked statically, if it is: its file source.sha256 names the sources
-# (dependencies.sh). DRAGONBOX is a folder of that header-only library. ARCHIVE is any other static library that is linked, of a
-# package of the distribution or of such a prefix. What else is linked belongs to packages of the distribution, which have the
-# versions that are installed here. The time is that of SOURCE_DATE_EPOCH, or now.
+# LIBMICROHTTPD is the prefix of libmicrohttpd if it is linked statically; the file source.sha256 in the prefix names the
+# sources (dependencies.sh). DRAGONBOX is the folder of that header-only library. Each ARCHIVE is another static library that is
+# linked, from a package of the distribution or from a prefix that dependencies.sh has built. All other linked libraries belong
+# to packages of the distribution, in the versions that are installed here. The time is SOURCE_DATE_EPOCH, or now.
 set -euo pipefail
 if [ $# -lt 2 ]; then
     sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2
@@ -20,7 +20,7 @@ releases=$(dirname "${BASH_SOURCE[0]}")/libmicrohttpd.sha256
 distribution=$(. /etc/os-release 2>/dev/null && echo "${ID:-}") || true
 packages='' relationships=''
 
-# The licence of the libraries of a source package, for those that tensord or its libraries link.
+# Prints the licence of the libraries of a source package that tensord or its libraries link.
 licence() {
     case $1 in
     glibc | gnutls28 | libtasn1-6 | libmicrohttpd) echo LGPL-2.1-or-later ;;
@@ -36,7 +36,7 @@ licence() {
     esac
 }
 
-# add NAME VERSION LICENCE DOWNLOAD RELATIONSHIP [MEMBERS]: a package and how tensord is related to it.
+# add NAME VERSION LICENCE DOWNLOAD RELATIONSHIP [MEMBERS]: adds a package and its relationship to tensord.
 add() {
     local id=SPDXRef-${1//[^a-zA-Z0-9.-]/-}
     packages+=$(printf ',\n    { "name": "%s", "SPDXID": "%s", "versionInfo": "%s", "downloadLocation": "%s",
@@ -46,17 +46,17 @@ add() {
         "$([ "$5" = DESCRIBES ] && echo DOCUMENT || echo tensord)" "$5" "$id")
 }
 
-# The packages that own files, each once.
+# Prints the packages that own the files, without duplicates.
 owners() {
     local file
     for file; do
-        # Where /lib is a link to /usr/lib, packages may have either name.
+        # Where /lib is a link to /usr/lib, a package can list its files under either name.
         dpkg-query -S "$file" 2>/dev/null || dpkg-query -S "/usr$file" 2>/dev/null || dpkg-query -S "${file#/usr}" 2>/dev/null ||
             echo "sbom: no package owns $file" >&2
     done | grep -v '^diversion ' | sed 's/: .*//' | sort -u
 }
 
-# add_package NAME RELATIONSHIP: a package of the distribution.
+# add_package NAME RELATIONSHIP: adds a package of the distribution.
 add_package() {
     local name version source architecture locator
     IFS=' ' read -r name version source architecture < <(
@@ -68,7 +68,7 @@ add_package() {
       \"externalRefs\": [{ \"referenceCategory\": \"PACKAGE-MANAGER\", \"referenceType\": \"purl\", \"referenceLocator\": \"$locator\" }]"
 }
 
-# add_built NAME PREFIX: a static library that dependencies.sh has built into a prefix.
+# add_built NAME PREFIX: adds a static library that dependencies.sh has built into a prefix.
 add_built() {
     local version sum='' name='' url=NOASSERTION members=''
     version=$(find "$2"/lib* -name "$1.pc" -exec sed -n 's/^Version: //p' {} + | head -n 1)
@@ -83,7 +83,7 @@ add_built() {
     add "$1" "${version:-unknown}" "$(licence "$1")" "$url" STATIC_LINK "$members"
 }
 
-# The archives that no package owns are those of prefixes.
+# add_archives ARCHIVE...: adds static libraries. An archive that no package owns is in a prefix of dependencies.sh.
 add_archives() {
     local archive prefix owned=() package
     for archive; do
@@ -107,13 +107,13 @@ if command -v dpkg-query >/dev/null; then
     [ ${#archives[@]} -eq 0 ] || add_archives "${archives[@]}"
     mapfile -t libraries < <(ldd "$binary" | sed -n 's/.* => \(\/[^ ]*\) (.*/\1/p; s/^[ \t]*\(\/[^ ]*\) (.*/\1/p')
     for package in $(owners "${libraries[@]}"); do add_package "$package" DYNAMIC_LINK; done
-    # Loaded only with --otlp-endpoint.
+    # libcurl is loaded only with --otlp-endpoint.
     for package in $(owners '*/libcurl.so.4'); do add_package "$package" DEPENDS_ON; done
 else
-    echo "sbom: no dpkg-query on this machine: the libraries that are linked dynamically are left out" >&2
+    echo "sbom: dpkg-query is not installed; the dynamically linked libraries are left out" >&2
 fi
 
-# An identifier of this content, as the format asks for.
+# The namespace is an identifier of this content, which the format requires.
 content=$(printf '%s%s' "$packages" "$relationships" | sha256sum | cut -c 1-32)
 cat <<END
 {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""tensord from Python, with the standard library alone.
+"""Uses tensord from Python with only the standard library.
 
     api/clients/python.py [http://host:port]
 
-Stores a table, looks up rows in JSON and in binary, multiplies, updates, reads an error and deletes the table.  With NumPy
-replace the two functions for safetensors by safetensors.numpy.save and load, which do the same for arrays.
+The example stores a table, looks up rows in JSON and in binary, multiplies, updates, reads an error and deletes the table.
+With NumPy, replace the two safetensors functions with safetensors.numpy.save and safetensors.numpy.load.
 """
 import array, json, struct, sys, urllib.error, urllib.request
 
@@ -13,7 +13,7 @@ SAFETENSORS = "application/vnd.safetensors"
 
 
 class ServerError(Exception):
-    """an error reply; `problem` is the problem document, with `code`, `detail` and other members"""
+    """An error reply. `problem` is the problem document, with `code`, `detail` and other members."""
 
     def __init__(self, problem):
         super().__init__(problem["detail"])
@@ -21,7 +21,7 @@ class ServerError(Exception):
 
 
 def send_request(method, path, body=None, content_type="application/json", accept="application/json"):
-    """sends a request; returns the reply's body, parsed if it is JSON, otherwise bytes"""
+    """Sends a request. Returns the body of the reply: parsed if it is JSON, otherwise as bytes."""
     if content_type == "application/json" and body is not None:
         body = json.dumps(body).encode()
     headers = {"Content-Type": content_type, "Accept": accept}
@@ -35,7 +35,7 @@ def send_request(method, path, body=None, content_type="application/json", accep
 
 
 def to_safetensors(tensors, metadata=None):
-    """{name: (dtype, shape, array)} -> a file: the length of the header, the header as JSON, the tensors' bytes"""
+    """Converts {name: (dtype, shape, array)} to a file: the length of the header, the header as JSON, the data of the tensors."""
     header, data = {"__metadata__": metadata or {}}, b""
     for name, (dtype, shape, values) in tensors.items():
         begin, data = len(data), data + values.tobytes()
@@ -45,7 +45,7 @@ def to_safetensors(tensors, metadata=None):
 
 
 def float32_of(file, name):
-    """the values of a float32 tensor in a safetensors file"""
+    """Returns the values of a float32 tensor in a safetensors file."""
     data_at = 8 + struct.unpack_from("<Q", file)[0]
     entry = json.loads(file[8:data_at])[name]
     assert entry["dtype"] == "F32"
@@ -53,29 +53,29 @@ def float32_of(file, name):
     return array.array("f", file[data_at + begin:data_at + end])
 
 
-# A file of one tensor, of any name, is stored as the table "python-example".
+# Store a file with one tensor as the table "python-example". The tensor can have any name in the file.
 table = array.array("f", [0.5, 1.5, 2.5, 3.5, 4.5, 5.5])
 about = send_request("PUT", "/v1/tensors/python-example", to_safetensors({"table": ("F32", [3, 2], table)}), SAFETENSORS)
 print("table:", about["dtype"], about["shape"])
 
-# Rows 2 and 0: the request refers to the table and contains only the indices.
+# Read rows 2 and 0. The request refers to the table and contains only the indices.
 reply = send_request("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": [2, 0]})
 print("json:", reply["output"]["data"])
 
-# The same in binary: tensors have the names of the op's inputs, the metadata has references and attributes.
+# Send the same request in binary. Tensors have the names of the op's inputs; references and attributes are metadata.
 request = to_safetensors({"indices": ("I32", [2], array.array("i", [2, 0]))}, {"params.ref": "python-example"})
 print("binary:", *float32_of(send_request("POST", "/v1/gather", request, SAFETENSORS, SAFETENSORS), "output"))
 
-# The dot product of every row with [1, 2].
+# Compute the dot product of every row with [1, 2].
 reply = send_request("POST", "/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "python-example"}, [1.0, 2.0]]})
 print("einsum:", reply["output"]["data"])
 
-# Row 1 is replaced in place. Each index is a list of coordinates; "mode": "add" would add instead.
+# Replace row 1 in place. Each index is a list of coordinates. With "mode": "add", scatter adds instead.
 send_request("POST", "/v1/tensors/python-example/scatter", {"indices": [[1]], "updates": [[7.5, 8.5]]})
 reply = send_request("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": 1})
 print("scatter:", reply["output"]["data"])
 
-# There is no row 7.
+# Row 7 does not exist, so this request fails.
 try:
     send_request("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": [0, 7]})
 except ServerError as e:

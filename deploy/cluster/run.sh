@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# run.sh - three replicas of tensord behind HAProxy, with tokens, scraped by Prometheus, on this machine.
+# run.sh - runs three replicas of tensord on this machine, behind HAProxy, with tokens, and scraped by Prometheus.
 #
 #   deploy/cluster/run.sh [PORT [FOLDER]]
 #
-# Runs until Ctrl-C; a replica that ends is started again. Everything listens on 127.0.0.1:
+# The script runs until Ctrl-C and restarts replicas that end. All ports are on 127.0.0.1:
 #   PORT (8080)               HAProxy, with deploy/haproxy/tensord.cfg
 #   PORT+1, PORT+2, PORT+3    the replicas, read-only on deploy/sample
-#   PORT+4, PORT+5            metrics of HAProxy; Prometheus, with deploy/prometheus
+#   PORT+4                    metrics of HAProxy
+#   PORT+5                    Prometheus, with deploy/prometheus
 #   PORT+11 ... PORT+13       metrics of the replicas
-# FOLDER (build/cluster) gets the logs, the ids of the processes (1.pid, 2.pid, 3.pid) and the file of tokens, which is
-# made if it is not there. Needs build/tensord, haproxy and prometheus (deploy/dependencies.sh --test installs them).
+# FOLDER (build/cluster) contains the logs, the process ids of the replicas (1.pid, 2.pid, 3.pid) and the file of tokens, which
+# is created if it does not exist. Needs build/tensord, and haproxy and prometheus, which deploy/dependencies.sh --test installs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -22,12 +23,13 @@ if ! [[ $port =~ ^[1-9][0-9]{0,4}$ ]] || ((port > 65000)); then
     die "PORT is '$port': expected 1 to 65000"
 fi
 PATH=$PATH:/usr/sbin
-[ -x build/tensord ] || die "there is no build/tensord: see README.md"
+[ -x build/tensord ] || die "build/tensord does not exist; see README.md"
 for program in haproxy prometheus; do
-    command -v "$program" >/dev/null || die "$program is not installed: deploy/dependencies.sh --test does it"
+    command -v "$program" >/dev/null || die "$program is not installed; run deploy/dependencies.sh --test"
 done
 
-# change FILE FROM TO...: the file, with the first FROM that a line has replaced; each must be in the file
+# change FILE FROM TO...: prints the file with replacements. In each line, the first FROM that matches is replaced. Every FROM
+# must occur in the file.
 change() {
     local file=$1 line number to used=()
     shift
@@ -41,7 +43,7 @@ change() {
         done
         printf '%s\n' "$line"
     done <"$file"
-    [ ${#used[@]} -eq $(($# / 2)) ] || die "$file has not all of: $*"
+    [ ${#used[@]} -eq $(($# / 2)) ] || die "$file does not contain all of: $*"
 }
 
 write_files() {
@@ -60,7 +62,7 @@ write_files() {
     cp deploy/prometheus/tensord.rules.yml "$folder/"
 }
 
-# replica NUMBER: runs it again whenever it ends
+# replica NUMBER: runs a replica, and starts it again whenever it ends.
 replica() {
     trap 'kill "$daemon" 2>/dev/null; kill "$daemon" 2>/dev/null; wait "$daemon"; exit' TERM
     while :; do
@@ -69,7 +71,7 @@ replica() {
             --drain-delay-ms 5000 2>>"$folder/$1.log" &
         daemon=$!
         echo "$daemon" >"$folder/$1.pid"
-        { wait "$daemon" || true; } 2>/dev/null # where bash reports a daemon that was killed
+        { wait "$daemon" || true; } 2>/dev/null # stderr would show bash's report of a killed daemon
         sleep 1 & wait $! || true
     done
 }
@@ -98,7 +100,7 @@ running+=($!)
 
 until curl -sf -o /dev/null "127.0.0.1:$port/readyz" && curl -sf -o /dev/null "127.0.0.1:$((port + 5))/-/ready"; do
     for process in "${running[@]}"; do
-        kill -0 "$process" 2>/dev/null || die "a process has ended: see the logs in $folder"
+        kill -0 "$process" 2>/dev/null || die "a process has ended; see the logs in $folder"
     done
     sleep 0.2 & wait $!
 done

@@ -1,4 +1,4 @@
-"""Imports files as tables of tensord."""
+"""Command line of the importer: imports files as tables of tensord."""
 
 import argparse
 import difflib
@@ -17,7 +17,7 @@ PROGRAM = pathlib.PurePath(COMMAND).name
 
 
 def say(what: str, text: str) -> None:
-    """Prints an error or a note under the name of the program."""
+    """Prints an error or a note, prefixed with the name of the program."""
     print(f"{PROGRAM}: {what}: {text}", file=sys.stderr)
 
 
@@ -57,24 +57,25 @@ Imports files as tables of tensord: writes tensors FILE:TENSOR, with their keys,
 input formats
   .parquet .feather .arrow  each row is a list in one column, or numbers in several columns. Several
                             files, or a folder, make one table; folders named COLUMN=VALUE add
-                            columns. Files are joined in the order given, the files of a folder by
-                            the numbers in their names: part.2 before part.10
+                            columns. Files are joined in the order given; the files of a folder are
+                            joined by the numbers in their names: part.2 before part.10
   .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns,
                             unless --no-header is given
-  .jsonl .ndjson (.gz)      one object a line; its members are columns of numbers or of lists
+  .jsonl .ndjson (.gz)      one object per line; its members are columns of numbers or of lists
   .txt .vec (.gz)           word vectors of GloVe, word2vec and fastText; the words, or ids, are the
                             keys
   .npy                      one array
   .npz                      several arrays; each becomes a tensor
   .pt .pth .bin             the state dict of a PyTorch model; nothing in it is executed
-  .safetensors              each tensor; one of a dtype that tensord lacks is left out with a note
-  a folder                  as Hugging Face has it: .safetensors or .bin, of one file or several
+  .safetensors              all tensors; a tensor with a dtype that tensord lacks is left out with a
+                            note
+  a folder                  a model in the layout of Hugging Face: .safetensors or .bin, one file or
+                            several
 
-Text is UTF-8. If an input has tensors X and X.keys, or X.keys.bytes and X.keys.offsets, the latter
-are the keys of X. Inputs may be larger than memory: they are read and written in batches; the keys
-need 16 bytes of memory each. The index of a pandas file is left out, with a note. An error names
-the place of a row without a value or of another length, of columns of different dtypes, and of
-equal keys.
+Text must be UTF-8. Tensors named X.keys, or X.keys.bytes and X.keys.offsets, are the keys of the
+tensor X. Inputs can be larger than memory: they are read and written in batches. Each key needs 16
+bytes of memory. The index of a pandas file is left out, with a note. Missing values, rows of
+different lengths, columns of different dtypes and equal keys are errors that name their place.
 """
 EPILOG = f"""\
 examples
@@ -93,7 +94,7 @@ wrong options. docs/tables.md describes imports in detail.
 
 
 class Once(argparse.Action):
-    """Stores the value of an option, and refuses a second one, which would replace the first."""
+    """Stores the value of an option. A second value is an error, because it would replace the first."""
 
     def __call__(self, parser, namespace, value, option=None):  # type: ignore[no-untyped-def]
         if getattr(namespace, self.dest) is not None:
@@ -102,8 +103,9 @@ class Once(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what was probably meant by an unknown argument. Abbreviations of options would change with
-    each new option.
+    """A parser whose errors suggest the option that was probably meant.
+
+    Abbreviated options are not accepted, because their meaning would change with each new option.
     """
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
@@ -111,8 +113,8 @@ class Parser(argparse.ArgumentParser):
         for option in unknown:
             if not option.startswith("-"):
                 self.error(
-                    f"unrecognized arguments: {option}; list all inputs together; an option takes one"
-                    " value: --rows a,b"
+                    f"unrecognized arguments: {option}; list all inputs together. An option takes one"
+                    " value, such as --rows a,b"
                 )
             near = difflib.get_close_matches(option.partition("=")[0], self._option_string_actions)
             if near:
@@ -135,23 +137,23 @@ def parser_of() -> argparse.ArgumentParser:
         "--data-dir",
         type=pathlib.Path,
         metavar="DIR",
-        help="the data folder; created if it does not exist",
+        help="the data folder to write to; created if it does not exist",
     )
     add(
         "--list",
         action="store_true",
-        help="print the tensors that an import would write, and write nothing",
+        help="print the tensors that an import would write, without writing anything",
     )
     add(
         "--name",
-        help="FILE in the names of tensors; default: the name of the input without its suffix",
+        help="name to use as FILE in the names of tensors; default: the name of the input without its suffix",
     )
     add(
         "--tensor",
         action="append",
         default=[],
         metavar="FROM[=TO]",
-        help="import this tensor, under the name TO; may be repeated; default: all tensors",
+        help="import this tensor under the name TO; can be repeated; default: all tensors",
     )
     add(
         "--rows",
@@ -159,17 +161,17 @@ def parser_of() -> argparse.ArgumentParser:
         default=[],
         metavar="COLUMN[,...]",
         help=(
-            "the columns that make the rows; a name that has a comma is in quotes, as in"
-            " '\"x,y\",z'; may be repeated; default: the only column of lists, or all columns but the"
-            " keys"
+            "the columns that form the rows; quote a name that contains a comma, as in"
+            " '\"x,y\",z'; can be repeated; default: the only column of lists, or all columns except"
+            " the keys"
         ),
     )
     add(
         "--keys",
         metavar="COLUMN",
         help=(
-            "the column or the tensor that has the keys, with --keys-from the column of that file;"
-            " '' is the first column of CSV, without a name"
+            "the column or the tensor with the keys; with --keys-from, a column of that file;"
+            " '' is the first column of CSV if it has no name"
         ),
     )
     add(
@@ -177,85 +179,85 @@ def parser_of() -> argparse.ArgumentParser:
         type=pathlib.Path,
         metavar="FILE",
         help=(
-            "read the keys from a file: one key a line (.txt), an object {key: row} or a"
-            " tokenizer.json (.json), an array (.npy), or the column --keys of .csv, .tsv, .jsonl,"
-            " .parquet, .feather or .arrow"
+            "read the keys from a file: one key per line (.txt), an object {key: row} or a"
+            " tokenizer.json (.json), an array (.npy), or the column --keys of a .csv, .tsv, .jsonl,"
+            " .parquet, .feather or .arrow file"
         ),
     )
     add(
         "--order",
         choices=("number", "text"),
         help=(
-            "join several files by the numbers in their names, part.2 before part.10, or by their names"
-            " as text; default: a folder by number, and files that are named in the order given"
+            "order in which several files are joined: number sorts by the numbers in their names, part.2"
+            " before part.10; text sorts by name; default: number for a folder, otherwise the order given"
         ),
     )
     add(
         "--drop-padding",
         action="store_true",
-        help="leave out the rows after the last key: tables of models may be longer than the vocabulary",
+        help="leave out the rows after the last key, because a model's table can be longer than its vocabulary",
     )
     add(
         "--key-dtype",
         choices=("int64", "uint64", "string"),
         help=(
-            "dtype of the keys; default: as in the input; in text int64, or uint64 if one is above"
-            " 2^63 - 1, if all keys are integers without leading zeros, otherwise string"
+            "dtype of the keys; default: the dtype in the input. Keys in text are int64 if all are"
+            " integers without leading zeros (uint64 if a key is above 2^63 - 1), otherwise string"
         ),
     )
     add(
         "--delimiter",
         metavar="CHARACTER",
-        help="the character between the columns of CSV, or \\t; default: a comma, in .tsv a tab",
+        help="the character between the columns of CSV, or \\t for a tab; default: a comma, or a tab in .tsv",
     )
     add(
         "--quote",
         action=argparse.BooleanOptionalAction,
         help=(
-            'read fields in quotes (") as quoted, or not; default: --quote in .csv, --no-quote in'
-            " .tsv"
+            'read fields in quotes (") as quoted fields, or keep the quotes; default: --quote in .csv,'
+            " --no-quote in .tsv"
         ),
     )
     add(
         "--header",
         action=argparse.BooleanOptionalAction,
         help=(
-            "the first line of CSV has the names of the columns, or is a row, and the columns are"
-            " named 0, 1, ...; default: it has the names, and a line of numbers is an error"
+            "--header: the first line of CSV has the names of the columns; --no-header: the first line is a"
+            " row, and the columns are named 0, 1, ...; default: --header, but a line of numbers is an error"
         ),
     )
     add(
         "--decimal",
         choices=(".", ","),
         metavar="POINT",
-        help="the decimal point of numbers in CSV; default: a point",
+        help="the decimal separator of numbers in CSV, a point or a comma; default: a point",
     )
     add(
         "--dtype",
         choices=(encoding.KEEP, *encoding.FLOATS, *encoding.ROWWISE),
         help=(
-            "convert rows of floats, and columns of integers or bools, to this dtype; uint8 and int8 quantise each row, and add the"
+            "convert rows of floats, and columns of integers or bools, to this dtype; uint8 and int8 quantise each row and add the"
             " tensors X.scale and X.offset; default: keep, but float32 for numbers in text"
         ),
     )
     add(
         "--version",
         metavar="V",
-        help="write a version, which never changes, to the folder V: FILE:TENSOR@V",
+        help="write an immutable version FILE:TENSOR@V to the folder V",
     )
     add(
         "--alias",
         action="append",
         default=[],
         metavar="NAME=TENSOR",
-        help="with --version: set the alias NAME to this version of TENSOR; may be repeated",
+        help="with --version: set the alias NAME to this version of TENSOR; can be repeated",
     )
     add(
         "--quiet",
         action="store_true",
         help=(
-            "print only errors: no progress, no summary and no notes. Notes say what is left out,"
-            " such as an index or a tensor of another dtype; --list prints them, too"
+            "print only errors: no progress, no summary and no notes. Notes name what is left out,"
+            " such as an index or a tensor with another dtype; --list prints notes, too"
         ),
     )
     return parser
@@ -264,7 +266,7 @@ def parser_of() -> argparse.ArgumentParser:
 def pairs(
     parser: argparse.ArgumentParser, option: str, texts: list[str], alone: bool
 ) -> dict[str, str]:
-    """The values "A=B" of an option; where it may stand alone, "A" is "A=A"."""
+    """Returns the values "A=B" of an option as a dict. If `alone`, "A" stands for "A=A"."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -283,15 +285,15 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     for columns in args.rows:
         if not split_list(columns) or not all(split_list(columns)):
             parser.error(
-                f"--rows {columns!r}: expected names of columns, with a comma between them; a name"
-                ' that has a comma or a quote is written as in CSV, such as \'"x,y",z\' for x,y and'
+                f"--rows {columns!r}: expected names of columns, separated by commas. Write a name"
+                ' with a comma or a quote as in CSV, such as \'"x,y",z\' for x,y and'
                 " z"
             )
     names = [name for columns in args.rows for name in split_list(columns)]
     if twice := next((name for name in names if names.count(name) > 1), None):
         parser.error(f"--rows names column {twice} twice")
     if args.alias and not args.version:
-        parser.error("--alias names a version: --version is missing")
+        parser.error("--alias names a version, but --version is missing")
     if args.version and not VERSION.fullmatch(args.version):
         parser.error(
             f"--version {args.version}: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, and"
@@ -310,7 +312,7 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
 
 # ---------------------------------------------------------------- the import
 def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> Output:
-    """Reads the keys once, to count and compare them."""
+    """Reads the keys once, to count and compare them, and returns the table to write."""
     keys = table.keys
     if not keys:
         return Output(table.name, encoding.Encoder(table, target), None)
@@ -320,7 +322,7 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
     for note in () if quiet else keys.found:
         say("note", note)
     if not table.shape:
-        raise Refused(f"{keys.place}: these are keys of rows, but {table.place} is a scalar")
+        raise Refused(f"{keys.place}: keys need rows, but {table.place} is a scalar")
     missing = table.n_rows - found.count
     are_padding = missing > 0 and found.count > 0
     if are_padding and drop_padding:
@@ -353,18 +355,18 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
 
 
 BY_POSITION = (
-    ". A key names the row at its position, so that after one that was lost, as a header or a missing"
-    " value, each names another row: add it where it was"
+    ". A key names the row at its position. If a key was lost, such as a header or a missing value, all"
+    " keys after it name the wrong row. Add the lost key at its place"
 )
 
 
 def header_hint(keys: Keys) -> str:
-    """About one key too many."""
+    """Returns a hint for a file with one key too many."""
     first = next(iter(keys.batches()))[0]
     text = first if isinstance(first, bytes) else str(first)
     return (
         f". If the first line, {shown(text)}, is a header, remove it; otherwise remove the key that has no"
-        " row, because a key names the row at its position"
+        " row. A key names the row at its position"
     )
 
 
@@ -378,7 +380,7 @@ def describe(output: Output, full: str) -> str:
 
 
 def with_parts(aliases: dict[str, str], target: str) -> dict[str, str]:
-    """With those of scale and offset if rows are quantised: what a call reads flips together."""
+    """Adds the aliases of scale and offset if rows are quantised, so that all the tensors of a call change together."""
     parts = ("", ".scale", ".offset") if target in encoding.ROWWISE else ("",)
     return {
         alias + part: tensor + part for alias, tensor in aliases.items() for part in parts
@@ -390,7 +392,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     name = args.name or stem_of(args.inputs)
     fault = fault_of(name, IN_FILE_NAMES)
     if fault:
-        raise Refused(f"{name!r} cannot be the name of a table: {fault}. --name gives another one")
+        raise Refused(f"{name!r} cannot be the name of a table: {fault}. Choose another name with --name")
     files = (args.inputs[0], *([args.keys_from] if args.keys_from else []))
     if choice.csv.is_given() and not any(has_suffix(path, CSV) or path.is_dir() for path in files):
         raise Refused(
@@ -409,9 +411,9 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
             names = ", ".join(table.name for table in tables)
-            raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}; it has {names}")
+            raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}; the input has {names}")
     for alias in aliases if target in encoding.ROWWISE and not args.quiet else ():
-        say("note", f"--alias {alias}: from the flip on its rows are bytes, which a lookup returns as they are;"
+        say("note", f"--alias {alias}: once the alias is set, a lookup returns the quantised bytes of its rows;"
             f" {alias}.scale and {alias}.offset are set with it. If {alias} has named floats, use another alias")
     aliases = with_parts(aliases, target)
     for alias in aliases:
@@ -427,7 +429,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
             )
         return
     if args.data_dir.exists() and not args.data_dir.is_dir():
-        raise Refused(f"--data-dir {args.data_dir}: it is a file; expected a folder")
+        raise Refused(f"--data-dir {args.data_dir}: this is a file; expected a folder")
     args.data_dir.mkdir(parents=True, exist_ok=True)
     if args.version:
         refuse_existing(args.data_dir / args.version)
@@ -440,7 +442,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     with Staging(args.data_dir, args.version or name) as staging:
         size = write_file(staging.path / f"{name}.safetensors", outputs, args.quiet)
         if args.version:
-            progress = Progress("reading it back for its SHA-256", size, args.quiet)
+            progress = Progress("reading the files back for their SHA-256", size, args.quiet)
             write_manifest(
                 staging.path,
                 {alias: f"{name}:{tensor}{version}" for alias, tensor in aliases.items()},
@@ -457,7 +459,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
             "\n".join(
                 [
                     f"{made}: {size_text(size)}"
-                    + ("; the file of that name was replaced" if replaces else ""),
+                    + ("; replaced the file of that name" if replaces else ""),
                     *(
                         f"  {describe(output, f'{name}:{output.name}{version}')}"
                         for output in outputs
@@ -468,7 +470,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
 
 
 def of_system(error: OSError) -> str:
-    """What the system says of a file."""
+    """Returns the system's message, with the name of the file if the error has it."""
     reason = error.strerror or str(error)
     return reason if error.filename is None else f"{error.filename}: {reason}"
 
@@ -503,12 +505,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def leave(status: int) -> typing.NoReturn:
-    """Ends the process without the end of the interpreter. After an error a thread of Arrow may
-    still read the file ahead, which no call of pyarrow waits for: it aborts the process if the
-    interpreter is gone.
+    """Ends the process without finalizing the interpreter.
+
+    After an error, a thread of Arrow might still be reading ahead in the file, and pyarrow cannot wait for the thread. The
+    thread would abort the process if the interpreter were finalized.
     """
     try:
-        for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed at the start
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # A stream is None if it was closed at the start.
             stream.flush()
     except OSError as e:
         say("error", f"standard output: {e.strerror}")

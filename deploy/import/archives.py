@@ -1,4 +1,4 @@
-"""Zip archives, and the arrays of .npz files in them."""
+"""Reads zip archives, and the arrays of .npz files."""
 
 import contextlib
 import dataclasses
@@ -31,21 +31,21 @@ OF_DICT = (
     ".to_parquet('FILE.parquet')"
 )
 OBJECTS = (
-    "Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows,"
-    " x.astype('float32') numbers, and for keys x.astype('int64') integers, x.astype(str) text"
+    "Python objects, which cannot be imported. Convert rows with numpy.stack(x), numbers with"
+    " x.astype('float32'), and keys with x.astype('int64') or x.astype(str)"
 )
-FORMAT: Any = numpy.lib.format  # its functions have types in some versions only
+FORMAT: Any = numpy.lib.format  # Any, because the functions of numpy.lib.format have types only in some versions
 
 
 @contextlib.contextmanager
 def archive_errors(place: str) -> Iterator[None]:
-    """Says in a sentence what is damaged, encrypted or compressed in an unknown way."""
+    """Converts the exceptions of damaged, encrypted or unsupported archives to a Refused with one sentence."""
     try:
         yield
     except Refused:
         raise
     except NotImplementedError as e:
-        raise Refused(f"{place}: it is compressed by a method that is not known") from e
+        raise Refused(f"{place}: its compression method is not supported") from e
     except RuntimeError as e:
         raise Refused(f"{place}: it is encrypted") from e
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as e:
@@ -62,14 +62,14 @@ def open_archive(path: pathlib.Path) -> zipfile.ZipFile:
     with path.open("rb") as file:
         start = file.read(2)
     if start != b"PK":
-        raise Refused(f"{path}: it is not a zip archive, as its suffix says")
+        raise Refused(f"{path}: it is not a zip archive, although its suffix says so")
     with archive_errors(str(path)):
         return zipfile.ZipFile(path)
 
 
 # ---------------------------------------------------------------- NPZ
 class Npz:
-    """The arrays of an .npz file. Those in C order are read in batches."""
+    """The arrays of an .npz file. Arrays in C order are read in batches."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -79,16 +79,14 @@ class Npz:
         ]
 
     def open(self, name: str) -> tuple[typing.IO[bytes], tuple[int, ...], bool, "numpy.dtype[Any]"]:
-        """The stream of an array after its header, its shape, whether it is in Fortran order, its
-        dtype.
-        """
+        """Opens an array. Returns the stream after the header, the shape, True if the array is in Fortran order, and the dtype."""
         place = f"{self.path}, array {name}"
         with archive_errors(place):
             stream = self.archive.open(name + ".npy")
             version = FORMAT.read_magic(stream)
             if version == (1, 0):
                 shape, fortran, dtype = FORMAT.read_array_header_1_0(stream)
-            elif version in ((2, 0), (3, 0)):  # the same but for the names of fields
+            elif version in ((2, 0), (3, 0)):  # The versions differ only in the encoding of field names.
                 shape, fortran, dtype = FORMAT.read_array_header_2_0(stream)
             else:
                 raise Refused(
@@ -108,7 +106,7 @@ class Npz:
         return len(shape) == 1 and dtype.kind in "US"
 
     def array(self, name: str) -> Array:
-        """All of an array, for keys."""
+        """Reads a whole array, for keys."""
         stream, shape, fortran, dtype = self.open(name)
         place = f"{self.path}, array {name}"
         with stream, archive_errors(place):

@@ -1,5 +1,5 @@
-"""Parquet, Feather and Arrow IPC: one file, or the files of a folder that make one table. Folders
-named COLUMN=VALUE, as Hive and Spark make them, are columns, too.
+"""Reads Parquet, Feather and Arrow IPC: one file, or several files that form one table. Folders named
+COLUMN=VALUE, as Hive and Spark create them, add columns.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @contextlib.contextmanager
 def read_errors(path: pathlib.Path) -> Iterator[None]:
-    """Refuses a file that Arrow cannot read, without Arrow's message, which is about its code."""
+    """Refuses a file that Arrow cannot read. Arrow's own message is omitted, because it is about Arrow's code."""
     kind = "Arrow" if path.name.lower().endswith(ARROW) else "Parquet"
     try:
         yield
@@ -71,7 +71,7 @@ class ParquetFile:
 
 
 class ArrowFile:
-    """Arrow's file format, which is also Feather, or its stream format."""
+    """A file in Arrow's file format, which Feather also uses, or in Arrow's stream format."""
 
     def __init__(self, data: pyarrow.MemoryMappedFile) -> None:
         is_file = data.read(6) == b"ARROW1"
@@ -90,7 +90,7 @@ class ArrowFile:
     def batches(self, columns: list[str], size: int) -> Iterator[pyarrow.RecordBatch]:
         for batch in self.all:
             chosen = batch.select(columns)
-            chosen.validate(full=True)  # Arrow trusts the offsets in a file
+            chosen.validate(full=True)  # Without validation, Arrow trusts the offsets in a file.
             for first in range(0, chosen.num_rows, size):
                 yield chosen.slice(first, size)
 
@@ -106,14 +106,14 @@ def opened(path: pathlib.Path) -> Iterator[File]:
             raise Refused(f"{path}: it is empty")
         with pyarrow.memory_map(str(path)) as data:
             if data.read(4) == b"FEA1":
-                raise Refused(f"{path}: it is Feather of version 1; expected version 2 or Parquet")
+                raise Refused(f"{path}: it is Feather version 1; expected Feather version 2 or Parquet")
             data.seek(0)
             yield ArrowFile(data)
 
 
 def pandas_index(schema: pyarrow.Schema) -> list[Any]:
-    """The index of a DataFrame, as pandas describes it in the metadata: the names of its columns, or
-    objects that describe a range, which has no column.
+    """Returns the index of a DataFrame, which pandas describes in the metadata: the names of the index
+    columns, or objects that describe a range. A range has no column in the file.
     """
     try:
         described = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
@@ -125,33 +125,35 @@ def pandas_index(schema: pyarrow.Schema) -> list[Any]:
 
 
 def range_note(index: dict[str, Any]) -> str:
-    """About an index that is a range, unless it numbers the rows from 0 and has no name."""
+    """Returns a note about an index that is a range. An unnamed index that numbers the rows from 0 needs no note."""
     name, start, step = index.get("name"), index.get("start"), index.get("step")
     if name is None and (start, step) == (0, 1):
         return ""
     return (
         f"the index{'' if name is None else f' {name}'} of a pandas DataFrame, a range from {start} in"
-        f" steps of {step}, is not stored in the file, and the table has no keys; reset_index() makes a"
-        " column of it, which --keys can name"
+        f" steps of {step}, is not stored in the file, and the table has no keys. reset_index() makes it a"
+        " column, which --keys can name"
     )
 
 
 # ---------------------------------------------------------------- partitions
 def partition_of(path: pathlib.Path, root: pathlib.Path | None) -> dict[str, str | None]:
-    """The columns that the folders below `root` name, and their values in the file `path`."""
+    """Returns the columns that the folders below `root` define, with their values for the file `path`."""
     found: dict[str, str | None] = {}
     for folder in path.relative_to(root).parts[:-1] if root else ():
         name, equals, value = folder.partition("=")
         if equals:
             name, value = urllib.parse.unquote(name), urllib.parse.unquote(value)
             if name in found or not name:
-                raise Refused(f"{path}: its folders name the column {name!r} twice or not at all")
+                raise Refused(f"{path}: its folders name the column {name!r} twice, or have no column name")
             found[name] = None if value == HIVE_NULL else value
     return found
 
 
 def partition_schema(partitions: list[dict[str, str | None]]) -> pyarrow.Schema:
-    """Values are int64 if all are integers in their usual form, and text otherwise."""
+    """Returns the columns that folders define. A column is int64 if all its values are integers without
+    leading zeros, and text otherwise.
+    """
     fields = []
     for name in partitions[0]:
         values = pyarrow.array([partition[name] for partition in partitions], pyarrow.string())
@@ -163,7 +165,7 @@ def partition_schema(partitions: list[dict[str, str | None]]) -> pyarrow.Schema:
 
 
 def common_type(one: pyarrow.DataType, other: pyarrow.DataType) -> pyarrow.DataType | None:
-    """The type of a column that has numbers, or lists of numbers, of both types, or None."""
+    """Returns a type that holds the numbers, or the lists of numbers, of both types; None if no type does."""
     dtypes = [dtype_of_type(one), dtype_of_type(other)]
     are_tensors = any(isinstance(kind, pyarrow.BaseExtensionType) for kind in (one, other))
     if None in dtypes or are_tensors or is_list(one) != is_list(other):
@@ -181,8 +183,10 @@ def common_schema(
     converts: bool,
     keys: str | None,
 ) -> pyarrow.Schema:
-    """The columns of the first file; those of another file have the same names, in any order, and
-    the same types unless they are numbers that are converted later, or keys that are integers.
+    """Checks the columns of another file against the first file, and returns the common schema.
+
+    The names must be the same, in any order. The types must be the same, except for numbers that are converted later, and
+    for keys that are integers.
     """
     check_names(schema.names, place)
     for a, a_place, b, b_place in (
@@ -192,7 +196,7 @@ def common_schema(
         for name in a.names:
             if name not in b.names:
                 index = (
-                    "; it is the index of pandas, which df.to_parquet(FILE, index=False) leaves out"
+                    "; it is the index of a DataFrame, which df.to_parquet(FILE, index=False) leaves out"
                     if name.startswith("__index_level_")
                     else ""
                 )
@@ -206,7 +210,7 @@ def common_schema(
         if field.type == expected:
             continue
         is_key, column = field.name == keys, f"df[{field.name!r}]"
-        as_text = f"; keys have one dtype: {column} = {column}.astype(str) makes text of them"
+        as_text = f"; all keys must have one dtype. To make them text, use {column} = {column}.astype(str)"
         integers = all(map(pyarrow.types.is_integer, (field.type, expected)))
         common = common_type(field.type, expected) if integers or not is_key else None
         if not common or not (is_key or converts):
@@ -228,7 +232,7 @@ class ArrowFiles(Columns):
         converts: bool,
         keys: str | None,
     ) -> None:
-        """`converts`: the dtypes of numbers may differ; `keys` is the column of keys, if any."""
+        """Opens the files. If `converts`, the dtypes of numbers can differ. `keys` is the column of keys, if any."""
         super().__init__()
         self.paths = paths
         self.place = str(root or paths[0])
@@ -254,21 +258,21 @@ class ArrowFiles(Columns):
         for name in partitions.names:
             if name in schema.names:
                 raise Refused(
-                    f"{paths[0]}: column {name} is in the file and in the names of its folders; to take"
-                    " the column of the files, name the files instead of the folder"
+                    f"{paths[0]}: column {name} is in the file and in the names of its folders. To use"
+                    " the column of the files, pass the files instead of the folder"
                 )
         self.schema = pyarrow.schema([*schema, *partitions])
         self.left_out = {
             name: index_note(name) for name in pandas_index(schema) if isinstance(name, str)
         } | {
-            name: f"column {name} is in the names of folders, and not part of the rows; --keys or"
+            name: f"column {name} comes from the names of folders and is not part of the rows; --keys or"
             " --rows can name it"
             for name in partitions.names
         }
         ranges = [index for index in pandas_index(schema) if isinstance(index, dict)]
         self.absent = {
             name: f"{name} is the index of a pandas DataFrame, a range that is not stored in the"
-            " file; reset_index() makes a column of it"
+            " file; reset_index() makes it a column"
             for index in ranges
             if isinstance(name := index.get("name"), str)
         }

@@ -1,4 +1,4 @@
-"""Recognises word vectors in binary formats, which are not imported, whatever the name of the file is."""
+"""Recognises word vectors in binary formats, whatever the name of the file. These formats are not imported."""
 
 import codecs
 import gzip
@@ -18,7 +18,7 @@ KEYED_VECTORS = "gensim.models.KeyedVectors"
 
 
 def refuse_binary_vectors(path: pathlib.Path) -> None:
-    """Refuses a file of gensim, word2vec or fastText with the command that writes it as text."""
+    """Refuses a binary file of gensim, word2vec or fastText. The error has a command that converts it to text."""
     head = head_of(path)
     if head.startswith(FASTTEXT_MAGIC):
         what = "a model of fastText"
@@ -36,13 +36,13 @@ def refuse_binary_vectors(path: pathlib.Path) -> None:
     else:
         return
     raise Refused(
-        f"{path}: it is {what}; expected word vectors as text:"
-        f" {call}.save_word2vec_format('FILE.vec') writes them"
+        f"{path}: it is {what}; expected word vectors as text. Convert it with"
+        f" {call}.save_word2vec_format('FILE.vec')"
     )
 
 
 def head_of(path: pathlib.Path) -> bytes:
-    """The first bytes of a file, which gzip may have compressed; none if its data is damaged."""
+    """Returns the first bytes of a file, decompressed if gzip compressed it. Returns no bytes if the data is damaged."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     if not head.startswith(GZIP):
@@ -50,20 +50,21 @@ def head_of(path: pathlib.Path) -> bytes:
     try:
         with typing.cast(typing.IO[bytes], gzip.open(path)) as file:
             return file.read(HEAD_BYTES)
-    except (OSError, EOFError, zlib.error):  # the reader of the format says what is damaged
+    except (OSError, EOFError, zlib.error):  # The reader of the format reports the damage.
         return b""
 
 
 def is_word2vec(head: bytes) -> bool:
-    """True for a line of two numbers, then a word and numbers that are not text. As text, a number
-    and its space have two bytes or more.
+    """True if the file starts with a line of two numbers, followed by a word and binary numbers.
+
+    As text, each number takes at least two bytes, including a space.
     """
     found = re.match(rb"[0-9]{1,18} ([0-9]{1,9})\n[^\n ]+ ", head)
     return found is not None and not is_text(head[found.end() :][: 2 * int(found[1])])
 
 
 def is_text(part: bytes) -> bool:
-    """True for UTF-8 without control characters, whose last character may be cut."""
+    """True for UTF-8 text without control characters. The last character can be incomplete."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(part)
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""A table of some columns of an input, keyed by another column, whatever the format of the input.
-Rows are read in batches, the columns of keys and of rows one after the other, so that neither has
-to fit into memory.
+"""Makes a table from columns of an input, with the keys in another column, whatever the input's format.
+Rows are read in batches, and keys and rows are read in separate passes, so neither has to fit in
+memory.
 """
 
 import collections
@@ -41,12 +41,12 @@ from text import (
     split_list,
 )
 
-EXACT = 1 << 53  # float64 has all integers up to this one
+EXACT = 1 << 53  # float64 represents all integers up to this value exactly
 INEXACT = (
-    "floats have all integers up to 2**53. Expected --keys for a column of identifiers, or --rows"
-    " without it"
+    "floats are exact only for integers up to 2**53. For a column of identifiers, use --keys, or leave"
+    " it out of --rows"
 )
-# Names of columns that probably have keys.
+# Pattern of column names that probably hold keys.
 IDENTIFIER = re.compile(
     r"(?i:(.*[_ .-])?(id|uid|uuid|guid|key)s?"
     r"|(article|book|customer|doc|document|entity|film|image|item|movie|node|object|page|post|product"
@@ -55,68 +55,73 @@ IDENTIFIER = re.compile(
     r"|.*[a-z](Id|ID|Key)"
 )
 PANDAS_FLOATS = (
-    "; pandas makes floats of integers if one is missing: fill it, or remove the row, and make"
-    " integers by astype('int64') of numbers such as 7.0; floats have rounded those above 2**53, so"
-    " write these as integers where they come from"
+    "; pandas converts a column of integers to floats if a value is missing. Fill the value or remove"
+    " the row, then use astype('int64'). Floats have rounded integers above 2**53, so"
+    " write these as integers at their source"
 )
-MOST_SHOWN = 5  # columns in an error
+MOST_SHOWN = 5  # maximum number of columns in an error
 IS_KEY = "; the column has the keys, which --keys names, and --rows names the other columns"
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 OTHER_ROWS = "; --rows chooses the columns of the rows"
 FILL = "fill it, or remove the row"
 SHORTENED = (
-    "is text that was shortened when it was written, and the numbers at ... are not in the file:"
-    " write it again from the arrays, as Parquet"
+    "is text that was shortened when it was written, so the numbers at ... are not in the file. Write"
+    " it again from the arrays, as Parquet"
 )
-PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
-RESET_INDEX = re.compile("index|level_[0-9]+")  # by reset_index(), in the first columns
+PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # names that pandas gives the index in a file
+RESET_INDEX = re.compile("index|level_[0-9]+")  # names that reset_index() gives the first columns
 
 
 class Columns:
-    """The columns of one input. Each format has a subclass."""
+    """The columns of one input. Each file format has a subclass."""
 
     schema: pyarrow.Schema
     place: str
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        # Columns that are rows only if --rows names them, with the reason.
+        # Columns that are part of the rows only if --rows names them, with the reason.
         self.left_out: dict[str, str] = {}
-        # Names that look like columns of the input, with the reason why they are not.
+        # Names that look like columns of the input but are not, with the reason.
         self.absent: dict[str, str] = {}
         # Notes for a table without keys.
         self.keyless_notes: list[str] = []
-        # Where columns appear first that are not in the first row, in files where rows name them.
+        # For formats with names in each row: the line of the first use of each column that row 0 lacks.
         self.origins: dict[str, str] = {}
-        self.has_header = True  # or names in each row, so that the first row is none
-        self.header_hint = ""  # about a name that is not there
-        self.may_lack_header = False  # the first line is read as names, and may be a row
-        self.header_is_doubtful = False  # it probably is one
-        self.decimal: str | None = None  # the decimal point of numbers in text, if it may be chosen
+        # False if the first line is a row. True for formats with names in each row.
+        self.has_header = True
+        # Hint for errors about a column that does not exist.
+        self.header_hint = ""
+        # True if the first line is read as names but might be a row.
+        self.may_lack_header = False
+        # True if the first line, read as names, is probably a row.
+        self.header_is_doubtful = False
+        # Decimal separator of numbers in text; None for formats where it is fixed.
+        self.decimal: str | None = None
 
     def batches(
         self, columns: list[str], size: int
     ) -> Iterator[tuple[pyarrow.RecordBatch, str, int]]:
-        """Batches of these columns, the name of the file and the number of the first row in it."""
+        """Yields batches of these columns, each with the name of its file and the number of its first row in the file."""
         raise NotImplementedError
 
     def count(self) -> int:
         raise NotImplementedError
 
     def check_large(self, columns: list[str]) -> None:
-        """Formats of text refuse what float64 does not have: numbers that are too large, which are read
-        as infinite, as the text "inf" is, and integers of 64 bits that are rounded.
+        """Refuses numbers that float64 cannot hold, in text formats: numbers that are too large, which
+        are read as infinite like the text "inf", and 64-bit integers that are rounded.
         """
 
     def files(self) -> tuple[FileRows, ...]:
-        """The files in their order, if there are several."""
+        """Returns the files in order if there are several, otherwise nothing."""
         return ()
 
 
 def check_names(
     names: list[str], place: str, first_may_be_empty: bool = False, hint: str = ""
 ) -> None:
-    """Refuses names that do not mean one column."""
+    """Refuses names of columns that are empty or not unique."""
     faults = [
         f"columns {listed(i for i, other in enumerate(names, 1) if other == name)} are"
         f" {'both' if count == 2 else 'all'} named {name!r}"
@@ -136,7 +141,7 @@ def check_names(
 
 
 def listed(items: Iterable[object]) -> str:
-    """Items as a sentence lists them: "1, 2 and 5"."""
+    """Formats items for a sentence, such as "1, 2 and 5"."""
     *first, last = map(str, items)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -145,7 +150,7 @@ def listed(items: Iterable[object]) -> str:
 def first_refused(
     column: pyarrow.Array, convert: Callable[[pyarrow.Array], pyarrow.Array]
 ) -> int | None:
-    """Position of the first value that Arrow does not convert, or None if it converts all."""
+    """Returns the position of the first value that `convert` refuses, or None if it accepts all values."""
 
     def fails(begin: int, end: int) -> bool:
         try:
@@ -167,9 +172,9 @@ def first_refused(
 
 
 def to_numbers(texts: pyarrow.Array, decimal: str | None = None) -> pyarrow.Array:
-    """Text of CSV as float64. Spaces around a number are allowed, and no text is no value."""
+    """Converts CSV text to float64. Spaces around a number are allowed, and empty text is a missing value."""
     trimmed = pyarrow.compute.ascii_trim(texts.cast(pyarrow.string()), " \t")
-    if decimal == ",":  # and a point is none
+    if decimal == ",":  # A point is then invalid.
         points = pyarrow.compute.replace_substring(trimmed, ".", "point")
         trimmed = pyarrow.compute.replace_substring(points, ",", ".")
     missing = pyarrow.compute.equal(trimmed, "")
@@ -177,8 +182,8 @@ def to_numbers(texts: pyarrow.Array, decimal: str | None = None) -> pyarrow.Arra
 
 
 def check_large_texts(texts: pyarrow.Array, place: str, first: int, decimal: str | None) -> None:
-    """Refuses digits whose value is infinite as float64, and integers that it rounds; `first` is the
-    row of the first text.
+    """Refuses finite numbers that are infinite as float64, and integers that float64 rounds. `first` is
+    the row number of the first text.
     """
     integers = pyarrow.compute.match_substring_regex(texts, r"\A *[-+]?[0-9]{16,20} *\z")
     for row in numpy.flatnonzero(integers.fill_null(False).to_numpy(zero_copy_only=False)):
@@ -192,13 +197,13 @@ def check_large_texts(texts: pyarrow.Array, place: str, first: int, decimal: str
 
 
 def check_exact(value: int, place: str) -> None:
-    """Refuses an integer of 64 bits, which is probably an identifier, if float64 rounds it."""
+    """Refuses a 64-bit integer if float64 rounds it. Such an integer is probably an identifier."""
     if abs(value) < 1 << 64 and int(float(value)) != value:
-        raise Refused(f"{place} has the integer {value}; {INEXACT}; written as {value}.0, it is rounded")
+        raise Refused(f"{place} has the integer {value}; {INEXACT}. To have it rounded, write {value}.0")
 
 
 def text_hint(name: str, text: str) -> str:
-    """How a column of texts such as this one, in the form of JSON or of NumPy, becomes lists."""
+    """Returns advice on converting a column of text like `text`, in JSON or NumPy notation, to lists."""
     if is_shortened(text):
         return SHORTENED
     try:
@@ -207,10 +212,10 @@ def text_hint(name: str, text: str) -> str:
     except (ValueError, RecursionError):
         separator = "," if "," in text else None
         pieces = map(str.strip, text.strip("[]").split(separator))
-        if not all(map(is_number, pieces)):  # NumPy stops at the first that is none
-            return "is text: write it again from the lists, as Parquet"
+        if not all(map(is_number, pieces)):  # NumPy would stop at the first piece that is not a number.
+            return "is text; write it again from the lists, as Parquet"
         function = f"lambda x: numpy.fromstring(x.strip('[]'), sep={separator or ' '!r})"
-    return f"is text: df[{name!r}] = df[{name!r}].map({function}) makes lists of it"
+    return f"is text; convert it to lists with df[{name!r}] = df[{name!r}].map({function})"
 
 
 def is_shortened(text: str) -> bool:
@@ -219,7 +224,7 @@ def is_shortened(text: str) -> bool:
 
 
 def is_accounting(value: str, decimal: str | None) -> bool:
-    """True for a negative number as accountants write it, in parentheses."""
+    """True for a negative number in accounting notation, which uses parentheses."""
     number = value[1:-1].strip()
     return value[:1] + value[-1:] == "()" and (
         is_number(number.replace(",", ".") if decimal == "," else number)
@@ -228,23 +233,23 @@ def is_accounting(value: str, decimal: str | None) -> bool:
 
 
 def number_hint(value: str, decimal: str | None = None) -> str:
-    """What to do about text that stands where a number is expected."""
+    """Returns a hint for text where a number is expected."""
     value = value.strip()
     if value.upper() in (*MISSING_WORDS, *MISSING_MARKS) or (
-        re.fullmatch("#[A-Z/0]+[!?]", value)  # errors of Excel
+        re.fullmatch("#[A-Z/0]+[!?]", value)  # error values of Excel
     ):
-        return "; a row without a value cannot be imported: fill it, or remove it"
+        return "; a row with a missing value cannot be imported. Fill the value, or remove the row"
     if value.lower() in ("true", "false"):
         return "; write true as 1 and false as 0"
     if re.fullmatch(r"\(?[-+\d.,]+ ?%\)?", value):
         return "; write 5% as 0.05" + (", and (5) as -5" if "(" in value else "")
     if value.startswith("\u2212"):
-        return "; the minus sign of numbers is -, not the character \u2212 (U+2212)"
+        return "; the minus sign must be -, not the character \u2212 (U+2212)"
     if re.search("[$€£¥]", value) and re.fullmatch(r"[-+(]*[\s$€£¥]*[-+]?[\d.,]+[\s$€£¥]*\)?", value):
         return "; write numbers without the currency" + (", and (5) as -5" if "(" in value else "")
     if is_accounting(value, decimal):
         return (
-            "; a number in parentheses is negative in accounting: write (5) as -5, with pandas"
+            "; a number in parentheses is negative in accounting. Write (5) as -5; with pandas,"
             " df['NAME'] = df['NAME'].str.replace(r'^\\((.*)\\)$', r'-\\1', regex=True)"
         )
     if value.endswith("-") and is_number(value[:-1]):
@@ -252,21 +257,21 @@ def number_hint(value: str, decimal: str | None = None) -> str:
     if is_shortened(value):
         return f"; it {SHORTENED}"
     if re.match(r"[\[{]|\(.*[,; ]", value) and decimal:
-        return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
+        return "; lists can be imported only from Parquet or JSON Lines. In CSV, each number needs its own column"
     if value.startswith("["):
         return f"; it {text_hint('NAME', value)}"
     if separator := separator_of_list(value):
         return (
-            "; in CSV each number of a list has a column, which pandas makes:"
+            "; in CSV, each number of a list needs its own column. With pandas, use"
             f" df['NAME'].str.split({separator!r}, expand=True)"
         )
     return spelling_hint(value, decimal) or (
-        "; --rows chooses columns of numbers, --keys the column of keys"
+        "; choose the columns of numbers with --rows, and the column of keys with --keys"
     )
 
 
 def separator_of_list(value: str) -> str | None:
-    """What separates the numbers of a list in one cell, unless it may separate digits of a number."""
+    """Returns the separator of a list of numbers in one cell; None if it might group the digits of a number."""
     for separator in "|", ";", ",", " ":
         first, *others = (part.strip() for part in value.split(separator))
         least = 1 if separator in "|;" else 2
@@ -308,15 +313,15 @@ def first_null(column: pyarrow.Array) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """Reads the values of a column of numbers, of lists of numbers, or of tensors of one shape: an
-    array [rows, *inner].
+    """A column of numbers, of lists of numbers, or of tensors of one shape. read() returns an array
+    [rows, *inner].
     """
 
     name: str
     dtype: Dtype
-    width: int | None  # None: one number a row
-    inner: tuple[int, ...]  # the shape of a row
-    origin: str = ""  # where it appears first, if not in the first row
+    width: int | None  # number of elements in a row; None for a column of numbers
+    inner: tuple[int, ...]  # shape of a row
+    origin: str = ""  # text about the first use of the column, if that is not in row 0
 
     def read(self, batch: pyarrow.RecordBatch, file: str, first: int) -> Array:
         column = storage_of(batch.column(self.name))
@@ -350,7 +355,7 @@ class Column:
 
 
 def dtype_of_type(kind: pyarrow.DataType) -> Dtype | None:
-    """The dtype of numbers or of lists of numbers, or None for another type."""
+    """Returns the dtype of a column of numbers or lists of numbers, or None for another type."""
     kind = storage_type(kind)
     name = str(kind.value_type if is_list(kind) else kind)
     return DTYPES.get(
@@ -359,7 +364,7 @@ def dtype_of_type(kind: pyarrow.DataType) -> Dtype | None:
 
 
 def column_of(columns: Columns, name: str, keys: str | None) -> Column:
-    """The column, with the width of the first row."""
+    """Returns the column `name`. The first row determines its width."""
     given = columns.schema.field(name).type
     kind = storage_type(given)
     dtype = dtype_of_type(kind)
@@ -383,7 +388,7 @@ def origin_of(columns: Columns, name: str) -> str:
 
 
 def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
-    """About lists that were written as text."""
+    """Returns a hint for lists that were written as text."""
     if not is_text(kind):
         return ""
     for batch, _, _ in columns.batches([name], BATCH_KEYS):
@@ -395,7 +400,7 @@ def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
 
 
 def shape_of_tensors(kind: pyarrow.DataType, place: str) -> tuple[int, ...] | None:
-    """The shape of the tensors in a column of Arrow's tensors, or None for another column."""
+    """Returns the shape of the tensors in a column of Arrow tensors, or None for another column."""
     if not isinstance(kind, pyarrow.FixedShapeTensorType):
         return None
     if list(kind.permutation or ()) not in ([], list(range(len(kind.shape)))):
@@ -418,7 +423,7 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
                 )
             return len(value)
     raise Refused(
-        f"{columns.place}, column {name}: there are no rows, so the length of its lists is not known"
+        f"{columns.place}, column {name}: there are no rows, so the length of the lists is unknown"
     )
 
 
@@ -430,7 +435,7 @@ def are_usual_integers(column: pyarrow.Array) -> bool:
 
 
 def fit(column: pyarrow.Array, kind: str) -> bool:
-    """True if this dtype has all texts, which are integers."""
+    """True if the dtype `kind` can hold all the integers in the column of text."""
     target = pyarrow.type_for_alias(kind)
     return first_refused(column, lambda values: values.cast(target)) is None
 
@@ -446,8 +451,8 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
         raise Refused(
             f"{place}: keys are of type {kind}; expected integers or strings"
             + (PANDAS_FLOATS if pyarrow.types.is_floating(value) else "")
-            + ("; astype('string') makes text of dates" if pyarrow.types.is_temporal(value) else "")
-            + ("; astype('int64') makes integers" if pyarrow.types.is_decimal(value) else "")
+            + ("; convert dates to text with astype('string')" if pyarrow.types.is_temporal(value) else "")
+            + ("; convert them to integers with astype('int64')" if pyarrow.types.is_decimal(value) else "")
         )
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
@@ -456,7 +461,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     def batches() -> Iterator[Array | Strings]:
         for batch, file, first in columns.batches([name], BATCH_KEYS):
             column = batch.column(0)
-            if pyarrow.types.is_dictionary(kind):  # whose values may be null
+            if pyarrow.types.is_dictionary(kind):  # The values of a dictionary can be null.
                 column = column.dictionary_decode()
             where = f"{file}, column {clear(name)}"
             if column.null_count:
@@ -487,11 +492,13 @@ def no_header_hint(columns: Columns, name: str) -> str:
     if not columns.may_lack_header:
         return ""
     at = columns.schema.names.index(name)
-    return f". If the first line is a row, with the key {shown(name)}, --no-header --keys {at} reads it"
+    return f". If the first line is a row, with the key {shown(name)}, use --no-header --keys {at}"
 
 
 def first_match(column: pyarrow.Array, pattern: str, matches: bool = True) -> int:
-    """Position of the first text that matches, or does not; -1 if there is none."""
+    """Returns the position of the first text that matches the pattern, or with `matches` False, that does not match; -1 if
+    no text does.
+    """
     texts = column.cast(pyarrow.large_string())
     found = pyarrow.compute.match_substring_regex(texts, rf"\A({pattern})\z")
     return int(pyarrow.compute.index(found, matches).as_py())
@@ -502,20 +509,20 @@ def is_uuid(kind: pyarrow.DataType) -> bool:
 
 
 def uuid_texts(column: pyarrow.Array) -> pyarrow.Array:
-    """UUIDs in their canonical form, such as 123e4567-e89b-12d3-a456-426614174000."""
+    """Returns UUIDs as text in canonical form, such as 123e4567-e89b-12d3-a456-426614174000."""
     return pyarrow.array([str(key) for key in column.to_pylist()], pyarrow.large_string())
 
 
 def cast_keys(
     column: pyarrow.Array, target: pyarrow.DataType, place: str, first: int
 ) -> pyarrow.Array:
-    """Keys as integers or text."""
+    """Converts keys to integers or text. Refuses the first key that does not fit."""
 
     def cast(keys: pyarrow.Array) -> pyarrow.Array:
         if target != pyarrow.large_string() and not pyarrow.types.is_integer(keys.type):
             keys = keys.cast(pyarrow.large_string())
             if first_match(keys, INTEGER_TEXT, False) >= 0:
-                raise pyarrow.ArrowInvalid  # such as 0x1f, which Arrow converts
+                raise pyarrow.ArrowInvalid  # Arrow would convert text such as 0x1f.
         return keys.cast(target)
 
     row = first_refused(column, cast)
@@ -523,7 +530,7 @@ def cast_keys(
         return cast(column)
     key = column[row].as_py()
     if target == pyarrow.large_string():
-        expected = "text in UTF-8; binary keys are imported as text, for example as hexadecimal"
+        expected = "UTF-8 text; convert binary keys to text, for example to hexadecimal"
     else:
         expected = str(target)
         if isinstance(key, str) and is_float(key.encode()):
@@ -556,9 +563,11 @@ def read(
     converts: bool = False,
     other_keys: bool = False,
 ) -> Table:
-    """The table of the columns `rows`: by default the only column of lists, or all columns of
-    numbers but the keys. `converts`: columns of different dtypes are read as float64, which is
-    converted later. `other_keys`: the keys are in another file.
+    """Returns the table of the columns `rows`. The default is the only column of lists, or all columns of
+    numbers except the keys.
+
+    If `converts`, columns of different dtypes are read as float64 and converted later. `other_keys` is
+    True if the keys are in another file.
     """
     names = columns.schema.names
     check_chosen(columns, rows, keys)
@@ -570,27 +579,27 @@ def read(
         note_identifiers(columns, [name for name in names if name not in rows], "left out")
     found = keys_of_column(columns, keys, key_kind) if keys is not None else None
     if not columns.count():
-        columns.notes.append(f"{columns.place}: there are no rows in it, so that the table is empty")
+        columns.notes.append(f"{columns.place}: the file has no rows, so the table is empty")
     return table_of(
         columns, list(rows) or default_rows(columns, keys, other_keys), converts, keys, found
     )
 
 
 def leave_reset_index_out(columns: Columns, keys: str | None) -> None:
-    """Leaves out the first columns if they are the index, which reset_index() of pandas made columns:
-    their values go up, as row numbers do.
+    """Leaves out the first columns if they are an index that reset_index() of pandas turned into columns.
+    Such a column has increasing values, like row numbers.
     """
     others = [name for name in columns.schema.names if name not in columns.left_out]
     for name in others[:-1]:
         if not RESET_INDEX.fullmatch(name) or name == keys or not goes_up(columns, name):
             return
         if all(other in (name, keys) or other in columns.left_out for other in others):
-            return  # it is the only column of rows
+            return  # The column is the only one that can be the rows.
         columns.left_out[name] = index_note(name)
 
 
 def goes_up(columns: Columns, name: str) -> bool:
-    """True for a column of integers, each above the one before it."""
+    """True for a column of strictly increasing integers."""
     kind = columns.schema.field(name).type
     if not pyarrow.types.is_integer(kind) and not pyarrow.types.is_float64(kind):
         return False
@@ -607,10 +616,10 @@ def goes_up(columns: Columns, name: str) -> bool:
 
 
 def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:
-    """The keys of a table whose rows are in another file."""
+    """Returns the keys of a table whose rows are in another file."""
     if keys is None:
         raise Refused(
-            f"{columns.place}: expected --keys, which names the column of keys; it has"
+            f"{columns.place}: name the column of keys with --keys; the columns are"
             f" {', '.join(map(clear, columns.schema.names))}"
             + (". If the first line is a key, use --no-header" if columns.may_lack_header else "")
         )
@@ -620,13 +629,13 @@ def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:
 
 
 def check_chosen(columns: Columns, rows: tuple[str, ...], keys: str | None) -> None:
-    """Refuses names that are not columns."""
+    """Refuses names that are not columns of the input."""
     names = columns.schema.names
     for name in (*rows, *([keys] if keys is not None else [])):
         if name not in names:
             reason = columns.absent.get(name)
             raise Refused(
-                f"{columns.place}: there is no column {clear(name)}; it has"
+                f"{columns.place}: there is no column {clear(name)}; the columns are"
                 f" {', '.join(map(clear, names))}"
                 + (f". {reason}" if reason else columns.header_hint)
                 + (rows_hint(name, names) if name in rows else keys_hint(name, keys, names))
@@ -634,27 +643,27 @@ def check_chosen(columns: Columns, rows: tuple[str, ...], keys: str | None) -> N
 
 
 def rows_hint(name: str, names: list[str]) -> str:
-    """About a part of a name that has a comma."""
+    """Returns a hint if `name` is a part of a column's name that contains a comma."""
     whole = next((other for other in names if "," in other and name in split_list(other)), None)
-    return f". The column {whole!r} is {rows_option([whole])}" if whole else ""
+    return f". To choose the column {whole!r}, use {rows_option([whole])}" if whole else ""
 
 
 def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
-    """What was probably meant by a name that is not one of the columns."""
+    """Returns a hint about what was probably meant by `name`, which is not a column."""
     if name != keys or not name:
         return ""
     if os.path.isfile(name):  # also False for a name that is too long
-        return f". {option('--keys-from', name)} reads the keys from that file"
+        return f". To read the keys from that file, use {option('--keys-from', name)}"
     if len(name.split(",")) > 1 and all(part in names for part in name.split(",")):
-        return ". The keys are one column: make a column of both in the file"
+        return ". Keys must be one column; combine the columns into one in the file"
     if "" in names:
-        return ". The first column has no name, and --keys '' takes it as keys"
+        return ". The first column has no name; to use it as keys, pass --keys ''"
     return ""
 
 
 def in_one_dtype(columns: Columns, parts: list[Column], converts: bool) -> list[Column]:
-    """The columns, in float64 if they are to be converted and have several dtypes, integers or bools,
-    which are 1 and 0.
+    """Returns the columns in one dtype. If `converts`, columns of several dtypes, of integers or of bools
+    become float64. Columns of several dtypes are refused otherwise.
     """
     other = next((part for part in parts if part.dtype != parts[0].dtype), None)
     if converts and (other or not parts[0].dtype.is_float):
@@ -662,8 +671,8 @@ def in_one_dtype(columns: Columns, parts: list[Column], converts: bool) -> list[
     if other:
         raise Refused(
             f"{columns.place}: column {other.name} is {other.dtype.name}, but column"
-            f" {parts[0].name} is {parts[0].dtype.name}; --rows chooses columns of one dtype,"
-            " --dtype float32 or float64 converts all of them"
+            f" {parts[0].name} is {parts[0].dtype.name}. Choose columns of one dtype with --rows,"
+            " or convert all of them with --dtype float32 or float64"
         )
     return parts
 
@@ -681,7 +690,7 @@ def table_of(
             numbers = [other.name for other in given if other.width is None]
             raise Refused(
                 f"{columns.place}: column {part.name} has lists; --rows takes one column of lists,"
-                f" here {rows_option([part.name])}, or several of numbers"
+                f" here {rows_option([part.name])}, or several columns of numbers"
                 + (f", here {rows_option(numbers)}" if numbers else "")
             )
     parts = in_one_dtype(columns, given, converts)
@@ -689,7 +698,7 @@ def table_of(
     size = rows_per_batch(math.prod(shape[1:]) * parts[0].dtype.storage.itemsize)
 
     def batches() -> Iterator[Array]:
-        checked = parts[0].dtype.name != "float64"  # which numbers in text are
+        checked = parts[0].dtype.name != "float64"  # Numbers in text are read as float64.
         for batch, file, first in columns.batches(chosen, size):
             arrays = [part.read(batch, file, first) for part in parts]
             if not checked and any((numpy.abs(array) >= EXACT).any() for array in arrays):
@@ -752,17 +761,17 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
 
 
 def note_identifiers(columns: Columns, names: list[str], what: str, keyless: bool = True) -> None:
-    """Notes the columns that probably have keys."""
+    """Adds a note about the columns that probably hold keys."""
     found = [clear(name) for name in names if IDENTIFIER.fullmatch(name)]
     if found:
         columns.notes.append(
             f"{columns.place}: {columns_listed(found, len(found))} {what}"
-            + (NO_KEYS if keyless else ". If that is no value of a row, --rows chooses the others")
+            + (NO_KEYS if keyless else ". If it is not a value of the row, choose the other columns with --rows")
         )
 
 
 def refuse_text(columns: Columns, fields: list[pyarrow.Field], keyless: bool) -> None:
-    """Refuses columns that cannot be rows, with a value of each, and proposes rows and keys."""
+    """Refuses columns that cannot be rows. The error shows a value of each, and proposes --rows and --keys."""
     identifiers = [field.name for field in fields if IDENTIFIER.fullmatch(field.name)]
     numbers = [
         field.name
@@ -778,17 +787,17 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field], keyless: bool) ->
     rows = f", here {rows_option(numbers)}" if 0 < len(numbers) <= MOST_SHOWN else ""
     likely = next((names[0] for names in (identifiers, others) if len(names) == 1), None)
     keys = f", here {option('--keys', likely)}" if likely is not None and keyless and numbers else ""
-    if columns.header_is_doubtful:  # so that its names are no advice
+    if columns.header_is_doubtful:  # The names in the header are then useless as advice.
         rows = keys = ""
         hint += columns.header_hint
     raise Refused(
-        f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
-        f" the rows{rows}, and --keys the column of keys{keys}"
+        f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; choose the columns of the"
+        f" rows with --rows{rows}, and the column of keys with --keys{keys}"
     )
 
 
 def columns_listed(items: list[str], count: int) -> str:
-    """The subject and the verb of a sentence about columns."""
+    """Returns the subject and the verb of a sentence about columns."""
     return (
         f"column{'s' if count > 1 else ''} {listed(items[:MOST_SHOWN])}"
         f"{f' and {count - MOST_SHOWN} more' if count > MOST_SHOWN else ''}"
@@ -797,49 +806,49 @@ def columns_listed(items: list[str], count: int) -> str:
 
 
 def clear(name: str) -> str:
-    """A name in a sentence: quoted if it could be taken for several, or is empty."""
+    """Formats a name for a sentence: quoted if it is empty or could be taken for several names."""
     return repr(name) if re.search(r"[\s,;|]|\A\Z", name) else name
 
 
 def index_note(name: str) -> str:
     return (
-        f"column {name} is the index of a pandas DataFrame, and not part of the rows; --keys or --rows"
+        f"column {name} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows"
         " can name it"
     )
 
 
 def rows_option(names: list[str]) -> str:
-    """--rows with these names."""
+    """Returns the option --rows with these names."""
     return option("--rows", join_list(names[:MOST_SHOWN])) + (",…" if len(names) > MOST_SHOWN else "")
 
 
 def type_hint(name: str, kind: pyarrow.DataType) -> str:
-    """How a column of a type that is not imported becomes numbers."""
+    """Returns advice on converting a column of an unsupported type to numbers."""
     types, column = pyarrow.types, f"df[{name!r}]"
     if types.is_decimal(kind):
-        return f"; {column} = {column}.astype('float64') makes floats of decimal numbers"
+        return f"; convert decimal numbers to floats with {column} = {column}.astype('float64')"
     if types.is_timestamp(kind) or types.is_date(kind):
-        return f"; {column} = pandas.to_datetime({column}).astype('int64') makes integers of times"
+        return f"; convert times to integers with {column} = pandas.to_datetime({column}).astype('int64')"
     if types.is_duration(kind):
-        return f"; {column} = {column}.astype('int64') makes integers of durations"
+        return f"; convert durations to integers with {column} = {column}.astype('int64')"
     if types.is_struct(kind):
-        return "; objects are not flattened: make a column of each member that is a number"
+        return "; objects are not flattened. Make a column of each member that is a number"
     if types.is_dictionary(kind) and is_text(kind.value_type):
-        return f"; {column} = {column}.astype('float64') makes numbers of categories of text"
+        return f"; convert categories of text to numbers with {column} = {column}.astype('float64')"
     if is_binary(kind):
         return (
-            f"; {column} = {column}.map(lambda x: numpy.frombuffer(x, '<f4')) makes lists of bytes, if"
-            " these are float32"
+            f"; if the bytes are float32, convert them to lists with {column} ="
+            f" {column}.map(lambda x: numpy.frombuffer(x, '<f4'))"
         )
     if is_list(kind) and types.is_decimal(kind.value_type):
-        return f"; {column} = [[float(x) for x in row] for row in {column}] makes floats of decimal numbers"
+        return f"; convert decimal numbers to floats with {column} = [[float(x) for x in row] for row in {column}]"
     if is_list(kind) and is_list(kind.value_type):
-        return f"; {column} = {column}.map(numpy.concatenate) makes one list of the lists of a row"
+        return f"; join the lists of each row with {column} = {column}.map(numpy.concatenate)"
     return ""
 
 
 def first_text(columns: Columns, name: str) -> tuple[str, str]:
-    """What a column has that is not a number, and what to do about it."""
+    """Returns the first value of a column that is not a number, and a hint about it."""
     kind = columns.schema.field(name).type
     if not is_text(kind):
         what = "objects" if pyarrow.types.is_struct(kind) else f"type {kind}"
@@ -863,6 +872,6 @@ def first_text(columns: Columns, name: str) -> tuple[str, str]:
         if row >= 0:
             return f"{place_of(row)}: {shown(column[row].as_py())}", number_hint("NA")
     return "text", (
-        "; numbers that are stored as text are not converted:"
-        f" df[{name!r}] = df[{name!r}].astype('float64') makes numbers of it"
+        "; numbers that are stored as text are not converted automatically. Use"
+        f" df[{name!r}] = df[{name!r}].astype('float64')"
     )

@@ -1,5 +1,5 @@
-"""CSV and TSV: the first line names the columns, unless --no-header is given. Numbers are read as float64 and everything else as
-text, because the file does not tell dtypes.
+"""Reads CSV and TSV. The first line names the columns, unless --no-header is given. Numbers are read as
+float64 and everything else as text, because the file does not specify dtypes.
 """
 
 import io
@@ -36,8 +36,8 @@ from text import CsvFormat, check_utf8, cut_notes, is_number, open_text, option,
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
-BLOCK = 4 << 20  # bytes that are parsed at a time; a row cannot be longer
-QUOTED_BYTES = 1 << 20  # of a quoted field at most: a longer one is a quote that is not closed
+BLOCK = 4 << 20  # number of bytes that are parsed at a time, and maximum size of a row
+QUOTED_BYTES = 1 << 20  # maximum size of a quoted field; in a longer field, a closing quote is missing
 WRONG_COLUMNS = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
@@ -57,7 +57,7 @@ class Csv(Columns):
         self.quoted = not is_tsv if form.quote is None else form.quote
         self.decimal = form.decimal or "."
         self.has_header = form.header is not False
-        self.names: list[str] | None = None  # of the columns, if the first line is a row
+        self.names: list[str] | None = None  # names of the columns if the first line is a row
         self.one_column = False
         self.only_line = b""
         self.starts_empty = False
@@ -77,8 +77,8 @@ class Csv(Columns):
         check_names(found.names, self.place, True, hint)
         if not found.names[0]:
             self.left_out[""] = (
-                "the first column has no name: it is the index that pandas writes, and not part of"
-                " the rows; --keys '' takes it as keys"
+                "the first column has no name, like the index that pandas writes, and is not part of"
+                " the rows; to use it as keys, pass --keys ''"
             )
         self.one_column = len(found) == 1
         if self.one_column and self.starts_empty and self.has_header:
@@ -96,7 +96,7 @@ class Csv(Columns):
 
     # ---------------------------------------------------------------- the first block
     def first_block(self) -> pyarrow.Schema:
-        """The names of the columns, with the types that Arrow infers from the first block."""
+        """Returns the names of the columns, with the types that Arrow infers from the first block."""
         with open_text(self.path) as file:
             start = file.read(BLOCK)
         if not start.strip(b"\r\n"):
@@ -104,11 +104,11 @@ class Csv(Columns):
             raise Refused(f"{self.place}: it is empty; expected {expected}")
         self.starts_empty = start.startswith((b"\r", b"\n"))
         if len(start) < BLOCK and not re.search(rb"[\r\n]", start):
-            self.only_line = start + b"\n"  # without which Arrow does not read it
+            self.only_line = start + b"\n"  # Arrow ignores a line without a line break.
         try:
             with self.open({}, None) as reader:
                 schema = reader.schema
-                schema.names  # decodes them
+                schema.names  # Decodes the names, which can fail.
         except pyarrow.ArrowInvalid as e:
             raise self.fault([]) from e
         except UnicodeDecodeError as e:
@@ -126,7 +126,7 @@ class Csv(Columns):
         if re.fullmatch(b"sep=.", line):
             raise Refused(
                 f"{self.place}: the first line, {shown(line)}, is for Excel; remove it, so that the"
-                " first line has the names of the columns"
+                " first line contains the names of the columns"
             )
         others = (*DELIMITERS, " ") if has_spaces(line, second) else DELIMITERS
         for other in others if is_default_delimiter else ():
@@ -137,9 +137,9 @@ class Csv(Columns):
                 )
 
     def check_header(self, names: list[str], are_rows_chosen: bool) -> None:
-        """Refuses a first line of numbers, and notes one with numbers: it may be the first row of a
-        file without names of columns. pandas gives the numbers 0, 1, 2 to columns without names, and
-        years are names.
+        """Refuses a first line of numbers, and adds a note about a first line with some numbers, because it
+        might be a row of a file without column names. Consecutive numbers are accepted as names: pandas
+        names columns 0, 1, 2, and columns can be years.
         """
         self.may_lack_header = True
         numbers = [name for name in names if looks_like_number(name)]
@@ -151,12 +151,12 @@ class Csv(Columns):
             if not are_rows_chosen and not are_consecutive(names, (0, 1)):
                 raise Refused(
                     f"{self.place}: the first line, {self.first_line(names)}, has only numbers; expected"
-                    " the names of the columns: --no-header if it is a row, --header if these are names"
+                    " the names of the columns. Use --no-header if it is a row, or --header if these are names"
                 )
         else:
             others = [name for name in names if name not in numbers]
             are_named = all(not name or IDENTIFIER.fullmatch(name) for name in others)
-            # One or two numbers beside a text that may be a key are no more a count than a row.
+            # One or two consecutive numbers beside a text that could be a key do not tell names from a row.
             is_count = are_consecutive(numbers) and (are_named or len(numbers) > 2)
             self.header_is_doubtful = not is_count
         if self.header_is_doubtful:
@@ -165,7 +165,7 @@ class Csv(Columns):
     def note_header(self, names: list[str]) -> None:
         note = (
             f"{self.place}: the first line, {self.first_line(names)}, is read as names of columns;"
-            " --no-header reads it as a row, --header hides this note"
+            " --no-header reads it as a row, and --header hides this note"
         )
         if note not in self.notes:
             self.notes.append(note)
@@ -174,8 +174,9 @@ class Csv(Columns):
         return shown(self.delimiter.join(names))
 
     def note_thousands(self, rows: tuple[str, ...]) -> None:
-        """Notes a column in which each point may separate thousands, if the file seems to have decimal
-        commas: it has semicolons between columns, or another column with decimal commas.
+        """Adds a note about a column in which each point might separate thousands. The note is added only if
+        the file seems to have decimal commas: its columns are separated by semicolons, or another column
+        has decimal commas.
         """
         names = self.schema.names
         batch = next((b for b, _, _ in self.typed(dict.fromkeys(names, pyarrow.binary()))), None)
@@ -200,7 +201,7 @@ class Csv(Columns):
                 )
 
     def note_leading_zeros(self, rows: tuple[str, ...], keys: str | None) -> None:
-        """Notes a column of numbers in which a value such as 007 is probably a code, and no number."""
+        """Adds a note about a column of numbers in which a value such as 007 is probably a code, not a number."""
         numbers = (pyarrow.types.is_integer, pyarrow.types.is_floating)
         names = [
             field.name
@@ -218,15 +219,15 @@ class Csv(Columns):
             if at >= 0:
                 code = shown(batch.column(name)[at].as_py().strip())
                 self.notes.append(
-                    f"{self.place}: column {name} has leading zeros, such as {code}, which its numbers"
-                    f" lose; if it is a code that names the row, {option('--keys', name)} keeps them"
+                    f"{self.place}: column {name} has leading zeros, such as {code}, which numbers"
+                    f" lose; if it is a code that names the row, {option('--keys', name)} keeps the zeros"
                 )
 
     def note_decimal_commas(self, rows: tuple[str, ...]) -> None:
-        """Notes a column in which each comma may separate thousands, in spite of --decimal ,."""
+        """Adds a note about a column in which each comma might separate thousands, despite --decimal ,."""
         fields = [field.name for field in self.schema if field.type == pyarrow.float64()]
         names = [name for name in fields if (name in rows if rows else name not in self.left_out)]
-        commas: dict[str, str] = {}  # the first number with a comma of each column
+        commas: dict[str, str] = {}  # the first number with a comma in each column
         for batch, _, _ in self.typed(dict.fromkeys(names, pyarrow.binary())):
             for name in names.copy():
                 column = batch.column(name)
@@ -247,7 +248,7 @@ class Csv(Columns):
             )
 
     def note_quotes(self) -> None:
-        """Notes fields of TSV that seem to be quoted."""
+        """Adds a note about fields of TSV that seem to be quoted."""
         with open_text(self.path) as file:
             lines = file.read(BLOCK)
         field = re.search(rb'(?:\A|[\t\r\n])("[^\t\r\n]*")[\t\r\n]', lines)
@@ -255,7 +256,7 @@ class Csv(Columns):
             line = lines.count(b"\n", 0, field.start(1)) + 1
             self.notes.append(
                 f"{self.place}, line {line}: {shown(field[1])} is read with its quotes; --quote"
-                " reads quoted fields, --no-quote hides this note"
+                " reads quoted fields, and --no-quote hides this note"
             )
 
     # ---------------------------------------------------------------- batches
@@ -265,7 +266,7 @@ class Csv(Columns):
         columns: list[str] | None,
         use_threads: bool = True,
     ) -> pyarrow.csv.CSVStreamingReader:
-        return pyarrow.csv.open_csv(  # which closes the file
+        return pyarrow.csv.open_csv(  # The reader closes the file.
             pyarrow.PythonFile(
                 io.BytesIO(self.only_line) if self.only_line else open_text(self.path), "r"
             ),
@@ -286,7 +287,7 @@ class Csv(Columns):
                 include_columns=columns,
                 null_values=[""],
                 decimal_point=self.decimal,
-                # A key that is missing, and "", which is empty text, differ.
+                # A missing key differs from "", which is empty text.
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=not types or pyarrow.float64() in types.values(),
             ),
@@ -319,8 +320,8 @@ class Csv(Columns):
                 check_large_texts(batch.column(name), place, first, self.decimal)
 
     def survey(self, keys: str | None, key_kind: str | None) -> tuple[int, str]:
-        """The number of rows, and the first key. Keys are int64 or uint64 if all are integers in their
-        usual form.
+        """Returns the number of rows and the first key. Determines the dtype of the keys: int64 or uint64 if
+        all are integers without leading zeros.
         """
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
@@ -351,13 +352,13 @@ class Csv(Columns):
         if is_key and self.one_column and empty >= 0:
             self.notes.append(
                 f"{self.place}: the key of row {empty} is empty text, \"\"; in a file of one column, pandas"
-                " writes a missing value so"
+                " writes a missing value like this"
             )
         return rows, first_key
 
     # ---------------------------------------------------------------- errors
     def fault(self, columns: list[str]) -> Refused:
-        """Returns the error for a file that Arrow refused: reads it again to find the place."""
+        """Returns the error for a file that Arrow refused. Reads the file again to find the place."""
         row = 0
         try:
             types = {name: pyarrow.binary() for name in columns}
@@ -373,7 +374,7 @@ class Csv(Columns):
         except Refused as e:
             return e
         return Refused(
-            f"{self.place}: row {row} or a row after it cannot be read; a row has at most {BLOCK}"
+            f"{self.place}: row {row} or a later row cannot be read; a row can have at most {BLOCK}"
             " bytes"
         )
 
@@ -406,14 +407,14 @@ class Csv(Columns):
 
 
 def has_spaces(line: bytes, second: bytes) -> bool:
-    """True if spaces probably separate columns: names in the first line, numbers in the second."""
+    """True if spaces probably separate columns, with names in the first line and numbers in the second."""
     names, (first, *numbers) = line.split(b" "), second.split(b" ")
     is_table = len(numbers) > 1 or is_number(first)
     return len(names) == 1 + len(numbers) > 1 and is_table and all(map(is_number, numbers))
 
 
 def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -> pyarrow.DataType:
-    """Text, or float64 if the command line or the first block makes it numbers."""
+    """Returns float64 if the command line or the first block makes the column numbers, and otherwise text."""
     types = pyarrow.types
     inferred = types.is_integer(field.type) or types.is_floating(field.type)
     if field.name != keys and (field.name in rows or inferred or types.is_null(field.type)):
@@ -422,23 +423,23 @@ def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -
 
 
 def are_floats(column: pyarrow.Array) -> bool:
-    """True if all texts are such as 7.0 or 1.23E+12, perhaps with decimal commas."""
+    """True if all texts are integers written as floats, such as 7.0 or 1.23E+12, perhaps with decimal commas."""
     return are_all(column, with_commas(INTEGER_AS_FLOAT), least=0)
 
 
 def with_commas(pattern: str) -> str:
-    """The pattern of a whole text, whose decimal point may be a comma."""
+    """Returns the pattern for a whole text, with a comma also accepted as decimal separator."""
     return "\\A" + pattern.replace("\\.", "[.,]") + "\\z"
 
 
 def are_all(column: pyarrow.Array, pattern: str, least: int = 1) -> bool:
-    """True if all texts match, and there are at least `least`."""
+    """True if all texts match the pattern and there are at least `least` texts."""
     matches = pyarrow.compute.match_substring_regex(column, pattern)
     return bool(pyarrow.compute.all(matches, min_count=least).as_py())
 
 
 def looks_like_number(name: str) -> bool:
-    """True for text that may be meant as a number, in other spellings, too."""
+    """True for text that could be meant as a number, also in unsupported notations."""
     try:
         float(name.replace(",", "."))
     except ValueError:
@@ -447,19 +448,19 @@ def looks_like_number(name: str) -> bool:
 
 
 def differ_in_numbers(name: str, key: str) -> bool:
-    """True for texts that are the same but for their numbers, such as doc0 and doc1."""
+    """True for texts that differ only in their numbers, such as doc0 and doc1."""
     digits = re.compile("[0-9]+")
     return bool(digits.search(name)) and digits.sub("0", name) == digits.sub("0", key)
 
 
 def is_only_last_empty(names: list[str]) -> bool:
-    """True if the last names are empty, and no other one."""
+    """True if only names at the end are empty."""
     found = [bool(name) for name in names]
     return found[0] and not found[-1] and found == sorted(found, reverse=True)
 
 
 def are_consecutive(names: list[str], first: tuple[int, ...] = ()) -> bool:
-    """True for integers that count up by one, from one of `first` unless it is empty."""
+    """True for consecutive increasing integers. Unless `first` is empty, they must start at one of its values."""
     if not all(re.fullmatch("[0-9]{1,9}", name) for name in names):
         return False
     start = int(names[0])
@@ -470,11 +471,11 @@ def are_consecutive(names: list[str], first: tuple[int, ...] = ()) -> bool:
 
 # ---------------------------------------------------------------- quotes
 def check_quotes(path: pathlib.Path, delimiter: str) -> list[str]:
-    """Refuses quoted fields that are not closed, or have text after them: Arrow would join fields,
-    and lines, without an error. Returns a note if line breaks are quoted.
+    """Refuses quoted fields that are not closed or are followed by text, because Arrow would silently
+    join fields and lines. Returns a note if quoted fields contain line breaks.
     """
     ends = re.escape(delimiter.encode()) + rb"\r\n"
-    # A field ends before each match, so that the text between matches is not quoted.
+    # A match starts only after the end of a field, so text between matches is not quoted.
     field = re.compile(rb'(?<=[%s])"[^"]*(?:""[^"]*)*("?)' % ends)
     after = re.compile(rb"[%s]|\Z" % ends)
     buffer, line, broken, first_broken = b"\n", 0, 0, 0
@@ -482,9 +483,9 @@ def check_quotes(path: pathlib.Path, delimiter: str) -> list[str]:
         while True:
             block = file.read(QUOTED_BYTES)
             buffer += block
-            end = len(buffer) - bool(block)  # the last byte may be before a quote
+            end = len(buffer) - bool(block)  # The last byte is kept, because a quote might follow it.
             for match in field.finditer(buffer) if b'"' in buffer else ():
-                if match.end() == len(buffer) and block:  # the next block has the rest
+                if match.end() == len(buffer) and block:  # The rest of the field is in the next block.
                     end = match.start() - 1
                     break
                 if not match[1] or not after.match(buffer, match.end()):
@@ -497,7 +498,7 @@ def check_quotes(path: pathlib.Path, delimiter: str) -> list[str]:
                 at = line + buffer.count(b"\n", 0, end + 1)
                 raise Refused(
                     f"{path}, line {at}: a quoted field starts here and has more than"
-                    f" {QUOTED_BYTES} bytes; if the quote is part of the text, use --no-quote"
+                    f" {QUOTED_BYTES} bytes, the maximum; if the quote is part of the text, use --no-quote"
                 )
             line += buffer.count(b"\n", 0, end)
             buffer = buffer[end:]

@@ -1,9 +1,8 @@
-"""In which dtype rows are written: as they are, in a float dtype, or quantised row by row, and the
-error that this makes.
+"""Encodes rows for writing: unchanged, in a float dtype, or quantised row by row. Measures the error.
 
-Rowwise quantisation is what embedding_bag and dequantize take: params * scale + offset, scale and
-offset float32 [n]. uint8 is asymmetric: a row's least element becomes 0, its greatest 255. int8 is
-symmetric: the greatest magnitude becomes 127, and offset is 0.
+Rowwise quantisation has the form that embedding_bag and dequantize accept: params * scale + offset,
+where scale and offset are float32 [n]. uint8 is asymmetric: the minimum of a row becomes 0 and the
+maximum becomes 255. int8 is symmetric: the maximum magnitude becomes 127, and offset is 0.
 """
 
 import dataclasses
@@ -18,24 +17,24 @@ KEEP = "keep"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 ROWWISE = ("uint8", "int8")
 FINITE = "--dtype float32 or bfloat16 keeps such numbers"
-LOST = 0.1  # relative error of a column that is noted
+LOST = 0.1  # minimum relative error of a column for a note
 FLOAT32_MAX = float(numpy.finfo("f4").max)
 
 
 @dataclasses.dataclass
 class ErrorMade:
-    """The greatest difference to the input, and the root of the mean square, relative to that of
-    the input.
+    """The maximum difference from the input, and the root mean square of the differences relative to the
+    root mean square of the input.
     """
 
     greatest: float = 0.0
     squares: float = 0.0
     input_squares: float = 0.0
     count: int = 0
-    columns: "ColumnErrors | None" = None  # for rows of several elements
+    columns: "ColumnErrors | None" = None  # errors by column, for rows of several elements
 
     def add(self, given: Array, made: Array) -> None:
-        """Values that are not finite are kept, and not compared."""
+        """Adds a batch. Values that are not finite are kept exactly and are not compared."""
         finite = numpy.isfinite(given)
         kept = finite.all()
         values = (given if kept else numpy.where(finite, given, 0)).astype("<f8")
@@ -59,14 +58,14 @@ class ErrorMade:
             else 0.0
         )
         return (
-            f"error at most {rounded_up(self.greatest)}; its root mean square is {100 * relative:.2g} % of"
+            f"maximum error {rounded_up(self.greatest)}; its root mean square is {100 * relative:.2g} % of"
             " the root mean square of the values" + (str(self.columns) if self.columns else "")
         )
 
 
 class ColumnErrors:
-    """The errors of each column, relative to the values of that column: a column of small values may
-    lose everything where the error of all values is small.
+    """The errors of each column, relative to the values of the column. A column of small values can lose
+    everything although the error over all values is small.
     """
 
     def __init__(self, width: int, names: tuple[str, ...], integers: tuple[bool, ...]) -> None:
@@ -88,8 +87,8 @@ class ColumnErrors:
         self.rounded_integers += int(numpy.count_nonzero(difference[:, self.integers]))
 
     def relative(self) -> Array:
-        """The root mean square of the error of each column, divided by the root mean square of its
-        values; 0 for a column of zeros.
+        """Returns, for each column, the root mean square of the error divided by the root mean square of
+        the values, or 0 for a column of zeros.
         """
         known = (self.input_squares > 0) & numpy.isfinite(self.input_squares)
         ratios = numpy.divide(self.squares, self.input_squares, out=0 * self.squares, where=known)
@@ -99,7 +98,7 @@ class ColumnErrors:
         return f"column {self.names[at]}" if self.names else f"element {at} of the rows"
 
     def worst(self) -> tuple[str, float]:
-        """The column whose relative error is the largest, and this error."""
+        """Returns the column with the largest relative error, and the error."""
         relative = self.relative()
         at = int(numpy.argmax(relative))
         return self.name(at), float(relative[at])
@@ -126,7 +125,7 @@ class ColumnErrors:
 
 
 def rounded_up(value: float) -> str:
-    """Three digits, not less than the value."""
+    """Formats a value with three digits, rounded up."""
     digits = decimal.Context(prec=3, rounding=decimal.ROUND_UP)
     return f"{float(digits.create_decimal_from_float(value)):.3g}"
 
@@ -144,12 +143,12 @@ def column_errors(table: Table, are_quantised: bool) -> ColumnErrors | None:
 
 # ---------------------------------------------------------------- floats
 def as_floats(rows: Array, dtype: Dtype) -> Array:
-    """The values of float rows, where NumPy has no bfloat16."""
+    """Returns the values of float rows. bfloat16, which NumPy lacks, becomes float32."""
     return (rows.astype("<u4") << 16).view("<f4") if dtype.name == "bfloat16" else rows
 
 
 def to_bfloat16(values: Array) -> Array:
-    """Rounded to nearest, ties to even; a NaN stays one."""
+    """Converts to bfloat16, rounding to nearest, ties to even. NaN stays NaN."""
     bits = numpy.ascontiguousarray(values, "<f4").view("<u4")
     rounded = (bits + numpy.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
     return numpy.where(numpy.isnan(values), (bits >> 16) | 0x40, rounded).astype("<u2")
@@ -166,8 +165,8 @@ def to_floats(values: Array, dtype: Dtype) -> Array:
 
 # ---------------------------------------------------------------- rowwise
 def quantise(values: Array, dtype: str) -> tuple[Array, Array, Array]:
-    """Rows [n, d] of finite floats as params, scale and offset. Rounds with the scale and the
-    offset that are written, so that their own rounding is not added to the error.
+    """Quantises rows [n, d] of finite floats. Returns params, scale and offset. The params are computed with
+    the rounded scale and offset that are written, so the rounding of scale and offset adds no error.
     """
     exact = values.astype("<f8")
     if dtype == "uint8":
@@ -187,14 +186,14 @@ def quantise(values: Array, dtype: str) -> tuple[Array, Array, Array]:
     with numpy.errstate(invalid="ignore"):
         exact -= offset[:, None]
         exact /= divisor[:, None]
-    with numpy.errstate(invalid="ignore"):  # of rows that are refused, since they do not fit float32
+    with numpy.errstate(invalid="ignore"):  # Rows that do not fit float32 give warnings here, and are refused later.
         params = numpy.rint(exact, out=exact).clip(first, last, out=exact).astype(dtype)
     return params, scale, offset
 
 
 @dataclasses.dataclass
 class Encoder:
-    """Encodes the rows of a table; parts() is what it makes of them."""
+    """Encodes the rows of a table into the tensors that parts() describes."""
 
     table: Table
     target: str
@@ -203,36 +202,36 @@ class Encoder:
     def __post_init__(self) -> None:
         if self.target != KEEP and not self.table.dtype.is_float:
             raise Refused(
-                f"{self.table.place}: it is {self.table.dtype.name}; --dtype converts floats only."
-                f" Without --dtype it stays {self.table.dtype.name}; --tensor chooses tensors, and"
-                " numpy.save('FILE.npy', x.astype('float32')) makes floats of an array x"
+                f"{self.table.place}: the dtype is {self.table.dtype.name}; --dtype converts only floats."
+                f" To keep {self.table.dtype.name}, omit --dtype, or choose tensors with --tensor. To convert an array x"
+                " to floats, use numpy.save('FILE.npy', x.astype('float32'))"
             )
         if self.target in ROWWISE and len(self.table.shape) != 2:
             raise Refused(
-                f"{self.table.place}: the shape is {list(self.table.shape)}; rows are quantised in"
-                " tables of two dimensions: numpy.save('FILE.npy', x.reshape(len(x), -1)) makes one, and"
-                " --tensor chooses others of the file"
+                f"{self.table.place}: the shape is {list(self.table.shape)}; only tables with two"
+                " dimensions can be quantised. Reshape it with numpy.save('FILE.npy', x.reshape(len(x), -1)), or"
+                " choose other tensors with --tensor"
             )
         self.error.columns = column_errors(self.table, self.target in ROWWISE)
 
     def note(self) -> str | None:
-        """What to do if a column lost its values."""
+        """Returns a note if the error of a column is large, or None."""
         if not self.changes or not self.error.columns:
             return None
         worst, relative = self.error.columns.worst()
         if relative < LOST:
             return None
         why = (
-            f"other values of a row are larger, and {self.target} has one scale for a row"
+            f"other values of a row are larger, and {self.target} has one scale per row"
             if self.target in ROWWISE
-            else f"{self.target} has no smaller values"
+            else f"{self.target} cannot hold such small values"
         )
         narrow = self.target in (*ROWWISE, "float16")
         kept = "float32 or float64" if narrow else "float64"
-        other = ", and --rows makes a table of columns of one size" if self.table.columns else ""
+        other = ", or choose columns of similar size with --rows" if self.table.columns else ""
         return (
             f"{self.table.place}: {worst} has an error of {100 * relative:.3g} % of its own root mean"
-            f" square, because {why}; --dtype {kept} keeps it{other}"
+            f" square, because {why}; use --dtype {kept}{other}"
         )
 
     @property
@@ -244,7 +243,7 @@ class Encoder:
         return self.dtype != self.table.dtype
 
     def parts(self) -> dict[str, tuple[Dtype, tuple[int, ...]]]:
-        """What is written, by the suffix of its name."""
+        """Returns the dtype and shape of each tensor to write, by the suffix of its name."""
         made = {"": (self.dtype, self.table.shape)}
         if self.target in ROWWISE:
             made |= {
@@ -254,14 +253,14 @@ class Encoder:
         return made
 
     def encode(self, rows: Array, first: int) -> dict[str, Array]:
-        """A batch; `first` is the number of its first row."""
+        """Encodes a batch. `first` is the number of its first row."""
         if not self.changes:
             return {"": rows}
         values = as_floats(rows, self.table.dtype)
         if self.target in ROWWISE:
             self.check_rows(numpy.isfinite(values), values, first, "is not finite", FINITE)
             params, scale, offset = quantise(values, self.target)
-            with numpy.errstate(over="ignore", invalid="ignore"):  # which the checks find
+            with numpy.errstate(over="ignore", invalid="ignore"):  # The checks below find overflows.
                 made = params.astype("<f4") * scale[:, None] + offset[:, None]
             fits = numpy.isfinite(made) | (numpy.abs(values) <= FLOAT32_MAX)
             self.check_rows(fits, values, first, "is too large for float32")
@@ -288,11 +287,11 @@ class Encoder:
             value = float(values[at])
             raise Refused(
                 f"{place}: {element}row {row} {why}: {value};"
-                f" {way_out or f'--dtype {wide_enough(value)} has such numbers'}"
+                f" {way_out or f'--dtype {wide_enough(value)} can hold such numbers'}"
             )
 
     def check_range(self, made: Array, values: Array, first: int) -> None:
-        """Refuses rows whose values fit float32, but not the numbers that give them back."""
+        """Refuses rows whose values fit float32, but whose dequantised values do not."""
         fits = numpy.isfinite(made).all(axis=1)
         if not fits.all():
             at = int(numpy.argmin(fits))

@@ -1,8 +1,8 @@
-"""The data folder: what is written into it appears whole or not at all, whenever the import ends.
+"""Writes to the data folder atomically: files appear completely or not at all, whenever the import ends.
 
-Files are written in a hidden folder, .import-NAME, which tensord does not read, and fsynced; a
-rename then moves them to their place, and the folders are fsynced. A hidden folder that a crash
-left is emptied by the next import of that name; one that another import is writing is locked.
+Files are written to a hidden folder, .import-NAME, which tensord does not read, and fsynced. A rename
+then moves them to their place, and the folders are fsynced. If a crash leaves a hidden folder, the next
+import of that name empties it. While an import writes to a hidden folder, the folder is locked.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ READ_BYTES = 4 << 20
 
 @contextlib.contextmanager
 def naming(path: pathlib.Path) -> Iterator[None]:
-    """Adds the name of the file to an error of the system about its descriptor."""
+    """Adds the name of the file to a system error about its descriptor."""
     try:
         yield
     except OSError as e:
@@ -41,7 +41,7 @@ def sync_folder(path: pathlib.Path) -> None:
 
 
 class Staging:
-    """An empty hidden folder that is locked while it is written. It is removed in the end, unless
+    """An empty hidden folder that is locked while an import writes to it. At the end it is removed, unless
     it was published.
     """
 
@@ -57,7 +57,7 @@ class Staging:
         return self
 
     def try_lock(self) -> int:
-        """The descriptor of the locked folder, or -1 if another import moved it before it was
+        """Locks the folder. Returns its descriptor, or -1 if another import moved the folder before it was
         locked.
         """
         self.path.mkdir(exist_ok=True)
@@ -69,7 +69,7 @@ class Staging:
                 return fd
         except BlockingIOError:
             os.close(fd)
-            raise Refused(f"{self.path}: another import is writing it") from None
+            raise Refused(f"{self.path}: another import is writing to it") from None
         except FileNotFoundError:
             pass
         os.close(fd)
@@ -85,11 +85,11 @@ class Staging:
             if os.path.samestat(os.fstat(self.fd), os.stat(self.path, follow_symlinks=False)):
                 shutil.rmtree(self.path, ignore_errors=True)
         except FileNotFoundError:
-            pass  # it was published
+            pass  # The folder was published.
         os.close(self.fd)
 
     def publish_file(self, name: str) -> tuple[pathlib.Path, bool]:
-        """Moves a file of the folder to the data folder. True if it replaced a file of that name."""
+        """Moves a file to the data folder. Returns its path, and True if it replaced a file of that name."""
         target = self.data_dir / name
         replaces = target.exists()
         os.rename(self.path / name, target)
@@ -97,7 +97,7 @@ class Staging:
         return target, replaces
 
     def publish_version(self, version: str) -> pathlib.Path:
-        """Makes the folder that of a version, which must not be there."""
+        """Publishes the folder as a version, which must not exist."""
         target = self.data_dir / version
         sync_folder(self.path)
         try:
@@ -112,21 +112,21 @@ class Staging:
 def refuse_existing(version: pathlib.Path) -> None:
     if version.exists() or version.is_symlink():
         raise Refused(
-            f"{version}: the version is there already, and versions do not change; choose another"
+            f"{version}: the version already exists, and versions are immutable; choose another"
             " --version"
         )
 
 
 def refuse_hidden(data_dir: pathlib.Path, names: list[str]) -> None:
-    """A table that tensord has written itself, as after an upsert with persist=1, is served in the
-    place of one that is imported under its name.
+    """Refuses names of tables that tensord has written itself, for example after an upsert with persist=1.
+    tensord would serve its own file instead of the imported table.
     """
     for name in names:
         own = data_dir / f"{name}.tensord"
         if own.exists():
             raise Refused(
-                f"{own} is served instead of what would be imported, and has what was stored over"
-                " HTTP, such as upserts. To keep that, import under another --name; to drop it,"
+                f"{own} has data stored over HTTP, such as upserts, and would be served instead of"
+                " the imported table. To keep the data, import under another --name; to discard it,"
                 " remove the file"
             )
 
@@ -144,8 +144,8 @@ def sha256_of(path: pathlib.Path, add: Callable[[int], None]) -> str:
 def write_manifest(
     folder: pathlib.Path, aliases: dict[str, str], add: Callable[[int], None]
 ) -> None:
-    """What the version holds, so that tensord takes all of it or nothing, and the aliases that are
-    to name it.
+    """Writes the manifest of a version: its files, so that tensord loads all of them or none, and the
+    aliases to set.
     """
     files = {
         path.name: {"size": path.stat().st_size, "sha256": sha256_of(path, add)}

@@ -1,4 +1,4 @@
-"""Folders as Hugging Face lays them out: one file of tensors, or an index and the files it names."""
+"""Reads folders in the layout of Hugging Face: one file of tensors, or an index and the files that it names."""
 
 import pathlib
 
@@ -13,11 +13,11 @@ KINDS: dict[str, type[Safetensors] | type[StateDict]] = {
     ".safetensors": Safetensors,
     ".bin": StateDict,
 }
-WEIGHTS = {".safetensors": "model", ".bin": "pytorch_model"}  # the file that has the model's name
+WEIGHTS = {".safetensors": "model", ".bin": "pytorch_model"}  # names of a model's file, without the suffix
 
 
 class Indexed:
-    """The tensors of several files, which model.safetensors.index.json or its like names."""
+    """The tensors of several files that an index, such as model.safetensors.index.json, names."""
 
     def __init__(self, index: pathlib.Path) -> None:
         self.path = index
@@ -25,7 +25,7 @@ class Indexed:
         files = document.get("weight_map") if isinstance(document, dict) else None
         if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
             raise Refused(
-                f"{index}: it has no weight_map; expected an object that has the file of each"
+                f"{index}: it has no weight_map; expected an object with the file of each"
                 " tensor"
             )
         readers = {file: self.reader(file) for file in sorted(set(files.values()))}
@@ -51,20 +51,20 @@ class Indexed:
 
 
 def choose(folder: pathlib.Path, name: str, suffix: str) -> pathlib.Path | None:
-    """The file NAME + suffix of a folder, or the only one with that suffix; None if there is none."""
+    """Returns the file `name` + `suffix` of a folder, or else the only file with the suffix; None if no file has it."""
     paths = sorted(folder.glob("*" + suffix))
     if folder / (name + suffix) in paths:
         return folder / (name + suffix)
     if len(paths) > 1:
         raise Refused(
-            f"{folder}: it has {', '.join(path.name for path in paths)}; expected one of them as the"
+            f"{folder}: it has {', '.join(path.name for path in paths)}; expected one of these files as the"
             " input, or an index of all"
         )
     return paths[0] if paths else None
 
 
 def open_folder(folder: pathlib.Path) -> Indexed | Safetensors | StateDict:
-    """The tensors of a folder: those of safetensors if it has any, otherwise of .bin files."""
+    """Opens the tensors of a folder, from .safetensors files if the folder has any, otherwise from .bin files."""
     for suffix, kind in KINDS.items():
         if index := choose(folder, WEIGHTS[suffix], suffix + INDEX):
             return Indexed(index)
@@ -72,6 +72,6 @@ def open_folder(folder: pathlib.Path) -> Indexed | Safetensors | StateDict:
             refuse_pointer(path)
             return kind(path)
     raise Refused(
-        f"{folder}: it has no file of tensors: expected .safetensors, .bin, or the parts of a"
+        f"{folder}: it has no file of tensors; expected .safetensors, .bin, or the parts of a"
         " Parquet table"
     )

@@ -1,4 +1,4 @@
-"""Chooses the reader of an input, and its tables and their keys, as the command line says."""
+"""Chooses the reader of an input, its tables and their keys, according to the command line."""
 
 import dataclasses
 import os
@@ -42,17 +42,17 @@ STATE_DICT = (".pt", ".pth", ".bin")
 JSON = (".json", ".json.gz")
 # Formats that cannot be imported, and how to write their contents in a format that can be imported.
 OTHER_FORMATS = {
-    (".xlsx", ".xls", ".ods"): "pandas.read_excel(FILE, dtype=str).to_csv('FILE.csv', index=False) makes CSV of it",
-    (".pkl", ".pickle"): "the program that wrote it can write a DataFrame by df.to_parquet('FILE.parquet'),"
-    f" an array by numpy.save('FILE.npy', x), and {OF_DICT}",
-    (".h5", ".hdf5", ".hdf"): "numpy.save('FILE.npy', h5py.File(FILE)['NAME'][:]) makes an array of it",
+    (".xlsx", ".xls", ".ods"): "pandas.read_excel(FILE, dtype=str).to_csv('FILE.csv', index=False) converts it to CSV",
+    (".pkl", ".pickle"): "in the program that wrote it, write a DataFrame with df.to_parquet('FILE.parquet'),"
+    f" an array with numpy.save('FILE.npy', x), and {OF_DICT}",
+    (".h5", ".hdf5", ".hdf"): "numpy.save('FILE.npy', h5py.File(FILE)['NAME'][:]) converts it to an array",
 }
 KEY_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
 
 
 @dataclasses.dataclass(frozen=True)
 class KeyFile:
-    """The file that has the keys, and the name of its column if it has columns."""
+    """The file with the keys, and the name of the column of keys if the file has columns."""
 
     path: pathlib.Path
     column: str | None
@@ -60,22 +60,23 @@ class KeyFile:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What the command line chooses of an input."""
+    """The choices of the command line about an input."""
 
+    # Chosen tensors with their new names. If empty, all tensors are imported under their own names.
     tensors: dict[str, str] = dataclasses.field(
         default_factory=dict
-    )  # the new name of each; none: all, as they are
+    )
     rows: tuple[str, ...] = ()
     keys: str | None = None
     keys_from: KeyFile | None = None
     key_kind: str | None = None
     csv: CsvFormat = CsvFormat()
-    converts: bool = False  # --dtype: the dtypes of columns may differ
-    order: str | None = None  # --order: of several files
+    converts: bool = False  # True if --dtype converts, so the dtypes of columns can differ
+    order: str | None = None  # value of --order, which applies to several files
 
 
 class Tensors(typing.Protocol):
-    """The readers of formats that hold tensors."""
+    """The interface of readers for formats that contain tensors."""
 
     path: pathlib.Path
     names: list[str]
@@ -90,7 +91,7 @@ def has_suffix(path: pathlib.Path, suffixes: tuple[str, ...]) -> bool:
 
 
 def stem_of(paths: list[pathlib.Path]) -> str:
-    """The name of an input without its suffix."""
+    """Returns the name of an input without its suffix."""
     name = paths[0].resolve().name
     name = name.removesuffix(INDEX)
     for suffix in (*NUMBERS_AS_TEXT, *COLUMN_FILES, *STATE_DICT, ".npy", ".npz", ".safetensors"):
@@ -100,8 +101,8 @@ def stem_of(paths: list[pathlib.Path]) -> str:
 
 
 def parts_of(folder: pathlib.Path) -> list[pathlib.Path]:
-    """The files of columns in a folder and the folders in it, sorted by text; none if the folder
-    holds a model. Names that begin with _ or . are not data, as in Hive and Spark.
+    """Returns the files of columns in a folder and its subfolders, sorted by name. Returns no files if the
+    folder holds a model. Names that start with _ or . are not data, as in Hive and Spark.
     """
     if has_model(folder):
         return []
@@ -122,7 +123,7 @@ def data_files(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, ...]:
-    """A note about the files of a folder that are not parts of its table."""
+    """Returns a note about the files of a folder that are not parts of its table."""
     others = [
         str(path.relative_to(folder)) for path in data_files(folder) if path not in set(parts)
     ]
@@ -135,7 +136,7 @@ def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, .
 
 
 def by_number(path: pathlib.Path) -> list[list[tuple[str, int]]]:
-    """Sorts names as text, but the numbers in them by their values: part.2 before part.10."""
+    """Returns a sort key that compares names as text, but numbers in names by value: part.2 before part.10."""
     return [
         [
             ("0", int(piece)) if "0" <= piece[0] <= "9" else (piece, 0)
@@ -148,10 +149,12 @@ def by_number(path: pathlib.Path) -> list[list[tuple[str, int]]]:
 def in_order(
     paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice
 ) -> tuple[list[pathlib.Path], tuple[str, ...]]:
-    """The files of a table in the order of their rows, with notes about it: the files of the folder
-    `root`, which come sorted by text, by the numbers in their names, and others as given, unless
-    --order says it. Refuses keys of another file for a folder whose order by text, as pandas reads
-    it, is a different one.
+    """Returns the files of a table in the order of their rows, with notes about the order.
+
+    --order determines the order. By default, the files of the folder `root`, which are passed sorted by
+    name, are sorted by the numbers in their names, and other files stay in the given order. Keys from
+    another file are refused for a folder in which the two orders differ, because pandas reads a folder
+    in the order of names.
     """
     numbered = sorted(paths, key=by_number)
     if choice.order:
@@ -162,29 +165,29 @@ def in_order(
     if not root:
         note = (
             f"{paths[0]}: the files are joined in the order given, {by_text} before {first};"
-            " --order number joins them by the numbers in their names, --order text hides this note"
+            " --order number joins them by the numbers in their names, and --order text hides this note"
         )
         return paths, () if choice.keys is not None else (note,)
     inner = first.relative_to(root)
     if choice.keys_from:
         raise Refused(
-            f"{root}: the order of its files is not certain: {by_text.relative_to(root)} is before"
+            f"{root}: the order of its files is ambiguous: {by_text.relative_to(root)} is before"
             f" {inner} by text, as pandas reads a folder, and after it by number, as Dask does."
-            " --order text or --order number says which one the keys have"
+            " Choose the order of the keys with --order text or --order number"
         )
     note = (
         f"{root}: the files are joined by the numbers in their names, {inner} before"
-        f" {by_text.relative_to(root)}, as Dask reads a folder; pandas reads it by text, as"
-        " --order text does. --order number hides this note"
+        f" {by_text.relative_to(root)}, as Dask reads a folder; for the order of pandas, by text,"
+        " use --order text. --order number hides this note"
     )
     return numbered, () if choice.keys is not None else (note,)
 
 
 def check_paths(paths: list[pathlib.Path], choice: Choice) -> None:
-    """Refuses inputs that are not there."""
+    """Refuses inputs that do not exist."""
     for path in (*paths, *([choice.keys_from.path] if choice.keys_from else [])):
         if not path.exists():
-            raise Refused(f"{path}: there is no such file")
+            raise Refused(f"{path}: the file does not exist")
         check_file(path)
 
 
@@ -197,7 +200,7 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
         raise Refused(f"{paths[0]}: --order is for several Parquet or Arrow files, or a folder of them")
     if len(paths) > 1:
         raise Refused(
-            f"{paths[1]}: several inputs are the parts of a table in Parquet or Arrow files;"
+            f"{paths[1]}: several inputs must be Parquet or Arrow files that form one table;"
             " expected one input of other formats"
             f"{join_hint(paths, [*map(shlex.quote, map(str, paths))], choice)}"
         )
@@ -211,7 +214,7 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
 
 
 def refuse_folder_of_lines(folder: pathlib.Path, choice: Choice) -> None:
-    """Refuses a folder of CSV or JSON Lines, and says how they are joined."""
+    """Refuses a folder of CSV or JSON Lines files. The error has a command that joins the files."""
     paths = data_files(folder)
     for suffix in (*CSV, *JSON_LINES):
         if found := [path for path in paths if has_suffix(path, (suffix,))]:
@@ -223,7 +226,7 @@ def refuse_folder_of_lines(folder: pathlib.Path, choice: Choice) -> None:
 
 
 def have_header(paths: list[pathlib.Path]) -> bool:
-    """True if all begin with the same line, which has the names of their columns."""
+    """True if all files start with the same line, which then has the names of the columns."""
     first = set()
     for path in paths:
         with path.open("rb") as file:
@@ -232,28 +235,28 @@ def have_header(paths: list[pathlib.Path]) -> bool:
 
 
 def join_hint(paths: list[pathlib.Path], words: list[str], choice: Choice) -> str:
-    """How a shell makes one file of these, which are `words` for it."""
+    """Returns a hint with a shell command that joins the files. `words` are the files, quoted for a shell."""
     files = " ".join(words)
     if all(has_suffix(path, (".csv", ".tsv")) for path in paths):
         header = choice.csv.header
         if header is False or (header is None and not have_header(paths)):
             return (
-                f"; if all have the same columns in the same order, awk 1 {files} >NEW{paths[0].suffix}"
-                " joins them. Their first lines differ, so that these are rows: --no-header reads that"
-                " file. If they are names, the columns differ"
+                f"; if all have the same columns in the same order, join them with awk 1 {files} >NEW{paths[0].suffix}"
+                " and import that file with --no-header. Their first lines differ, so these are rows."
+                " If they are names, the columns differ"
             )
         return (
-            f"; if all have the same columns in the same order, awk 'FNR > 1 || NR == 1' {files}"
-            f" >NEW{paths[0].suffix} joins them, with the names of the columns once"
+            f"; if all have the same columns in the same order, join them with awk 'FNR > 1 || NR == 1' {files}"
+            f" >NEW{paths[0].suffix}, which keeps one line of column names"
         )
     if all(has_suffix(path, (".jsonl", ".ndjson")) for path in paths):
-        return f"; awk 1 {files} >NEW.jsonl joins them"
+        return f"; join them with awk 1 {files} >NEW.jsonl"
     if all(has_suffix(path, (".csv.gz", ".tsv.gz", ".jsonl.gz", ".ndjson.gz")) for path in paths):
-        return "; gunzip makes files of them that can be joined"
+        return "; decompress them with gunzip, and join the files"
     if all(has_suffix(path, (".npy",)) for path in paths):
         return (
-            "; numpy.save('NEW.npy', numpy.concatenate([numpy.load(f) for f in FILES])) joins the rows of"
-            f" arrays, and {option('--keys-from', str(paths[1]))} takes keys"
+            "; join the rows of arrays with numpy.save('NEW.npy', numpy.concatenate([numpy.load(f) for f in FILES]));"
+            f" for a file of keys, use {option('--keys-from', str(paths[1]))}"
         )
     return ""
 
@@ -263,7 +266,7 @@ def check_file(path: pathlib.Path) -> None:
         return
     if not path.is_file():
         raise Refused(
-            f"{path}: it is a pipe or a device; expected a file, because inputs are read several times"
+            f"{path}: this is a pipe or a device; expected a file, because inputs are read several times"
         )
     refuse_pointer(path)
     refuse_binary_vectors(path)
@@ -271,7 +274,7 @@ def check_file(path: pathlib.Path) -> None:
 
 # ---------------------------------------------------------------- files of columns
 def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice) -> Table:
-    import columns  # pyarrow, which no other format needs
+    import columns  # Imported here because only columns need pyarrow.
 
     paths, notes = in_order(paths, root, choice)
     source = open_columns(paths, root, choice)
@@ -281,9 +284,9 @@ def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: C
         and choice.keys_from.path.is_file()
     ):
         raise Refused(
-            f"{source.place}: it has a column {choice.keys_from.column} itself, and the keys of"
-            f" {choice.keys_from.path} would name its rows by their position alone. Leave --keys-from"
-            " out to take the column's own keys; else rename it"
+            f"{source.place}: it has its own column {choice.keys_from.column}, and the keys of"
+            f" {choice.keys_from.path} would name its rows only by position. To use the input's own keys,"
+            " omit --keys-from; otherwise rename the column"
         )
     table = columns.read(
         source,
@@ -316,10 +319,10 @@ def open_columns(
 
 
 def own_keys(table: Table, choice: Choice) -> Table:
-    """A table of word vectors, whose keys are its words."""
+    """Returns a table of word vectors, whose keys are the words or come from --keys-from."""
     if choice.rows or choice.keys is not None:
         raise Refused(
-            f"{table.place}: it has no columns, which --rows and --keys name; the words are the keys"
+            f"{table.place}: it has no columns, so --rows and --keys do not apply; the words are the keys"
         )
     if table.keys:
         table = dataclasses.replace(table, keys=as_kind(table.keys, choice.key_kind))
@@ -331,21 +334,21 @@ def with_keys_from(table: Table, choice: Choice) -> Table:
         return table
     notes = table.notes
     if table.keys:
-        notes += (f"{table.place}: its words are left out; the keys are those of {choice.keys_from.path}",)
+        notes += (f"{table.place}: its words are left out; the keys come from {choice.keys_from.path}",)
     return dataclasses.replace(
         table, keys=read_key_file(choice.keys_from, choice, table), notes=notes
     )
 
 
 def read_key_file(file: KeyFile, choice: Choice, table: Table) -> Keys:
-    """The keys of this table, of a file of keys or of a column."""
+    """Returns the keys of this table, read from a file of keys or from a column of another file."""
     if file.path.is_dir():
-        raise Refused(f"{file.path}: it is a folder; expected one file of keys")
+        raise Refused(f"{file.path}: this is a folder; expected one file of keys")
     if not has_suffix(file.path, (*CSV, *JSON_LINES, *COLUMN_FILES)):
         if file.column is not None:
             raise Refused(
-                f"{file.path}: it has no columns; with --keys-from, --keys names a column of that file."
-                " Expected only one of them"
+                f"{file.path}: it has no columns, but --keys names a column of the file in --keys-from."
+                " Omit --keys"
             )
         return keys_of_file(file.path, choice.key_kind, table.shape[0] if table.shape else None)
     import columns
@@ -355,17 +358,17 @@ def read_key_file(file: KeyFile, choice: Choice, table: Table) -> Keys:
 
 
 def named(table: Table, choice: Choice, columns: Sequence[str] = ()) -> Table:
-    """The only table of an input, under the name that --tensor gives it."""
+    """Returns the only table of an input, renamed as --tensor asks."""
     for name in choice.tensors:
         if name in columns and name != table.name:
             raise Refused(
-                f"{table.place}: {name} is a column, and --tensor chooses tensors;"
-                f" {option('--rows', join_list([name]))} takes only this column"
+                f"{table.place}: {name} is a column, but --tensor chooses tensors. To import only this column,"
+                f" use {option('--rows', join_list([name]))}"
             )
         if name != table.name:
             raise Refused(
-                f"{table.place}: there is no tensor {name}; it becomes {table.name}, which"
-                f" {option('--tensor', f'{table.name}={name}')} renames"
+                f"{table.place}: there is no tensor {name}; the tensor is {table.name}. To rename it, use"
+                f" {option('--tensor', f'{table.name}={name}')}"
             )
     return dataclasses.replace(table, name=choice.tensors.get(table.name, table.name))
 
@@ -387,18 +390,18 @@ def open_tensors(path: pathlib.Path) -> Tensors:
     hints = {JSON: json_hint(path)} if has_suffix(path, JSON) else OTHER_FORMATS
     for suffixes, hint in hints.items():
         if has_suffix(path, suffixes):
-            raise Refused(f"{path}: files of this format are not imported; {hint}")
+            raise Refused(f"{path}: files of this format cannot be imported; {hint}")
     raise Refused(
         f"{path}: the format of the file is unknown; expected a name that ends with .parquet, .feather,"
-        " .arrow, .csv, .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin or .safetensors, or a folder;"
-        " text may be compressed by gzip, as .csv.gz, and other archives are unpacked first"
+        " .arrow, .csv, .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin or .safetensors, or a folder."
+        " Text can be compressed by gzip, as .csv.gz; unpack other archives first"
     )
 
 
 def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
     if choice.rows:
         raise Refused(
-            f"{reader.path}: --rows chooses columns; the input has tensors, which --tensor chooses"
+            f"{reader.path}: --rows chooses columns, but the input has tensors; use --tensor"
         )
     own_keys = {
         name
@@ -410,17 +413,16 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
         name: name for name in reader.names if name not in own_keys and name != choice.keys
     }
     if not chosen:
-        raise Refused(f"{reader.path}: there are no tensors in it")
+        raise Refused(f"{reader.path}: the file has no tensors")
     for name in (*chosen, *([choice.keys] if choice.keys is not None else [])):
         if name not in reader.names:
             raise Refused(
-                f"{reader.path}: there is no tensor {name or repr(name)}; it has"
+                f"{reader.path}: there is no tensor {name or repr(name)}; the tensors are"
                 f" {', '.join(sorted(reader.names)) or 'none'}{tensor_hint(name, reader, choice)}"
             )
     if (choice.keys is not None or choice.keys_from) and len(chosen) != 1:
         raise Refused(
-            f"{reader.path}: the keys are for one tensor, but {len(chosen)} are taken: --tensor"
-            " chooses one"
+            f"{reader.path}: the keys are for one tensor, but {len(chosen)} are imported; choose one with --tensor"
         )
     tables, left_out = [], []
     for name, new in chosen.items():
@@ -441,21 +443,21 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
 
 
 def keys_beside(path: pathlib.Path, choice: Choice) -> list[str]:
-    """Notes the keys that the daemon would take with X.npy: X.keys.npy."""
+    """Returns a note about X.keys.npy, from which the daemon would take the keys of X.npy."""
     beside = path.with_suffix(".keys.npy")
     if choice.keys_from or path.suffix != ".npy" or not beside.is_file():
         return []
     taken = option("--keys-from", str(beside))
-    return [f"{path}: the keys in {beside.name} are not taken with it; {taken} takes them"]
+    return [f"{path}: the keys in {beside.name} are not imported; to import them, use {taken}"]
 
 
 def tensor_hint(name: str, reader: Tensors, choice: Choice) -> str:
-    """What was probably meant by a name that is not one of the tensors."""
+    """Returns a hint about what was probably meant by `name`, which is not a tensor."""
     if choice.tensors.get(name) in reader.names:
         renamed = option("--tensor", f"{choice.tensors[name]}={name}")
-        return f". --tensor has the name in the input first: {renamed}"
+        return f". The name in the input comes first: {renamed}"
     if name == choice.keys and os.path.isfile(name):  # also False for a name that is too long
-        return f". {option('--keys-from', name)} reads the keys from that file"
+        return f". To read the keys from that file, use {option('--keys-from', name)}"
     return ""
 
 
@@ -469,10 +471,10 @@ def readable(table: Table) -> Table:
 
 
 def strings_hint(reader: Tensors, name: str, choice: Choice) -> str:
-    """About strings that are left out, but can be the keys of the rows."""
+    """Returns a hint about strings that are left out but could be the keys of the rows."""
     if choice.keys is not None or choice.keys_from or not isinstance(reader, Npz):
         return ""
-    return f"; {option('--keys', name)} takes it as keys" if reader.is_text(name) else ""
+    return f"; to use it as keys, pass {option('--keys', name)}" if reader.is_text(name) else ""
 
 
 def note_of(reason: str) -> str:
@@ -480,7 +482,7 @@ def note_of(reason: str) -> str:
 
 
 def keys_of_tensor(reader: Tensors, table: Table, choice: Choice) -> Keys | None:
-    """Those that the command line names, or the tensors that lie beside it as its keys."""
+    """Returns the keys of a tensor: from the command line, or from the tensors NAME.keys and NAME.keys.*."""
     name = table.name
     if choice.keys_from:
         return read_key_file(choice.keys_from, choice, table)
@@ -490,7 +492,7 @@ def keys_of_tensor(reader: Tensors, table: Table, choice: Choice) -> Keys | None
         return as_kind(keys_of_array(reader.array(beside), place), choice.key_kind)
     texts = {name + ".keys.bytes", name + ".keys.offsets"} & set(reader.names)
     if len(texts) == 1:
-        raise Refused(f"{place}: there is only {texts.pop()}; strings have .bytes and .offsets")
+        raise Refused(f"{place}: there is only {texts.pop()}; string keys need both .bytes and .offsets")
     if texts:
         data, offsets = (reader.array(name + part) for part in (".keys.bytes", ".keys.offsets"))
         return as_kind(joined_strings(data, offsets, place), choice.key_kind)
@@ -508,7 +510,7 @@ def joined_strings(data: Array, offsets: Array, place: str) -> Keys:
         and (offsets[1:] >= offsets[:-1]).all()
     ):
         raise Refused(
-            f"{place}: .bytes and .offsets are not those of strings: the offsets go up from 0 to"
+            f"{place}: .bytes and .offsets are not valid strings; the offsets must increase from 0 to"
             " the number of bytes"
         )
 

@@ -1,5 +1,5 @@
-"""Reads JSON: the headers of safetensors, the indexes of folders, vocabularies. Tables in JSON are not
-read; json_hint says how they become a format that is.
+"""Reads JSON: headers of safetensors files, indexes of folders, and vocabularies. Tables in JSON are
+not read; json_hint tells how to convert them to a supported format.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from table import Refused
 
 from text import open_text
 
-HINT_BYTES = 16 << 20  # of the first line
-# dtype=object: else a missing value makes floats of integers.
+HINT_BYTES = 16 << 20  # maximum size of a line that json_hint reads
+# Without dtype=object, pandas converts a column of integers with a missing value to floats.
 OF_RECORDS = (
-    "pandas.DataFrame(json.load(open('FILE.json')), dtype=object).to_parquet('FILE.parquet') makes"
-    " Parquet of a list of objects, or of an object of columns"
+    "pandas.DataFrame(json.load(open('FILE.json')), dtype=object).to_parquet('FILE.parquet')"
+    " converts a list of objects, or an object of columns, to Parquet"
 )
-OF_LISTS = "numpy.save('FILE.npy', json.load(open('FILE.json'))) makes an array of a list of lists"
+OF_LISTS = "numpy.save('FILE.npy', json.load(open('FILE.json'))) converts a list of lists to an array"
 OF_VECTORS = (
     "its members are lists of numbers. With d = json.load(open('FILE.json')), if these are vectors,"
-    " pandas.DataFrame({'key': list(d), 'vector': list(d.values())}).to_parquet('FILE.parquet') makes"
-    " Parquet of them; if they are columns, pandas.DataFrame(d, dtype=object).to_parquet('FILE.parquet')"
+    " pandas.DataFrame({'key': list(d), 'vector': list(d.values())}).to_parquet('FILE.parquet') converts"
+    " them to Parquet; if they are columns, pandas.DataFrame(d, dtype=object).to_parquet('FILE.parquet')"
 )
 BY_COLUMN = (
-    "it is one object of columns, as df.to_json(FILE) of pandas writes it;"
-    " df.reset_index().to_parquet('FILE.parquet') keeps all digits, and the index as a column"
+    "it is one object of columns, as df.to_json(FILE) of pandas writes it. Use"
+    " df.reset_index().to_parquet('FILE.parquet'), which keeps all digits, and the index as a column"
 )
 
 
 def json_hint(path: pathlib.Path) -> str:
-    """How a table in JSON can be imported, as its beginning looks."""
+    """Returns advice on importing a table in JSON, judged by the start of the file."""
     with open_text(path) as file:
         line, second = file.readline(HINT_BYTES), file.readline(HINT_BYTES)
         rest = file.read(HINT_BYTES)
     try:
         first = json.loads(line)
         if isinstance(first, dict) and second.lstrip().startswith(b"{"):
-            return "it has an object in each line, which is JSON Lines: rename it to FILE.jsonl"
+            return "it has an object in each line, which is JSON Lines. Rename it to FILE.jsonl"
     except (ValueError, RecursionError):
         pass
-    begin = b"".join((line + second + rest).split(None, 2)[:2])  # without blanks between both
+    begin = b"".join((line + second + rest).split(None, 2)[:2])  # the first two words, without the blanks between them
     if begin.startswith(b"[["):
         return OF_LISTS
     try:
@@ -52,7 +52,7 @@ def json_hint(path: pathlib.Path) -> str:
 
 
 def is_of_vectors(value: Any) -> bool:
-    """True for an object of equally long lists of numbers, which may be columns as well."""
+    """True for an object of lists of numbers of equal length. The lists can be vectors or columns."""
     if not isinstance(value, dict) or not value:
         return False
     vectors = list(value.values())
@@ -61,7 +61,7 @@ def is_of_vectors(value: Any) -> bool:
 
 
 def is_by_column(value: Any) -> bool:
-    """True for an object of objects with the same members: a table by columns, or by rows."""
+    """True for an object of objects with the same members: a table by columns or by rows."""
     if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
         return False
     members = [one.keys() for one in value.values()]
@@ -69,7 +69,7 @@ def is_by_column(value: Any) -> bool:
 
 
 def parse(content: bytes, place: str) -> Any:
-    """The document. Of two members of one name it is not clear which one counts: they are refused."""
+    """Parses a document. Two members with the same name are refused, because it is unclear which value applies."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -84,10 +84,10 @@ def parse(content: bytes, place: str) -> Any:
     try:
         return json.loads(content.decode(), object_pairs_hook=members)
     except json.JSONDecodeError as e:
-        raise Refused(f"{place}: it is not JSON from line {e.lineno}, column {e.colno} on") from e
+        raise Refused(f"{place}: invalid JSON at line {e.lineno}, column {e.colno}") from e
     except UnicodeDecodeError as e:
-        raise Refused(f"{place}: it is not UTF-8 text from byte {e.start} on") from e
+        raise Refused(f"{place}: invalid UTF-8 at byte {e.start}") from e
     except RecursionError as e:
-        raise Refused(f"{place}: it is not JSON: its values are nested too deeply") from e
-    except ValueError as e:  # a number of thousands of digits
+        raise Refused(f"{place}: its JSON values are nested too deeply") from e
+    except ValueError as e:  # A number has thousands of digits.
         raise Refused(f"{place}: it has a number that is too long") from e

@@ -1,5 +1,5 @@
-"""JSON Lines: a line has an object, whose members are the columns of a row. Numbers are read as
-float64, because the file does not tell dtypes; keys stay integers.
+"""Reads JSON Lines. Each line has an object, whose members are the columns of a row. Numbers are read as
+float64, because the file does not specify dtypes. Integer keys stay integers.
 """
 
 import json
@@ -18,9 +18,9 @@ from table import Refused
 from text import SHOWN, TOO_LARGE, check_utf8, open_text, shown
 
 LINE_BYTES = 64 << 20
-BATCH_ROWS = 4096  # at most: objects of Python take much memory
+BATCH_ROWS = 4096  # maximum size of a batch, because Python objects take much memory
 FLOAT64_END = (1 << 1024) - (1 << 970)  # the first integer that is rounded to infinity
-AS_TEXT = "; --key-dtype string makes text of all keys"
+AS_TEXT = "; --key-dtype string converts all keys to text"
 EXAMPLE = 'expected an object in one line, such as {"id": 7, "embedding": [0.5, 1.5]}'
 
 
@@ -29,7 +29,7 @@ class JsonLines(Columns):
         super().__init__()
         self.path, self.place = path, str(path)
         self.key, self.key_kind = keys, key_kind
-        self.typed_by: dict[str, int] = {}  # the row whose value gives a column its type
+        self.typed_by: dict[str, int] = {}  # for each column, the row whose value determines the type
         types: dict[str, pyarrow.DataType] = {}
         key_types: set[type] = set()
         self.rows, largest = 0, 0
@@ -49,12 +49,12 @@ class JsonLines(Columns):
             raise Refused(f"{self.place}: {BY_COLUMN}")
         if keys is not None and types.get(keys) in (pyarrow.string(), pyarrow.int64()):
             if key_kind == "string" or (key_kind and str in key_types):
-                types[keys] = pyarrow.string()  # which has the integers, too
+                types[keys] = pyarrow.string()  # Integers are converted to text.
             elif largest >= 1 << 63 and types[keys] == pyarrow.int64():
                 types[keys] = pyarrow.uint64()
         check_names(list(types), self.place)
         if not types:
-            raise Refused(f"{self.place}: there are no rows in it; {EXAMPLE}")
+            raise Refused(f"{self.place}: the file has no rows; {EXAMPLE}")
         self.schema = pyarrow.schema(
             [(name, pyarrow.null() if kind is None else kind) for name, kind in types.items()]
         )
@@ -66,7 +66,7 @@ class JsonLines(Columns):
     def numbered(
         self, read_float: Callable[[str], Any] = float
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The number and the object of each line that is not empty."""
+        """Yields the number and the object of each line that is not empty."""
         with open_text(self.path) as file:
             number = 0
             while line := file.readline(LINE_BYTES):
@@ -127,13 +127,13 @@ class JsonLines(Columns):
         return pyarrow.RecordBatch.from_arrays(arrays, columns)
 
     def as_text_hint(self, name: str, value: Any) -> str:
-        """About a key that could be text."""
+        """Returns a hint for a key that could be text."""
         could_be = is_integer(value) or (isinstance(value, str) and is_unicode(value))
         return AS_TEXT if name == self.key and self.key_kind is None and could_be else ""
 
 
 class Overflow:
-    """A number that is too large for float64."""
+    """A number in text that is too large for float64."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -152,7 +152,7 @@ def parse(line: bytes, place: str, read_float: Callable[[str], Any]) -> dict[str
     try:
         value = json.loads(line, object_pairs_hook=members, parse_float=read_float)
     except json.JSONDecodeError as e:
-        raise Refused(f"{place}: it is not JSON from column {e.colno} on; {hint_of(line)}") from e
+        raise Refused(f"{place}: invalid JSON at column {e.colno}; {hint_of(line)}") from e
     except (ValueError, RecursionError) as e:
         raise Refused(f"{place}: it has a number that is too long, or too many levels") from e
     if not isinstance(value, dict):
@@ -173,7 +173,7 @@ def is_number(value: Any) -> bool:
 
 
 def type_of(value: Any, is_key: bool) -> pyarrow.DataType | None:
-    """The type of a column that has such a value, or None if the value does not tell."""
+    """Returns the type of a column with this value, or None if the value does not determine the type."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -190,14 +190,14 @@ def type_of(value: Any, is_key: bool) -> pyarrow.DataType | None:
 
 
 def shown_as_json(value: Any) -> str:
-    """A value in an error: its beginning if it is long."""
+    """Formats a value for an error as JSON, shortened if it is long."""
     text = value.text if isinstance(value, Overflow) else json.dumps(value, ensure_ascii=False)
     return text[:SHOWN] + ("…" if len(text) > SHOWN else "")
 
 
 def fault_of(value: Any, kind: pyarrow.DataType, like: str) -> str | None:
-    """A value that does not fit its column, and what is expected; None if it fits. `like` names the
-    row that decided what is expected, if it is another one.
+    """Returns text with a value that does not fit its column and the expected value, or None if it fits.
+    `like` is text about the row that determined the type, if that is another row.
     """
     types = pyarrow.types
     if types.is_list(kind) and isinstance(value, list):
@@ -228,7 +228,7 @@ def fault_of(value: Any, kind: pyarrow.DataType, like: str) -> str | None:
 
 
 def as_floats(value: Any, kind: pyarrow.DataType) -> Any:
-    """The value for Arrow, which takes large integers for float64 only if they are exact."""
+    """Converts integers to floats, because Arrow converts large integers to float64 only if that is exact."""
     if isinstance(value, list):
         return [float(element) if is_integer(element) else element for element in value]
     return float(value) if is_integer(value) and pyarrow.types.is_floating(kind) else value

@@ -1,4 +1,4 @@
-"""Keys: where they come from besides a column, and the check that no two are equal."""
+"""Reads keys from arrays and from files without columns, and checks that no two keys are equal."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from text import MISSING_MARKS, MISSING_WORDS, check_utf8, read_text, shown
 from vocabulary import vocabulary
 
 MOST_SHOWN = 3
-FEW = 3  # other texts that a column of numbers may have
-SHARE = 10  # numbers for each of them, at least
+FEW = 3  # maximum number of other texts in a column that is taken for numbers
+SHARE = 10  # minimum number of numbers for each such text
 IF_KEY = "if it is a key, use --key-dtype string"
-IF_MISSING = f"if it stands for a key that is missing, remove its row; {IF_KEY}"
+IF_MISSING = f"if it stands for a missing key, remove its row; {IF_KEY}"
 STRIP = (
-    " (df['NAME'].str.strip() of pandas removes them, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone writes none)"
+    " (with df['NAME'].str.strip() in pandas, or write only the ids, with numpy.savetxt(FILE, ids, fmt='%d'))"
 )
 FLOAT_KEYS = (
-    "; astype('int64') makes integers of numbers such as 7.0; floats have rounded those above 2**53,"
-    " so write these as integers where they come from"
+    "; convert numbers such as 7.0 with astype('int64'). Floats have rounded integers above 2**53,"
+    " so write these as integers at their source"
 )
-ROUNDED_KEYS = "; {0} rounds large integers: astype('int64') before the ids become {0}"
+ROUNDED_KEYS = "; {0} rounds large integers. Use astype('int64') before the ids become {0}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What is known of keys after they were read once."""
+    """The results of reading all keys once."""
 
     count: int
-    text_bytes: int  # of all strings; 0 for integers
+    text_bytes: int  # total size of all strings; 0 for integers
 
 
 def show(key: bytes | int) -> str:
@@ -60,8 +60,8 @@ def show(key: bytes | int) -> str:
 
 
 def survey(keys: Keys, add: Callable[[int], None]) -> Survey:
-    """Counts keys, and refuses them if two are equal. Holds 16 bytes a key: an integer is its own
-    fingerprint.
+    """Counts keys, and refuses them if two are equal. Needs 16 bytes of memory per key. The fingerprint of a
+    string is its hash; an integer is its own fingerprint.
     """
     prints, text_bytes, odd = [], 0, OddKey(keys)
     for batch in keys.batches():
@@ -87,7 +87,7 @@ def survey(keys: Keys, add: Callable[[int], None]) -> Survey:
 
 
 def refuse_equal(keys: Keys, fingerprints: set[int]) -> None:
-    """Refuses the keys with these fingerprints that are equal; different strings may have one
+    """Refuses equal keys among the keys with these fingerprints. Different strings can have the same
     fingerprint.
     """
     first: dict[bytes | int, int] = {}
@@ -120,15 +120,17 @@ def each(keys: Keys) -> Iterator[bytes | int]:
 
 
 class OddKey:
-    """Finds a key that is no integer among keys that are integers but for a few: it makes strings of
-    all keys. Text that stands for a missing key, and a number with blanks around it, is one among
-    numbers in any spelling. A column of text, such as codes of countries, may have the key NA.
+    """Finds a key that is not an integer although nearly all other keys are: it would turn all keys into
+    strings.
+
+    Text that stands for a missing key, and a number with blanks around it, are also odd among numbers in
+    other notations. In a column of text, such as country codes, NA is a valid key.
     """
 
     def __init__(self, keys: Keys) -> None:
         self.keys, self.may_be_numbers = keys, keys.kind == "string" and not keys.asked
         self.integers = self.spellings = self.padded = self.others = self.position = 0
-        self.missing: tuple[int, bytes] | None = None  # or with blanks around it
+        self.missing: tuple[int, bytes] | None = None  # first key that is missing or has blanks around it
         self.odd: tuple[int, bytes] | None = None
 
     def add(self, batch: Strings) -> None:
@@ -136,7 +138,7 @@ class OddKey:
             key = batch[i]
             if is_integer(key):
                 self.integers += 1
-            elif WRITTEN_NUMBER.fullmatch(key):  # such as 7.0 or 007
+            elif WRITTEN_NUMBER.fullmatch(key):  # a number in another notation, such as 7.0 or 007
                 self.spellings += 1
                 self.odd = self.odd or (self.position + i, key)
             elif is_missing(key) or WRITTEN_NUMBER.fullmatch(key.strip()):
@@ -191,13 +193,13 @@ class OddKey:
             return f"it fits neither int64 nor uint64; {IF_KEY}"
         if WRITTEN_NUMBER.fullmatch(key):
             hint = float_texts(key) if is_float(key) else ""
-            return f"if it is an integer, write it as 1234 is written{hint}; {IF_KEY}"
+            return f"if it is an integer, write it like 1234{hint}; {IF_KEY}"
         return f"if it is a mistake, write an integer such as 1234, or remove its row; {IF_KEY}"
 
 
 def is_missing(key: bytes) -> bool:
     text = key.strip().decode("utf-8", "replace").upper()
-    return text in MISSING_WORDS or bool(re.fullmatch("#[A-Z/0]+[!?]", text))  # errors of Excel
+    return text in MISSING_WORDS or bool(re.fullmatch("#[A-Z/0]+[!?]", text))  # error values of Excel
 
 
 def place_of_key(keys: Keys, position: int) -> str:
@@ -217,7 +219,7 @@ def keys_of_texts(texts: list[bytes], place: str) -> Keys:
 
 
 def kind_of(dtype: "numpy.dtype[Any]", place: str) -> str:
-    """int64 for all integers that fit."""
+    """Returns the kind of keys with this dtype: uint64 for uint64, and int64 for other integers."""
     if dtype.kind not in "iu":
         raise Refused(
             f"{place}: keys are of dtype {dtype}; expected integers or strings"
@@ -227,28 +229,28 @@ def kind_of(dtype: "numpy.dtype[Any]", place: str) -> str:
 
 
 def missing_notes(texts: list[str], place: str) -> tuple[str, ...]:
-    """Notes text that NumPy makes of a missing value."""
+    """Returns a note about text that NumPy writes for a missing value."""
     for i, text in enumerate(texts):
         if text in ("nan", "None", "NaT", "<NA>"):
             return (
-                f"{place}: key {i} is {shown(text)}, which astype(str) makes of a missing value; if it is"
-                f" one, remove its row; {HIDE}",
+                f"{place}: key {i} is {shown(text)}, which astype(str) writes for a missing value; if a key is"
+                f" missing, remove its row; {HIDE}",
             )
     return ()
 
 
 def keys_of_array(array: Array, place: str) -> Keys:
-    """Integers, or strings of fixed length as NumPy has them."""
+    """Returns the keys in an array of integers or of fixed-length strings."""
     if array.ndim != 1:
         raise Refused(
             f"{place}: keys of shape {list(array.shape)}; expected a vector"
-            + ("; x.ravel() makes one of a column" if 1 in array.shape[1:] and array.ndim == 2 else "")
+            + ("; convert a column with x.ravel()" if 1 in array.shape[1:] and array.ndim == 2 else "")
         )
     if array.dtype.kind == "U":
         try:
             texts = array.tolist()
-        except (SystemError, ValueError) as e:  # by the version of Python
-            raise Refused(f"{place}: its text is damaged: it has a character above U+10FFFF") from e
+        except (SystemError, ValueError) as e:  # The exception depends on the version of Python.
+            raise Refused(f"{place}: its text is damaged; it has a character above U+10FFFF") from e
         keys = [encode_text(text, f"{place}, key {i}") for i, text in enumerate(texts)]
         return dataclasses.replace(keys_of_texts(keys, place), notes=missing_notes(texts, place))
     if array.dtype.kind == "S":
@@ -270,43 +272,43 @@ INTEGER_TEXT = "-?[0-9]{1,40}"
 INTEGER = re.compile(INTEGER_TEXT.encode())
 PADDED_TEXT = "-?0[0-9]+|-0"
 PADDED = re.compile(PADDED_TEXT.encode())
-# An integer as pandas writes it if another one of the column is missing, or as Excel writes long ones.
+# Pattern of an integer that pandas wrote as a float because another value was missing, or that Excel shortened.
 INTEGER_AS_FLOAT = r"-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)"
 WRITTEN_NUMBER = re.compile(b"-?[0-9]+|" + INTEGER_AS_FLOAT.encode())
-USUAL_INTEGER = r"0|-?[1-9][0-9]{0,99}"  # without leading zeros
+USUAL_INTEGER = r"0|-?[1-9][0-9]{0,99}"  # an integer without leading zeros
 USUAL = re.compile(USUAL_INTEGER.encode())
-PIECE = re.compile(rb"[^\s,;\[\]()]+")  # of a line that is a list
+PIECE = re.compile(rb"[^\s,;\[\]()]+")  # an element of a line that is a list
 FLOAT = re.compile(INTEGER_AS_FLOAT.encode())
 HIDE = "--key-dtype string hides this note"
 FLOAT_TEXTS = (
-    ": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, ids, fmt='%d') of the"
-    " ids alone, write integers"
+    ". To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or"
+    " numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"
 )
 # Floats have no odd integers above 2^53, and spreadsheets show six digits of long numbers.
 LONG_TEXTS = (
-    ": floats round such long integers, so some are other ids already; write them as integers or text"
-    " where they come from"
+    ". Floats round such long integers, so some ids are already wrong; write them as integers or text"
+    " at their source"
 )
 CUT_TEXTS = (
-    ": programs shorten long numbers so, and the digits that are not shown are not in the file; write"
-    " the ids again as text, or as integers, where they come from"
+    ". Programs shorten long numbers like this, and the missing digits are not in the file; write"
+    " the ids again as text or as integers at their source"
 )
 FRACTION = r"-?[0-9]+\.[0-9]+"
-FRACTIONS = f"because they are numbers with fractions, which are kept as they are written; {HIDE}"
+FRACTIONS = f"because they are numbers with fractions, which are kept as written; {HIDE}"
 TOO_WIDE = (
-    "because neither int64 nor uint64 has all of these integers: some are negative and others above"
-    f" 2^63 - 1, or one is outside both; {HIDE}"
+    "because neither int64 nor uint64 can hold all of the integers: some are negative and others above"
+    f" 2^63 - 1, or one is outside both ranges; {HIDE}"
 )
 
 
 def are_integers(texts: list[bytes]) -> bool:
-    """True if all are integers in their usual form, of any size."""
+    """True if all texts are integers without leading zeros, of any size."""
     return all(map(USUAL.fullmatch, texts))
 
 
 def fitting(kinds: tuple[str, ...], texts: list[bytes]) -> tuple[str, ...]:
-    """The dtypes that have all keys, if these are integers in their usual form: so that a text and
-    its integer are one key.
+    """Returns the dtypes in `kinds` that can hold all the texts. Returns no dtype unless all are integers
+    without leading zeros, so that a text and its integer are the same key.
     """
     if not are_integers(texts):
         return ()
@@ -317,7 +319,7 @@ def fitting(kinds: tuple[str, ...], texts: list[bytes]) -> tuple[str, ...]:
 
 def is_integer(text: bytes) -> bool:
     return bool(USUAL.fullmatch(text)) and (
-        len(text) < 19 or bool(fitting(INTEGER_KINDS, [text]))  # short ones fit
+        len(text) < 19 or bool(fitting(INTEGER_KINDS, [text]))  # A text of fewer than 19 characters always fits.
     )
 
 
@@ -326,16 +328,18 @@ def is_float(text: bytes) -> bool:
 
 
 def lacks_digits(text: bytes) -> bool:
-    """True for 4.00638E+12, of a long integer, and False for 1e5, and 1.234000e+03 of NumPy."""
+    """True if a float such as 4.00638E+12 lacks digits of a long integer. False for 1e5, and for 1.234000e+03,
+    which NumPy writes.
+    """
     mantissa, e, exponent = text.lower().replace(b",", b".").partition(b"e")
     digits = exponent.lstrip(b"+0")
-    if len(digits) > 3:  # beyond float64, and perhaps beyond what int() reads
+    if len(digits) > 3:  # The exponent is beyond float64, and perhaps too long for int().
         return bool(e)
     return bool(e) and int(digits or b"0") >= 6 and len(mantissa.partition(b".")[2]) < int(digits)
 
 
 def float_texts(text: bytes) -> str:
-    """How an integer that is written as a float is written as an integer, or why it is none."""
+    """Returns a hint for an integer that is written as a float: how to write an integer, or why digits are lost."""
     if lacks_digits(text):
         return CUT_TEXTS
     value = float(text.replace(b",", b"."))
@@ -343,17 +347,17 @@ def float_texts(text: bytes) -> str:
 
 
 def worst_float(texts: list[bytes]) -> bytes:
-    """The one that has lost most: its digits, or its last one."""
+    """Returns the text that has probably lost the most: a text that lacks digits, or else the longest text."""
     return max(texts, key=lambda text: (lacks_digits(text), len(text)))
 
 
 def float_note(example: bytes) -> str:
-    """Why keys are text that are written as floats, such as this one."""
+    """Returns the reason why keys that are written as floats, such as `example`, are text."""
     return f"because they are written as numbers such as {example.decode()}{float_texts(example)}; {HIDE}"
 
 
 def as_kind(keys: Keys, kind: str | None) -> Keys:
-    """The keys in the dtype that --key-dtype asks for."""
+    """Converts the keys to the dtype that --key-dtype asks for."""
     if kind is None:
         return keys
     found: list[str] = []
@@ -371,11 +375,11 @@ def as_kind(keys: Keys, kind: str | None) -> Keys:
 
 
 def note_padded(found: list[str], place: str, key: str) -> None:
-    """Notes the first key whose zeros are lost."""
+    """Adds a note about the first key that loses its leading zeros."""
     if not found:
         found.append(
-            f"{place} is {shown(key)}, which becomes {int(key)}: the zeros before a number are lost, and"
-            f" {shown(key)} names no row; --key-dtype string keeps them"
+            f"{place} is {shown(key)}, which becomes {int(key)} without its leading zeros, so"
+            f" {shown(key)} names no row; --key-dtype string keeps the zeros"
         )
 
 
@@ -404,17 +408,22 @@ def encode_text(text: str, place: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as e:
-        raise Refused(f"{place}: {text!r} is not Unicode text: it has half a surrogate pair") from e
+        raise Refused(f"{place}: {text!r} is not Unicode text; it has half a surrogate pair") from e
 
 
-# ---------------------------------------------------------------- keys of a file of their own
+# ---------------------------------------------------------------- keys in a separate file
 def keys_of_file(
     path: pathlib.Path, kind: str | None = None, rows: int | None = None, any_name: bool = False
 ) -> Keys:
-    """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
-    or strings. Text that is integers has a dtype of integers. `kind` is the dtype that
-    --key-dtype asks for. inputs.py reads files of columns.
-    `rows`: as many as the table has. `any_name`: a file of lines may have any other name.
+    """Reads a file of keys. Text is converted to an integer dtype if all keys are integers. inputs.py reads
+    files of columns.
+
+    vocab.txt                    one key per line
+    vocab.json, tokenizer.json   the row of each key
+    FILE.npy                     integers or strings
+
+    `kind` is the dtype that --key-dtype asks for, and `rows` the number of rows of the table. If `any_name`,
+    a file with any other name has one key per line.
     """
     place, name = str(path), path.name.lower()
     if name.endswith(".npy"):
@@ -427,15 +436,14 @@ def keys_of_file(
         return as_kind(keys, kind or kind_of_texts(texts))
     if any_name and name.endswith((*COLUMN_FILES, *CSV, *JSON_LINES)):
         raise Refused(
-            f"{place}: it has columns, which tensord-import reads: --keys-from FILE --keys COLUMN;"
-            " expected one key a line, or .json or .npy:"
-            " numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist())) makes one of a column of"
-            " pandas"
+            f"{place}: it has columns; expected one key per line, .json or .npy. To read a column of keys, use tensord-import"
+            " with --keys-from FILE --keys COLUMN, or convert a pandas column with"
+            " numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist()))"
         )
     if not any_name and not name.endswith((".txt", ".txt.gz")):
         raise Refused(
-            f"{place}: the keys of a file are in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl,"
-            " .parquet, .feather or .arrow, which --keys names"
+            f"{place}: expected a .txt, .json or .npy file of keys, or a .csv, .tsv, .jsonl,"
+            " .parquet, .feather or .arrow file with a column of keys, which --keys names"
         )
     return keys_of_lines(read_text(path), place, kind, rows)
 
@@ -459,8 +467,8 @@ def keys_of_lines(text: bytes, place: str, kind: str | None, rows: int | None) -
 
 
 def refuse_list(texts: list[bytes], place: str, rows: int | None) -> None:
-    """Refuses one line with several keys for a table of several rows, and numbers that are as many as
-    the rows but on fewer lines, as print writes an array.
+    """Refuses a list of keys on one line, and a list of numbers, one for each row, on fewer lines than rows.
+    print writes an array in this way.
     """
     if rows is None or len(texts) >= rows:
         return
@@ -469,18 +477,18 @@ def refuse_list(texts: list[bytes], place: str, rows: int | None) -> None:
     if are_numbers or len(texts) == 1 < len(pieces):
         raise Refused(
             f"{place}: its keys are on {len(texts)} line{'s' * (len(texts) > 1)}, {len(pieces)} texts for"
-            f" {rows} rows; expected one key a line: pathlib.Path('KEYS.txt').write_text('\\n'.join("
-            "map(str, LIST))) of Python writes a list so"
+            f" {rows} rows; expected one key per line. In Python, write a list with"
+            " pathlib.Path('KEYS.txt').write_text('\\n'.join(map(str, LIST)))"
         )
 
 
 def kind_of_texts(texts: list[bytes]) -> str | None:
-    """The dtype of keys that are integers; None for other text."""
+    """Returns the dtype of keys that are integers, or None for other text."""
     return next(iter(fitting(INTEGER_KINDS, texts)), None) if texts else None
 
 
 def wide_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
-    """Notes integers that no dtype has."""
+    """Returns a note about integers that do not fit one dtype."""
     if not texts or not are_integers(texts) or kind_of_texts(texts):
         return ()
     return (wide_note(place),)
@@ -491,7 +499,7 @@ def wide_note(place: str) -> str:
 
 
 def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
-    """Notes lines that are probably meant as other keys."""
+    """Returns a note about lines that are probably not the intended keys."""
     if texts and all(map(is_float, texts)):
         return (f"{place}: the keys are text, {float_note(worst_float(texts))}",)
     if texts and all(map(re.compile(FRACTION.encode()).fullmatch, texts)):
@@ -514,18 +522,20 @@ def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
 
 
 def in_order(rows: dict[str, Any], place: str, count: int | None) -> list[bytes]:
-    """The keys by row number. Each row has one. `count`: the rows of the table, if it has some."""
+    """Returns the keys in the order of their rows. Each row must have one key. `count` is the number of rows
+    in the table, or None if it is not known.
+    """
     keys: dict[int, str] = {}
     for text, row in rows.items():
         where = f"{place}, key {json.dumps(text, ensure_ascii=False)}"
         if not isinstance(row, int) or isinstance(row, bool) or row < 0:
             raise Refused(
                 f"{where}: its row is {shown(json.dumps(row))}; expected an integer from 0"
-                + ('; keys come first, as in {"king": 0}' if isinstance(row, str) else "")
+                + ('; write each key before its row, as in {"king": 0}' if isinstance(row, str) else "")
             )
         if row in keys:
             raise Refused(
-                f"{where}: row {row} has the key {json.dumps(keys[row], ensure_ascii=False)}, too"
+                f"{where}: row {row} also has the key {json.dumps(keys[row], ensure_ascii=False)}"
             )
         keys[row] = text
     order = sorted(keys)
@@ -537,27 +547,27 @@ def in_order(rows: dict[str, Any], place: str, count: int | None) -> list[bytes]
 
 
 def refuse_beyond(keys: dict[int, str], order: list[int], place: str, count: int) -> None:
-    """Refuses keys of rows that the table does not have, such as tokens that were added to a
-    tokenizer but not to the table.
+    """Refuses keys for rows that do not exist, such as tokens that were added to a tokenizer but not to
+    the table.
     """
     beyond = [row for row in order if row >= count]
     if not beyond:
         return
     if order[0] == 1 and beyond == [count]:
         raise Refused(
-            f"{place}: the rows are numbered from 1 to {count}; expected from 0: subtract 1 from each"
+            f"{place}: the rows are numbered from 1 to {count}; expected numbers from 0. Subtract 1 from each"
             " number"
         )
     key = json.dumps(keys[beyond[0]], ensure_ascii=False)
     these = f"this key and {len(beyond) - 1} more" if len(beyond) > 1 else "this key"
     raise Refused(
-        f"{place}: key {key} is for row {beyond[0]}, but the table has {count} rows, from 0; if the"
-        f" file belongs to the table, remove {these}, for rows from {count} on, from a copy of it"
+        f"{place}: key {key} is for row {beyond[0]}, but the table has {count} rows, numbered from 0. If the"
+        f" file belongs to the table, remove {these}, for rows from {count} on, from a copy of the file"
     )
 
 
 def refuse_gaps(order: list[int], place: str) -> None:
-    """Refuses rows without a key that are followed by a row with one."""
+    """Refuses rows without a key that precede a row with a key."""
     gaps = [
         (before + 1, after - 1) for before, after in zip([-1, *order], order) if after - before > 1
     ]
@@ -566,6 +576,6 @@ def refuse_gaps(order: list[int], place: str) -> None:
     more = ", …" if len(gaps) > MOST_SHOWN else ""
     raise Refused(
         f"{place}: {missing} of the rows 0 to {order[-1]} have no key: {', '.join(texts)}{more}. Each"
-        " row needs a key: if these rows are not used, add a key for each to a copy of the file, such"
+        " row needs a key. If these rows are not used, add a key for each row to a copy of the file, such"
         f' as "unused {gaps[0][0]}": {gaps[0][0]}'
     )

@@ -1,4 +1,4 @@
-"""Finds columns in a file that has a key a line: the key would be the whole line."""
+"""Finds columns in a file of keys with one key per line, where the whole line would be the key."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import re
 from table import Refused
 from text import shown
 
-SAMPLE = 1000  # lines that are looked at
-SAMPLE_BYTES = 1 << 18  # fewer lines are looked at if these have more bytes
-SHARE = 10  # for each line without columns there are at least as many lines with columns
+SAMPLE = 1000  # maximum number of lines to examine
+SAMPLE_BYTES = 1 << 18  # maximum total size of the lines to examine
+SHARE = 10  # minimum number of lines with columns for each line without columns
 NUMBER = rb"[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:nan|inf))"
-VECTORS = " word vectors are imported as they are, and their words are the keys;"
+VECTORS = " word vectors can be imported directly, with their words as the keys;"
 
 
 @dataclasses.dataclass(frozen=True)
 class Separator:
-    """What is between the columns, and how the importer reads a file of such columns."""
+    """A separator of columns, and how the importer reads a file with it."""
 
     text: bytes
-    suffix: str = ""  # none: it does not
+    suffix: str = ""  # suffix of such a file; empty if the importer does not read it
     options: str = ""
 
     @property
@@ -41,20 +41,20 @@ SEPARATORS = (
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """Nearly all lines match a pattern."""
+    """The matches of a pattern that nearly all lines match."""
 
-    place: str  # of the first line that matches, and its text
-    header: bool  # the first line does not match
-    firsts: list[bytes]  # the first column of each
-    seconds: list[bytes]  # the second one, if the pattern has it
+    place: str  # place and text of the first line that matches
+    header: bool  # True if the first line does not match
+    firsts: list[bytes]  # first column of each line that matches
+    seconds: list[bytes]  # second column of each line that matches, if the pattern has one
 
     def are_distinct(self) -> bool:
-        """True unless the first column has equal texts, which are neither keys nor row numbers."""
+        """True if nearly all texts of the first column are different, as keys and row numbers are."""
         return len(set(self.firsts)) * (SHARE + 1) >= len(self.firsts) * SHARE
 
     def columns_of_keys(self, width: int) -> tuple[int, ...]:
-        """The numbers of the columns, among the first two, that may have keys. A first column of 0, 1, 2, … is an index,
-        as pandas writes it. `width`: how many numbers end each line; several may be a vector.
+        """Returns the numbers of the columns, among the first two, that might have keys. A first column of 0, 1, 2, … is an
+        index, as pandas writes it. `width` is the number of numbers at the end of each line; several can be a vector.
         """
         integers = all(map(re.compile(rb"-?[0-9]+").fullmatch, self.seconds))
         if width > 1 and not integers:
@@ -65,8 +65,8 @@ class Found:
 
 
 def column_notes(texts: list[bytes], place: str, hide: str) -> tuple[str, ...]:
-    """Notes lines with a number first or last, or with tabs or a comma at the end. Refuses a word and
-    several numbers in each line. `hide`: what hides the note.
+    """Returns a note about lines that start or end with a number, or that have tabs or a comma at the end. Refuses
+    lines of a word and several numbers. `hide` is text about how to hide the note.
     """
     lines = sample(texts)
     if len(lines) < 2:
@@ -79,8 +79,8 @@ def column_notes(texts: list[bytes], place: str, hide: str) -> tuple[str, ...]:
         return (f"{found.place} is one key, with its tab; {way_out(TAB, found, (0,))}; {hide}",)
     if found := find(rb"(.+),", lines, place):
         return (
-            f"{found.place} is one key, with its comma; pathlib.Path('KEYS.txt').write_text("
-            f"'\\n'.join(LIST)) of Python writes the texts of a list as keys; {hide}",
+            f"{found.place} is one key, with its comma; to write a list as keys in Python, use"
+            f" pathlib.Path('KEYS.txt').write_text('\\n'.join(LIST)); {hide}",
         )
     return ()
 
@@ -117,7 +117,7 @@ def note_of(separator: Separator, lines: list[bytes], place: str) -> str | None:
 
 
 def trailing_numbers(line: bytes, separator: Separator) -> int:
-    """How many columns after the first, at the end of the line, are numbers."""
+    """Returns the number of columns at the end of a line, after the first column, that are numbers."""
     count = 0
     for piece in reversed(line.split(separator.text)[1:]):
         if not re.fullmatch(NUMBER, piece.removeprefix(b" ")):
@@ -127,7 +127,7 @@ def trailing_numbers(line: bytes, separator: Separator) -> int:
 
 
 def find(pattern: bytes, lines: list[bytes], place: str) -> Found | None:
-    """The lines, if nearly all of them match; the first one may be a header."""
+    """Returns the matches if nearly all lines match the pattern, or None. The first line can be a header."""
     matches = [re.fullmatch(pattern, line) for line in lines]
     header = int(matches[0] is None)
     firsts = [match[1] for match in matches if match]
@@ -138,13 +138,13 @@ def find(pattern: bytes, lines: list[bytes], place: str) -> Found | None:
 
 
 def way_out(separator: Separator, found: Found, columns: tuple[int, ...]) -> str:
-    """How the keys are taken from one of the columns."""
+    """Returns advice on reading the keys from one of the columns."""
     if not separator.suffix:
         return ", and ".join(cut(found, column) for column in columns)
     keys = "--keys NAME" if found.header else ", or ".join(f"--keys {i}" for i in columns)
     options = f"{separator.options}{'' if found.header else ' --no-header'} {keys}"
     return (
-        f"to take the keys from a column, rename the file to {separator.suffix} and import the"
+        f"to read the keys from a column, rename the file to {separator.suffix} and import the"
         f" table with tensord-import and its options --keys-from FILE{separator.suffix}{options}"
     )
 
@@ -152,4 +152,4 @@ def way_out(separator: Separator, found: Found, columns: tuple[int, ...]) -> str
 def cut(found: Found, column: int) -> str:
     command = f"cut -d' ' -f{'2-' if column else '1'}"
     lines = f"tail -n +2 FILE | {command}" if found.header else f"{command} FILE"
-    return f"{lines} >KEYS.txt takes the {'text after the first word' if column else 'first word'} alone"
+    return f"{lines} >KEYS.txt keeps only the {'text after the first word' if column else 'first word'}"

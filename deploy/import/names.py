@@ -1,11 +1,11 @@
-"""Names of tables, tensors, aliases and versions, by the rules of tensord (api/text/unicode_name.h)."""
+"""Checks the names of tables, tensors, aliases and versions by the rules of tensord (api/text/unicode_name.h)."""
 
 import re
 import unicodedata
 
 from table import Refused
 
-VERSION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")  # none of a hidden folder
+VERSION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")  # does not start with a dot, as hidden folders do
 NAME_BYTES = 128
 KEYS_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
 IN_FILE_NAMES = "._-"
@@ -18,7 +18,7 @@ INVISIBLE = re.compile(  # letters and marks with the property Default_Ignorable
 
 
 def fault_of(name: str, punctuation: str) -> str | None:
-    """Why the characters of a name are refused; None if they are not."""
+    """Returns the reason why a name is refused, or None if it is valid."""
     if not name or name.startswith("."):
         return "it is empty or starts with a dot"
     for before, c in zip(punctuation[0] + name, name, strict=False):
@@ -37,7 +37,7 @@ def fault_of(name: str, punctuation: str) -> str | None:
 
 
 def check_name(file: str, tensor: str, version: str | None, place: str) -> None:
-    """Refuses a tensor of the input `place` whose name tensord would not accept."""
+    """Refuses a tensor of the input `place` if tensord would not accept its name."""
     full = f"{file}:{tensor}" + (f"@{version}" if version else "")
     fault = fault_of(tensor, IN_TENSOR_NAMES)
     if fault:

@@ -1,4 +1,4 @@
-"""Files of NumPy with one array, .npy. They are mapped, not read, so that they may be larger than
+"""Reads .npy files of NumPy, which contain one array. A file is mapped, so it can be larger than
 memory.
 """
 
@@ -14,15 +14,15 @@ from archives import OBJECTS, OF_DICT
 from table import Array, Refused, Table, dtype_of, rows_per_batch
 from text import option
 
-NAME = "rows"  # of the only tensor
+NAME = "rows"  # name of the only tensor
 
 
 def load(path: pathlib.Path) -> Array:
     try:
         array = numpy.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(array, numpy.ndarray):
-            raise ValueError  # a zip archive
-    except Exception as e:  # NumPy parses the header as Python: a damaged one raises any of many
+            raise ValueError  # The file is a zip archive.
+    except Exception as e:  # NumPy parses the header as Python, so a damaged header can raise any exception.
         if isinstance(e, OSError) and e.errno:
             raise Refused(f"{path}: {os.strerror(e.errno)}") from e
         if "Python objects" in str(e):
@@ -44,8 +44,8 @@ class Npy:
         place = str(self.path)
         if self.mapped.dtype.kind in "US":
             raise Refused(
-                f"{place}: an array of strings is not a tensor; as the keys of a table it is imported"
-                f" with the table: TABLE {option('--keys-from', place)}"
+                f"{place}: an array of strings is not a tensor; to use it as the keys of a table, import"
+                f" the table with it: TABLE {option('--keys-from', place)}"
             )
         dtype = dtype_of(self.mapped.dtype.newbyteorder("="), place)
         shape = self.mapped.shape

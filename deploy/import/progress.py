@@ -1,5 +1,5 @@
-"""A line that shows how far the import is: drawn again and again on a terminal, printed once at the
-end elsewhere.
+"""Shows the progress of an import in one line. On a terminal the line is redrawn; otherwise it is
+printed once at the end.
 """
 
 import shutil
@@ -19,7 +19,7 @@ def size_text(count: float) -> str:
 
 
 class Progress:
-    """Of one step, `total` bytes in all; 0 if that is not known."""
+    """The progress of one step. `total` is the size of the step in bytes, or 0 if it is not known."""
 
     def __init__(self, title: str, total: int, quiet: bool) -> None:
         self.title, self.total, self.done = title, total, 0
@@ -48,7 +48,7 @@ class Progress:
         )
 
     def end(self) -> None:
-        """Replaces the bar by what was done; without a terminal it is the only line."""
+        """Replaces the bar with a summary. Without a terminal, the summary is the only line."""
         if self.quiet:
             return
         seconds = time.monotonic() - self.begun

@@ -1,4 +1,4 @@
-"""Safetensors: reads files, and plans the file that the import writes."""
+"""Reads safetensors files, and plans the layout of the file that the import writes."""
 
 import dataclasses
 import json
@@ -11,13 +11,13 @@ from typing import Any
 from json_file import parse
 from table import DTYPE_OF_CODE, Array, Dtype, Refused, Table, Unreadable, read_rows
 
-HEADER_BYTES = 100_000_000  # at most, as in the reference implementation
-FILE_BYTES = 1 << 60  # far more than a disk has, and no offset overflows
-ALIGNMENT = 64  # of the largest tensor: rows then begin at cache lines
+HEADER_BYTES = 100_000_000  # maximum size of a header, as in the reference implementation
+FILE_BYTES = 1 << 60  # maximum size of a file: larger than any disk, and no offset overflows
+ALIGNMENT = 64  # alignment of the largest tensor, so that its rows start at cache lines
 
 
 # ---------------------------------------------------------------- reading
-FOREIGN_BITS = {  # of the dtypes that tensord lacks
+FOREIGN_BITS = {  # size in bits of the dtypes that tensord lacks
     "F4": 4,
     "F6_E2M3": 6,
     "F6_E3M2": 6,
@@ -31,7 +31,7 @@ FOREIGN_BITS = {  # of the dtypes that tensord lacks
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """Where a tensor lies."""
+    """The dtype, shape and position of a tensor in a file."""
 
     code: str
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def bits(self) -> int | None:
-        """Of an element; None if the dtype is not known."""
+        """The size of an element in bits, or None if the dtype is unknown."""
         dtype = DTYPE_OF_CODE.get(self.code)
         return 8 * dtype.storage.itemsize if dtype else FOREIGN_BITS.get(self.code)
 
@@ -50,14 +50,14 @@ def is_extent(value: object) -> bool:
 
 
 def read_header(path: pathlib.Path) -> dict[str, Entry]:
-    """The tensors of a file, whose ranges cover its data without holes and overlaps."""
+    """Reads the header of a file. Refuses tensors that do not cover the data without holes and overlaps."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else HEADER_BYTES + 1
         if length > min(HEADER_BYTES, size - 8):
             raise Refused(
-                f"{path}: it is not a safetensors file: its header would be longer than the file"
+                f"{path}: it is not a safetensors file; its header would be longer than the file"
             )
         header = parse(file.read(length), f"{path}, header")
     if not isinstance(header, dict):
@@ -88,7 +88,7 @@ def read_entry(place: str, description: Any) -> Entry:
         and all(map(is_extent, range_))
     ):
         raise Refused(
-            f"{place}: its shape and data_offsets are not lists of extents and of two offsets"
+            f"{place}: its shape must be a list of extents, and data_offsets a list of two offsets"
         )
     return Entry(code, tuple(shape), *range_)
 
@@ -99,15 +99,15 @@ def check_ranges(path: pathlib.Path, entries: dict[str, Entry], data: int, size:
         begin, end, bits = entry.begin, entry.end, entry.bits
         place = f"{path}, tensor {name}"
         if begin > end or data + end > size:
-            raise Refused(f"{place}: bytes {begin} to {end} are not in a file of {size} bytes")
+            raise Refused(f"{place}: bytes {begin} to {end} are outside the file, which has {size} bytes")
         if bits and 8 * (end - begin) != math.prod(entry.shape) * bits:
             raise Refused(
-                f"{place}: {end - begin} bytes are not the size of {entry.code} {list(entry.shape)}"
+                f"{place}: it has {end - begin} bytes, which is not the size of {entry.code} {list(entry.shape)}"
             )
         if begin != at:
             raise Refused(
-                f"{place}: its data begins at {begin}, where the tensors before it end at {at};"
-                " neither overlap nor hole is allowed"
+                f"{place}: its data starts at {begin}, but the preceding tensors end at {at};"
+                " overlaps and holes are not allowed"
             )
         at = end
     if data + at != size:
@@ -115,7 +115,7 @@ def check_ranges(path: pathlib.Path, entries: dict[str, Entry], data: int, size:
 
 
 class Safetensors:
-    """The tensors of a file."""
+    """The tensors of a safetensors file."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -146,7 +146,7 @@ class Safetensors:
 # ---------------------------------------------------------------- writing
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A tensor to be written."""
+    """A tensor to write."""
 
     name: str
     dtype: Dtype
@@ -159,7 +159,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The header of a file, and where each tensor begins in it."""
+    """The header of a file, and the position of each tensor in the file."""
 
     header: bytes
     begin: dict[str, int]
@@ -167,13 +167,13 @@ class Layout:
 
 
 def plan(parts: list[Part]) -> Layout:
-    """The widest dtypes come first, so that every tensor is aligned; the largest tensor begins at a
-    cache line, if the others allow it.
+    """Plans a file. The widest dtypes come first, so every tensor is aligned. The largest tensor starts at a
+    cache line if the other tensors allow it.
     """
     names = [part.name for part in parts]
     for name in names:
         if names.count(name) > 1:
-            raise Refused(f"two tensors would be named {name}; --tensor FROM=TO renames one")
+            raise Refused(f"two tensors would be named {name}; rename one with --tensor FROM=TO")
     entries: dict[str, Any] = {}
     offsets: dict[str, int] = {}
     at = 0

@@ -1,6 +1,6 @@
-"""The state dicts of PyTorch: a pickle that describes tensors, and their storages, in a zip archive or,
-before PyTorch 1.6, one after the other. Nothing in a pickle is executed: only the calls that describe
-tensors are taken.
+"""Reads the state dicts of PyTorch. A state dict is a pickle that describes tensors, and the storages with
+their data. Both are in a zip archive or, before PyTorch 1.6, one after the other in the file. Nothing in
+a pickle is executed; only calls that describe tensors are interpreted.
 """
 
 import collections
@@ -33,14 +33,14 @@ from table import (
 PICKLE_BYTES = 256 << 20
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL = 1001
-LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the pickle of LEGACY_MAGIC
+LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # LEGACY_MAGIC as a pickle
 MOST_DEPTH = 32
 
 
-# ---------------------------------------------------------------- what a pickle describes
+# ---------------------------------------------------------------- contents of a pickle
 @dataclasses.dataclass(frozen=True)
 class StorageKind:
-    """torch.FloatStorage and its like."""
+    """A storage class such as torch.FloatStorage."""
 
     name: str
 
@@ -55,17 +55,17 @@ class StorageKind:
 
 @dataclasses.dataclass(frozen=True)
 class Storage:
-    """A persistent id of the pickle: where the data of tensors is."""
+    """A persistent id in the pickle, which names the storage with the data of tensors."""
 
     kind: StorageKind
     key: str
-    begin: int  # of a view of a storage: its first element
+    begin: int  # first element, if this is a view of a storage
     numel: int
 
 
 @dataclasses.dataclass(frozen=True)
 class TorchDtype:
-    """torch.float32 and its like."""
+    """A dtype such as torch.float32."""
 
     name: str
 
@@ -73,8 +73,8 @@ class TorchDtype:
 @dataclasses.dataclass(frozen=True)
 class Tensor:
     dtype: Dtype
-    key: str  # of its storage
-    numel: int  # of its storage, from its beginning
+    key: str  # key of the storage
+    numel: int  # number of elements in the storage, from its start
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -90,7 +90,7 @@ class Tensor:
 
 
 class Inert:
-    """Stands for an object of a class that is known to have no tensors. Nothing is kept of it."""
+    """Stands for an object of a class that is known to contain no tensors. Nothing of the object is kept."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -115,7 +115,7 @@ class Inert:
 
 
 class Foreign(Inert):
-    """Stands for a tensor, or an array, that has no equivalent in tensord."""
+    """Stands for a tensor or an array that has no equivalent in tensord."""
 
     what = "it"
 
@@ -124,15 +124,15 @@ class Foreign(Inert):
 
 
 class Sparse(Foreign):
-    what = "a sparse tensor; x.to_dense() makes a dense one"
+    what = "a sparse tensor; convert it with x.to_dense()"
 
 
 class Quantized(Foreign):
-    what = "a quantized tensor; x.dequantize() makes floats of it"
+    what = "a quantized tensor; convert it to floats with x.dequantize()"
 
 
 class NumpyArray(Foreign):
-    what = "an array of NumPy, not a tensor; torch.from_numpy(x) makes a tensor of it"
+    what = "a NumPy array, not a tensor; convert it with torch.from_numpy(x)"
 
 
 class OtherDtype(Foreign):
@@ -154,7 +154,7 @@ STORAGES = {
     "ComplexFloatStorage": "complex64",
     "UntypedStorage": "uint8",
 }
-FOREIGN_STORAGES = {  # bytes of an element
+FOREIGN_STORAGES = {  # size of an element in bytes
     "ComplexDoubleStorage": 16,
     "QInt8Storage": 1,
     "QUInt8Storage": 1,
@@ -177,7 +177,9 @@ def is_count(value: object) -> bool:
 def describe(
     dtype: Dtype, storage: Storage, numel: int, offset: object, shape: object, strides: object
 ) -> Tensor:
-    """Refuses all that would read beyond the storage, which has `numel` elements of the dtype."""
+    """Returns the tensor with this description. Refuses tensors that extend beyond the storage, which has
+    `numel` elements of the dtype.
+    """
     if not (
         is_count(offset)
         and isinstance(shape, tuple)
@@ -185,7 +187,7 @@ def describe(
         and len(shape) == len(strides) <= 64
         and all(map(is_count, (*shape, *strides)))
     ):
-        raise Refused("a tensor is described wrongly")
+        raise Refused("the description of a tensor is invalid")
     first = typing.cast(int, offset)
     last = first + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
     if math.prod(shape) and last >= numel:
@@ -197,9 +199,9 @@ def describe(
 def rebuild_tensor(
     storage: object, offset: object, shape: object, strides: object, *_: object
 ) -> Tensor | Foreign:
-    """torch._utils._rebuild_tensor and _rebuild_tensor_v2."""
+    """Interprets torch._utils._rebuild_tensor and _rebuild_tensor_v2."""
     if not isinstance(storage, Storage):
-        raise Refused("a tensor is described wrongly")
+        raise Refused("the description of a tensor is invalid")
     dtype = storage.kind.dtype
     if not dtype:
         return OtherDtype(storage.kind.name.removesuffix("Storage"))
@@ -216,14 +218,14 @@ def rebuild_typed_tensor(
     dtype: object,
     *_: object,
 ) -> Tensor | Foreign:
-    """torch._utils._rebuild_tensor_v3: the storage has bytes, and the tensor a dtype."""
+    """Interprets torch._utils._rebuild_tensor_v3, where the storage has bytes and the tensor has a dtype."""
     if not (
         isinstance(storage, Storage)
         and storage.kind.dtype == DTYPES["uint8"]
         and storage.begin == 0
         and isinstance(dtype, TorchDtype)
     ):
-        raise Refused("a tensor is described wrongly")
+        raise Refused("the description of a tensor is invalid")
     known = DTYPES.get(dtype.name)
     if not known:
         return OtherDtype(dtype.name)
@@ -231,7 +233,7 @@ def rebuild_typed_tensor(
 
 
 def empty_dict(*_: object) -> dict[object, object]:
-    """collections.defaultdict, which may have tensors."""
+    """Interprets collections.defaultdict, which can contain tensors."""
     return {}
 
 
@@ -240,9 +242,9 @@ def rebuild_parameter(tensor: object, *_: object) -> object:
 
 
 def rebuild_from_type(rebuild: object, _type: object, arguments: object, *_: object) -> object:
-    """torch._tensor._rebuild_from_type_v2: a tensor with attributes, or of a derived class."""
+    """Interprets torch._tensor._rebuild_from_type_v2: a tensor with attributes, or of a derived class."""
     if rebuild not in TENSOR_CALLS.values() or not isinstance(arguments, tuple):
-        raise Refused("a tensor is described wrongly")
+        raise Refused("the description of a tensor is invalid")
     return typing.cast(Callable[..., object], rebuild)(*arguments)
 
 
@@ -268,7 +270,7 @@ KNOWN: dict[tuple[str, str], Callable[..., object]] = {
     **{
         (module, name): Inert
         for module, names in {
-            # Settings and counters that training programs save beside the tensors
+            # Classes of settings and counters that training programs save beside the tensors.
             "argparse": ("Namespace",),
             "builtins": BUILTINS,
             "__builtin__": BUILTINS,
@@ -279,7 +281,7 @@ KNOWN: dict[tuple[str, str], Callable[..., object]] = {
             "pathlib": ("Path", "PosixPath", "PurePosixPath", "PureWindowsPath", "WindowsPath"),
             "types": ("SimpleNamespace",),
             "uuid": ("UUID",),
-            "_codecs": ("encode",),  # the bytes of a scalar in older pickles
+            "_codecs": ("encode",),  # older pickles encode the bytes of a scalar with this function
             "numpy": ("dtype", "ndarray"),
             "numpy.core.multiarray": ("scalar",),
             "numpy._core.multiarray": ("scalar",),
@@ -300,13 +302,13 @@ KNOWN: dict[tuple[str, str], Callable[..., object]] = {
 
 
 class Reader(pickle.Unpickler):
-    """Knows no classes but those of tensors, and some of which nothing is kept: another one, which
-    might run a program, is refused.
+    """An unpickler that knows only the classes of tensors, and harmless classes whose objects are dropped.
+    Any other class could run a program, and is refused.
     """
 
     def __init__(self, stream: typing.IO[bytes]) -> None:
         super().__init__(stream, encoding="utf-8")
-        self.sizes: dict[str, int] = {}  # bytes of an element of each storage
+        self.sizes: dict[str, int] = {}  # size in bytes of an element of each storage
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("torch", "torch.storage") and name in (*STORAGES, *FOREIGN_STORAGES):
@@ -315,7 +317,7 @@ class Reader(pickle.Unpickler):
             return TorchDtype(name)
         if (module, name) not in KNOWN:
             raise Refused(
-                f"it has an object of {module}.{name}; expected the tensors of a state dict alone, "
+                f"it has an object of {module}.{name}; expected only the tensors of a state dict, "
                 "as torch.save(model.state_dict(), FILE) writes them"
             )
         return KNOWN[module, name]
@@ -329,7 +331,7 @@ class Reader(pickle.Unpickler):
             and isinstance(pid[2], str)
             and is_count(pid[4])
         ):
-            raise Refused("a storage is described wrongly")
+            raise Refused("the description of a storage is invalid")
         self.sizes[pid[2]] = pid[1].itemsize
         view = pid[5] if len(pid) == 6 else None
         if view is None:
@@ -341,24 +343,24 @@ class Reader(pickle.Unpickler):
             and is_count(view[2])
             and view[1] + view[2] <= pid[4]
         ):
-            raise Refused("a storage is described wrongly")
+            raise Refused("the description of a storage is invalid")
         return Storage(pid[1], pid[2], view[1], view[2])
 
 
 def load_pickle(stream: typing.IO[bytes], place: str) -> tuple[Any, dict[str, int]]:
-    """What the next pickle describes, and the bytes of an element of each storage that it names."""
+    """Returns the contents of the next pickle, and the element size in bytes of each storage that it names."""
     reader = Reader(stream)
     try:
         return reader.load(), reader.sizes
     except Refused as e:
         raise Refused(f"{place}: {e}") from e
-    except Exception as e:  # the module pickle documents that a damaged pickle raises any of many
+    except Exception as e:  # According to the documentation of pickle, a damaged pickle can raise any exception.
         raise Refused(f"{place}: the pickle is damaged") from e
 
 
-# ---------------------------------------------------------------- where the data of storages is
+# ---------------------------------------------------------------- data of storages
 class ZipStorages:
-    """A file of PyTorch 1.6 or newer."""
+    """A file written by PyTorch 1.6 or newer."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.archive = open_archive(path)
@@ -368,7 +370,7 @@ class ZipStorages:
             if name.endswith("/data.pkl") and name.count("/") == 1
         ]
         if len(pickles) != 1:
-            raise Refused(f"{path}: it is a zip archive without data.pkl, not one of torch.save")
+            raise Refused(f"{path}: it is a zip archive without data.pkl; expected a file of torch.save")
         self.prefix = pickles[0].removesuffix("data.pkl")
         if self.archive.getinfo(pickles[0]).file_size > PICKLE_BYTES:
             raise Refused(f"{path}: data.pkl has more than {PICKLE_BYTES} bytes")
@@ -388,17 +390,17 @@ class ZipStorages:
 
 
 class LegacyStorages:
-    """A file of PyTorch before 1.6, or of torch.save(..., _use_new_zipfile_serialization=False): five
-    pickles, then the number of elements and the data of each storage.
+    """A file written by PyTorch before 1.6, or by torch.save(..., _use_new_zipfile_serialization=False).
+    It has five pickles, then the number of elements and the data of each storage.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path, place = path, str(path)
-        self.places: dict[str, tuple[int, int]] = {}  # where each storage begins, its bytes
+        self.places: dict[str, tuple[int, int]] = {}  # position and size in bytes of each storage
         with path.open("rb") as file:
             magic, protocol, system = (load_pickle(file, place)[0] for _ in range(3))
             if magic != LEGACY_MAGIC or protocol != LEGACY_PROTOCOL or not isinstance(system, dict):
-                raise Refused(f"{path}: it is a pickle, but not one of torch.save")
+                raise Refused(f"{path}: it is a pickle, but not a file of torch.save")
             if system.get("little_endian") is not True:
                 raise Refused(f"{path}: its data is big-endian")
             self.document, sizes = load_pickle(file, place)
@@ -438,8 +440,8 @@ def open_storages(path: pathlib.Path) -> ZipStorages | LegacyStorages:
 
 
 class StateDict:
-    """The tensors of a file that torch.save wrote. The names of nested dicts, and the places in lists, are
-    joined by dots.
+    """The tensors of a file that torch.save wrote. Names in nested dicts and positions in lists are joined
+    with dots.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -486,9 +488,9 @@ class StateDict:
         return self.table(name).array()
 
     def strided(self, tensor: Tensor, place: str) -> Array:
-        """A transposed tensor, or a part of one; its storage is read as a whole."""
+        """Reads a tensor that is not contiguous, such as a transposed tensor. The whole storage is read."""
         if math.prod(tensor.shape) > tensor.numel:
-            raise Refused(f"{place}: it is expanded: its elements lie at the same place")
+            raise Refused(f"{place}: it is an expanded tensor, whose elements share memory; convert it with x.contiguous()")
         storage = tensor.dtype.storage
         with archive_errors(place), self.storages.open(tensor.key) as stream:
             elements = numpy.frombuffer(

@@ -1,5 +1,5 @@
-"""Tables and their keys, as every format of input gives them: a shape that is known, and rows that
-come in batches.
+"""Tables and their keys, in the form that the reader of every input format produces: a known shape, and
+rows in batches.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ import numpy.typing
 
 Array = numpy.typing.NDArray[Any]
 
-# Suffixes of files that have columns.
+# Suffixes of files with columns.
 PARQUET = (".parquet", ".pq")
 COLUMN_FILES = (*PARQUET, ".feather", ".arrow", ".ipc")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-BATCH_BYTES = 4 << 20  # of rows that are in memory at a time
+BATCH_BYTES = 4 << 20  # size of the rows that are in memory at a time
 BATCH_KEYS = 1 << 16
-MOST_DIMENSIONS = 16  # of a tensor of tensord
+MOST_DIMENSIONS = 16  # maximum number of dimensions of a tensor in tensord
 
 
 class Refused(Exception):
-    """An input that is not taken; the text names the place."""
+    """An input is refused. The message names the place."""
 
 
 class Unreadable(Refused):
-    """A tensor that has no equivalent in tensord; the other tensors of its input can be taken."""
+    """A tensor has no equivalent in tensord. The other tensors of the input can still be imported."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Dtype:
-    """A dtype of tensord. `storage` holds its bits in NumPy, which has no bfloat16."""
+    """A dtype of tensord. `storage` is the NumPy dtype with the same bits; NumPy has no bfloat16."""
 
     name: str
-    code: str  # in safetensors
+    code: str  # name of the dtype in safetensors
     storage: numpy.dtype[Any]
 
     @property
@@ -71,7 +71,7 @@ DTYPE_OF_CODE = {dtype.code: dtype for dtype in DTYPES.values()}
 
 
 def dtype_of(array_dtype: numpy.dtype[Any], place: str) -> Dtype:
-    """The dtype of an array of NumPy."""
+    """Returns the dtype of a NumPy array."""
     if array_dtype.name not in DTYPES:
         raise Unreadable(
             f"{place}: the dtype is {array_dtype}; expected one of {', '.join(DTYPES)}"
@@ -81,23 +81,23 @@ def dtype_of(array_dtype: numpy.dtype[Any], place: str) -> Dtype:
 
 
 def dtype_hint(array_dtype: numpy.dtype[Any]) -> str:
-    """How an array x of a dtype that is not imported becomes one that is."""
+    """Returns advice on converting an array x with an unsupported dtype."""
     if array_dtype.names:
-        return f"; numpy.save('FILE.npy', x[{array_dtype.names[0]!r}]) makes an array of a field"
-    if array_dtype == "V2":  # as numpy.save writes the bfloat16 of ml_dtypes
+        return f"; numpy.save('FILE.npy', x[{array_dtype.names[0]!r}]) saves one field as an array"
+    if array_dtype == "V2":  # numpy.save writes the bfloat16 of ml_dtypes as V2.
         return (
             "; if it is bfloat16, numpy.save('FILE.npy', x.view(ml_dtypes.bfloat16).astype('float32'))"
             " keeps its values, and --dtype bfloat16 makes it bfloat16 again"
         )
     to = {"c": "complex64", "f": "float64", "M": "int64", "m": "int64"}.get(array_dtype.kind)
-    return f"; numpy.save('FILE.npy', x.astype({to!r})) converts an array x" if to else ""
+    return f"; numpy.save('FILE.npy', x.astype({to!r})) converts the array x" if to else ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Strings:
     """A batch of strings: string i is data[offsets[i]:offsets[i + 1]], in UTF-8."""
 
-    offsets: Array  # int64, from 0
+    offsets: Array  # int64, starting at 0
     data: bytes
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class FileRows(typing.NamedTuple):
 
 
 def locate(row: int, place: str, files: tuple[FileRows, ...]) -> tuple[str, int]:
-    """Where a row of a table is: its file, and its number in that file."""
+    """Returns the file that contains a row of a table, and the number of the row in the file."""
     for file in files:
         if row < file.rows:
             return file.place, row
@@ -131,25 +131,25 @@ def locate(row: int, place: str, files: tuple[FileRows, ...]) -> tuple[str, int]
 
 @dataclasses.dataclass(frozen=True)
 class Keys:
-    """The keys of a table: `batches` gives them from the start whenever it is called."""
+    """The keys of a table. Each call of `batches` yields all keys from the start."""
 
     kind: str  # int64, uint64 or string
     batches: Callable[[], "Iterator[Array | Strings]"]
-    place: str  # where they are, for errors
-    files: tuple["FileRows", ...] = ()  # if there are several
-    one_a_line: bool = False
-    may_have_header: bool = False  # in place of the first key
-    by_position: bool = True  # the key of row i is the i-th; False: a vocabulary says the row
-    hint_if_one_lacks: str = ""  # if the first key may have been read as a header
-    notes: tuple[str, ...] = ()  # what the user should know of them
-    asked: bool = False  # --key-dtype says the dtype
-    found: list[str] = dataclasses.field(default_factory=list)  # notes of the first reading
+    place: str  # source of the keys, for errors
+    files: tuple["FileRows", ...] = ()  # the files of the keys, if there are several
+    one_a_line: bool = False  # True for a file with one key per line
+    may_have_header: bool = False  # True if the first key might be a header
+    by_position: bool = True  # True if key i names row i; False if a vocabulary gives the rows
+    hint_if_one_lacks: str = ""  # hint for one missing key, if the first key might have been read as a header
+    notes: tuple[str, ...] = ()  # notes about the keys to show to the user
+    asked: bool = False  # True if --key-dtype gives the dtype
+    found: list[str] = dataclasses.field(default_factory=list)  # notes made while the keys are first read
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A tensor of the input: `batches` gives arrays of its rows, in the storage of its dtype, from
-    the start whenever it is called.
+    """A tensor of the input. Each call of `batches` yields arrays of its rows from the start, in the
+    storage of its dtype.
     """
 
     name: str
@@ -158,17 +158,17 @@ class Table:
     batches: Callable[[], Iterator[Array]]
     place: str
     keys: Keys | None = None
-    notes: tuple[str, ...] = ()  # decisions of the reader that the user should know
-    files: tuple["FileRows", ...] = ()  # if there are several
-    columns: tuple[str, ...] = ()  # names of the elements of a row, where they have some
-    integers: tuple[bool, ...] = ()  # which elements of a row were integers in the input
+    notes: tuple[str, ...] = ()  # decisions of the reader to show to the user
+    files: tuple["FileRows", ...] = ()  # the files of the rows, if there are several
+    columns: tuple[str, ...] = ()  # names of the elements of a row, if they have names
+    integers: tuple[bool, ...] = ()  # for each element of a row, True if the input had integers
 
     @property
     def row_bytes(self) -> int:
         return math.prod(self.shape[1:]) * self.dtype.storage.itemsize
 
     def array(self) -> Array:
-        """All of it, for tensors that are small."""
+        """Reads the whole tensor, for small tensors."""
         batches = list(self.batches())
         return (
             numpy.concatenate(batches).reshape(self.shape)
@@ -186,7 +186,7 @@ def rows_per_batch(row_bytes: int) -> int:
 
 
 def table_of_array(name: str, array: Array, place: str) -> Table:
-    """A table of rows in memory, or mapped."""
+    """Returns a table of the rows of an array, in memory or mapped."""
     array = numpy.ascontiguousarray(array)
     dtype = dtype_of(array.dtype, place)
     shape = array.shape
@@ -198,7 +198,7 @@ def table_of_array(name: str, array: Array, place: str) -> Table:
 
 
 def read_exactly(stream: typing.IO[bytes], size: int, place: str) -> bytes:
-    """The next bytes of a stream, which may give fewer at a time."""
+    """Reads `size` bytes from a stream, which can return fewer bytes per read."""
     parts = []
     while size > 0:
         try:
@@ -206,7 +206,7 @@ def read_exactly(stream: typing.IO[bytes], size: int, place: str) -> bytes:
         except OSError as e:
             raise Refused(f"{place}: {e.strerror or 'it is damaged'}") from e
         if not part:
-            raise Refused(f"{place}: it ends {size} bytes before its rows do")
+            raise Refused(f"{place}: it is truncated; {size} bytes of its rows are missing")
         parts.append(part)
         size -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -215,7 +215,7 @@ def read_exactly(stream: typing.IO[bytes], size: int, place: str) -> bytes:
 def read_rows(
     stream: typing.IO[bytes], shape: tuple[int, ...], storage: "numpy.dtype[Any]", place: str
 ) -> Iterator[Array]:
-    """The rows of a contiguous tensor, in batches."""
+    """Yields the rows of a contiguous tensor in batches."""
     inner = shape[1:]
     width = math.prod(inner)
     left = shape[0] if shape else 1
@@ -225,7 +225,7 @@ def read_rows(
         data = read_exactly(stream, n * width * storage.itemsize, place)
         try:
             rows = numpy.frombuffer(data, storage).reshape(n, *inner)
-        except ValueError as e:  # an empty tensor with extents that NumPy does not allow
+        except ValueError as e:  # An empty tensor has extents that are too large for NumPy.
             raise Refused(f"{place}: the extents of the shape {list(shape)} are too large") from e
         if storage.kind == "b" and data.strip(b"\0\1"):
             value = data.strip(b"\0\1")[0]
@@ -235,7 +235,7 @@ def read_rows(
 
 
 def first_rows(table: Table, count: int) -> Table:
-    """The table without the rows after the first `count`."""
+    """Returns the table with only the first `count` rows."""
 
     def batches() -> Iterator[Array]:
         left = count
@@ -248,7 +248,7 @@ def first_rows(table: Table, count: int) -> Table:
 
 
 def file_in(folder: pathlib.Path, name: str, place: str) -> pathlib.Path:
-    """The file of that name, which a document of the folder names; not one elsewhere."""
+    """Returns the path of a file that a document in the folder names. Refuses names that lead to another folder."""
     if pathlib.PurePath(name).name != name:
         raise Refused(f"{place}: {name!r} is not the name of a file in the same folder")
     return folder / name

@@ -1,5 +1,5 @@
-"""Opens every file of text: UTF-8 with or without a byte order mark, compressed by gzip or not.
-Other encodings are recognised and refused, with the command that converts them.
+"""Opens text files: UTF-8, with or without a byte order mark, compressed by gzip or not. A file in
+another encoding is refused, and the error has the command that converts it.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import zlib
 
 from table import Refused
 
-HEAD_BYTES = 4096  # which tell the encoding
+HEAD_BYTES = 4096  # bytes from which the encoding is recognised
 MARK = b"\xef\xbb\xbf"
 FOREIGN = {b"PK\3\4": "a zip archive, such as .xlsx or .npz", b"PAR1": "a Parquet file"}
 POINTER = b"version https://git-lfs.github.com/spec/"
 GZIP = b"\x1f\x8b"
-# Windows-1252 is Latin-1 with characters where Latin-1 has control characters, which no text has.
+# Windows-1252 is Latin-1 with printable characters instead of some control characters, which text does not contain.
 CONVERT = (
-    "; if the file is in Latin-1 or from Windows in Western Europe, iconv -f CP1252 -t UTF-8 FILE >NEW"
-    " converts it, and -f CP1251, GBK or CP932 one from elsewhere"
+    "; to convert a file in Latin-1 or from Windows in Western Europe, use iconv -f CP1252 -t UTF-8 FILE"
+    " >NEW; for a file from another region, use CP1251, GBK or CP932"
 )
-SHOWN = 40  # characters of a value in an error
+SHOWN = 40  # maximum number of characters of a value in an error
 NUMBER = re.compile(
     r"[ \t]*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|inf|infinity)[ \t]*",
     re.ASCII | re.IGNORECASE,
 )
-# Numbers with separators of thousands, by the character that separates them.
+# Patterns of numbers with thousands separators, by separator.
 THOUSANDS = {
     ",": r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?",
     ".": r"[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+(,[0-9]*)?",
 }
-# Upper-case words that stand for a missing value, and marks.
+# Words, in upper case, and marks that stand for a missing value.
 MISSING_WORDS = ("", "NA", "N/A", "#N/A", "<NA>", "NAN", "NAT", "NULL", "NONE", "MISSING", "\\N")
 MISSING_MARKS = ("-", "?", ".")
 TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
@@ -45,7 +45,7 @@ TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
 
 @dataclasses.dataclass(frozen=True)
 class CsvFormat:
-    """What the command line says of CSV; None: as the file looks."""
+    """Options of the command line about CSV. None means that the file decides."""
 
     delimiter: str | None = None
     quote: bool | None = None
@@ -57,7 +57,7 @@ class CsvFormat:
 
 
 class Stream(io.RawIOBase):
-    """The bytes of a file. Damaged gzip data is refused."""
+    """A stream of the bytes of a file. Reading damaged gzip data raises Refused."""
 
     def __init__(self, file: typing.IO[bytes], place: str) -> None:
         self.file, self.place = file, place
@@ -69,7 +69,7 @@ class Stream(io.RawIOBase):
         try:
             data = self.file.read(len(buffer))
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
-            raise Refused(f"{self.place}: its gzip data is damaged, or ends too early") from e
+            raise Refused(f"{self.place}: its gzip data is damaged or truncated") from e
         except OSError as e:
             raise Refused(f"{self.place}: {e.strerror}") from e
         buffer[: len(data)] = data
@@ -81,16 +81,16 @@ class Stream(io.RawIOBase):
 
 
 def refuse_pointer(path: pathlib.Path) -> None:
-    """Refuses a file that stands for another one in a clone of a repository."""
+    """Refuses a Git LFS pointer, which stands for the file in a clone of a repository."""
     with path.open("rb") as file:
         if file.read(len(POINTER)) == POINTER:
             raise Refused(
-                f"{path}: it is a pointer of Git LFS; git lfs pull replaces it by the file"
+                f"{path}: it is a Git LFS pointer; run git lfs pull to download the file"
             )
 
 
 def open_text(path: pathlib.Path) -> io.BufferedReader:
-    """Opens a file after its byte order mark. Its contents tell whether gzip compressed it."""
+    """Opens a file, positioned after its byte order mark. Compression by gzip is recognised from the contents."""
     refuse_pointer(path)
     with path.open("rb") as file:
         is_gzip = file.read(len(GZIP)) == GZIP
@@ -103,8 +103,8 @@ def open_text(path: pathlib.Path) -> io.BufferedReader:
     if encoding := wide_encoding(head):
         reader.close()
         raise Refused(
-            f"{path}: the text is in {encoding}; expected UTF-8:"
-            f" iconv -f {encoding} -t UTF-8 FILE >NEW converts it"
+            f"{path}: the text is in {encoding}; expected UTF-8. Convert it with"
+            f" iconv -f {encoding} -t UTF-8 FILE >NEW"
         )
     if head.startswith(MARK):
         reader.read(len(MARK))
@@ -112,8 +112,10 @@ def open_text(path: pathlib.Path) -> io.BufferedReader:
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """The encoding of text with a mark, or of printable text that begins with ASCII and has line ends
-    or is JSON. Less is not enough, because integers of int16 and int32 may look like characters.
+    """Returns the encoding of UTF-16 or UTF-32 text, or None for anything else.
+
+    The text must have a byte order mark, or be printable, start with ASCII, and have line ends or look like JSON. A weaker
+    test could take int16 or int32 data for characters.
     """
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"
@@ -128,8 +130,9 @@ def wide_encoding(head: bytes) -> str | None:
 
 
 def cut_notes(path: pathlib.Path) -> tuple[str, ...]:
-    """A note if the last line has no line break: its last number may lack digits. The end of gzip
-    data is checked by itself.
+    """Returns a note if the last line has no line break, because its last number might lack digits.
+
+    gzip data is not checked here: its format detects truncation.
     """
     with path.open("rb") as file:
         is_gzip = file.read(len(GZIP)) == GZIP
@@ -137,7 +140,7 @@ def cut_notes(path: pathlib.Path) -> tuple[str, ...]:
         file.seek(max(0, file.tell() - 1))
         complete = is_gzip or file.read() in (b"\n", b"\r")
     return (
-        () if complete else (f"{path}: the last line has no line break; the file may be cut off",)
+        () if complete else (f"{path}: the last line has no line break; the file might be truncated",)
     )
 
 
@@ -147,7 +150,7 @@ def read_text(path: pathlib.Path) -> bytes:
 
 
 def check_utf8(data: bytes, place: str, hint: str | None = None) -> bytes:
-    """Returns the bytes if they are text in UTF-8. `hint`: in place of the one for files of text."""
+    """Returns the bytes if they are UTF-8 text. In the error, `hint` replaces the hint for text files."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as e:
@@ -157,8 +160,8 @@ def check_utf8(data: bytes, place: str, hint: str | None = None) -> bytes:
 
 
 def is_number(text: bytes | str) -> bool:
-    """True for a decimal number, NaN or an infinity. Python's float() also takes 1_000 and digits of
-    other scripts.
+    """True for a decimal number, NaN or an infinity. Python's float() would also accept 1_000 and digits
+    of other scripts.
     """
     return bool(
         NUMBER.fullmatch(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
@@ -166,13 +169,13 @@ def is_number(text: bytes | str) -> bool:
 
 
 def spelling_hint(value: str, decimal: str | None) -> str:
-    """What to do about a number that is written in another way. `decimal` is the decimal point of
-    a file that may have another one, or None.
+    """Returns a hint for a number in an unsupported notation. `decimal` is the decimal separator of the
+    file, or None if the format has only one.
     """
     if any(character.isdigit() and not character.isascii() for character in value):
-        return "; the digits of numbers are 0 to 9"
+        return "; numbers must use the digits 0 to 9"
     if re.fullmatch(r"[-+]?0[xX][0-9a-fA-F]+", value):
-        return "; numbers are decimal, not hexadecimal"
+        return "; numbers must be decimal, not hexadecimal"
     if not re.fullmatch(r"[-+]?[0-9.,'\u2019_\s]*[0-9]", value):
         return ""
     if decimal == ",":
@@ -196,12 +199,12 @@ READ_TEXT = "pandas.read_csv with dtype=str, then"
 
 
 def without_thousands(separator: str) -> str:
-    """How to remove separators of thousands, and change no other column."""
+    """Returns advice on removing thousands separators from one column only."""
     return f"remove it: {READ_TEXT} df['NAME'] = df['NAME'].str.replace({separator!r}, '')"
 
 
 def split_list(text: str) -> list[str]:
-    """The names of a list, in the form of CSV: a name that has a comma is in quotes."""
+    """Splits a list of names in CSV form, where a name with a comma is quoted."""
     try:
         return next(csv.reader([text], strict=True), [])
     except csv.Error:
@@ -215,12 +218,12 @@ def join_list(names: list[str]) -> str:
 
 
 def option(name: str, value: str) -> str:
-    """An option of the command line with its value, as a shell takes it."""
+    """Returns a command-line option with its value, quoted for a shell."""
     return f"{name}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
 
 
 def shown(value: bytes | str) -> str:
-    """A value in an error: quoted, its beginning if it is long."""
+    """Formats a value for an error: quoted, and shortened if it is long."""
     if isinstance(value, bytes):
         try:
             value = value.decode("utf-8")

@@ -1,5 +1,6 @@
-"""Vocabularies of tokenizers: the row of each key. {key: row}, or a tokenizer.json of the tokenizers
-library, whose model has such an object or, with Unigram, a list of [key, score] in the order of rows.
+"""Reads vocabularies of tokenizers, which give the row of each key. A vocabulary is an object {key: row},
+or a tokenizer.json of the tokenizers library. The model in tokenizer.json has an object {key: row} or,
+with Unigram, a list of [key, score] in the order of the rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from table import Refused
 
 
 def vocabulary(content: bytes, place: str) -> dict[str, Any]:
-    """The row of each key, of added tokens, too."""
+    """Returns the row of each key, including added tokens."""
     document = parse(content, place)
     model = document.get("model") if isinstance(document, dict) else None
     if not isinstance(model, dict):
@@ -23,9 +24,9 @@ def vocabulary(content: bytes, place: str) -> dict[str, Any]:
             rows = unigram(rows, place)
     if not isinstance(rows, dict):
         raise Refused(
-            f"{place}: expected an object that has the row number of each key, or a tokenizer"
+            f"{place}: expected an object with the row number of each key, or a tokenizer"
             " with a vocabulary"
-            + ("; a list of keys is written as a .txt file, one a line" * isinstance(document, list))
+            + ("; write a list of keys as a .txt file with one key per line" * isinstance(document, list))
         )
     return {**rows, **added}
 

@@ -1,5 +1,5 @@
-"""Word vectors as text: a line has a word and its numbers, separated by spaces. GloVe writes such
-files; word2vec and fastText also write a first line, with the numbers of words and of dimensions.
+"""Reads word vectors as text. Each line has a word and its numbers, separated by spaces, as in the files of
+GloVe. word2vec and fastText also write a first line with the number of words and the number of dimensions.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from keys import INTEGER_KINDS, are_integers, as_kind, fitting, wide_note
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
 from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, option, shown, spelling_hint
 
-NAME = "vectors"  # of the only tensor
+NAME = "vectors"  # name of the only tensor
 LINE_BYTES = 16 << 20
 
 
@@ -38,7 +38,7 @@ def read(path: pathlib.Path) -> Table:
 class WordVectors:
     def __init__(self, path: pathlib.Path) -> None:
         self.path, self.place = path, str(path)
-        self.skipped = 0  # lines before the first word
+        self.skipped = 0  # number of lines before the first word
         start = [lines[0] for _, lines in zip(range(2), self.lines(1))]
         if not start:
             raise Refused(f"{self.place}: it is empty; expected lines of a word and its numbers")
@@ -57,8 +57,8 @@ class WordVectors:
         if not announced:
             self.check_first(start[0], start[-1])
         self.check_words(start[-1])
-        self.rows, self.are_integers = 0, True  # all words
-        self.quoted: tuple[str, ...] = ()  # a note
+        self.rows, self.are_integers = 0, True  # number of words; True if all words are integers
+        self.quoted: tuple[str, ...] = ()  # a note about quoted words
         self.kinds = INTEGER_KINDS  # the dtypes that hold all words, if all are integers
         for lines in self.lines():
             self.quoted = self.quoted or self.quote_notes(lines)
@@ -79,13 +79,13 @@ class WordVectors:
         return wide + self.quoted
 
     def quote_notes(self, lines: list[bytes]) -> tuple[str, ...]:
-        """Notes the first word that seems to be quoted, as pandas writes it."""
+        """Returns a note about the first word that seems to be quoted, as pandas quotes words."""
         for i, line in enumerate(lines):
             word = line.rsplit(b" ", self.width)[0] if line.startswith(b'"') else b""
             if re.fullmatch(rb'"(?:[^"]|"")+"', word):
                 way_out = (
-                    "; if pandas wrote it, a name that ends with .csv, and --delimiter ' '"
-                    " --no-header --keys 0, read it without them"
+                    "; if pandas wrote it, rename the file to .csv and use --delimiter ' '"
+                    " --no-header --keys 0, which removes the quotes"
                 )
                 return (
                     f"{self.place}, line {self.skipped + self.rows + i + 1}: {shown(word)} is read with"
@@ -94,14 +94,14 @@ class WordVectors:
         return ()
 
     def check_header(self, first: bytes, second: bytes) -> None:
-        """Refuses a header, as pandas writes it, and a first line without a word."""
+        """Refuses a header line, which pandas writes, and a first line without a word."""
         name = header_name(first, second, " ")
         if name is not None:
             word = "; if it is a word, write its numbers as 0.0 1.0" if self.width else ""
             raise Refused(
                 f"{self.place}, line 1: {shown(first)} is a header, as pandas writes it; to_csv with"
-                " header=False leaves it out. As it is, the file is imported under a name that ends"
-                f" with .csv, by --delimiter ' ' {option('--keys', name)}{word}"
+                " header=False omits it. To import the file with its header, rename it to"
+                f" .csv and use --delimiter ' ' {option('--keys', name)}{word}"
             )
         if self.width and first.startswith(b" ") and first.count(b" ") == self.width:
             raise Refused(
@@ -110,25 +110,25 @@ class WordVectors:
             )
 
     def check_first(self, first: bytes, second: bytes) -> None:
-        """Refuses a first line in which a number is damaged: as many pieces, but fewer numbers than in
-        the second line.
+        """Refuses a first line with a damaged number: it has as many pieces as the second line, but fewer
+        numbers.
         """
         pieces = first.split(b" ")
         if trailing_numbers(second) == second.count(b" ") == len(pieces) - 1 > self.width:
             self.refuse_number([first[len(pieces[0]) + 1 :]], 1)
 
     def check_words(self, line: bytes) -> None:
-        """Refuses a matrix, whose first column would be taken for words."""
+        """Refuses a matrix, because its first column would be taken for words."""
         words = next(self.numbered(), (0, [], []))[2]
         if all(map(is_number, words)) and not all(word.isdigit() for word in words):
             raise Refused(
                 f"{self.place}: the lines have only numbers, such as {shown(line)}; expected a word and"
-                " its numbers. A matrix is imported from .npy, or from .csv with --delimiter ' ' and"
-                " --no-header, and --keys 0 if each begins with an id"
+                " its numbers. Import a matrix from .npy, or from .csv with --delimiter ' ' and"
+                " --no-header, and with --keys 0 if each line starts with an id"
             )
 
     def lines(self, size: int = BATCH_BYTES) -> Iterator[list[bytes]]:
-        """Batches of lines of at least `size` bytes, without what follows the last number."""
+        """Yields batches of lines of at least `size` bytes, without the blanks at the end of each line."""
         batch: list[bytes] = []
         held = 0
         with open_text(self.path) as file:
@@ -148,14 +148,14 @@ class WordVectors:
             yield batch
 
     def numbered(self) -> Iterator[tuple[int, list[bytes], list[bytes]]]:
-        """The number of the first line of each batch, its lines, and their words."""
+        """Yields the number of the first line of each batch, its lines, and their words."""
         number = self.skipped + 1
         for lines in self.lines():
             yield number, lines, [self.word(line, number + i) for i, line in enumerate(lines)]
             number += len(lines)
 
     def word(self, line: bytes, number: int) -> bytes:
-        """What stands before the last numbers: a word may have spaces in it."""
+        """Returns the word of a line, which precedes the last `width` numbers and can contain spaces."""
         word, *numbers = line.rsplit(b" ", self.width)
         place = f"{self.place}, line {number}"
         if len(numbers) < self.width:
@@ -173,8 +173,8 @@ class WordVectors:
             if not first or not last or is_number(last.rstrip(b",")):
                 if not last and first:
                     raise Refused(
-                        f"{place}: {shown(line)} has several spaces before a number; expected one:"
-                        " tr -s ' ' <FILE >NEW makes one of several"
+                        f"{place}: {shown(line)} has several spaces before a number; expected one."
+                        " Remove the others with tr -s ' ' <FILE >NEW"
                     )
                 fault = (
                     "starts with a space"
@@ -200,7 +200,7 @@ class WordVectors:
             values = parse(b" ".join(tails))
             if values is None or len(values) != len(lines) * self.width:
                 self.refuse_number(tails, number)
-                raise Refused(f"{self.place}, line {number} or a line after it has a wrong number")
+                raise Refused(f"{self.place}, line {number} or a later line has an invalid number")
             if numpy.isinf(values).any():
                 self.check_infinities(tails, number)
             yield values.reshape(len(lines), self.width)
@@ -211,13 +211,13 @@ class WordVectors:
                 raise Refused(f"{place} is {shown(piece)}; expected a number{number_hint(piece)}")
 
     def check_infinities(self, tails: list[bytes], number: int) -> None:
-        """Refuses digits whose value is infinite as float64; the text "inf" is infinite."""
+        """Refuses finite numbers that are infinite as float64. The text "inf" is accepted as infinity."""
         for place, piece in self.pieces(tails, number):
             if math.isinf(float(piece)) and any(digit in piece for digit in b"0123456789"):
                 raise Refused(f"{place} is {shown(piece)}; {TOO_LARGE}")
 
     def pieces(self, tails: list[bytes], number: int) -> Iterator[tuple[str, bytes]]:
-        """Each number as text, with its place."""
+        """Yields the place and the text of each number."""
         for i, tail in enumerate(tails):
             for at, piece in enumerate(tail.split(b" ")):
                 yield f"{self.place}, line {number + i}: element {at}", piece
@@ -228,12 +228,12 @@ def parse(text: bytes) -> Array | None:
         warnings.simplefilter("error", DeprecationWarning)
         try:
             return numpy.fromstring(text, "<f8", sep=" ")
-        except (ValueError, DeprecationWarning):  # by the version of NumPy
+        except (ValueError, DeprecationWarning):  # The exception depends on the version of NumPy.
             return None
 
 
 def trailing_numbers(line: bytes) -> int:
-    """How many numbers follow the word of a line."""
+    """Returns the number of numbers at the end of a line, after the word."""
     pieces = line.split(b" ")
     count = 0
     while count < len(pieces) - 1 and is_number(pieces[-1 - count]):
@@ -242,17 +242,17 @@ def trailing_numbers(line: bytes) -> int:
 
 
 def number_hint(line: bytes) -> str:
-    """What to do about the last piece of a line that is not a number."""
+    """Returns a hint for the last piece of a line that is not a number."""
     pieces = [piece for piece in line.decode("utf-8", "replace").split(" ") if not is_number(piece)]
     return spelling_hint(pieces[-1], None) if pieces else ""
 
 
 def format_hint(first: bytes, second: bytes) -> str:
-    """How a file with other separators than spaces, or of JSON Lines, is imported, by its first
-    lines.
+    """Returns advice on importing a file with separators other than spaces, or a JSON Lines file, judged
+    by its first lines.
     """
     if first.startswith(b"{"):
-        return "; a file of JSON Lines is imported under a name that ends with .jsonl"
+        return "; rename a file of JSON Lines to .jsonl"
     if b"\t" in first:
         what, suffix, separator = "tabs", ".tsv", "\t"
     elif b";" in first and second.count(b";") == first.count(b";") and b" " not in first:
@@ -264,19 +264,19 @@ def format_hint(first: bytes, second: bytes) -> str:
     name = header_name(first, second, separator)
     options = "--no-header --keys 0" if name is None else option("--keys", name)
     options += " --delimiter ';'" if separator == ";" else ""
-    return f"; a file with {what} is imported under a name that ends with {suffix}, by {options}"
+    return f"; rename a file with {what} to {suffix} and import it with {options}"
 
 
 def header_name(first: bytes, second: bytes, separator: str) -> str | None:
-    """The name of the first column, if the first line has names and the second a word and numbers.
-    Columns without names have numbers from 0 in pandas.
+    """Returns the name of the first column if the first line has names and the second line has a word and
+    numbers; otherwise None. pandas names columns without names 0, 1, 2, ...
     """
     names, values = (
         [piece.strip() for piece in line.decode("utf-8", "replace").split(separator)]
         for line in (first, second)
     )
     is_row = all(map(is_number, values[1:])) and (
-        not is_number(values[0]) or values[0].isdigit()  # not of a matrix
+        not is_number(values[0]) or values[0].isdigit()  # The first column of a matrix would have fractions.
     )
     if len(names) != len(values) or len(names) < 2 or not is_row:
         return None
@@ -286,17 +286,17 @@ def header_name(first: bytes, second: bytes, separator: str) -> str | None:
 
 
 def has_commas(line: bytes) -> bool:
-    """True for a word and numbers with commas between them."""
+    """True for a word and numbers, separated by commas."""
     _, *numbers = line.split(b",")
     return bool(numbers) and all(map(is_number, numbers))
 
 
 def header(first: bytes, second: bytes | None) -> tuple[int, int] | None:
-    """The numbers of words and of dimensions, if the first line has both and nothing else."""
+    """Returns the number of words and the number of dimensions if the first line has only both; otherwise None."""
     pieces = first.split(b" ")
     if len(pieces) != 2 or not all(piece.isdigit() and len(piece) < 19 for piece in pieces):
         return None
     words, dimensions = map(int, pieces)
     numbers = dimensions if second is None else second.count(b" ")
-    is_header = numbers >= dimensions or numbers > 1  # which a word and one number are not
+    is_header = numbers >= dimensions or numbers > 1  # A word and one number are not a header.
     return (words, dimensions) if dimensions and is_header else None

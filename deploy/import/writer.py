@@ -1,5 +1,5 @@
-"""Writes tables, their keys, scales and offsets into one safetensors file: a tensor a region of the
-file, which is allocated before the first row is read, so that a full disk is found at once.
+"""Writes tables with their keys, scales and offsets to one safetensors file. Each tensor is a region of the
+file. The file is allocated before the first row is read, so a full disk is detected at once.
 """
 
 import dataclasses
@@ -19,11 +19,11 @@ from table import DTYPES, Array, Keys, Refused, Strings
 
 @dataclasses.dataclass
 class Output:
-    """A table that is to be written under a name."""
+    """A table to write under a name."""
 
     name: str
     encoder: Encoder
-    survey: Survey | None  # of its keys
+    survey: Survey | None  # survey of the keys, or None without keys
 
     def parts(self) -> list[Part]:
         made = [
@@ -42,7 +42,7 @@ class Output:
 
 
 class Regions:
-    """The regions of the tensors of a file, each written from its beginning to its end."""
+    """The regions of a file, one for each tensor. Each region is written sequentially."""
 
     def __init__(
         self, fd: int, path: pathlib.Path, layout: Layout, parts: list[Part], progress: Progress
@@ -58,7 +58,7 @@ class Regions:
             else numpy.ascontiguousarray(data).reshape(-1).view("u1").data
         )
         if len(view) > self.end[name] - self.at[name]:
-            raise Refused(f"{place}: it has more rows than at first: it changes while it is read")
+            raise Refused(f"{place}: it has more rows than at the start of the import; do not change it during an import")
         self.progress.add(len(view))
         while len(view):
             with naming(self.path):
@@ -99,7 +99,7 @@ def write_keys(regions: Regions, name: str, keys: Keys) -> None:
 
 
 def write_file(path: pathlib.Path, outputs: list[Output], quiet: bool) -> int:
-    """Writes and fsyncs a file that is not there yet; its size."""
+    """Writes and fsyncs a new file, and returns its size."""
     parts = [part for output in outputs for part in output.parts()]
     layout = plan(parts)
     progress = Progress(f"writing {path.name}", layout.size, quiet)
@@ -133,6 +133,6 @@ def allocate(fd: int, size: int, path: pathlib.Path) -> None:
     except OSError as e:
         if e.errno == errno.ENOSPC:
             raise Refused(
-                f"{path.parent.parent}: {size} bytes are needed, and the disk has no room for them"
+                f"{path.parent.parent}: not enough space on the disk; {size} bytes are needed"
             ) from e
         raise

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""build.py - builds a wheel with the daemon, so that `pip install` of that file gives the command tensord.
+"""build.py - builds a wheel with the daemon. Installing the wheel with pip provides the command tensord.
 
-    deploy/dependencies.sh --wheel          # once: the libraries that are linked statically
+    deploy/dependencies.sh --wheel          # once: builds the libraries that are linked statically
     deploy/wheel/build.py --output dist     # prints the path of the wheel
 
-The wheel holds the program, whose shared libraries are those of glibc alone, the Python client of api/clients/python, the
-licences of all that is linked, and a bill of materials. Its tag is the oldest glibc that has the symbols that the program needs.
-The same sources on the same machine give the same bytes; SOURCE_DATE_EPOCH, or the last commit, is the time of the files.
+The wheel contains the program, which loads only shared libraries of glibc; the Python client of api/clients/python; the
+licences of all linked libraries; and a bill of materials. The wheel's tag names the oldest glibc with the symbols that the
+program needs. The same sources on the same machine give the same bytes. The files have the time SOURCE_DATE_EPOCH, or the
+time of the last commit.
 """
 import argparse
 import base64
@@ -25,11 +26,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "api" / "clients" / "python"
-DOCUMENTS = Path("/usr/share/doc")  # of Debian's packages, each with its copyright
+DOCUMENTS = Path("/usr/share/doc")  # Debian's folder of documents, with the file copyright of each package
 COMMON_LICENCES = Path("/usr/share/common-licenses")
 GLIBC = re.compile(r"(libc|libm|libdl|libpthread|librt)\.so\.\d|ld-linux[-a-z0-9_]*\.so\.\d")
-EARLIEST = 315532800  # 1980, when the times of zip files begin
-MINIMAL = '''"""The daemon tensord, which is the program BINARY."""
+EARLIEST = 315532800  # 1980, the earliest time in a zip file
+MINIMAL = '''"""The daemon tensord. BINARY is the path of the program."""
 from pathlib import Path
 
 __version__ = "{version}"
@@ -50,7 +51,7 @@ def output_of(*command, **options):
 
 # ---------------------------------------------------------------- the program
 def cache_folder():
-    """where deploy/dependencies.sh puts what it builds"""
+    """Returns the folder of the libraries that deploy/dependencies.sh builds."""
     return Path(os.environ.get("TENSORD_CACHE") or
                 Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensord")
 
@@ -58,7 +59,7 @@ def cache_folder():
 def build_program(folder):
     paths = [str(cache_folder() / "cjson" / "lib" / "pkgconfig"), os.environ.get("PKG_CONFIG_PATH", "")]
     environment = {**os.environ, "PKG_CONFIG_PATH": ":".join(filter(None, paths))}
-    # The cache of an earlier run may have libraries that deploy/dependencies.sh --wheel has replaced since.
+    # CMake's cache of an earlier run might name libraries that deploy/dependencies.sh --wheel has replaced since then.
     output_of("cmake", "--fresh", "--preset", "wheel", "-B", folder, env=environment)
     output_of("cmake", "--build", folder, "--target", "tensord", "--parallel", os.cpu_count(), env=environment)
     return folder / "tensord"
@@ -67,21 +68,21 @@ def build_program(folder):
 def check_libraries(program):
     for name in re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "--dynamic", program)):
         if not GLIBC.fullmatch(name):
-            fail(f"the program needs {name}, expected only libraries of glibc: has deploy/dependencies.sh --wheel been run?")
+            fail(f"the program needs {name}; expected only libraries of glibc. Run deploy/dependencies.sh --wheel first")
 
 
 def oldest_glibc(program):
-    """the versions of the symbols that the program takes from glibc: (2, 34) for GLIBC_2.34"""
+    """Returns the newest version among the glibc symbols that the program uses: (2, 34) for GLIBC_2.34."""
     versions = re.findall(r"Name: GLIBC_(\S+)", output_of("readelf", "--version-info", "--wide", program))
     unknown = [version for version in versions if not re.fullmatch(r"\d+(\.\d+)+", version)]
     if unknown or not versions:
-        fail(f"the program needs GLIBC_{', GLIBC_'.join(unknown)}, expected numbered versions of glibc")
+        fail(f"the program needs GLIBC_{', GLIBC_'.join(unknown)}; expected numbered versions of glibc")
     return max(tuple(map(int, version.split(".")[:2])) for version in versions)
 
 
-# ---------------------------------------------------------------- what is in it
+# ---------------------------------------------------------------- contents and licences
 def linked_archives(folder):
-    """the static libraries of the machine that the linker took objects from"""
+    """Returns the static libraries from which the linker took objects."""
     with open(folder / "link.map", encoding="utf-8") as file:
         text = file.read().partition("\nDiscarded input sections\n")[0]
     return sorted({os.path.realpath(path) for path in re.findall(r"(?m)^(/\S+\.a)\(", text)})
@@ -94,13 +95,13 @@ def bill_of_materials(program, version, folder, seconds):
 
 
 def linked_packages(bill):
-    """{name: licence} of what is linked into the program, from the bill of materials"""
+    """Returns {name: licence} of the packages that are linked into the program, read from the bill of materials."""
     document = json.loads(bill)
     licences = {package["SPDXID"]: (package["name"], package["licenseDeclared"]) for package in document["packages"]}
     found = dict(licences[one["relatedSpdxElement"]] for one in document["relationships"] if one["relationshipType"] == "STATIC_LINK")
     for name, licence in found.items():
         if licence == "NOASSERTION":
-            fail(f"the licence of {name} is not known: add it to deploy/sbom.sh")
+            fail(f"the licence of {name} is unknown; add it to deploy/sbom.sh")
     return found
 
 
@@ -113,7 +114,7 @@ def copyright_of(package):
 
 
 def licence_files(packages):
-    """{name: bytes}: those of tensord, of each package, and the texts that these refer to"""
+    """Returns {name: bytes}: the licences of tensord and of each package, and the licence texts that they refer to."""
     files = {f"{name}.txt": copyright_of(name) for name in packages}
     referred = {name for text in files.values() for name in re.findall(rb"/usr/share/common-licenses/([\w.+-]*\w)", text)}
     for name in sorted(map(bytes.decode, referred)):
@@ -127,9 +128,9 @@ def licence_expression(licences):
     return " AND ".join(f"({one})" if " OR " in one else one for one in sorted({"Apache-2.0", *licences}))
 
 
-# ---------------------------------------------------------------- Python's part
+# ---------------------------------------------------------------- the Python package
 def client_package(version):
-    """the files of the client and its project table; without a client a package that has MINIMAL alone"""
+    """Returns the files of the client and its project table. Without a client, the package contains only MINIMAL."""
     package = next((path for path in (CLIENT / "tensord", CLIENT / "src" / "tensord") if (path / "__init__.py").is_file()), None)
     if not package:
         return {"tensord/__init__.py": MINIMAL.format(version=version).encode()}, {}
@@ -137,7 +138,7 @@ def client_package(version):
     project, data = settings["project"], settings["tool"]["setuptools"]["package-data"]["tensord"]
     files = {f"tensord/{path.relative_to(package)}": path.read_bytes() for pattern in ["*.py", *data] for path in package.glob(pattern)}
     if project.get("version", version) != version:
-        fail(f"{CLIENT}/pyproject.toml has version {project['version']}, the program {version}")
+        fail(f"{CLIENT}/pyproject.toml has version {project['version']}, but the program has version {version}")
     return files, project
 
 
@@ -172,7 +173,7 @@ def file_seconds():
 
 
 def write_wheel(path, files, information, seconds):
-    """in order of their names, the folder of information last, as the format recommends"""
+    """Writes the files sorted by name, and the .dist-info folder last, as the wheel format recommends."""
     record = f"{information}/RECORD"
     names = sorted(files, key=lambda name: (name.startswith(information), name))
     rows = []

@@ -1,6 +1,6 @@
 """tensord_daemon - the command `tensord` of the wheel.
 
-It replaces the Python process with the daemon, so that signals and the exit status are the daemon's own.
+The command replaces the Python process with the daemon, so signals reach the daemon and the exit status is the daemon's.
 """
 import os
 import sys

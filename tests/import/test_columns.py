@@ -38,8 +38,7 @@ class IndexOfPandas(ColumnTest):
             with self.subTest(name):
                 path = self.text(",title,x,y\n0,Alien,1.5,2\n1,Brazil,2.5,3\n".replace(",", separator), name)
                 self.assertEqual(self.notes(path, "--keys", "title"), [
-                    f"{path}: the first column has no name: it is the index that pandas writes, and not part of the rows; "
-                    "--keys '' takes it as keys"])
+                    f"{path}: the first column has no name, like the index that pandas writes, and is not part of the rows; to use it as keys, pass --keys ''"])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
 
     def test_the_index_of_a_csv_file_can_be_the_keys(self):
@@ -47,18 +46,17 @@ class IndexOfPandas(ColumnTest):
         self.assertEqual(self.notes(path, "--keys", ""), [])
         tensors = self.tensors("m.safetensors")
         self.assertEqual((numbers(tensors, "rows"), strings(tensors, "rows.keys")), ([1.5, 2, 2.5, 3], ["Alien", "Brazil"]))
-        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has '', x, y. The first column has no name, and --keys '' takes it as keys")
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; the columns are '', x, y. The first column has no name; to use it as keys, pass --keys ''")
         path = self.text(",x\n7,1.5\n7,2.5\n")
         self.assertEqual(self.refused(path, "--keys", ""), f"{path}, column '': keys 0 and 1 are both 7. A key names one row")
         for path in self.text("id,x\n7,1.5\n"), self.text('{"x": 1}\n', "m.jsonl"), self.parquet(x=[1.0]):
-            self.assertIn("there is no column ''; it has", self.refused(path, "--keys", ""))
+            self.assertIn("there is no column ''; the columns are", self.refused(path, "--keys", ""))
 
     def test_the_index_of_a_parquet_file_is_in_its_metadata(self):
         for index in "__index_level_0__", "film":
             with self.subTest(index):
                 path = self.parquet(index=[index], x=[1.5, 2.5], y=[2.0, 3.0], **{index: [7, 8]})
-                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame, and not part of "
-                                                    "the rows; --keys or --rows can name it"])
+                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it"])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
                 self.assertEqual(self.notes(path, "--keys", index), [])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows.keys"), [7, 8])
@@ -79,15 +77,13 @@ class IndexOfPandas(ColumnTest):
                             (self.parquet(__index_level_0__=[0.0, 1.0], x=[1.5, 2.5], y=[2.0, 3.0]), "__index_level_0__"),
                             (self.text('{"x": 1.5, "y": 2, "Unnamed: 0": 1}\n{"x": 2.5, "y": 3, "Unnamed: 0": 2}\n', "m.jsonl"), "Unnamed: 0")):
             with self.subTest(path.name):
-                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame, and not part of "
-                                                    "the rows; --keys or --rows can name it"])
+                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it"])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
                 self.assertEqual(self.notes(path, "--rows", f"{index},x"), [])
 
     def test_the_index_that_reset_index_made_columns_is_left_out(self):
         def note(path, name):
-            return (f"{path}: column {name} is the index of a pandas DataFrame, and not part of the rows; --keys or --rows "
-                    "can name it")
+            return (f"{path}: column {name} is the index of a pandas DataFrame and is not part of the rows; --keys or --rows can name it")
         for names in ["index"], ["level_0"], ["level_0", "index"], ["level_0", "level_1"], ["Unnamed: 0", "index"]:
             lines = [",".join([*names, "id", "x", "y"]), *(",".join(["3"] * len(names) + ["7", "1.5", "2"]) for _ in range(1))]
             lines.append(",".join(["5"] * len(names) + ["8", "2.5", "3"]))
@@ -119,8 +115,7 @@ class IndexOfPandas(ColumnTest):
 
     def test_a_named_range_is_not_a_column(self):
         path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5])
-        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has x. id is the index of a pandas "
-                                                             "DataFrame, a range that is not stored in the file; reset_index() makes a column of it")
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; the columns are x. id is the index of a pandas DataFrame, a range that is not stored in the file; reset_index() makes it a column")
 
     def test_a_range_that_may_be_keys_is_noted_in_a_table_without_keys(self):
         for index, what in (({"name": "id", "start": 100, "step": 1}, "the index id of a pandas DataFrame, a range from 100 in steps of 1"),
@@ -129,8 +124,8 @@ class IndexOfPandas(ColumnTest):
             for columns in {"x": [1.5, 2.5], "k": [1.0, 2.0]}, {"x": [[1.5], [2.5]], "k": ["a", "b"]}:
                 with self.subTest(what, columns=columns):
                     path = self.parquet(index=[{"kind": "range", "stop": 200, **index}], **columns)
-                    self.assertIn(f"{path}: {what}, is not stored in the file, and the table has no keys; reset_index() makes a column of it, "
-                                  "which --keys can name", self.notes(path))
+                    self.assertIn(f"{path}: {what}, is not stored in the file, and the table has no keys. reset_index() makes it a column, which --keys"
+                                  " can name", self.notes(path))
         path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5], k=["a", "b"])
         self.assertEqual(self.notes(path, "--keys", "k"), [])
         self.assertEqual(self.notes(path, "--rows", "x", "--keys-from", self.text("a\nb\n", "k.txt")), [])
@@ -141,19 +136,17 @@ class FirstLineOfCsv(ColumnTest):
         for line in "1,0.5,2", "7,1,2", "1.0e+00,-.5,-2", "0,0,1", "5":
             with self.subTest(line):
                 path = self.text(f"{line}\n{line}\n")
-                self.assertEqual(self.refused(path), f"{path}: the first line, '{line}', has only numbers; expected the names of the columns: "
-                                                     "--no-header if it is a row, --header if these are names")
+                self.assertEqual(self.refused(path), f"{path}: the first line, '{line}', has only numbers; expected the names of the columns. Use --no-header if it is a row, or --header if these are names")
         path = self.text("1999,2000\n0.5,1\n")
         self.assertEqual(self.notes(path, "--header"), [])
-        self.assertEqual(self.notes(path, "--rows", "1999,2000"), [f"{path}: the first line, '1999,2000', is read as names of columns; "
-                                                                   "--no-header reads it as a row, --header hides this note"])
+        self.assertEqual(self.notes(path, "--rows", "1999,2000"), [f"{path}: the first line, '1999,2000', is read as names of columns; --no-header reads it as a row, and --header hides this note"])
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1])
 
     def test_names_that_may_be_numbers_are_noted(self):
         for line in "0,1,2", "1,2,3", "a,0.5,0.9", "a,1,0", "a,3,7", "a,0,1", "a,b,0":
             with self.subTest(line):
                 path = self.text(f"{line}\n1,2,3\n")
-                note = [f"{path}: the first line, '{line}', is read as names of columns; --no-header reads it as a row, --header hides this note"]
+                note = [f"{path}: the first line, '{line}', is read as names of columns; --no-header reads it as a row, and --header hides this note"]
                 self.assertEqual(self.notes(path, "--tensor", "rows=x"), note)
                 self.assertEqual(self.notes(path, "--rows", line.split(",")[2], "--keys", line.split(",")[0]), note)
                 self.assertEqual(self.notes(path, "--header"), [])
@@ -163,7 +156,7 @@ class FirstLineOfCsv(ColumnTest):
 
     def test_a_first_line_that_is_a_key_but_for_its_number_is_noted(self):
         path = self.text("doc0,x\ndoc1,2\n")
-        note = [f"{path}: the first line, 'doc0,x', is read as names of columns; --no-header reads it as a row, --header hides this note"]
+        note = [f"{path}: the first line, 'doc0,x', is read as names of columns; --no-header reads it as a row, and --header hides this note"]
         self.assertEqual(self.notes(path, "--keys", "doc0"), note)
         self.assertEqual(self.notes(path, "--keys", "doc0", "--header"), [])
         self.assertEqual(self.notes(self.text("doc,x\ndoc1,2\n"), "--keys", "doc"), [])
@@ -172,9 +165,9 @@ class FirstLineOfCsv(ColumnTest):
         for line, name in ("doc0,-0.8,0.24", "m.csv"), ("film0\t6.7", "m.tsv"), ("doc0,5", "m.csv"):
             path = self.text(f"{line}\n{line}\n", name)
             text = line.split("\t" if "\t" in line else ",")[0]
-            self.assertEqual(self.refused(path), f"{path}: column {text} (row 0: {text!r}) is not numeric. If the first line is a row, use --no-header; "
-                                                 "--rows chooses the columns of the rows, and --keys the column of keys")
-        self.assertIn("here --rows 1, and --keys the column of keys, here --keys 0", self.refused(path, "--no-header"))
+            self.assertEqual(self.refused(path), f"{path}: column {text} (row 0: {text!r}) is not numeric. If the first line is a row, use --no-header; choose the columns of the"
+                                                 " rows with --rows, and the column of keys with --keys")
+        self.assertIn("with --rows, here --rows 1, and the column of keys with --keys, here --keys 0", self.refused(path, "--no-header"))
 
     def test_a_first_line_that_may_be_the_key_that_lacks_is_named(self):
         np.save(self.work / "m.npy", np.zeros((3, 2), "<f4"))
@@ -182,7 +175,7 @@ class FirstLineOfCsv(ColumnTest):
             path = self.text(lines, "k.csv")
             given = self.work / "m.npy", "--keys-from", path
             self.assertIn(". If the first line is a key, use --no-header", self.refused(*given))
-            hint = ". If the first line is a row, with the key 'king', --no-header --keys 0 reads it"
+            hint = ". If the first line is a row, with the key 'king', use --no-header --keys 0"
             self.assertEqual(self.refused(*given, "--keys", "king"), f"{path}, column king: there are 2 keys, but {given[0]} has 3 rows{hint}. "
                                                                      "If the last row is padding, --drop-padding leaves it out")
             self.assertEqual(self.notes(*given, "--keys", "king", "--drop-padding"), [f"{given[0]}: the last row, which has no key, is left out{hint}"])
@@ -193,18 +186,17 @@ class FirstLineOfCsv(ColumnTest):
         np.save(self.work / "m.npy", np.zeros((4, 3), "<f4"))
         path = self.text("a\nb\nc\n", "k.txt")
         told = self.refused(self.work / "m.npy", "--keys-from", path)
-        self.assertIn("has 4 rows. A key names the row at its position, so that after one that was lost, as a header or a missing value, each names another row: "
-                      "add it where it was. If the last row is padding, --drop-padding leaves it out", told)
+        self.assertIn("has 4 rows. A key names the row at its position. If a key was lost, such as a header or a missing value, all keys after it name the wrong row. Add the lost key at its place"
+                      ". If the last row is padding, --drop-padding leaves it out", told)
 
     def test_keys_of_another_file_do_not_contradict_a_column_of_their_name(self):
         rows, keys = self.text("id,x\na,1\nb,2\n"), self.text("id\nb\na\n", "k.csv")
-        self.assertEqual(self.refused(rows, "--keys-from", keys, "--keys", "id"), f"{rows}: it has a column id itself, and the keys of {keys} would name its rows by their "
-                                                                                  "position alone. Leave --keys-from out to take the column's own keys; else rename it")
+        self.assertEqual(self.refused(rows, "--keys-from", keys, "--keys", "id"), f"{rows}: it has its own column id, and the keys of {keys} would name its rows only by position. To use the input's own keys, omit --keys-from; otherwise rename the column")
         self.notes(rows, "--keys", "id")
 
     def test_an_alias_of_bytes_is_noted(self):
         path = self.text("id,x,y\na,1,2\n")
-        note = "--alias m: from the flip on its rows are bytes, which a lookup returns as they are; m.scale and m.offset are set with it. If m has named floats, use another alias"
+        note = "--alias m: once the alias is set, a lookup returns the quantised bytes of its rows; m.scale and m.offset are set with it. If m has named floats, use another alias"
         self.assertIn(note, self.notes(path, "--keys", "id", "--version", "1", "--alias", "m=rows", "--dtype", "int8", "--list"))
         self.assertNotIn(note, self.notes(path, "--keys", "id", "--version", "1", "--alias", "m=rows", "--list"))
 
@@ -216,7 +208,7 @@ class FirstLineOfCsv(ColumnTest):
         self.notes(self.text("0.5"), "--no-header")
         self.assertEqual(numbers(self.tensors("m.safetensors"), "0"), [0.5])
         path = self.text("a,1,2\n")
-        self.assertIn("there is no column id; it has 0, 1, 2", self.refused(path, "--no-header", "--keys", "id"))
+        self.assertIn("there is no column id; the columns are 0, 1, 2", self.refused(path, "--no-header", "--keys", "id"))
         self.text("a,1,2\nb,2,3\nc,4\n")
         self.assertIn("row 2, 'c,4', has 2 columns; expected 3", self.refused(path, "--no-header", "--keys", "0"))
         path = self.text("a,1,2\nb,x,3\n")
@@ -226,7 +218,7 @@ class FirstLineOfCsv(ColumnTest):
     def test_errors_about_names_that_are_numbers_point_to_no_header(self):
         hint = ". If the first line is a row, use --no-header"
         path = self.text("king,3,7\nqueen,4,8\n")
-        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has king, 3, 7{hint}")
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; the columns are king, 3, 7{hint}")
         path = self.text("king,0.1,0.1\n")
         self.assertEqual(self.refused(path), f"{path}: columns 2 and 3 are both named '0.1'. Expected a different name for each column{hint}")
 
@@ -261,12 +253,12 @@ class NamesOfColumns(ColumnTest):
     def test_lists_that_are_text_are_named(self):
         path = self.parquet(id=[1], v=["[0.5, 1.5]"])
         self.assertEqual(self.refused(path, "--rows", "v"), f"{path}, column v: the type is string; expected numbers, or lists of numbers; "
-                                                            "'[0.5, 1.5]' is text: df['v'] = df['v'].map(json.loads) makes lists of it")
+                                                            "'[0.5, 1.5]' is text; convert it to lists with df['v'] = df['v'].map(json.loads)")
         path = self.parquet(id=[1], v=["Dune"])
         self.assertEqual(self.refused(path, "--rows", "v"), f"{path}, column v: the type is string; expected numbers, or lists of numbers")
 
     def test_a_name_that_could_be_several_is_quoted(self):
-        self.assertIn("there is no column id; it has 'id x', ' y', z", self.refused(self.text("id x, y,z\n1,2,3\n"), "--keys", "id"))
+        self.assertIn("there is no column id; the columns are 'id x', ' y', z", self.refused(self.text("id x, y,z\n1,2,3\n"), "--keys", "id"))
 
     def test_columns_beside_lists_are_left_out_with_a_note(self):
         path = self.parquet(id=[1, 2], v=[[1.0], [2.0]], x=[1.0, 2.0], t=["a", "b"])
@@ -303,7 +295,7 @@ class Quotes(ColumnTest):
         path = self.text('id\tx\na\t1\n"5"" b"\t2\n', "m.tsv")
         self.assertEqual(self.keys(path, "--keys", "id"), ["a", '"5"" b"'])
         self.assertEqual(self.notes(path, "--keys", "id"), [
-            f"""{path}, line 3: '"5"" b"' is read with its quotes; --quote reads quoted fields, --no-quote hides this note"""])
+            f"""{path}, line 3: '"5"" b"' is read with its quotes; --quote reads quoted fields, and --no-quote hides this note"""])
         for option in "--quote", "--no-quote":
             self.assertEqual(self.notes(path, "--keys", "id", option), [])
         self.assertEqual(self.keys(path, "--keys", "id", "--quote"), ["a", '5" b'])
@@ -386,8 +378,8 @@ class DecimalCommas(ColumnTest):
         self.assertEqual(["first column has no name" in note for note in notes], [True], notes)
 
     def test_a_column_of_rows_that_is_not_there_is_an_error(self):
-        for text, name, expected in (("id;x\na;1.5\n", "nosuch", "there is no column nosuch; it has id, x"),
-                                     ("a;1.5\n", "2", "there is no column 2; it has 0, 1")):
+        for text, name, expected in (("id;x\na;1.5\n", "nosuch", "there is no column nosuch; the columns are id, x"),
+                                     ("a;1.5\n", "2", "there is no column 2; the columns are 0, 1")):
             path = self.text(text)
             options = [] if "id" in text else ["--no-header"]
             self.assertEqual(self.refused(path, "--delimiter", ";", "--rows", name, *options), f"{path}: {expected}")
@@ -407,32 +399,32 @@ class DecimalCommas(ColumnTest):
 
 class ValuesOfCsv(ColumnTest):
     def test_a_value_that_is_no_number_is_shown_with_its_row_and_a_hint(self):
-        for value, hint in (("NA", "a row without a value cannot be imported: fill it, or remove it"), ("5%", "write 5% as 0.05"),
+        for value, hint in (("NA", "a row with a missing value cannot be imported. Fill the value, or remove the row"), ("5%", "write 5% as 0.05"),
                             ("1 2", "numbers have a decimal point, and no separators between digits"),
                             ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas; if these are two numbers, each needs a column"),
-                            *((f'"{text}"', f"in CSV each number of a list has a column, which pandas makes: df['NAME'].str.split('{separator}', expand=True)")
+                            *((f'"{text}"', f"in CSV, each number of a list needs its own column. With pandas, use df['NAME'].str.split('{separator}', expand=True)")
                               for text, separator in (("1,2,3", ","), ("0.5|1", "|"), ("1;2", ";"), ("1 2 3", " "))),
                             ('"1 234 567"', "numbers have a decimal point, and no separators between digits"),
                             *((f'"{value}"', "numbers have a decimal point, and no separators between digits; if the comma separates thousands, remove it: "
                                "pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace(',', '')") for value in ("1,234", "103,771.90", "-1,234,567")),
-                            *((f'"{value}"', "a number in parentheses is negative in accounting: write (5) as -5, with pandas"
-                               r" df['NAME'] = df['NAME'].str.replace(r'^\((.*)\)$', r'-\1', regex=True)") for value in ("(5)", "(1,234.50)", "( 0.5 )")),
-                            ("#DIV/0!", "a row without a value cannot be imported: fill it, or remove it"), ("−5", "the minus sign of numbers is -, not the character − (U+2212)"),
-                            ("(5 %)", "write 5% as 0.05, and (5) as -5"), ("(1+2j)", "--rows chooses columns of numbers, --keys the column of keys"),
-                            ("(1 2)", "lists are imported from Parquet or JSON Lines; in CSV each number has a column"), ("5-", "write the minus sign first, 5- as -5"),
+                            *((f'"{value}"', "a number in parentheses is negative in accounting. Write (5) as -5; with pandas, df['NAME']"
+                               r" = df['NAME'].str.replace(r'^\((.*)\)$', r'-\1', regex=True)") for value in ("(5)", "(1,234.50)", "( 0.5 )")),
+                            ("#DIV/0!", "a row with a missing value cannot be imported. Fill the value, or remove the row"), ("−5", "the minus sign must be -, not the character − (U+2212)"),
+                            ("(5 %)", "write 5% as 0.05, and (5) as -5"), ("(1+2j)", "choose the columns of numbers with --rows, and the column of keys with --keys"),
+                            ("(1 2)", "lists can be imported only from Parquet or JSON Lines. In CSV, each number needs its own column"), ("5-", "write the minus sign first, 5- as -5"),
                             *((f'"{value}"', "write numbers without the currency") for value in ("$5", "-$5", "$1,200", "1.200,50 €", "$-5")),
                             ("($5)", "write numbers without the currency, and (5) as -5"),
                             ("1_000", "numbers have a decimal point, and no separators between digits"),
-                            ("0x1f", "numbers are decimal, not hexadecimal"), ("１２", "the digits of numbers are 0 to 9"),
-                            ('"[0.5, 1.5]"', "lists are imported from Parquet or JSON Lines; in CSV each number has a column"),
-                            ("Dune", "--rows chooses columns of numbers, --keys the column of keys")):
+                            ("0x1f", "numbers must be decimal, not hexadecimal"), ("１２", "numbers must use the digits 0 to 9"),
+                            ('"[0.5, 1.5]"', "lists can be imported only from Parquet or JSON Lines. In CSV, each number needs its own column"),
+                            ("Dune", "choose the columns of numbers with --rows, and the column of keys with --keys")):
             path = self.text(f"id,x\na,0.5\nb,\nc,{value}\n")
             shown = value.strip('"')
             with self.subTest(value):
                 self.assertEqual(self.refused(path, "--rows", "x"), f"{path}, column x: row 2 is '{shown}'; expected a number; {hint}")
                 error = self.refused(path, "--keys", "id")
                 self.assertIn(f"{path}: column x (row 2: '{shown}') is not numeric", error)
-                self.assertIn("; --rows chooses the columns of the rows, and --keys the column of keys", error)
+                self.assertIn("; choose the columns of the rows with --rows, and the column of keys with --keys", error)
 
     def test_an_amount_in_parentheses_may_have_a_decimal_comma(self):
         path = self.text("id;x\na;1,5\nb;(5,5)\n")
@@ -440,13 +432,13 @@ class ValuesOfCsv(ColumnTest):
 
     def test_columns_of_other_types_say_how_they_become_numbers(self):
         for column, hint in (
-                (pa.array([datetime.datetime(2026, 1, 1)]), "df['x'] = pandas.to_datetime(df['x']).astype('int64') makes integers of times"),
-                (pa.array([datetime.date(2026, 1, 1)]), "df['x'] = pandas.to_datetime(df['x']).astype('int64') makes integers of times"),
-                (pa.array([datetime.timedelta(1)]), "df['x'] = df['x'].astype('int64') makes integers of durations"),
-                (pa.array(["1.5"]).dictionary_encode(), "df['x'] = df['x'].astype('float64') makes numbers of categories of text"),
-                (pa.array([b"1234"]), "df['x'] = df['x'].map(lambda x: numpy.frombuffer(x, '<f4')) makes lists of bytes, if these are float32"),
-                (pa.array([[decimal.Decimal("1.5")]]), "df['x'] = [[float(x) for x in row] for row in df['x']] makes floats of decimal numbers"),
-                (pa.array([{"y": 1}]), "objects are not flattened: make a column of each member that is a number")):
+                (pa.array([datetime.datetime(2026, 1, 1)]), "convert times to integers with df['x'] = pandas.to_datetime(df['x']).astype('int64')"),
+                (pa.array([datetime.date(2026, 1, 1)]), "convert times to integers with df['x'] = pandas.to_datetime(df['x']).astype('int64')"),
+                (pa.array([datetime.timedelta(1)]), "convert durations to integers with df['x'] = df['x'].astype('int64')"),
+                (pa.array(["1.5"]).dictionary_encode(), "convert categories of text to numbers with df['x'] = df['x'].astype('float64')"),
+                (pa.array([b"1234"]), "if the bytes are float32, convert them to lists with df['x'] = df['x'].map(lambda x: numpy.frombuffer(x, '<f4'))"),
+                (pa.array([[decimal.Decimal("1.5")]]), "convert decimal numbers to floats with df['x'] = [[float(x) for x in row] for row in df['x']]"),
+                (pa.array([{"y": 1}]), "objects are not flattened. Make a column of each member that is a number")):
             pq.write_table(pa.table({"x": column}), self.work / "m.parquet")
             with self.subTest(hint):
                 self.assertTrue(self.refused(self.work / "m.parquet", "--rows", "x").endswith("; " + hint))
@@ -455,11 +447,11 @@ class ValuesOfCsv(ColumnTest):
         for text, function in ("[1, 2]", "json.loads"), *((text, f"lambda x: numpy.fromstring(x.strip('[]'), sep={separator!r})") for text, separator in (
                 ("[1.5 2. ]", " "), ("[1.5\n 2.]", " "), ("[1.5, nan]", ","), ("[1.5,\n 2.]", ","))):
             path = self.parquet(v=[text])
-            self.assertIn(f"is text: df['v'] = df['v'].map({function}) makes lists of it", self.refused(path, "--rows", "v"))
-            self.assertIn(f"is text: df['NAME'] = df['NAME'].map({function}) makes lists of it", self.refused(path))
+            self.assertIn(f"is text; convert it to lists with df['v'] = df['v'].map({function})", self.refused(path, "--rows", "v"))
+            self.assertIn(f"is text; convert it to lists with df['NAME'] = df['NAME'].map({function})", self.refused(path))
 
     def test_text_that_was_shortened_is_written_again(self):
-        hint = "is text that was shortened when it was written, and the numbers at ... are not in the file: write it again from the arrays, as Parquet"
+        hint = "is text that was shortened when it was written, so the numbers at ... are not in the file. Write it again from the arrays, as Parquet"
         for text in "[ 1.82 0.62 0.12 ... 0.5 ]", "[1.5\n ...\n 2.5]", "array([1.5, ..., 2.5])", "tensor([1.5, ..., 2.5])":
             with self.subTest(text):
                 path = self.parquet(v=[text])
@@ -468,8 +460,8 @@ class ValuesOfCsv(ColumnTest):
                     self.assertIn(f"is not numeric; it {hint}", self.refused(path))
         for text in "[[1.5 2. ]\n [3. 4. ]]", "[np.float64(1.5), np.float64(2.5)]":
             path = self.parquet(v=[text])
-            self.assertTrue(self.refused(path, "--rows", "v").endswith("is text: write it again from the lists, as Parquet"))
-            self.assertIn("; it is text: write it again from the lists, as Parquet", self.refused(path))
+            self.assertTrue(self.refused(path, "--rows", "v").endswith("is text; write it again from the lists, as Parquet"))
+            self.assertIn("; it is text; write it again from the lists, as Parquet", self.refused(path))
 
     def test_columns_of_bools_are_converted_as_those_of_integers(self):
         path = self.parquet(a=[True, False], b=[2, 3], c=[0.5, 1.5])
@@ -480,13 +472,13 @@ class ValuesOfCsv(ColumnTest):
 
     def test_blank_text_and_numbers_that_are_text_are_shown(self):
         path = self.text("id,x\na,1\nb,  \n")
-        self.assertIn("column x (row 1: '  ') is not numeric; a row without a value cannot be imported", self.refused(path, "--keys", "id"))
-        self.assertIn("column x (text) is not numeric; numbers that are stored as text are not converted: df['x'] = df['x'].astype('float64') makes", self.refused(self.parquet(x=["1", "2"])))
+        self.assertIn("column x (row 1: '  ') is not numeric; a row with a missing value cannot be imported", self.refused(path, "--keys", "id"))
+        self.assertIn("column x (text) is not numeric; numbers that are stored as text are not converted automatically. Use df['x'] = df['x'].astype('float64')", self.refused(self.parquet(x=["1", "2"])))
         self.assertIn("column x: row 0 has no value", self.refused(self.text('id,x\na,""\n'), "--keys", "id"))
 
     def test_a_value_far_into_the_file_is_found(self):
         lines = "".join(f"k{i},{i},7\n" for i in range(400_000))
-        self.assertIn(", column x: row 400000 is 'none'; expected a number; a row without",
+        self.assertIn(", column x: row 400000 is 'none'; expected a number; a row with a missing value",
                       self.refused(self.text("id,x,y\n" + lines + "k,none,7\n"), "--keys", "id"))
         self.assertIn(": row 400000, 'k,1', has 2 columns; expected 3, as the first line, 'id,x,y', has",
                       self.refused(self.text("id,x,y\n" + lines + "k,1\n"), "--keys", "id"))
@@ -494,16 +486,14 @@ class ValuesOfCsv(ColumnTest):
     def test_columns_of_text_are_listed_and_the_columns_of_numbers_too(self):
         path = self.text("id,title,x,y,seen,day\n1,Alien,1,,true,2026-01-01\n2,Brazil,2,3,false,2026-01-02\n")
         self.assertEqual(self.refused(path, "--keys", "id"),
-                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write "
-                         "true as 1 and false as 0; --rows chooses the columns of the rows, here --rows x,y, and --keys the column of keys")
+                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write true as 1 and false as 0; choose the columns of the rows with --rows, here --rows x,y, and the column of keys with --keys")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
         self.assertEqual(self.refused(path),
-                         f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; "
-                         "df['day'] = pandas.to_datetime(df['day']).astype('int64') makes integers of times; --rows chooses the columns of the rows, here --rows x,seen, and --keys the column of keys")
+                         f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; convert times to integers with df['day'] = pandas.to_datetime(df['day']).astype('int64'); choose the columns of the rows with --rows, here --rows x,seen, and the column of keys with --keys")
 
     def test_latin_1_is_refused_only_where_it_is_read(self):
         path = self.text("id,é,x\na,1,2\nb\xe9,1,2\n".encode("latin-1"))
-        hint = "is not UTF-8; if the file is in Latin-1 or from Windows in Western Europe, iconv -f CP1252 -t UTF-8 FILE >NEW converts it, and -f CP1251, GBK or CP932 one from elsewhere"
+        hint = "is not UTF-8; to convert a file in Latin-1 or from Windows in Western Europe, use iconv -f CP1252 -t UTF-8 FILE >NEW; for a file from another region, use CP1251, GBK or CP932"
         self.assertEqual(self.refused(path), f"{path}, line 1: 'id,\\xe9,x\\n' {hint}".replace("'id", "b'id"))
         path = self.text("id,x\na,1\nb\xe9,2\n".encode("latin-1"))
         self.assertEqual(self.refused(path, "--keys", "id"), f"{path}, column id: row 1: b'b\\xe9' {hint}")
@@ -562,7 +552,7 @@ class PartsOfSeveralDtypes(ColumnTest):
         large = self.parts(pa.array([[1.0], [2.0]]), pa.array([[3], [2 ** 53 + 1]]))
         self.assertIn("p1.parquet, column v: row 1 has the integer 9007199254740993", self.refused(*large, "--keys", "id", "--dtype", "float64"))
         told = self.refused(*self.parts(pa.array([1, 2]), pa.array(["a", "b"])), "--keys", "v")
-        self.assertTrue(told.endswith("; keys have one dtype: df['v'] = df['v'].astype(str) makes text of them"), told)
+        self.assertTrue(told.endswith("; all keys must have one dtype. To make them text, use df['v'] = df['v'].astype(str)"), told)
         keys = self.parts(pa.array([1, 2]), pa.array([3.0, 4.0]))
         self.assertTrue(self.refused(*keys, "--keys", "v", "--dtype", "float32").endswith(f"column v is of type double; expected int64, as in {keys[0]}"))
 
@@ -578,9 +568,9 @@ class NamesWithCommas(ColumnTest):
                 for options, rows in ((['"x,y",z'], [1, 3, 4, 6]), (['z,"x,y"'], [3, 1, 6, 4]), (["z", '"a ""b"""'], [3, 2, 6, 5])):
                     self.imported(path, *(part for one in options for part in ("--rows", one)))
                     self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), rows)
-                self.assertTrue(self.refused(path, "--rows", "x,y").endswith(""". The column 'x,y' is --rows '"x,y"'"""))
+                self.assertTrue(self.refused(path, "--rows", "x,y").endswith(""". To choose the column 'x,y', use --rows '"x,y"'"""))
                 told = self.refused(path)
-                self.imported(path, *shlex.split(told.partition(", here ")[2].replace(", and --keys the column of keys, here ", " ")))
+                self.imported(path, *shlex.split(told.partition(", here ")[2].replace(", and the column of keys with --keys, here ", " ")))
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
                 self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["q", "r"])
 
@@ -595,7 +585,7 @@ class NamesWithCommas(ColumnTest):
         for rows in "a,,b", "", '"a', '"a"b', ",":
             status, _, errors = run(self.text("a,b\n1,2\n"), "--data-dir", self.data, "--rows", rows)
             self.assertEqual(status, 2)
-            self.assertIn(f"--rows {rows!r}: expected names of columns, with a comma between them; a name that has a comma or a quote is written as in CSV", errors)
+            self.assertIn(f"--rows {rows!r}: expected names of columns, separated by commas. Write a name with a comma or a quote as in CSV", errors)
 
 
 class CodesInCsv(ColumnTest):
@@ -603,8 +593,7 @@ class CodesInCsv(ColumnTest):
 
     def test_leading_zeros_are_noted_because_numbers_lose_them(self):
         def note(name, code):
-            return (f"{path}: column {name} has leading zeros, such as {code}, which its numbers lose; if it is a code that names the row, "
-                    f"--keys {name} keeps them")
+            return (f"{path}: column {name} has leading zeros, such as {code}, which numbers lose; if it is a code that names the row, --keys {name} keeps the zeros")
         path = self.work / "m.csv"
         path.write_text("code,a\n1234,1\n00007,2\n")
         self.assertEqual(self.notes(path), [note("code", "'00007'")])
@@ -655,7 +644,7 @@ class KeysOfCsv(ColumnTest):
                 for path, options, place in self.files_of_keys(keys):
                     with self.subTest(f"{path.name} {keys}"):
                         self.assertEqual(self.refused(path, *options),
-                                         f"{place} is {key!r}, among keys that are numbers; if it stands for a key that is missing, remove its row; if it is "
+                                         f"{place} is {key!r}, among keys that are numbers; if it stands for a missing key, remove its row; if it is "
                                          "a key, use --key-dtype string")
                         self.notes(path, *options, "--key-dtype", "string")
 
@@ -675,8 +664,8 @@ class KeysOfCsv(ColumnTest):
     def expect_blanks(self, path, options, place, key):
         with self.subTest(f"{path.name} {key!r}"):
             self.assertEqual(self.refused(path, *options),
-                             f"{place} is {key!r}, with blanks around it, among keys that are numbers; remove the blanks (df['NAME'].str.strip() of pandas "
-                             "removes them, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone writes none), or use --key-dtype string if they are part of the key")
+                             f"{place} is {key!r}, with blanks around it, among keys that are numbers; remove the blanks (with df['NAME'].str.strip() in pandas, or write only the ids, with numpy.savetxt(FILE, ids, fmt='%d'))"
+                             ", or use --key-dtype string if they are part of the key")
             self.notes(path, *options, "--key-dtype", "string")
 
     def test_a_word_for_a_missing_value_is_a_key_among_text(self):
@@ -687,13 +676,12 @@ class KeysOfCsv(ColumnTest):
 
     def test_a_key_that_is_no_integer_is_an_error_among_integers(self):
         mistake = "if it is a mistake, write an integer such as 1234, or remove its row"
-        spelling = "if it is an integer, write it as 1234 is written"
-        digits = (": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, "
-                  "write integers")
+        spelling = "if it is an integer, write it like 1234"
+        digits = (". To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone")
         for key, way in (("12a", mistake), ("id", mistake), ("1,234", mistake), ("+5", mistake), ("0123", spelling),
                          ("7.0", spelling + digits), ("1e5", spelling + digits), *((large, "it fits neither int64 nor uint64") for large in ("9" * 20, str(2 ** 128 - 1), "-" + "9" * 39)),
-                         ("-", "if it stands for a key that is missing, remove its row"),
-                         ("?", "if it stands for a key that is missing, remove its row")):
+                         ("-", "if it stands for a missing key, remove its row"),
+                         ("?", "if it stands for a missing key, remove its row")):
             for path, options, place in self.files_of_keys(["1000", key, *map(str, range(2000, 2029)), "x", "y"]):
                 with self.subTest(f"{path.name} {key}"):
                     self.assertEqual(self.refused(path, *options), f"{place} is {key!r}, among keys that are integers; {way}; "
@@ -724,8 +712,8 @@ class KeysOfCsv(ColumnTest):
 
     def test_integers_that_no_dtype_has_are_text_with_a_note(self):
         path = self.text(f"id,x\n-1,1\n{2 ** 63},2\n")
-        reason = ("because neither int64 nor uint64 has all of these integers: some are negative and others above 2^63 - 1, or one is "
-                  "outside both; --key-dtype string hides this note")
+        reason = ("because neither int64 nor uint64 can hold all of the integers: some are negative and others above 2^63 - 1, or one is outside both ranges;"
+                  " --key-dtype string hides this note")
         self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, {reason}"])
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["-1", str(2 ** 63)])
         for keys in [2 ** 128 - 1, 1], [10 ** 22 + i for i in range(50)]:
@@ -753,33 +741,32 @@ class KeysOfCsv(ColumnTest):
     def test_integers_with_a_decimal_point_are_text_with_a_note(self):
         path = self.text("id,x\n7.0,1\n-8.0,2\n")
         self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as numbers "
-                                                            "such as -8.0: df['NAME'].astype('int64') before to_csv of pandas, and "
-                                                            "numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, write integers; --key-dtype string hides this note"])
-        self.assertTrue(self.refused(path, "--keys", "id", "--key-dtype", "int64").endswith("row 0 is '7.0'; expected int64: df['NAME'].astype('int64') "
-                        "before to_csv of pandas, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, write integers"))
+                                                            "such as -8.0. To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"
+                                                            "; --key-dtype string hides this note"])
+        self.assertTrue(self.refused(path, "--keys", "id", "--key-dtype", "int64").endswith("row 0 is '7.0'; expected int64. To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"))
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
         self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
 
     def test_ids_that_have_lost_digits_are_not_made_integers(self):
         """Following the advice for 7.0 would make other ids of them."""
-        cut = "programs shorten long numbers so, and the digits that are not shown are not in the file; write the ids again as text, or as integers, where they come from"
-        long = "floats round such long integers, so some are other ids already; write them as integers or text where they come from"
-        for first, worst, why in (("4.00638E+12", "4.00638E+12", cut), ("1e+09", "1e+09", cut), ("9007199254740992.0", "9007199254740992.0", long), ("1e5", "1e5", "df['NAME'].astype('int64')"),
-                                  ("1.700000000000000000e+09", "1.700000000000000000e+09", "df['NAME'].astype('int64')")):
+        cut = "Programs shorten long numbers like this, and the missing digits are not in the file; write the ids again as text or as integers at their source"
+        long = "Floats round such long integers, so some ids are already wrong; write them as integers or text at their source"
+        for first, worst, why in (("4.00638E+12", "4.00638E+12", cut), ("1e+09", "1e+09", cut), ("9007199254740992.0", "9007199254740992.0", long), ("1e5", "1e5", "To write integers, use df['NAME'].astype('int64')"),
+                                  ("1.700000000000000000e+09", "1.700000000000000000e+09", "To write integers, use df['NAME'].astype('int64')")):
             with self.subTest(first):
                 path = self.text(f"id,x\n{first},1\n5.0,2\n")
                 [note] = self.notes(path, "--keys", "id")
-                self.assertTrue(note.startswith(f"{path}: the keys in column id are text, because they are written as numbers such as {worst}: {why}"), note)
+                self.assertTrue(note.startswith(f"{path}: the keys in column id are text, because they are written as numbers such as {worst}. {why}"), note)
                 self.assertIn(why, self.refused(path, "--keys", "id", "--key-dtype", "int64") if first != "1e5" else why)
         path = self.text("id;x\n1,01111E+12;1\n2,0;2\n")
-        self.assertIn(f"such as 1,01111E+12: {cut}", self.notes(path, "--keys", "id", "--delimiter", ";")[0])
+        self.assertIn(f"such as 1,01111E+12. {cut}", self.notes(path, "--keys", "id", "--delimiter", ";")[0])
 
     def test_keys_with_fractions_are_noted(self):
         for keys in "7.0 8.1", "0.5 -0.25", "1,5 2,5":
             first, second = keys.split()
             path = self.text(f"id;x\n{first};1\n{second};2\n")
             self.assertEqual(self.notes(path, "--keys", "id", "--delimiter", ";"),
-                             [f"{path}: the keys in column id are text, because they are numbers with fractions, which are kept as they are written; --key-dtype string hides this note"])
+                             [f"{path}: the keys in column id are text, because they are numbers with fractions, which are kept as written; --key-dtype string hides this note"])
 
     def test_errors_of_a_spreadsheet_are_no_keys_among_numbers(self):
         for error in "#REF!", "#N/A", "#NAME?", "#DIV/0!":
@@ -787,7 +774,7 @@ class KeysOfCsv(ColumnTest):
 
     def test_a_table_without_rows_is_noted(self):
         for path in self.text("id,x\n"), self.parquet(id=pa.array([], "int64"), x=pa.array([], "float32")):
-            self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: there are no rows in it, so that the table is empty"])
+            self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the file has no rows, so the table is empty"])
         self.assertEqual(len(self.notes(self.text("id,x\n1.23E+12,1\n4E+12,2\n"), "--keys", "id")), 1)
 
     def test_several_strings_among_many_integers_make_strings(self):
@@ -807,7 +794,7 @@ class KeysOfCsv(ColumnTest):
 
     def test_keys_that_lose_their_zeros_are_noted(self):
         np.save(self.work / "rows.npy", np.zeros((3, 1), "f4"))
-        lost = "which becomes 7: the zeros before a number are lost, and '007' names no row; --key-dtype string keeps them"
+        lost = "which becomes 7 without its leading zeros, so '007' names no row; --key-dtype string keeps the zeros"
         for path, options, place in ((self.text("id,x\n5,1\n007,2\n08,3\n"), ("--keys", "id"), "{}, column id: row 1"),
                                      (self.text('{"id":5,"x":1}\n{"id":"007","x":2}\n{"id":"08","x":3}\n', "m.jsonl"), ("--keys", "id"), "{}, column id: row 1"),
                                      (self.parquet(id=["5", "007", "08"], x=[1.0, 2.0, 3.0]), ("--keys", "id"), "{}, column id: row 1"),
@@ -825,8 +812,8 @@ class KeysOfCsv(ColumnTest):
         for path, options, _ in self.files_of_keys(["7", "007", "8"]):
             with self.subTest(path.name):
                 error = self.refused(path, *options, "--key-dtype", "int64")
-                self.assertRegex(error, r"keys 0 and 1 are both 7\. A key names one row\. .* is '007', which becomes 7: the zeros before a number are lost, ")
-                self.assertEqual(self.notes(path, *options, *shlex.split(error.partition("; ")[2].removesuffix(" keeps them"))), [])
+                self.assertRegex(error, r"keys 0 and 1 are both 7\. A key names one row\. .* is '007', which becomes 7 without its leading zeros, so ")
+                self.assertEqual(self.notes(path, *options, *shlex.split(error.partition("; ")[2].removesuffix(" keeps the zeros"))), [])
 
 
 class SeveralFiles(ColumnTest):
@@ -863,7 +850,7 @@ class SeveralFiles(ColumnTest):
                 ([], {"v": [["x"], ["y"]]}, f"{parts}/c.parquet: column v is of type list<element: string>; expected list<element: double>, as in {parts}/a.parquet"),
                 ([], {"w": [1, 2]}, f"{parts}/c.parquet: column w is in {parts}/c.parquet, but not in {parts}/a.parquet; expected the same columns in "
                                     "each file"),
-                ([], {"__index_level_0__": [1, 2]}, "expected the same columns in each file; it is the index of pandas, which df.to_parquet(FILE, index=False) leaves out")):
+                ([], {"__index_level_0__": [1, 2]}, "expected the same columns in each file; it is the index of a DataFrame, which df.to_parquet(FILE, index=False) leaves out")):
             with self.subTest(expected):
                 self.parts(c=change)
                 self.assertIn(expected, self.refused(parts, *options))
@@ -910,7 +897,7 @@ class Integers(ColumnTest):
                                ({"a": [[0, 1], [1, 2 ** 60]]}, "column a: row 1 has the integer 1152921504606846976")):
             path = self.parquet(**columns)
             self.assertEqual(self.refused(path, "--dtype", "float64"),
-                             f"{path}, {place}; floats have all integers up to 2**53. Expected --keys for a column of identifiers, or --rows without it")
+                             f"{path}, {place}; floats are exact only for integers up to 2**53. For a column of identifiers, use --keys, or leave it out of --rows")
 
 
     def test_text_is_not_keys_and_rows(self):
@@ -935,7 +922,7 @@ class ForgottenKeys(ColumnTest):
             with self.subTest(name):
                 path = self.text(f"{name},x\n2,0.5\n1,1.5\n")
                 self.assertEqual(self.notes(path), [f"{path}: column {name} is part of the rows, {self.HINT}"])
-                beside = f"{path}: column {name} is part of the rows. If that is no value of a row, --rows chooses the others"
+                beside = f"{path}: column {name} is part of the rows. If it is not a value of the row, choose the other columns with --rows"
                 for options, expected in ((("--keys", name), []), (("--keys-from", self.work / "k.txt"), [beside]), (("--rows", f"{name},x"), [])):
                     self.assertEqual(self.notes(path, *options), expected)
                 path = self.text(f"title,{name},x\na,2,0.5\nb,1,1.5\n")
@@ -952,7 +939,7 @@ class ForgottenKeys(ColumnTest):
 
     def test_the_advice_about_columns_takes_ids_as_keys_and_not_as_rows(self):
         told = self.refused(self.text("id,title,x,y\n1,Alien,1,2\n"))
-        self.assertTrue(told.endswith("; --rows chooses the columns of the rows, here --rows x,y, and --keys the column of keys, here --keys id"), told)
+        self.assertTrue(told.endswith("; choose the columns of the rows with --rows, here --rows x,y, and the column of keys with --keys, here --keys id"), told)
 
 
 class OtherColumns(ColumnTest):
@@ -984,6 +971,6 @@ class OtherColumns(ColumnTest):
 
     def test_the_length_of_lists_is_not_guessed_without_rows(self):
         path = self.parquet(v=pa.array([], pa.list_(pa.float32())))
-        self.assertEqual(self.refused(path), f"{path}, column v: there are no rows, so the length of its lists is not known")
+        self.assertEqual(self.refused(path), f"{path}, column v: there are no rows, so the length of the lists is unknown")
         self.notes(self.parquet(v=pa.array([], pa.list_(pa.float32(), 3))))
         self.assertEqual(self.tensors("m.safetensors")["v"], ("float32", [0, 3], b""))

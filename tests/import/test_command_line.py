@@ -46,9 +46,9 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--name", "a/b"], "'/' (U+002F) is not allowed; expected letters"),
                                   (["--data-dir", "d", "--name", "e\u0301"], "(NFC); expected '\u00e9'"),
                                   (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character, or \\t for a tab"),
-                                  (["--data-dir", "d", "--rows", "a", "b"], "unrecognized arguments: b; list all inputs together; an option takes one value: --rows a,b"),
+                                  (["--data-dir", "d", "--rows", "a", "b"], "unrecognized arguments: b; list all inputs together. An option takes one value, such as --rows a,b"),
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
-                                  (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
+                                  (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, separated by commas"),
                                   (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
                                   *((["--data-dir", "d", option, value, option, value], f"{option} is given twice; expected one value")
                                     for option, value in (("--keys", "a"), ("--keys-from", "k.txt"), ("--key-dtype", "int64"), ("--delimiter", ","),
@@ -98,62 +98,61 @@ class CommandLine(ImportTest):
         model = self.work / "m.npz"
         np.savez(model, w=np.zeros(2), v=np.zeros(2))
         for arguments, expected in (
-                ((vectors, "--keys", keys), f". --keys-from {keys} reads the keys from that file"),
-                ((self.work / "t.csv", "--keys", keys), f"it has id, x. --keys-from {keys} reads the keys from that file"),
-                ((self.work / "t.csv", "--keys", "id,x"), "it has id, x. The keys are one column: make a column of both in the file"),
-                ((self.work / "t.csv", "--keys", "id," * 200 + "x"), "it has id, x. The keys are one column: make a column of both in the file"),
-                ((model, "--tensor", "w", "--keys", "v" * 400), f"there is no tensor {'v' * 400}; it has v, w"),
-                ((vectors, "--keys-from", self.work / "k.csv"), "k.csv: expected --keys, which names the column of keys; it has id"),
-                ((vectors, "--keys-from", self.work / "s.xml"), "in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl, .parquet, .feather or .arrow, which --keys names"),
-                ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; astype('int64') makes integers"),
-                ((model, "--tensor", "words=w"), "there is no tensor words; it has v, w. --tensor has the name in the input first: --tensor w=words"),
-                ((self.work / "w.txt", "--tensor", "words"), "it becomes vectors, which --tensor vectors=words renames"),
-                ((self.work / "dec.parquet", "--keys", "id"), "column d (type decimal128(4, 2)) is not numeric; df['d'] = df['d'].astype('float64') makes floats of decimal numbers; --rows"),
-                ((self.work / "dec.parquet", "--rows", "d"), "column d: the type is decimal128(4, 2); expected numbers, or lists of numbers; df['d'] = df['d'].astype('float64') makes"),
-                ((self.work / "dec.parquet", "--keys", "d"), "keys are of type decimal128(4, 2); expected integers or strings; astype('int64') makes integers"),
-                ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text: df['NAME'] = df['NAME'].map(json.loads) makes lists of it; --rows"),
-                ((integers, "--dtype", "float16"), "it is int64; --dtype converts floats only. Without --dtype it stays int64; --tensor chooses tensors, and numpy.save('FILE.npy', x.astype('float32')) makes"),
+                ((vectors, "--keys", keys), f". To read the keys from that file, use --keys-from {keys}"),
+                ((self.work / "t.csv", "--keys", keys), f"the columns are id, x. To read the keys from that file, use --keys-from {keys}"),
+                ((self.work / "t.csv", "--keys", "id,x"), "the columns are id, x. Keys must be one column; combine the columns into one in the file"),
+                ((self.work / "t.csv", "--keys", "id," * 200 + "x"), "the columns are id, x. Keys must be one column; combine the columns into one in the file"),
+                ((model, "--tensor", "w", "--keys", "v" * 400), f"there is no tensor {'v' * 400}; the tensors are v, w"),
+                ((vectors, "--keys-from", self.work / "k.csv"), "k.csv: name the column of keys with --keys; the columns are id"),
+                ((vectors, "--keys-from", self.work / "s.xml"), "expected a .txt, .json or .npy file of keys, or a .csv, .tsv, .jsonl, .parquet, .feather or .arrow file with a column of keys, which --keys names"),
+                ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; convert numbers such as 7.0 with astype('int64')"),
+                ((model, "--tensor", "words=w"), "there is no tensor words; the tensors are v, w. The name in the input comes first: --tensor w=words"),
+                ((self.work / "w.txt", "--tensor", "words"), "the tensor is vectors. To rename it, use --tensor vectors=words"),
+                ((self.work / "dec.parquet", "--keys", "id"), "column d (type decimal128(4, 2)) is not numeric; convert decimal numbers to floats with df['d'] = df['d'].astype('float64'); choose"),
+                ((self.work / "dec.parquet", "--rows", "d"), "column d: the type is decimal128(4, 2); expected numbers, or lists of numbers; convert decimal numbers to floats with df['d'] = df['d'].astype('float64')"),
+                ((self.work / "dec.parquet", "--keys", "d"), "keys are of type decimal128(4, 2); expected integers or strings; convert them to integers with astype('int64')"),
+                ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text; convert it to lists with df['NAME'] = df['NAME'].map(json.loads); choose"),
+                ((integers, "--dtype", "float16"), "the dtype is int64; --dtype converts only floats. To keep int64, omit --dtype, or choose tensors with --tensor. To convert an array x to floats, use numpy.save('FILE.npy', x.astype('float32'))"),
                 *((self.of_numpy(x), hint) for x, hint in (
-                    (np.ones(1, "c16"), "; numpy.save('FILE.npy', x.astype('complex64')) converts an array x"),
-                    (np.array(["2026-01-01"], "M8[D]"), "; numpy.save('FILE.npy', x.astype('int64')) converts an array x"),
-                    (np.zeros(1, [("u", "f4"), ("v", "i4")]), "; numpy.save('FILE.npy', x['u']) makes an array of a field"),
+                    (np.ones(1, "c16"), "; numpy.save('FILE.npy', x.astype('complex64')) converts the array x"),
+                    (np.array(["2026-01-01"], "M8[D]"), "; numpy.save('FILE.npy', x.astype('int64')) converts the array x"),
+                    (np.zeros(1, [("u", "f4"), ("v", "i4")]), "; numpy.save('FILE.npy', x['u']) saves one field as an array"),
                     (np.zeros(1, "V2"), "; if it is bfloat16, numpy.save('FILE.npy', x.view(ml_dtypes.bfloat16).astype('float32')) keeps its values"))),
-                ((self.work / "commas.txt",), "; a file with commas is imported under a name that ends with .csv, by --no-header --keys 0"),
-                ((self.work / "commas2.txt",), "'king, 1,', before the last 1 numbers, ends with another number; expected 1 numbers in each line, one space before each; a file with commas"),
-                ((self.work / "t2.csv", "--tensor", "x=v", "--keys", "id"), "t2.csv: x is a column, and --tensor chooses tensors; --rows x takes only this column"),
-                ((self.work / "t.csv", "--tensor", "y", "--keys", "id"), "t.csv: there is no tensor y; it becomes x, which --tensor x=y renames"),
-                ((self.work / "w.txt", "--keys", "0"), "it has no columns, which --rows and --keys name; the words are the keys"),
-                ((vectors, "--version", "1", "--alias", "a=v:rows"), "--alias a=v:rows: there is no tensor v:rows; it has rows"),
-                ((self.work / "d.parquet", "--keys", "id"), "keys are of type date32[day]; expected integers or strings; astype('string') makes text of dates"),
-                ((self.work / "s.jsonl", "--keys", "id"), "column v (objects) is not numeric; objects are not flattened: make a column of each member"),
+                ((self.work / "commas.txt",), "; rename a file with commas to .csv and import it with --no-header --keys 0"),
+                ((self.work / "commas2.txt",), "'king, 1,', before the last 1 numbers, ends with another number; expected 1 numbers in each line, one space before each; rename a file with commas"),
+                ((self.work / "t2.csv", "--tensor", "x=v", "--keys", "id"), "t2.csv: x is a column, but --tensor chooses tensors. To import only this column, use --rows x"),
+                ((self.work / "t.csv", "--tensor", "y", "--keys", "id"), "t.csv: there is no tensor y; the tensor is x. To rename it, use --tensor x=y"),
+                ((self.work / "w.txt", "--keys", "0"), "it has no columns, so --rows and --keys do not apply; the words are the keys"),
+                ((vectors, "--version", "1", "--alias", "a=v:rows"), "--alias a=v:rows: there is no tensor v:rows; the input has rows"),
+                ((self.work / "d.parquet", "--keys", "id"), "keys are of type date32[day]; expected integers or strings; convert dates to text with astype('string')"),
+                ((self.work / "s.jsonl", "--keys", "id"), "column v (objects) is not numeric; objects are not flattened. Make a column of each member"),
                 ((self.work / "p.csv", "--keys", "id"), "column p (row 0: '$1.5') is not numeric; write numbers without the currency"),
                 ((self.work / "e.csv", "--keys", "id"), "column 3 has no name. Expected a different name for each column. If each line ends with ',', remove it there"),
                 ((self.work / "c.csv", "--keys", "id"), "as the first line, '# made today', has; if the first line is a comment, remove it"),
-                ((self.work / "tabs.txt",), "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"),
-                ((vectors, "--keys-from", self.work / "l.json"), "; a list of keys is written as a .txt file, one a line"),
-                ((vectors, "--keys-from", self.work / "r.json"), """its row is '"a"'; expected an integer from 0; keys come first, as in {"king": 0}"""),
-                ((self.work / "v*.npy",), f"{self.work}/v*.npy: there is no such file")):
+                ((self.work / "tabs.txt",), "; rename a file with tabs to .tsv and import it with --no-header --keys 0"),
+                ((vectors, "--keys-from", self.work / "l.json"), "; write a list of keys as a .txt file with one key per line"),
+                ((vectors, "--keys-from", self.work / "r.json"), """its row is '"a"'; expected an integer from 0; write each key before its row, as in {"king": 0}"""),
+                ((self.work / "v*.npy",), f"{self.work}/v*.npy: the file does not exist")):
             with self.subTest(arguments[1:]):
                 self.assertIn(expected, self.refused(*arguments))
         for name, hint in (("a.json", "pandas.DataFrame(json.load(open('FILE.json')), dtype=object).to_parquet('FILE.parquet')"), ("a.pkl", "df.to_parquet"), ("a.pkl", "pandas.DataFrame({'key': list(d)"),
                            ("a.xlsx", "pandas.read_excel(FILE, dtype=str)"), ("a.h5", "numpy.save")):
             (self.work / name).write_text("")
             error = self.refused(self.work / name)
-            self.assertTrue("files of this format are not imported" in error and hint in error, error)
-        by_column = ("it is one object of columns, as df.to_json(FILE) of pandas writes it; "
-                     "df.reset_index().to_parquet('FILE.parquet') keeps all digits, and the index as a column")
-        for text, hint in (('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}', by_column), ('{"id": 7}\n{"id": 8}\n', "it has an object in each line, which is JSON Lines: rename it to FILE.jsonl"),
-                           ("[[1, 2],\n [3, 4]]", "numpy.save('FILE.npy', json.load(open('FILE.json'))) makes an array"), ("[\n [\n 1], [2]]", "numpy.save('FILE.npy', "),
+            self.assertTrue("files of this format cannot be imported" in error and hint in error, error)
+        by_column = ("it is one object of columns, as df.to_json(FILE) of pandas writes it. Use df.reset_index().to_parquet('FILE.parquet'), which keeps all digits, and the index as a column")
+        for text, hint in (('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}', by_column), ('{"id": 7}\n{"id": 8}\n', "it has an object in each line, which is JSON Lines. Rename it to FILE.jsonl"),
+                           ("[[1, 2],\n [3, 4]]", "numpy.save('FILE.npy', json.load(open('FILE.json'))) converts a list of lists to an array"), ("[\n [\n 1], [2]]", "numpy.save('FILE.npy', "),
                            *((text, "its members are lists of numbers. With d = ") for text in ('{"king": [0.5, 1], "queen": [1, 2]}', '{"x": [\n1, 2\n]}')),
                            *((text, "pandas.DataFrame(json.load(open('FILE.json')), dtype=object)") for text in
                              ('[{"id": 7}]', '[\n{"id": 7}]', '{"id": [7, 8], "x": [[1], [2]]}', '{"id": {"0": 7}, "x": {}}', '{"id": 7}', "{}", "{"))):
             (self.work / "l.json").write_text(text)
-            self.assertIn(f"l.json: files of this format are not imported; {hint}", self.refused(self.work / "l.json"))
+            self.assertIn(f"l.json: files of this format cannot be imported; {hint}", self.refused(self.work / "l.json"))
         (self.work / "l.jsonl").write_text('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}')
         self.assertEqual(self.refused(self.work / "l.jsonl"), f"{self.work}/l.jsonl: {by_column}")
         for text in '[{"x": 1}, {"x": 2}]', '[\n {"x": 1}\n]', "[{\n":
             (self.work / "l.jsonl").write_text(text)
-            self.assertIn("; pandas.DataFrame(json.load(open('FILE.json')), dtype=object).to_parquet('FILE.parquet') makes Parquet of a list of objects", self.refused(self.work / "l.jsonl"))
+            self.assertIn("; pandas.DataFrame(json.load(open('FILE.json')), dtype=object).to_parquet('FILE.parquet') converts a list of objects", self.refused(self.work / "l.jsonl"))
 
     def test_the_options_of_an_error_are_written_as_a_shell_takes_them(self):
         vectors, keys = self.work / "v.npy", self.work / "my 'keys' $x.txt"
@@ -165,11 +164,11 @@ class CommandLine(ImportTest):
             (self.work / name).write_text(text)
         model, table, header = self.work / "m.npz", self.work / "t.csv", self.work / "w.csv"
         for arguments, start, end, path in (
-                ((vectors, "--keys", keys), ". ", " reads the keys", vectors),
-                ((table, "--tensor=-id"), "--tensor chooses tensors; ", " takes only", table),
-                ((self.work / "i.csv", "--keys=-id"), ", here ", ", and --keys", self.work / "i.csv"),
-                ((model, "--tensor=-w=a b"), "in the input first: ", "\n", model),
-                ((self.work / "w.txt",), "under a name that ends with .csv, by ", "; if it is a word", header)):
+                ((vectors, "--keys", keys), "from that file, use ", "\n", vectors),
+                ((table, "--tensor=-id"), "only this column, use ", "\n", table),
+                ((self.work / "i.csv", "--keys=-id"), ", here ", ", and the column", self.work / "i.csv"),
+                ((model, "--tensor=-w=a b"), "in the input comes first: ", "\n", model),
+                ((self.work / "w.txt",), "rename it to .csv and use ", "; if it is a word", header)):
             told = self.refused(*arguments).rpartition(start)[2].partition(end)[0]
             with self.subTest(told):
                 self.imported(path, *shlex.split(told), "--name", "m")
@@ -178,21 +177,21 @@ class CommandLine(ImportTest):
         words, table = self.work / "words.npy", self.work / "v.npy"
         np.save(words, np.array(["king", "queen"]))
         np.save(table, np.zeros((2, 3), "f4"))
-        told = self.refused(words).rpartition("with the table: TABLE ")[2]
+        told = self.refused(words).rpartition("import the table with it: TABLE ")[2]
         self.imported(table, *shlex.split(told), "--name", "m")
 
     def test_strings_beside_an_array_are_said_to_be_possible_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros(2), names=np.array(["a", "b"]), table=np.array([["a"]]))
         _, _, errors = run(self.work / "m.npz", "--data-dir", self.data)
-        self.assertEqual([("names" in line, "; --keys names takes it as keys. It is left out" in line) for line in errors.splitlines() if "note" in line],
+        self.assertEqual([("names" in line, "; to use it as keys, pass --keys names. It is left out" in line) for line in errors.splitlines() if "note" in line],
                          [(True, True), (False, False)])
 
     def test_inputs_that_are_not_there_or_of_no_known_format(self):
         (self.work / "m.doc").write_text("")
         (self.work / "a.parquet").write_text("")
-        self.assertIn("there is no such file", self.refused(self.work / "none.parquet"))
+        self.assertIn("the file does not exist", self.refused(self.work / "none.parquet"))
         self.assertIn("the format of the file is unknown; expected a name that ends with .parquet", self.refused(self.work / "m.doc"))
-        self.assertIn("several inputs are the parts of a table in Parquet or Arrow files",
+        self.assertIn("several inputs must be Parquet or Arrow files",
                       self.refused(self.work / "a.parquet", self.work / "m.doc"))
         for folder, suffix, lines in ("parts", "csv", "id,x\n{0},0.{0}"), ("lines", "jsonl", '{{"id": {0}, "x": 0.{0}}}'):
             (self.work / folder).mkdir()
@@ -200,15 +199,15 @@ class CommandLine(ImportTest):
             for part, path in enumerate(paths, 1):
                 path.write_text(lines.format(part))  # without the end of the last line
             for inputs in (paths, [self.work / folder]):
-                advice = re.search(f"(awk .* >NEW.{suffix}) joins them", self.refused(*inputs))[1]
+                advice = re.search(f"join them with (awk .* >NEW.{suffix})", self.refused(*inputs))[1]
                 subprocess.run(advice, shell=True, cwd=self.work, check=True)
                 run(self.work / f"NEW.{suffix}", "--keys", "id", "--data-dir", self.data)
                 self.assertEqual(numbers(self.tensors("NEW.safetensors"), "x.keys"), [1, 2])
         np.savez(self.work / "m x.npz", w=np.zeros(3))
         self.assertIn("cannot be the name of a table: ' ' (U+0020) is not allowed", self.refused(self.work / "m x.npz"))
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
-        for options, expected in ((["--tensor", "x"], "there is no tensor x; it has v, w"), (["--keys", "x"], "there is no tensor x"),
-                                  (["--keys", ""], "there is no tensor ''; it has v, w"),
+        for options, expected in ((["--tensor", "x"], "there is no tensor x; the tensors are v, w"), (["--keys", "x"], "there is no tensor x"),
+                                  (["--keys", ""], "there is no tensor ''; the tensors are v, w"),
                                   (["--rows", "x"], "--rows chooses columns"), (["--no-header"], "--header and --decimal are for CSV"),
                                   (["--quote"], "--delimiter, --quote, --header and --decimal are for CSV and TSV"),
                                   (["--delimiter", ";"], "--delimiter, --quote, --header and --decimal are for CSV and TSV"),
@@ -229,7 +228,7 @@ class CommandLine(ImportTest):
             (folder / f"part-{part}.csv").write_text("".join(f"w{row},{row}.5,1\n" for row in range(4 * part, 4 * part + 4)))
         for inputs in ([folder], [folder, "--no-header"], sorted(folder.iterdir())):
             error = self.refused(*inputs, "--keys", "0")
-            advice = re.search("(awk 1 .* >NEW.csv) joins them. Their first lines differ, so that these are rows: --no-header reads that file. If they are names, the columns differ", error)
+            advice = re.search("(awk 1 .* >NEW.csv) and import that file with --no-header. Their first lines differ, so these are rows. If they are names, the columns differ", error)
             self.assertTrue(advice, error)
             subprocess.run(advice[1], shell=True, cwd=self.work, check=True)
             self.assertIn("float32 [12, 2], keys string", self.imported(self.work / "NEW.csv", "--keys", "0", "--no-header", "--list"))
@@ -249,13 +248,13 @@ class CommandLine(ImportTest):
             with self.subTest(name):
                 keys = ("--keys-from", path) if name[0] == "k" else ()
                 source = self.work / "n.npy" if keys else folder if name.startswith("model/") else path
-                self.assertEqual(self.refused(source, *keys), f"{path}: it is a pointer of Git LFS; git lfs pull replaces it by the file")
+                self.assertEqual(self.refused(source, *keys), f"{path}: it is a Git LFS pointer; run git lfs pull to download the file")
             path.unlink()
 
     def test_pipes_are_refused_and_not_waited_for(self):
         os.mkfifo(self.work / "m.csv")
         np.save(self.work / "m.npy", np.zeros((1, 1)))
-        expected = "it is a pipe or a device; expected a file, because inputs are read several times"
+        expected = "this is a pipe or a device; expected a file, because inputs are read several times"
         self.assertEqual(self.refused(self.work / "m.csv"), f"{self.work}/m.csv: {expected}")
         self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "m.csv"), f"{self.work}/m.csv: {expected}")
 
@@ -264,9 +263,9 @@ class CommandLine(ImportTest):
         (self.work / "d.csv").mkdir()
         (self.work / "file").write_text("")
         self.assertEqual(self.refused(self.work / "d.csv"), f"{self.work}/d.csv: Is a directory")
-        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"), f"{self.work}/k.txt: there is no such file")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"), f"{self.work}/k.txt: the file does not exist")
         status, _, errors = run(self.work / "m.npy", "--data-dir", self.work / "file", "--quiet")
-        self.assertEqual((status, errors), (1, f"import: error: --data-dir {self.work}/file: it is a file; expected a folder\n"))
+        self.assertEqual((status, errors), (1, f"import: error: --data-dir {self.work}/file: this is a file; expected a folder\n"))
         written = f"{self.data}/.import-m/m.safetensors"
         for call in "pwrite", "fsync", "posix_fallocate":
             with self.subTest(call), unittest.mock.patch.object(os, call, side_effect=OSError(errno.EIO, "Input/output error")):
@@ -293,7 +292,7 @@ class CommandLine(ImportTest):
     def test_a_file_that_is_replaced_is_said_to_be(self):
         np.save(self.work / "m.npy", np.zeros((2, 1)))
         self.assertRegex(self.imported(self.work / "m.npy"), r"m\.safetensors: \d+ B\n")
-        self.assertRegex(self.imported(self.work / "m.npy"), r"m\.safetensors: \d+ B; the file of that name was replaced\n")
+        self.assertRegex(self.imported(self.work / "m.npy"), r"m\.safetensors: \d+ B; replaced the file of that name\n")
         self.assertNotIn("replaced", self.imported(self.work / "m.npy", "--version", "1"))
 
     def test_a_data_folder_is_created_with_the_folders_above_it(self):
@@ -304,8 +303,8 @@ class CommandLine(ImportTest):
 
     def test_a_header_among_keys_is_named(self):
         np.save(self.work / "m.npy", np.zeros((2, 1)))
-        for lines, hint in (("title\na\nb\n", ". If the first line, 'title', is a header, remove it; otherwise remove the key that has no row, because a key names the row at its position"), ("title\na\nb\nc\n", ""), ("0\n8\n9\n", ". If the first line, '0', is a header, remove it; otherwise remove the key that has no row, because a key names the row at its position"),
-                            ("7\na\nb\n", ". If the first line, '7', is a header, remove it; otherwise remove the key that has no row, because a key names the row at its position")):
+        for lines, hint in (("title\na\nb\n", ". If the first line, 'title', is a header, remove it; otherwise remove the key that has no row. A key names the row at its position"), ("title\na\nb\nc\n", ""), ("0\n8\n9\n", ". If the first line, '0', is a header, remove it; otherwise remove the key that has no row. A key names the row at its position"),
+                            ("7\na\nb\n", ". If the first line, '7', is a header, remove it; otherwise remove the key that has no row. A key names the row at its position")):
             (self.work / "k.txt").write_text(lines)
             count = lines.count("\n")
             self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"),
@@ -320,7 +319,7 @@ class CommandLine(ImportTest):
             lines, texts = text.count("\n") + 1, 2 if text == "New York" else 30
             for options in (), ("--drop-padding",), ("--key-dtype", "string"):
                 self.assertRegex(self.refused(self.work / "m.npy", "--keys-from", path, *options),
-                                 rf"k.txt: its keys are on {lines} lines?, {texts} texts for 30 rows; expected one key a line: ")
+                                 rf"k.txt: its keys are on {lines} lines?, {texts} texts for 30 rows; expected one key per line. In Python, write a list with ")
         path.write_text("a\n")
         self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path), f"{path}: there are 1 keys, but {self.work}/m.npy has 30 rows")
         self.imported(self.work / "m.npy", "--keys-from", path, "--drop-padding")

@@ -24,7 +24,7 @@ class Encoding(ImportTest):
         self.assertEqual(numbers(tensors, "w"), [0, 100, 255, 0, 0, 0, 0, 255, 128])
         np.testing.assert_array_equal(numbers(tensors, "w.scale"), np.array([2.55 / 255, 0, 1], "f4"))
         np.testing.assert_array_equal(numbers(tensors, "w.offset"), np.array([-1, 10, 0], "f4"))
-        self.assertRegex(out, r"m:w: uint8 \[3, 3\]; error at most \S+; its root mean square is \S+ % of the root mean square of the values")
+        self.assertRegex(out, r"m:w: uint8 \[3, 3\]; maximum error \S+; its root mean square is \S+ % of the root mean square of the values")
 
     def test_int8_is_symmetric(self):
         tensors, _ = self.convert([[-127, 1, 63.6], [0, 0, 0]], "int8", "f4")
@@ -39,17 +39,17 @@ class Encoding(ImportTest):
             params, scale, offset = (np.array(numbers(tensors, "w" + part)) for part in ("", ".scale", ".offset"))
             error = np.abs(params.reshape(rows.shape) * scale[:, None] + offset[:, None] - rows)
             self.assertTrue((error <= step[:, None] * 0.5001 + np.abs(rows) * 1e-6).all())
-            self.assertAlmostEqual(float(out.split("at most ")[1].split(";")[0]) / error.max(), 1, delta=0.02)
+            self.assertAlmostEqual(float(out.split("maximum error ")[1].split(";")[0]) / error.max(), 1, delta=0.02)
 
     def test_the_error_is_rounded_up(self):
         np.save(self.work / "e.npy", np.array([[1.00012344, 2]]))
-        self.assertIn("error at most 0.000124;", self.imported(self.work / "e.npy", "--dtype", "float16"))
+        self.assertIn("maximum error 0.000124;", self.imported(self.work / "e.npy", "--dtype", "float16"))
 
     def test_numbers_that_do_not_fit_lead_to_a_dtype_that_has_them(self):
         for value, dtype, way in ((1e39, "bfloat16", "float64"), (1e300, "float32", "float64"), (1e300, "uint8", "float64"), (70000.0, "float16", "float32 or float64")):
             np.save(self.work / "e.npy", np.array([[value, value / 2], [1, 2]]))
             error = self.refused(self.work / "e.npy", "--dtype", dtype)
-            self.assertTrue(error.endswith(f": {value}; --dtype {way} has such numbers"), error)
+            self.assertTrue(error.endswith(f": {value}; --dtype {way} can hold such numbers"), error)
 
     def test_the_column_that_loses_most_is_named_with_its_own_error(self):
         path = self.work / "m.csv"
@@ -59,8 +59,8 @@ class Encoding(ImportTest):
             with self.subTest(dtype):
                 status, out, errors = run(path, "--dtype", dtype, "--data-dir", self.data)
                 self.assertEqual(status, 0, errors)
-                self.assertIn(f"import: note: {path}: {own}, because other values of a row are larger, and {dtype} has one scale for a row; "
-                              "--dtype float32 or float64 keeps it, and --rows makes a table of columns of one size\n", errors)
+                self.assertIn(f"import: note: {path}: {own}, because other values of a row are larger, and {dtype} has one scale per row; use --dtype float32 or float64"
+                              ", or choose columns of similar size with --rows\n", errors)
                 self.assertIn("in column price, 100 % of its own root mean square\n", out)
         _, out, errors = run(path, "--dtype", "float32", "--data-dir", self.data)
         self.assertNotIn("note", errors)
@@ -71,11 +71,11 @@ class Encoding(ImportTest):
     def test_the_element_of_rows_without_names_that_loses_most_is_named(self):
         np.savez(self.work / "m.npz", w=np.array([[1e9, 1, 1e9], [-1e9, 2, 1e9]], "f4"))
         status, _, errors = run(self.work / "m.npz", "--dtype", "int8", "--data-dir", self.data)
-        self.assertIn("element 1 of the rows has an error of 100 % of its own root mean square, because other values of a row are larger, and int8 "
-                      "has one scale for a row; --dtype float32 or float64 keeps it\n", errors)
+        self.assertIn("element 1 of the rows has an error of 100 % of its own root mean square, because other values of a row are larger, and int8 has one scale per row; use --dtype float32 or float64"
+                      "\n", errors)
         np.savez(self.work / "m.npz", w=np.array([[1, 1e-9], [1, 1e-9]], "f4"))
         errors = run(self.work / "m.npz", "--dtype", "float16", "--data-dir", self.data)[2]
-        self.assertIn("element 1 of the rows has an error of 100 % of its own root mean square, because float16 has no smaller values", errors)
+        self.assertIn("element 1 of the rows has an error of 100 % of its own root mean square, because float16 cannot hold such small values", errors)
 
     def test_extremes_of_float64_and_subnormal_rows(self):
         tensors, _ = self.convert([[-1e38, 1e38], [1e-45, 2e-45], [0, 1e-44]], "uint8", "f8")
@@ -105,8 +105,8 @@ class Encoding(ImportTest):
                 ([[0, 70000]], "float16", "f4", "element 1 of row 0 is too large for float16: 70000.0"),
                 ([[0], [1e39]], "bfloat16", "f8", "element 0 of row 1 is too large for bfloat16: 1e+39"),
                 ([[1e300]], "uint8", "f8", "element 0 of row 0 is too large for float32: 1e+300"),
-                ([1, 2], "uint8", "f4", "the shape is [2]; rows are quantised in tables of two dimensions"),
-                ([[1]], "float16", "i4", "it is int32; --dtype converts floats only")):
+                ([1, 2], "uint8", "f4", "the shape is [2]; only tables with two dimensions can be quantised"),
+                ([[1]], "float16", "i4", "the dtype is int32; --dtype converts only floats")):
             with self.subTest(expected):
                 np.savez(self.work / "m.npz", w=np.array(rows, kind))
                 self.assertIn(f"array w: {expected}", self.refused(self.work / "m.npz", "--dtype", dtype))

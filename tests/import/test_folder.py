@@ -56,7 +56,7 @@ class Folder(ImportTest):
 
     def test_a_version_does_not_change(self):
         self.imported(self.input, "--version", "1")
-        self.assertIn("the version is there already", self.refused(self.input, "--version", "1"))
+        self.assertIn("the version already exists", self.refused(self.input, "--version", "1"))
 
     def test_a_file_is_replaced(self):
         self.imported(self.input)
@@ -71,7 +71,7 @@ class Folder(ImportTest):
                 own = self.data / f"{name}.tensord"
                 self.data.mkdir(exist_ok=True)
                 own.touch()
-                self.assertIn(f"{name}.tensord is served instead", self.refused(self.input, *options))
+                self.assertIn(f"{name}.tensord has data stored over HTTP", self.refused(self.input, *options))
                 self.assertEqual(os.listdir(self.data), [own.name])
                 own.unlink()
 
@@ -133,7 +133,7 @@ class Folder(ImportTest):
         (self.data / ".import-m" / "left").write_text("by a crash")
         fd = os.open(self.data / ".import-m", os.O_RDONLY)
         fcntl.flock(fd, fcntl.LOCK_EX)
-        self.assertIn("another import is writing it", self.refused(self.input))
+        self.assertIn("another import is writing to it", self.refused(self.input))
         os.close(fd)
         self.imported(self.input)
         self.assertEqual(os.listdir(self.data), ["m.safetensors"])
@@ -146,18 +146,18 @@ class Folder(ImportTest):
         (self.data / ".import-m").symlink_to(elsewhere)
         self.refused(self.input)
         (self.data / "1").symlink_to(elsewhere)
-        self.assertIn("is there already", self.refused(self.input, "--version", "1"))
+        self.assertIn("already exists", self.refused(self.input, "--version", "1"))
         self.assertEqual(os.listdir(elsewhere), ["file"])
 
     def test_a_full_disk_is_found_before_rows_are_read(self):
         error = OSError(28, "No space left on device")
         with unittest.mock.patch.object(os, "posix_fallocate", side_effect=error):
-            self.assertRegex(self.refused(self.input), r"data: \d+ bytes are needed, and the disk has no room for them")
+            self.assertRegex(self.refused(self.input), r"data: not enough space on the disk; \d+ bytes are needed")
 
     def test_an_input_that_grows_or_shrinks_meanwhile_is_refused(self):
         import table
         real = table.read_rows
-        for change, expected in ((lambda rows: [*rows, np.zeros((1, 4), "f4")], "it has more rows than at first"),
+        for change, expected in ((lambda rows: [*rows, np.zeros((1, 4), "f4")], "it has more rows than at the start of the import"),
                                  (lambda rows: rows[:0], "it ends 1600 bytes before w is complete")):
             with unittest.mock.patch("archives.read_rows", lambda *given: iter(change(list(real(*given))))):
                 self.assertIn(expected, self.refused(self.input))

@@ -191,11 +191,11 @@ class PyTorch(ImportTest):
         self.assertEqual(status, 0, errors)
         self.assertEqual(self.tensors("m.safetensors"), {
             "u": ("uint16", [2, 2], FLAT[4:12]), "list.0": ("float32", [3, 2], FLAT), "a": ("float32", [3, 2], FLAT)})
-        for name, what in (("q", "of dtype float8_e4m3fn; expected one of bool, int8"), ("sparse", "a sparse tensor; x.to_dense() makes a dense one. It is"),
-                           ("quantized", "a quantized tensor; x.dequantize() makes floats of it. It is"),
-                           ("array", "an array of NumPy, not a tensor; torch.from_numpy(x) makes a tensor of it. It is")):
+        for name, what in (("q", "of dtype float8_e4m3fn; expected one of bool, int8"), ("sparse", "a sparse tensor; convert it with x.to_dense(). It is"),
+                           ("quantized", "a quantized tensor; convert it to floats with x.dequantize(). It is"),
+                           ("array", "a NumPy array, not a tensor; convert it with torch.from_numpy(x). It is")):
             self.assertIn(f"import: note: {self.work / 'm.pt'}, tensor {name}: it is {what}", errors)
-        self.assertTrue(self.refused(self.work / "m.pt", "--tensor", "quantized").endswith("it is a quantized tensor; x.dequantize() makes floats of it"))
+        self.assertTrue(self.refused(self.work / "m.pt", "--tensor", "quantized").endswith("it is a quantized tensor; convert it to floats with x.dequantize()"))
 
 
 class LeftOut(ImportTest):
@@ -272,7 +272,7 @@ class HuggingFace(ImportTest):
             self.imported(path, "--name", "m")
             self.assertEqual(self.tensors("m.safetensors"), {"w1": ("uint8", [2], b"\1\1"), "w2": ("uint8", [2], b"\2\2")})
         index.unlink()
-        self.assertIn("pytorch_model-1.bin, pytorch_model-2.bin, training_args.bin; expected one of them", self.refused(self.work, "--name", "m"))
+        self.assertIn("pytorch_model-1.bin, pytorch_model-2.bin, training_args.bin; expected one of these files", self.refused(self.work, "--name", "m"))
         (self.work / "pytorch_model-1.bin").rename(self.work / "pytorch_model.bin")
         self.imported(self.work, "--name", "m")
         self.assertEqual(list(self.tensors("m.safetensors")), ["w1"])

@@ -59,15 +59,15 @@ class WordVectors(ColumnTest):
         self.imported(path, "--keys-from", self.work / "k.txt")
         self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), ["a", "b", "c"])
         for option in "--rows", "--keys":
-            self.assertIn("it has no columns, which --rows and --keys name", self.refused(path, option, "x"))
+            self.assertIn("it has no columns, so --rows and --keys do not apply", self.refused(path, option, "x"))
 
     def test_lines_that_are_wrong_are_named(self):
         for text, expected in (("a 1 2\nb 3\n", ", line 2: 'b 3' has fewer than 2 numbers after a word"),
                                ("a 1 2\n\nb 3 4\n", ", line 2: '' has fewer"),
                                ("a 1 2\nb 3 4 5\n", ", line 2: 'b 3', before the last 2 numbers, ends with another number"),
-                               ("a 1 2\nb  3 4\n", ", line 2: 'b  3 4' has several spaces before a number; expected one: tr -s ' ' <FILE >NEW makes one of several"),
-                               ("id;x;y\na;1;2\n", "a file with semicolons is imported under a name that ends with .csv, by --keys id --delimiter ';'"),
-                               ('{"id": 1, "x": 2}\n', "; a file of JSON Lines is imported under a name that ends with .jsonl"),
+                               ("a 1 2\nb  3 4\n", ", line 2: 'b  3 4' has several spaces before a number; expected one. Remove the others with tr -s ' ' <FILE >NEW"),
+                               ("id;x;y\na;1;2\n", "a file with semicolons to .csv and import it with --keys id --delimiter ';'"),
+                               ('{"id": 1, "x": 2}\n', "; rename a file of JSON Lines to .jsonl"),
                                (" a 1 2\n", ", line 1: ' a', before the last 2 numbers, starts with a space"),
                                ("a\t1 2\nb\t3 4\n", ", line 1: 'a\\t1', before the last 1 numbers, ends with another number"),
                                ("2 3\na 1 2\nb 3 4\n", ", line 2: 'a 1 2' has fewer than 3 numbers after a word, which the first line announces"),
@@ -75,15 +75,15 @@ class WordVectors(ColumnTest):
                                ("3 2\na 1 2\nb 3 1_0\n", ": the first line announces 3 words, but there are 2"),
                                ("2 2\na 1 2\nb 3 1_0\n", ", line 3: element 1 is '1_0'"),
                                ("a 1_0 2\nb 3 4\n", ", line 1: element 0 is '1_0'; expected a number; numbers have a decimal point, and no separators"),
-                               ("a 0x1f 2\nb 3 4\n", ", line 1: element 0 is '0x1f'; expected a number; numbers are decimal, not hexadecimal"),
+                               ("a 0x1f 2\nb 3 4\n", ", line 1: element 0 is '0x1f'; expected a number; numbers must be decimal, not hexadecimal"),
                                ("a 0,1 0,2\nb 0,3 0,4\n", ", line 1: 'a 0,1 0,2' does not end with numbers; expected a word and its numbers, "
                                                         "separated by spaces; numbers have a decimal point"),
-                               ("a 1 2\nb 0x1f 4\n", ", line 2: element 0 is '0x1f'; expected a number; numbers are decimal, not hexadecimal"),
+                               ("a 1 2\nb 0x1f 4\n", ", line 2: element 0 is '0x1f'; expected a number; numbers must be decimal, not hexadecimal"),
                                ("2 2\na 1 2\nb 1e39 1\n", "row 1 is too large for float32: 1e+39"),
                                ("the cat sat\n", ", line 1: 'the cat sat' does not end with numbers"), ("", ": it is empty"),
                                ("x\n", "does not end with numbers"),
                                ("a 1 2\na 3 4\n", "keys 0 and 1 are both \"a\""),
-                               ("a 1\nb\xe9 2\n", ", line 2: b'b\\xe9' is not UTF-8; if the file is in Latin-1")):
+                               ("a 1\nb\xe9 2\n", ", line 2: b'b\\xe9' is not UTF-8; to convert a file in Latin-1")):
             with self.subTest(text):
                 path = self.text(text.encode("latin-1"), "m.txt")
                 self.assertIn(expected, self.refused(path))
@@ -93,8 +93,8 @@ class WordVectors(ColumnTest):
         for names, key, way_out in ("word 0 1", "word", "; if it is a word, write its numbers as 0.0 1.0"), (" 0 1", "''", "; if it is a word"), ("'a e0 e1", """''"'"'a'""", ""):
             with self.subTest(names):
                 path = self.text(f"{names}\n{rows}", "m.txt")
-                self.assertIn(f"{path}, line 1: {names!r} is a header, as pandas writes it; to_csv with header=False leaves it out. As it is, the file is imported under a "
-                              f"name that ends with .csv, by --delimiter ' ' --keys {key}{way_out}", self.refused(path))
+                self.assertIn(f"{path}, line 1: {names!r} is a header, as pandas writes it; to_csv with header=False omits it. To import the file with its header, rename it to .csv and use --delimiter ' '"
+                              f" --keys {key}{way_out}", self.refused(path))
                 self.notes(self.text(f"{names}\n{rows}"), "--delimiter", " ", "--keys", shlex.split(key)[0])
                 self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["king", "queen"])
         for row in "king 0 1", "king 0.0 1.0", "king 1 2", "king 0":
@@ -111,7 +111,7 @@ class WordVectors(ColumnTest):
         text = 'a 1 2\n"" 1 2\n" 1 2\n'
         path = self.text(text, "m.txt")
         self.assertEqual(self.notes(path), [])
-        way_out = "; if pandas wrote it, a name that ends with .csv, and --delimiter ' ' --no-header --keys 0, read it without them"
+        way_out = "; if pandas wrote it, rename the file to .csv and use --delimiter ' ' --no-header --keys 0, which removes the quotes"
         for word, key in ('""""', '"'), ('"new york"', "new york"), ('"a""b"', 'a"b'):
             text = f"a 1 2\n{word} 3 4\n"
             path = self.text(text, "m.txt")
@@ -130,7 +130,7 @@ class WordVectors(ColumnTest):
                 ("king\t0.5\t1\nqueen\t0\t1\n", ".tsv", "--no-header --keys 0")):
             with self.subTest(text):
                 error = self.refused(self.text(text, "m.txt"))
-                self.assertTrue(error.endswith(f" is imported under a name that ends with {suffix}, by {options}"), error)
+                self.assertTrue(error.endswith(f" to {suffix} and import it with {options}"), error)
                 self.imported(self.text(text, "m" + suffix), *shlex.split(options))
                 self.assertEqual(strings(self.tensors("m.safetensors"), [*self.tensors("m.safetensors")][0].split(".")[0] + ".keys")[0], "king")
 
@@ -138,8 +138,7 @@ class WordVectors(ColumnTest):
         for text, shown in ("0.5 1.5\n2.5 3.5\n", "2.5 3.5"), ("1.000e+00 2.0\n3.0 4.0\n", "3.0 4.0"), ("0.5 1 2\n", "0.5 1 2"):
             with self.subTest(text):
                 path = self.text(text, "m.txt")
-                self.assertEqual(self.refused(path), f"{path}: the lines have only numbers, such as '{shown}'; expected a word and its numbers. A "
-                                                     "matrix is imported from .npy, or from .csv with --delimiter ' ' and --no-header, and --keys 0 if each begins with an id")
+                self.assertEqual(self.refused(path), f"{path}: the lines have only numbers, such as '{shown}'; expected a word and its numbers. Import a matrix from .npy, or from .csv with --delimiter ' ' and --no-header, and with --keys 0 if each line starts with an id")
         self.expect(self.text("0.5 1 2\na 1 2\n", "m.txt"), ["0.5", "a"], [1, 2, 1, 2])
         for text, options in ("x y\n0.5 1.5\n", ()), ("0.5 1.5\n", ("--no-header",)):
             self.notes(self.text(text), "--delimiter", " ", *options)
@@ -148,10 +147,10 @@ class WordVectors(ColumnTest):
     def test_a_last_line_without_a_line_break_is_noted(self):
         for name, text in ("m.txt", "a 1 2\nb 3 4.2"), ("m.csv", "id,x\na,1\nb,2"), ("m.csv", "x,y"):
             path = self.text(text, name)
-            empty = [f"{path}: there are no rows in it, so that the table is empty"] * (text == "x,y")
+            empty = [f"{path}: the file has no rows, so the table is empty"] * (text == "x,y")
             with self.subTest(text):
                 self.assertEqual(self.notes(path, *(("--keys", "id") if "id" in text else ())),
-                                 [f"{path}: the last line has no line break; the file may be cut off", *empty])
+                                 [f"{path}: the last line has no line break; the file might be truncated", *empty])
                 for complete in self.text(text + "\r\n", name), self.text(gzip.compress(text.encode()), name):
                     self.assertEqual(self.notes(complete, *(("--keys", "id") if "id" in text else ())), [one.replace(str(path), str(complete)) for one in empty])
 
@@ -175,10 +174,10 @@ class KeyFiles(ColumnTest):
             with self.subTest(path.name):
                 for rows in self.rows, self.text("x\n1\n2\n3\n"), self.text("a 1\nb 2\nc 3\n", "m.txt"):
                     self.assertEqual(self.notes(rows, "--keys-from", path, "--keys", "city", "--tensor", {"m.npy": "rows", "m.csv": "x", "m.txt": "vectors"}[rows.name] + "=rows"),
-                                     [f"{rows}: its words are left out; the keys are those of {path}"] if rows.name == "m.txt" else [])
+                                     [f"{rows}: its words are left out; the keys come from {path}"] if rows.name == "m.txt" else [])
                     self.assertEqual(self.keys(), self.CITIES)
-                self.assertIn(f"{path}: expected --keys, which names the column of keys; it has city", self.refused(self.rows, "--keys-from", path))
-                self.assertIn(f"{path}: there is no column town; it has city", self.refused(self.rows, "--keys-from", path, "--keys", "town"))
+                self.assertIn(f"{path}: name the column of keys with --keys; the columns are city", self.refused(self.rows, "--keys-from", path))
+                self.assertIn(f"{path}: there is no column town; the columns are city", self.refused(self.rows, "--keys-from", path, "--keys", "town"))
         self.notes(self.rows, "--keys-from", self.text(self.QUOTED, "k.csv"), "--no-header", "--keys", "0")
         self.assertEqual(self.keys(), self.CITIES)
         self.assertIn("k.csv, column id: keys 0 and 2 are both 7", self.refused(self.rows, "--keys-from", self.text("id\n7\n8\n7\n", "k.csv"), "--keys", "id"))
@@ -188,12 +187,12 @@ class KeyFiles(ColumnTest):
     def test_a_file_without_columns_has_no_column_of_keys(self):
         path = self.text("a\nb\nc\n", "k.txt")
         self.assertEqual(self.refused(self.rows, "--keys-from", path, "--keys", "id"),
-                         f"{path}: it has no columns; with --keys-from, --keys names a column of that file. Expected only one of them")
+                         f"{path}: it has no columns, but --keys names a column of the file in --keys-from. Omit --keys")
 
     def test_a_missing_value_in_a_file_of_one_column_is_noted(self):
         path = self.text('city\nBern\n""\nRoma\n', "k.csv")
         self.assertEqual(self.notes(self.rows, "--keys-from", path, "--keys", "city"),
-                         [f'{path}: the key of row 1 is empty text, ""; in a file of one column, pandas writes a missing value so'])
+                         [f'{path}: the key of row 1 is empty text, ""; in a file of one column, pandas writes a missing value like this'])
 
     def test_lines_that_seem_to_be_quoted_are_noted(self):
         for text, line, shown in ((self.QUOTED, 1, "'\"New York, NY\"'"), ('a\n""\nb\n', 2, "'\"\"'")):
@@ -209,9 +208,9 @@ class KeyFiles(ColumnTest):
 
     def test_lines_that_have_columns_are_noted(self):
         def column(suffix, options):
-            return (f"to take the keys from a column, rename the file to {suffix} and import the table with tensord-import and its options "
-                    f"--keys-from FILE{suffix} {options}")
-        cut = ">KEYS.txt takes the"
+            return (f"to read the keys from a column, rename the file to {suffix} and import the table with tensord-import and its options --keys-from FILE"
+                    f"{suffix} {options}")
+        cut = ">KEYS.txt keeps only the"
         for text, line, what, way in (
                 ("0,a\n1,b\n2,c\n", 1, "'0,a' is one key", column(".csv", "--no-header --keys 1")),
                 ('0,"a, b"\n1,b\n2,c\n', 1, "'0,\"a, b\"' is one key", column(".csv", "--no-header --keys 1")),
@@ -223,13 +222,13 @@ class KeyFiles(ColumnTest):
                 ("0,5\n1,5\n2,5\n", 1, "'0,5' is one key", column(".csv", "--no-header --keys 1")),
                 ("7,500\n8,501\n9,502\n", 1, "'7,500' is one key", column(".csv", "--no-header --keys 0, or --keys 1")),
                 ("7,a\n8,b\n9,c\n", 1, "'7,a' is one key", column(".csv", "--no-header --keys 0, or --keys 1")),
-                ("0 500\n1 501\n2 502\n", 1, "'0 500' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word alone"),
+                ("0 500\n1 501\n2 502\n", 1, "'0 500' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word"),
                 ("a\tx y\nb\tz\nc\tz\n", 1, "'a\\tx y' is one key, with its tab", column(".tsv", "--no-header --keys 0")),
-                ("a 9\nb 8\nc -7.5\n", 1, "'a 9' is one key", f"cut -d' ' -f1 FILE {cut} first word alone, and cut -d' ' -f2- FILE {cut} text after the first word alone"),
+                ("a 9\nb 8\nc -7.5\n", 1, "'a 9' is one key", f"cut -d' ' -f1 FILE {cut} first word, and cut -d' ' -f2- FILE {cut} text after the first word"),
                 ("2 3\nword count\nb 8\n", None, "", ""),
-                ("0 a b\n1 b\n2 c\n", 1, "'0 a b' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word alone"),
+                ("0 a b\n1 b\n2 c\n", 1, "'0 a b' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word"),
                 ("'a',\n'b',\n'c',\n", 1, '"\'a\'," is one key, with its comma',
-                 "pathlib.Path('KEYS.txt').write_text('\\n'.join(LIST)) of Python writes the texts of a list as keys"),
+                 "to write a list as keys in Python, use pathlib.Path('KEYS.txt').write_text('\\n'.join(LIST))"),
                 ("item 0\nitem 1\nitem 2\n", None, "", ""), ("Jan 12 2020\nJan 13 2020\nJan 14 2020\n", None, "", ""),
                 ("Bern, CH\nRoma, IT\nOslo, NO\n", None, "", ""), ("New York\nLos Angeles\nEl Paso 7\n", None, "", "")):
             with self.subTest(text):
@@ -241,13 +240,13 @@ class KeyFiles(ColumnTest):
 
     def test_word_vectors_are_no_keys(self):
         for text, line, columns, way in (
-                ("a 0.1 -2\nb 1 2e-5\nc nan 1\n", 1, "a word and 2 numbers", "word vectors are imported as they are, and their words are the keys; cut -d' ' -f1 FILE"),
-                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, "a word and 3 numbers", "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt takes the first word alone"),
+                ("a 0.1 -2\nb 1 2e-5\nc nan 1\n", 1, "a word and 2 numbers", "word vectors can be imported directly, with their words as the keys; cut -d' ' -f1 FILE"),
+                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, "a word and 3 numbers", "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt keeps only the first word"),
                 ("a\t1\t2\nb\t1\t2\nc\t1\t2\n", 1, "a word and 2 numbers", "rename the file to .tsv"), ("a, 1, 2\nb, 1, 2\nc, 1, 2\n", 1, "a word and 2 numbers", "rename the file to .csv"),
                 ("0,500,3\n1,501,3\n2,502,4\n", 1, "3 numbers", "--keys 1; "),
                 ("0,.5,3\n1,.6,3\n2,.7,4\n", 1, "3 numbers", "--keys 0; "), ("1 .5 3\n2 .6 3\n-3.5 .7 4\n", 1, "3 numbers", "3 numbers; cut -d' ' -f1 FILE"),
-                ("".join(f"w{i}{' 1.5' * 9000}\n" for i in range(50)), 1, "a word and 9000 numbers", "word vectors are imported as they are"),
-                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, "a word and 2 numbers", "word vectors are imported as they are")):
+                ("".join(f"w{i}{' 1.5' * 9000}\n" for i in range(50)), 1, "a word and 9000 numbers", "word vectors can be imported directly"),
+                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, "a word and 2 numbers", "word vectors can be imported directly")):
             with self.subTest(text):
                 path = self.text(text, "k.txt")
                 error = self.refused(self.rows, "--keys-from", path)
@@ -262,17 +261,17 @@ class KeyFiles(ColumnTest):
         path = self.work / "k.npy"
         for missing in float("nan"), None:
             np.save(path, np.array(["a", missing, "c"], object).astype(str))
-            self.assertEqual(self.notes(self.rows, "--keys-from", path), [f"{path}: key 1 is {str(missing)!r}, which astype(str) makes of a missing value; if it is one, "
-                                                                          "remove its row; --key-dtype string hides this note"])
+            self.assertEqual(self.notes(self.rows, "--keys-from", path), [f"{path}: key 1 is {str(missing)!r}, which astype(str) writes for a missing value; if a key is missing, remove its row;"
+                                                                          " --key-dtype string hides this note"])
             self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
         np.save(path, np.array([[1], [2], [3]]))
-        self.assertEqual(self.refused(self.rows, "--keys-from", path), f"{path}: keys of shape [3, 1]; expected a vector; x.ravel() makes one of a column")
+        self.assertEqual(self.refused(self.rows, "--keys-from", path), f"{path}: keys of shape [3, 1]; expected a vector; convert a column with x.ravel()")
 
     def test_lines_with_a_decimal_point_are_noted(self):
         path = self.text("1.0\n2.0\n10.0\n", "k.txt")
         self.assertEqual(self.notes(self.rows, "--keys-from", path),
-                         [f"{path}: the keys are text, because they are written as numbers such as 10.0: df['NAME'].astype('int64') before to_csv of "
-                          "pandas, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, write integers; --key-dtype string hides this note"])
+                         [f"{path}: the keys are text, because they are written as numbers such as 10.0. To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"
+                          "; --key-dtype string hides this note"])
         self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
 
     def test_an_empty_line_is_not_a_key(self):
@@ -301,7 +300,7 @@ class Npy(ColumnTest):
         keys.write_text("a \nb \n")
         status, _, errors = run(path, "--keys-from", keys, "--data-dir", self.data)
         self.assertEqual(status, 0, errors)
-        self.assertIn(f"note: {path}: its words are left out; the keys are those of {keys}\n", errors)
+        self.assertIn(f"note: {path}: its words are left out; the keys come from {keys}\n", errors)
         self.assertIn(f"note: {keys}: the keys, such as 'a ', end with a blank, which is part of them; --key-dtype string hides this note\n", errors)
 
     def test_keys_with_tabs_are_columns_between_tabs_also_where_words_have_blanks(self):
@@ -318,7 +317,7 @@ class Npy(ColumnTest):
         beside = self.work / "m.keys.npy"
         status, _, errors = run(self.work / "m.npy", "--data-dir", self.data)
         self.assertEqual((status, errors.splitlines()[:1]),
-                         (0, [f"import: note: {self.work}/m.npy: the keys in m.keys.npy are not taken with it; --keys-from {beside} takes them"]))
+                         (0, [f"import: note: {self.work}/m.npy: the keys in m.keys.npy are not imported; to import them, use --keys-from {beside}"]))
         status, _, errors = run(self.work / "m.npy", "--keys-from", beside, "--data-dir", self.data)
         self.assertEqual(status, 0)
         self.assertNotIn("note", errors)
@@ -343,8 +342,8 @@ class Npy(ColumnTest):
         rows[:] = [np.array([0.5, 1.5]), np.array([2.5, 3.5])]
         for array, convert in (rows, np.stack), (np.array([[1, 0.5]], object), lambda x: x.astype("float32")), (np.array(["a"], object), lambda x: x.astype(str)):
             np.save(path, array, allow_pickle=True)
-            self.assertEqual(self.refused(path), f"{path}: the array x has Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows, "
-                                                 "x.astype('float32') numbers, and for keys x.astype('int64') integers, x.astype(str) text; a dict d of vectors by "
+            self.assertEqual(self.refused(path), f"{path}: the array x has Python objects, which cannot be imported. Convert rows with numpy.stack(x), numbers with x.astype('float32'), and keys with x.astype('int64') or x.astype(str)"
+                                                 "; a dict d of vectors by "
                                                  "pandas.DataFrame({'key': list(d), 'vector': list(d.values())}).to_parquet('FILE.parquet'), where d = x.item()")
             self.assertFalse(convert(np.load(path, allow_pickle=True)).dtype.hasobject)
         np.save(path, np.array(["x"]))
@@ -355,7 +354,7 @@ class Npy(ColumnTest):
         path = self.work / "k.npy"
         np.save(path, np.array(["a"]))
         path.write_bytes(path.read_bytes()[:-4] + b"\xff\xff\xff\x7f")
-        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path), f"{path}: its text is damaged: it has a character above U+10FFFF")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path), f"{path}: its text is damaged; it has a character above U+10FFFF")
 
     def test_key_dtype_is_of_all_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros((2, 1), "f4"), **{"w.keys": np.array([1, 2])})
@@ -394,8 +393,7 @@ class JsonLines(ColumnTest):
         self.assertIn("column v: element 1 of row 1 has the integer 9007199254740993; floats", self.refused(path, "--keys", "id"))
         self.assertIn("column x: row 0 has the integer -9007199254740993; floats", self.refused(self.lines({"x": -2 ** 53 - 1})))
         csv = self.text("id,x\n9007199254740993,9007199254740992\n1, 9007199254740993\n")
-        self.assertIn("column x: row 1 has the integer 9007199254740993; floats have all integers up to 2**53. Expected --keys for a"
-                      " column of identifiers, or --rows without it; written as 9007199254740993.0, it is rounded",
+        self.assertIn("column x: row 1 has the integer 9007199254740993; floats are exact only for integers up to 2**53. For a column of identifiers, use --keys, or leave it out of --rows. To have it rounded, write 9007199254740993.0",
                       self.refused(csv, "--keys", "id"))
         for rounded in self.text("x\n9007199254740993.0\n"), self.lines({"x": 9007199254740993.0}):
             self.imported(rounded, "--dtype", "float64")
@@ -411,7 +409,7 @@ class JsonLines(ColumnTest):
         self.imported(self.lines({"x": [True, False]}), "--dtype", "float16")
         self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [1, 0])
         path = self.lines({"x": True, "y": 0.5})
-        self.assertIn("--dtype float32 or float64 converts all of them", self.refused(path))
+        self.assertIn("--dtype float32 or float64", self.refused(path))
         self.imported(path, "--dtype", "float64")
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 0.5])
 
@@ -433,9 +431,9 @@ class JsonLines(ColumnTest):
 
     def test_what_is_wrong_is_named_with_its_row_or_line(self):
         for text, options, expected in (
-                ('{"x": 1}\n{"x"\n', (), ", line 2: it is not JSON from column 5 on; expected an object in one line, such as"),
-                ('{"x": 1}\n[1]\n', (), ", line 2: '[1]' is not an object"), ("", (), ": there are no rows in it"),
-                ("{}\n", (), ": there are no rows in it"),
+                ('{"x": 1}\n{"x"\n', (), ", line 2: invalid JSON at column 5; expected an object in one line, such as"),
+                ('{"x": 1}\n[1]\n', (), ", line 2: '[1]' is not an object"), ("", (), ": the file has no rows"),
+                ("{}\n", (), ": the file has no rows"),
                 ('{"x": 1, "y": 1, "x": 2}\n', (), ", line 1: columns 1 and 3 are both named 'x'"),
                 ('{"": 1}\n', (), ", line 1: column 1 has no name"),
                 ('{"x": 1}\n{"x": "NA"}\n', (), ", column x: row 1 is \"NA\"; expected a number, as in row 0"),
@@ -460,9 +458,8 @@ class JsonLines(ColumnTest):
                 ('{"x": 1' + "0" * 5000 + "}\n", (), ", line 1: it has a number that is too long"),
                 ('{"x": ' + "[" * 100_000 + "\n", (), "line 1: it "),
                 ('{"x": 1}\n{"x": "\xe9"}\n', (), ", line 2: b'{\"x\": \"\\xe9\"}' is not UTF-8"),
-                ('{"k": 1, "x": 1}\n{"k": "a", "x": 1}\n', ("--keys", "k"), ", column k: row 1 is \"a\"; expected int64, as in row 0; --key-dtype string makes text of all keys"),
-                ('{"k": "0", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k"), ", column k: row 1 is 1; expected text, as in row 0; --key-dtype string makes "
-                                                                             "text of all keys"),
+                ('{"k": 1, "x": 1}\n{"k": "a", "x": 1}\n', ("--keys", "k"), ", column k: row 1 is \"a\"; expected int64, as in row 0; --key-dtype string converts all keys to text"),
+                ('{"k": "0", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k"), ", column k: row 1 is 1; expected text, as in row 0; --key-dtype string converts all keys to text"),
                 ('{"k": "a", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k", "--key-dtype", "int64"), ", column k: row 0 is 'a'; expected int64"),
                 ('{"k": "a", "x": 1}\n{"k": 18446744073709551615, "x": 1}\n', ("--keys", "k"), "row 1 is 18446744073709551615; expected text, as in row 0; --key"),
                 ('{"k": 12345678901234567890123, "x": 1}\n', ("--keys", "k"), "row 0 is 12345678901234567890123; expected uint64; --key-dtype string"),
@@ -471,7 +468,7 @@ class JsonLines(ColumnTest):
                 ('{"k": 1.5, "x": 1}\n', ("--keys", "k"), "keys are of type double"),
                 ('{"k": "\\ud800", "x": 1}\n', ("--keys", "k"), "row 0 is \"\ud800\"; expected Unicode text"),
                 ('{"k": 1, "x": 1}\n{"x": 1}\n', ("--keys", "k"), "row 1 has no key"),
-                ('{"x": 1}\n', ("--keys", "k"), "there is no column k; it has x")):
+                ('{"x": 1}\n', ("--keys", "k"), "there is no column k; the columns are x")):
             with self.subTest(text[:40]):
                 path = self.text(text.encode("latin-1"), "m.jsonl")
                 self.assertIn(expected, self.refused(path, *options))
@@ -518,7 +515,7 @@ class ArrowFiles(ColumnTest):
                 status, _, errors = run(path, "--keys", "id", "--quiet", "--data-dir", self.data)
                 self.assertRegex(errors, r"\A(import: error: .*\n)?\Z")
                 self.assertTrue(status == 0 or str(path) in errors, errors)
-        for content, expected in ((b"", "it is empty"), (b"FEA1" * 9, "it is Feather of version 1"),
+        for content, expected in ((b"", "it is empty"), (b"FEA1" * 9, "it is Feather version 1"),
                                   (b"x" * 99, "it is damaged, or not Arrow")):
             path.write_bytes(content)
             self.assertIn(expected, self.refused(path))
@@ -537,7 +534,7 @@ class Partitions(ColumnTest):
     def test_columns_in_the_names_of_folders_can_be_chosen(self):
         path = self.folder({"year=2025/a.parquet": {"id": ["a", "b"], "x": [1.0, 2.0]}, "year=2026/a.parquet": {"id": ["c"], "x": [3.0]},
                             "year=2026/_temporary/a.parquet": {"z": [1]}, ".hidden/a.parquet": {"z": [1]}})
-        note = f"{path}: column year is in the names of folders, and not part of the rows; --keys or --rows can name it"
+        note = f"{path}: column year comes from the names of folders and is not part of the rows; --keys or --rows can name it"
         self.assertEqual(self.notes(path, "--keys", "id"), [note])
         tensors = self.tensors("m.safetensors")
         self.assertEqual((numbers(tensors, "x"), strings(tensors, "x.keys")), ([1, 2, 3], ["a", "b", "c"]))
@@ -577,9 +574,8 @@ class Partitions(ColumnTest):
                 ({"dt=1/a.parquet": x, "dt=2/h=1/a.parquet": x}, (),
                  "dt=2/h=1/a.parquet: its folders name the columns dt, h; expected dt, as in"),
                 ({"a.parquet": x, "dt=1/a.parquet": x}, (), "dt=1/a.parquet: its folders name the columns dt; expected none, as in"),
-                ({"dt=1/dt=2/a.parquet": x}, (), "its folders name the column 'dt' twice or not at all"),
-                ({"x=1/a.parquet": x}, (), "x=1/a.parquet: column x is in the file and in the names of its folders; to take the column of "
-                                            "the files, name the files instead of the folder"),
+                ({"dt=1/dt=2/a.parquet": x}, (), "its folders name the column 'dt' twice, or have no column name"),
+                ({"x=1/a.parquet": x}, (), "x=1/a.parquet: column x is in the file and in the names of its folders. To use the column of the files, pass the files instead of the folder"),
                 ({"dt=1/a.parquet": x, "dt=2/a.parquet": {"y": [1.0]}}, (), "dt=2/a.parquet: column y is in "),
                 ({"dt=1/a.parquet": x, "dt=__HIVE_DEFAULT_PARTITION__/a.parquet": x}, ("--keys", "dt"),
                  "dt=__HIVE_DEFAULT_PARTITION__/a.parquet, column dt: row 0 has no key")):
@@ -610,7 +606,7 @@ class OrderOfFiles(ColumnTest):
                 notes, rows = self.rows(folder)
                 self.assertEqual(rows, [*range(len(names))])
                 self.assertRegex(notes[0], rf"\A{folder}: the files are joined by the numbers in their names, \S+ before \S+, as Dask reads a folder; "
-                                           r"pandas reads it by text, as --order text does\. --order number hides this note\Z")
+                                           r"for the order of pandas, by text, use --order text\. --order number hides this note\Z")
                 self.assertEqual(self.rows(folder, "--keys", "name"), ([], rows))
                 self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in range(len(names))])
         self.assertIn("dt=2/a.parquet before dt=10/a.parquet", notes[0])
@@ -619,9 +615,8 @@ class OrderOfFiles(ColumnTest):
         keys = self.text("".join(f"k{i}\n" for i in range(12)), "ids.txt")
         folder = self.files(*(f"part.{i}.parquet" for i in range(12)))
         self.assertEqual(self.refused(folder, "--keys-from", keys),
-                         f"{folder}: the order of its files is not certain: part.10.parquet is before part.2.parquet by text, as pandas reads a folder, "
-                         "and after it by number, as Dask does. --order text or --order number says which one the keys have")
-        self.assertIn("is not certain: part.10.parquet is before", self.refused(folder, "--keys-from", self.files_of_keys(), "--keys", "k"))
+                         f"{folder}: the order of its files is ambiguous: part.10.parquet is before part.2.parquet by text, as pandas reads a folder, and after it by number, as Dask does. Choose the order of the keys with --order text or --order number")
+        self.assertIn("is ambiguous: part.10.parquet is before", self.refused(folder, "--keys-from", self.files_of_keys(), "--keys", "k"))
 
     def test_the_order_of_the_files_of_a_folder_is_chosen(self):
         for names in [f"part {i}.parquet" for i in range(12)], [f"dt={i}/a b.parquet" for i in range(12)], [*(f"{i}.feather" for i in range(11)), "11.parquet"]:
@@ -643,7 +638,7 @@ class OrderOfFiles(ColumnTest):
     def test_keys_are_in_one_file_and_not_in_a_folder(self):
         folder = self.files("1.parquet")
         for options in (), ("--keys", "name"):
-            self.assertEqual(self.refused(folder / "1.parquet", "--rows", "x", "--keys-from", folder, *options), f"{folder}: it is a folder; expected one file of keys")
+            self.assertEqual(self.refused(folder / "1.parquet", "--rows", "x", "--keys-from", folder, *options), f"{folder}: this is a folder; expected one file of keys")
 
     def files_of_keys(self):
         return self.parquet("keys.parquet", k=[f"k{i}" for i in range(12)])
@@ -658,7 +653,7 @@ class OrderOfFiles(ColumnTest):
             self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in order])
         by_text = sorted(files)
         note = f"{files[0]}: the files are joined in the order given, {files[10]} before {files[2]}; --order number joins "
-        note += "them by the numbers in their names, --order text hides this note"
+        note += "them by the numbers in their names, and --order text hides this note"
         self.assertEqual(self.rows(*by_text, "--order", "text")[0], [])
         for options in (), ("--keys-from", keys):
             self.assertEqual(self.rows(*by_text, *options), ([note], [files.index(file) for file in by_text]))
@@ -694,5 +689,4 @@ class OtherKeys(ColumnTest):
             self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["ab", "cd"])
             path = self.parquet(id=pa.array([b"ab", b"\xff\0"], kind), x=[1.0, 2.0])
             self.assertEqual(self.refused(path, "--keys", "id"),
-                             f"{path}, column id: row 1 is b'\\xff\\x00'; expected text in UTF-8; binary keys are "
-                             "imported as text, for example as hexadecimal")
+                             f"{path}, column id: row 1 is b'\\xff\\x00'; expected UTF-8 text; convert binary keys to text, for example to hexadecimal")

@@ -25,24 +25,21 @@ class Columns(ImportTest):
         self.expect(", column id: keys 0 and 2 are both \"a\". A key names one row", key, id=["a", "b", "a"], v=vectors)
         self.expect(", column id: keys 1 and 2 are both -7. A key names one row", key, id=[1, -7, -7], v=vectors)
         self.expect(", column id: row 2 has no key", key, id=["a", "b", None], v=vectors)
-        self.expect(", column id: keys are of type double; expected integers or strings; "
-                 "pandas makes floats of integers if one is missing: fill it, or remove the row, and make integers by astype('int64') of numbers such as 7.0; "
-                 "floats have rounded those above 2**53, so write these as integers where they come from", key, id=[1.0, 2.0, 3.0], v=vectors)
+        self.expect(", column id: keys are of type double; expected integers or strings; pandas converts a column of integers to floats if a value is missing. Fill the value or remove the row, then use astype('int64'). Floats have rounded integers above 2**53, so write these as integers at their source", key, id=[1.0, 2.0, 3.0], v=vectors)
         self.expect(", column v: row 2 has no value; fill it, or remove the row", v=[[1.0], [2.0], None])
         self.expect(", column v: row 0 has no value; fill it, or remove the row", v=[None, [2.0]])
         self.expect(", column v: element 1 of row 2 has no value; fill it, or remove the row", v=[[1.0, 2.0], [3.0, 4.0], [5.0, None]])
         self.expect(", column v: row 2 has 1 elements; expected 2, as in the first row", v=[[1.0, 2.0], [3.0, 4.0], [5.0]])
-        self.expect(": column b is double, but column a is int64; --rows chooses columns of one dtype, --dtype float32 or float64 converts all of them".replace("double", "float64"),
+        self.expect(": column b is double, but column a is int64. Choose columns of one dtype with --rows, or convert all of them with --dtype float32 or float64".replace("double", "float64"),
                     a=[1], b=[2.0])
-        self.expect(": column b is float64, but column a is bool; --rows chooses columns of one dtype, --dtype float32 or float64 converts all of them",
+        self.expect(": column b is float64, but column a is bool. Choose columns of one dtype with --rows, or convert all of them with --dtype float32 or float64",
                     a=[True], b=[2.0])
         for options in (), ("--dtype", "float32"):  # which does not help
-            self.expect(": column v has lists; --rows takes one column of lists, here --rows v, or several of numbers, here --rows n",
+            self.expect(": column v has lists; --rows takes one column of lists, here --rows v, or several columns of numbers, here --rows n",
                         ("--rows", "n,v", *options), v=[[1.0]], n=[1])
-        self.expect(": column a (row 0: 'x') is not numeric; --rows chooses the columns of the rows, and --keys the column of keys", a=["x"])
-        self.expect(", column a: the type is list<element: list<element: double>>; expected numbers, or lists of numbers;"
-                    " df['a'] = df['a'].map(numpy.concatenate) makes one list of the lists of a row", a=[[[1.0]]])
-        self.expect(": there is no column x; it has a", ("--rows", "x"), a=[1])
+        self.expect(": column a (row 0: 'x') is not numeric; choose the columns of the rows with --rows, and the column of keys with --keys", a=["x"])
+        self.expect(", column a: the type is list<element: list<element: double>>; expected numbers, or lists of numbers; join the lists of each row with df['a'] = df['a'].map(numpy.concatenate)", a=[[[1.0]]])
+        self.expect(": there is no column x; the columns are a", ("--rows", "x"), a=[1])
         self.expect(": there are several columns of lists, a, b; --rows chooses one", a=[[1]], b=[[2]])
         self.expect(": there is no column of rows", key, id=[1])
 
@@ -80,7 +77,7 @@ class Archives(ImportTest):
     def test_npz(self):
         path = self.work / "m.npz"
         np.savez(path, w=np.array([{"a": 1}], dtype=object))
-        self.assertIn("array w: the array x has Python's objects", self.refused(path))
+        self.assertIn("array w: the array x has Python objects", self.refused(path))
         np.savez(path, w=np.array(["x"]))
         self.assertIn("array w: the dtype is <U1; expected one of bool", self.refused(path))
         np.savez(path, w=np.zeros((2, 2)), **{"w.keys": np.arange(3)})
@@ -96,7 +93,7 @@ class Archives(ImportTest):
         path.write_bytes(path.read_bytes()[:-30])
         self.assertIn("the archive is damaged: the file ends too early, or was changed", self.refused(path))
         path.write_bytes(b"x")
-        self.assertIn("m.npz: it is not a zip archive, as its suffix says", self.refused(path))
+        self.assertIn("m.npz: it is not a zip archive, although its suffix says so", self.refused(path))
 
     def test_an_array_that_ends_before_its_rows(self):
         path = self.work / "m.npz"
@@ -113,7 +110,7 @@ class Archives(ImportTest):
             def __reduce__(self):
                 return os.system, (f"touch {mark}",)
         state_dicts.save_pickle(path, pickle.dumps({"w": Hostile()}), {})
-        self.assertIn("it has an object of posix.system; expected the tensors of a state dict alone", self.refused(path))
+        self.assertIn("it has an object of posix.system; expected only the tensors of a state dict", self.refused(path))
         self.assertFalse(mark.exists())
         for name in "builtins.eval", "numpy.load", "torch.load", "torch._utils.__builtins__", "collections.namedtuple":
             module, _, function = name.rpartition(".")
@@ -156,7 +153,7 @@ class Archives(ImportTest):
             with self.subTest(content):
                 state_dicts.save_pickle(path, content, {})
                 if content in (b"(lp0\n.", b"\x80\x02}q\0."):
-                    self.assertIn("there are no tensors", self.refused(path))
+                    self.assertIn("the file has no tensors", self.refused(path))
                 else:
                     self.assertIn("data.pkl: the pickle is damaged", self.refused(path))
 
@@ -174,7 +171,7 @@ class Archives(ImportTest):
 
     def test_binary_word_vectors_are_recognised_by_their_contents(self):
         gensim = "gensim.models."
-        write = ".save_word2vec_format('FILE.vec') writes them"
+        write = ".save_word2vec_format('FILE.vec')"
         word2vec = b"4 2\nthe " + struct.pack("<2f", 0.1, 0.2) + b"of " + struct.pack("<2f", 1, 2)
         one = b"1 1\nthe " + struct.pack("<f", 0.1)
         pickled = {name: b"\x80\x04\x95\1\2\0\0\0\0\0\0\x8c\x1agensim.models." + name.replace(".", "\x94\x8c\x0c").encode() + b"\x94\x93\x94)"
@@ -189,7 +186,7 @@ class Archives(ImportTest):
                     (self.work / name).write_bytes(content)
                     error = self.refused(self.work / name)
                     self.assertTrue(error.startswith(f"{self.work / name}: it is "), error)
-                    self.assertTrue(error.endswith(f"; expected word vectors as text: {gensim}{call}{write}"), error)
+                    self.assertTrue(error.endswith(f"; expected word vectors as text. Convert it with {gensim}{call}{write}"), error)
 
     def test_word_vectors_as_text_are_not_taken_for_binary_ones(self):
         for text in "1 2\nthe 0.1 0.2\n", "1 1\nBelo Pará 1\n", "1 2\né 1 2\n":
@@ -223,9 +220,9 @@ class Safetensors(ImportTest):
             return struct.pack("<Q", len(text)) + text.encode() + data
         self.expect("its header would be longer than the file", b"")
         self.expect("its header would be longer than the file", struct.pack("<Q", 1 << 63))
-        self.expect("header: it is not JSON from line 1, column 2 on", header("{"))
-        self.expect("header: it is not JSON: its values are nested too deeply", header("[" * 100_000))
-        self.expect("header: it is not UTF-8 text from byte 2 on", struct.pack("<Q", 4) + b'{"\xff"')
+        self.expect("header: invalid JSON at line 1, column 2", header("{"))
+        self.expect("header: its JSON values are nested too deeply", header("[" * 100_000))
+        self.expect("header: invalid UTF-8 at byte 2", struct.pack("<Q", 4) + b'{"\xff"')
         self.expect("header: an object has two members 'a'", header('{"a": 1, "a": 2}'))
         self.expect("the header is not an object", header("[]"))
         self.expect("tensor w: it is not described by an object", header('{"w": 1}'))
@@ -235,9 +232,9 @@ class Safetensors(ImportTest):
             self.expect("tensor w: ", header(json.dumps({"w": described}), bytes(8)))
 
     def test_ranges_that_overlap_or_leave_holes(self):
-        for ranges, size, expected in (([0, 2], [1, 3]), 3, "tensor b: its data begins at 1, where the tensors before it end at 2"), \
-                (([0, 2], [3, 5]), 5, "tensor b: its data begins at 3"), (([0, 2], [2, 4]), 5, "the tensors end at"), \
-                (([0, 2], [2, 4]), 3, "tensor b: bytes 2 to 4 are not in a file"), (([0, 2], [2, 5]), 5, "tensor b: 3 bytes are not the size of"):
+        for ranges, size, expected in (([0, 2], [1, 3]), 3, "tensor b: its data starts at 1, but the preceding tensors end at 2"), \
+                (([0, 2], [3, 5]), 5, "tensor b: its data starts at 3"), (([0, 2], [2, 4]), 5, "the tensors end at"), \
+                (([0, 2], [2, 4]), 3, "tensor b: bytes 2 to 4 are outside the file"), (([0, 2], [2, 5]), 5, "tensor b: it has 3 bytes, which is not the size of"):
             for dtype in "U8", "F8_E4M3":
                 header = json.dumps({name: {"dtype": dtype, "shape": [2], "data_offsets": offsets} for name, offsets in zip("ab", ranges)})
                 self.expect(expected, struct.pack("<Q", len(header)) + header.encode() + bytes(size))
@@ -248,17 +245,17 @@ class Safetensors(ImportTest):
 
     def test_strings_with_wrong_offsets(self):
         for offsets in [0, 1, 3], [1, 1, 2], [0, 2, 1], [0, 3, 2]:
-            self.expect("tensor w.keys: .bytes and .offsets are not those of strings", safetensors_bytes({
+            self.expect("tensor w.keys: .bytes and .offsets are not valid strings", safetensors_bytes({
                 "w": ("uint8", [2], b"ab"), "w.keys.bytes": ("uint8", [2], b"xy"), "w.keys.offsets": ("int64", [3], pack("int64", offsets))}))
 
     def test_strings_without_offsets(self):
         for part, content in ("w.keys.bytes", ("uint8", [2], b"xy")), ("w.keys.offsets", ("int64", [3], pack("int64", [0, 1, 2]))):
-            self.expect(f"tensor w.keys: there is only {part}; strings have .bytes and .offsets", safetensors_bytes({
+            self.expect(f"tensor w.keys: there is only {part}; string keys need both .bytes and .offsets", safetensors_bytes({
                 "w": ("uint8", [2], b"ab"), part: content}))
 
     def test_folders(self):
         index = self.work / "model.safetensors.index.json"
-        self.assertIn("it has no file of tensors: expected .safetensors, .bin", self.refused(self.work, "--name", "m"))
+        self.assertIn("it has no file of tensors; expected .safetensors, .bin", self.refused(self.work, "--name", "m"))
         safetensors.numpy.save_file({"w": np.zeros(2)}, self.work / "a.safetensors")
         for document, expected in (({}, "it has no weight_map"), ({"weight_map": {"w": "../a.safetensors"}}, "is not the name of a file"),
                                    ({"weight_map": {"w": "/etc/passwd"}}, "is not the name of a file"),
@@ -275,29 +272,29 @@ class KeyFiles(ImportTest):
         safetensors.numpy.save_file({"w": np.zeros((2, 1)), "v": np.zeros((2, 1))}, model)
         for name, content, expected in (
                 ("k.txt", b"a\n", "there are 1 keys, but"), ("k.txt", b"a\na\n", "keys 0 and 1 are both \"a\""),
-                ("k.txt", b"a\n\xff\n", "line 2: b'\\xff' is not UTF-8"), ("k.json", b"{", "it is not JSON"),
-                ("k.json", b"[" * 100_000, "it is not JSON"), ("k.json", b"[]", "expected an object"),
-                ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 has the key \"a\", too"),
+                ("k.txt", b"a\n\xff\n", "line 2: b'\\xff' is not UTF-8"), ("k.json", b"{", "invalid JSON at line 1, column 2"),
+                ("k.json", b"[" * 100_000, "its JSON values are nested too deeply"), ("k.json", b"[]", "expected an object"),
+                ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 also has the key \"a\""),
                 ("k.json", b'{"a": 0, "b": true}', "key \"b\": its row is 'true'; expected an integer from 0"),
                 ("k.json", b'{"a": 0, "b": -1}', "its row is '-1'; expected an integer from 0"), ("k.json", b'{"a": "x"}', "its row is '\"x\"'; expected"),
                 ("k.json", b'{"a": 0, "\\ud800": 1}', "is not Unicode"), ("k.json", b'{"a": 0, "a": 1}', "an object has two members 'a'"),
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["b"]]}}', "element 1 of the vocabulary is not [key, score]"),
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["a", 1]]}}', "rows 0 and 1 are both \"a\""),
-                ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 has the key \"a\", too"),
-                ("k.json", b'{"a": 0, "b": 1, "c": 2}', "but the table has 2 rows"), ("k.npy", b"x", "k.npy: "), ("k.xml", b"", "in .txt, .json or .npy")):
+                ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 also has the key \"a\""),
+                ("k.json", b'{"a": 0, "b": 1, "c": 2}', "but the table has 2 rows"), ("k.npy", b"x", "k.npy: "), ("k.xml", b"", "expected a .txt, .json or .npy file of keys")):
             with self.subTest(content):
                 (self.work / name).write_bytes(content)
                 self.assertIn(expected, self.refused(model, "--tensor", "w", "--keys-from", self.work / name))
         np.save(self.work / "k.npy", np.array([0.5, 1]))
         self.assertIn("keys are of dtype float64", self.refused(model, "--tensor", "w", "--keys-from", self.work / "k.npy"))
-        self.assertIn("the keys are for one tensor, but 2 are taken", self.refused(model, "--keys-from", self.work / "k.npy"))
+        self.assertIn("the keys are for one tensor, but 2 are imported", self.refused(model, "--keys-from", self.work / "k.npy"))
 
 
     def test_a_scalar_has_no_keys_and_padding_is_not_all_of_a_table(self):
         np.save(self.work / "m.npy", np.float32(1))
         (self.work / "k.txt").write_text("a\n")
         self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"),
-                         f"{self.work}/k.txt: these are keys of rows, but {self.work}/m.npy is a scalar")
+                         f"{self.work}/k.txt: keys need rows, but {self.work}/m.npy is a scalar")
         np.save(self.work / "m.npy", np.zeros((2, 1)))
         (self.work / "k.txt").write_text("")
         for options in (), ("--drop-padding",):
@@ -313,7 +310,7 @@ class KeyFiles(ImportTest):
                 with self.subTest(document):
                     path.write_text(json.dumps(document))
                     self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path),
-                                     f"{path}: {missing}. Each row needs a key: if these rows are not used, add a key for each to a copy of the "
+                                     f"{path}: {missing}. Each row needs a key. If these rows are not used, add a key for each row to a copy of the "
                                      f'file, such as "unused {first}": {first}')
         path.write_text(json.dumps({"a": 0, "b": 2, "unused 1": 1, "c": 3}))
         self.imported(self.work / "m.npy", "--keys-from", path, "--drop-padding")
@@ -327,8 +324,8 @@ class KeyFiles(ImportTest):
             with self.subTest(document):
                 path.write_text(json.dumps(document))
                 self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path),
-                                 f'{path}: key "{key}" is for row {row}, but the table has 2 rows, from 0; if the file belongs to the table, remove {these}, '
-                                 "for rows from 2 on, from a copy of it")
+                                 f'{path}: key "{key}" is for row {row}, but the table has 2 rows, numbered from 0. If the file belongs to the table, remove {these}, '
+                                 "for rows from 2 on, from a copy of the file")
         path.write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 1}}}))
         self.imported(self.work / "m.npy", "--keys-from", path)
 
@@ -339,7 +336,7 @@ class KeyFiles(ImportTest):
             path.write_text(json.dumps(vocabulary))
             for options in (), ("--drop-padding",):
                 self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path, *options),
-                                 f"{path}: the rows are numbered from 1 to 3; expected from 0: subtract 1 from each number")
+                                 f"{path}: the rows are numbered from 1 to 3; expected numbers from 0. Subtract 1 from each number")
         path.write_text(json.dumps({"a": 0, "b": 1, "c": 2}))
         self.imported(self.work / "m.npy", "--keys-from", path)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the modules of the package that follow from others.
+"""Generates the modules of the package that are derived from other sources.
 
-    generate.py URL      async_ops.py from the ops of the daemon there, then the blocking twins
-    generate.py          the blocking twins alone: ops.py of async_ops.py, client.py of async_client.py
+    generate.py URL      generates async_ops.py from the ops of the daemon at URL, then the blocking modules
+    generate.py          generates only the blocking modules: ops.py from async_ops.py, client.py from async_client.py
 
-With --check nothing is written: it ends with 1 if a file would change.
+With --check, the script writes nothing and exits with status 1 if a file would change.
 """
 import argparse
 import json
@@ -19,15 +19,16 @@ TYPES = {"int64": "int", "bool": "bool", "string": "str", "dtype": "Any", "float
 RESULTS = {("output",): ("One", "one"), ("outputs",): ("Many", "many"), ("output", "found"): ("Rows", "found_rows"),
            ("values", "indices"): ("Top", "selected")}
 TWINS = {"async_ops.py": "ops.py", "async_client.py": "client.py"}
-# What asyncio has no syntax for is a method there: await tables.length() is len(tables).
+# Methods of the asynchronous client and their blocking counterparts. Operations without an asynchronous
+# syntax are methods there: len(tables) is await tables.length().
 SYNTAX = {"def __aenter__": "def __enter__", "def __aexit__": "def __exit__", "def __aiter__": "def __iter__", "def length": "def __len__", "def array": "def __array__",
           "def contains": "def __contains__"}
-# Ops that take their arguments as NumPy or a table does: the parameters, how they become the inputs, and a sentence about it.
+# Ops with a hand-written signature: the parameters, the statement that converts them to inputs, and a sentence for the docstring.
 OWN = {"einsum": ("*operands: Any, inputs: Any = None, equation: Optional[str] = None", "inputs, equation = calls.operands(operands, inputs, equation)",
                   'Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").'),
        "lookup": ("params: Any, keys: Any = None, *, queries: Any = None, default: Any = None", "keys, queries = calls.looked_up(keys, queries)",
-                  "Without queries, keys are those to look up, in a table that has keys of its own; with queries, keys are those of the rows.")}
-HEAD = '''"""The ops as methods.  generate.py makes this file from GET /v1/ops of the daemon."""
+                  "Without queries, keys lists the keys to look up, and params must be a table with keys. With queries, keys names the rows of params.")}
+HEAD = '''"""The ops as methods. generate.py generates this file from GET /v1/ops of the daemon."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -43,7 +44,8 @@ Top = TypeVar("Top")
 
 
 class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
-    """What a call returns: of ops with one output, with a list of them, of lookup, of top_k."""
+    """The ops as methods. The type parameters are the results of ops with one output, of ops with a list of outputs,
+    of lookup, and of top_k."""
 
     @abstractmethod
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -64,7 +66,8 @@ def attribute(one):
 
 
 def parameters(op):
-    """inputs first, then one attribute by position, unless it is one of a few words; the others by name"""
+    """Returns the parameters: inputs, then the first attribute as a positional parameter unless it is a Literal or
+    an input is optional; all other attributes are keyword-only."""
     shared = ["device: Optional[str] = None", "timeout: Optional[float] = None"]
     attributes = [attribute(one) for one in op["attributes"]]
     if op["name"] in OWN:
@@ -83,7 +86,7 @@ def sentence(one):
 
 
 def described(op):
-    """the docstring, of the sentences of the daemon"""
+    """Returns the docstring, composed of the daemon's descriptions of the op."""
     rows = [(one["name"], sentence(one)) for one in [*op["inputs"], *op["attributes"]]]
     rows += [("Returns", one["summary"]) if len(op["outputs"]) == 1 else ("." + one["name"], one["summary"]) for one in op["outputs"]]
     width = max(len(name) for name, _ in rows) + 2
@@ -103,7 +106,7 @@ def table(values):
 
 
 def wrapped(text, indent):
-    """the line, broken at commas"""
+    """Returns the line, broken at commas."""
     lines, line = [], ""
     for part in re.split(r"(?<=, )", text):
         if len(line) + len(part.rstrip()) > 100 and line:
@@ -132,7 +135,7 @@ def ops_module(url):
 
 
 def blocking(text):
-    """the same without async"""
+    """Returns the blocking version of an asynchronous module."""
     text = re.sub(r"\b(async |await )", "", text)
     text = re.sub(r"\b(async_(?=ops))|\bAsync(?=[A-Z])", "", text)
     for name, twin in SYNTAX.items():
@@ -141,7 +144,7 @@ def blocking(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Makes the generated modules.")
+    parser = argparse.ArgumentParser(description="Generates the modules that are derived from other sources.")
     parser.add_argument("url", nargs="?")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
@@ -152,7 +155,7 @@ def main():
     for name, text in made.items():
         path = PACKAGE / name
         if args.check and path.read_text(encoding="utf-8") != text:
-            sys.exit(f"{path} is not what generate.py makes: run it with the URL of a daemon")
+            sys.exit(f"{path} is out of date; run generate.py with the URL of a daemon")
         if not args.check:
             path.write_text(text, encoding="utf-8")
 

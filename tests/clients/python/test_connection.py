@@ -305,7 +305,7 @@ def test_a_client_without_a_url_is_that_of_the_daemon_at_its_default_address(kin
 def test_a_port_without_a_daemon_is_named_with_what_to_do(using):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(tensord.ConnectionLost, match=f"^127.0.0.1:{port}: .*; no daemon listens there: start tensord, or use tensord.serve\\(\\)$"):
+    with pytest.raises(tensord.ConnectionLost, match=f"^127.0.0.1:{port}: .*; no daemon listens there. Start tensord, or use tensord.serve\\(\\)$"):
         using(f"http://127.0.0.1:{port}", gather, retries=0)
 
 

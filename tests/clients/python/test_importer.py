@@ -48,7 +48,7 @@ def test_it_has_the_name_under_which_it_was_started(kind, name, command, tmp_pat
     assert ("deploy/import" in described) == (kind == "folder")
     assert f"\n{name}: error: --data-dir is missing\n" in run(kind, "x.npz").stderr
     done = run(kind, tmp_path / "none.npz", "--data-dir", tmp_path / "data")
-    assert done.stderr == f"{name}: error: {tmp_path}/none.npz: there is no such file\n"
+    assert done.stderr == f"{name}: error: {tmp_path}/none.npz: the file does not exist\n"
     np.savez(tmp_path / "m.npz", a=np.zeros(1), b=np.array(["x"]))
     assert run(kind, tmp_path / "m.npz", "--list").stderr.startswith(f"{name}: note: {tmp_path}/m.npz, array b: the dtype is <U1")
 
@@ -66,5 +66,5 @@ def test_the_extra_import_has_what_the_program_requires():
 
 def test_a_python_that_is_too_old_is_named(monkeypatch):
     monkeypatch.setattr(importer.sys, "version_info", (3, 9, 1))
-    with pytest.raises(SystemExit, match="needs Python 3.10 or newer; this is 3.9"):
+    with pytest.raises(SystemExit, match="Python 3.10 or newer is required; this is 3.9"):
         importer.main()

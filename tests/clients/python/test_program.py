@@ -47,11 +47,11 @@ def test_the_command_line_stores_reads_and_looks_up(daemon, tmp_path):
 def test_a_program_that_is_not_there_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("TENSORD")
-    with pytest.raises(FileNotFoundError, match="there is no tensord in .*; after a build, TENSORD is the path of build/tensord"):
+    with pytest.raises(FileNotFoundError, match="no tensord found in .*. After a build, set TENSORD to the path of build/tensord"):
         tensord.serve()
     for wrong in tmp_path / "nothing", tmp_path:
         monkeypatch.setenv("TENSORD", str(wrong))
-        with pytest.raises(FileNotFoundError, match=f"^TENSORD is {wrong}, which is not a program"):
+        with pytest.raises(FileNotFoundError, match=f"^TENSORD is {wrong}, which is not an executable file"):
             tensord.serve()
 
 
@@ -60,17 +60,17 @@ def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
     np.savez(tmp_path / "t.npz", x=np.zeros(2))
     client.tables["cli5"].put(np.array([1.0]), keys=np.array([1000]))
     for words, said in ((("lookup", "cli5", "abc"), "'abc' is not an integer, as the keys of cli5 are"), (("lookup", "cli5", "1_000"), "'1_000' is not an integer"),
-                        (("lookup", "cli5", "08"), "'08' is not an integer, without zeros before it, as the keys of cli5 are"),
+                        (("lookup", "cli5", "08"), "'08' is not an integer without leading zeros, as the keys of cli5 are"),
                         (("lookup", "cli5", "１０００"), "is not an integer"), (("lookup", "--rows", "cli5", "x"), "'x' is not an integer, as row numbers are"),
-                        (("put", "x", str(tmp_path / "t.csv")), "t.csv is not a .npy file; tensord-import makes tables of other formats"),
+                        (("put", "x", str(tmp_path / "t.csv")), "t.csv is not a .npy file; use tensord-import for other formats"),
                         (("put", "x", str(tmp_path / "t.npz")), "t.npz is not a .npy file"), (("cast", "dtype=int8", f"x=@{tmp_path / 't.csv'}"), "is not a .npy file"),
-                        (("gather", "params=cli5", "indices=[1,"), "'[1,' is not JSON"), (("gather", "cli5", "indices=[0]"), "'cli5': expected NAME=VALUE"),
-                        (("gather", "params=cli5", "params=cli5"), "a name is given twice: expected NAME=VALUE"),
-                        (("gather", "params=cli5", 'indices=["1"]'), """'{"keys": x}' stands for the row numbers of keys"""),
-                        (("gather", "params=cli5", "indices=king"), """rows of a table are found by key with indices='{"keys": ["KEY"]}'"""),
+                        (("gather", "params=cli5", "indices=[1,"), "'[1,' is not valid JSON"), (("gather", "cli5", "indices=[0]"), "'cli5': expected NAME=VALUE"),
+                        (("gather", "params=cli5", "params=cli5"), "a name appears twice: expected NAME=VALUE"),
+                        (("gather", "params=cli5", 'indices=["1"]'), """'{"keys": x}' to find rows by key"""),
+                        (("gather", "params=cli5", "indices=king"), """rows of a table by key, pass indices='{"keys": ["KEY"]}'"""),
                         (("find", "keys=cli5", "queries=[1]"), """the keys of 'cli5' are {"ref": "cli5.keys"}"""),
-                        (("find", "params=cli5", "queries=[1]"), "find has no params; it has keys, queries, device, timeout; keys is missing"),
-                        (("gather", "parms=cli5"), "gather has no parms; it has params, indices, axis, batch_dims, bounds, dtype, device, timeout; params and indices are missing"),
+                        (("find", "params=cli5", "queries=[1]"), "find has no argument params; expected keys, queries, device, timeout; keys is missing"),
+                        (("gather", "parms=cli5"), "gather has no argument parms; expected params, indices, axis, batch_dims, bounds, dtype, device, timeout; params and indices are missing"),
                         (("find",), "find lacks keys=VALUE and queries=VALUE"),
                         (("concat", "inputs=[[16777217, 0.5], [1]]"), """pass '{"dtype": "float64", "data": x}'"""),
                         (("lookup", "params=cli5", "keys=[1]"), "lookup takes TABLE KEY ..., not NAME=VALUE: python -m tensord lookup cli5 KEY")):
@@ -86,7 +86,7 @@ def test_an_array_that_numpy_does_not_read_is_named(daemon, tmp_path):
     (tmp_path / "cut.npy").write_bytes((tmp_path / "objects.npy").read_bytes()[:40])
     for name in "objects.npy", "cut.npy":
         for words in ("put", "x", str(tmp_path / name)), ("gather", f"params=@{tmp_path / name}", "indices=[0]"):
-            assert f"ValueError: {tmp_path / name} is damaged, or has objects of Python; numpy.stack(array) makes a matrix of rows, array.astype(str)" in program(daemon, *words, status=1), words
+            assert f"ValueError: {tmp_path / name} is damaged or contains Python objects. Convert them before numpy.save: rows with numpy.stack(array), strings with array.astype(str)," in program(daemon, *words, status=1), words
     np.save(tmp_path / "text.npy", np.array(["a", "b"], object).astype(str))
     assert program(daemon, "gather", f"params=@{tmp_path / 'text.npy'}", "indices=[1]") == ["b"]
 
@@ -109,7 +109,7 @@ def test_a_download_is_not_written_under_the_suffix_of_another_format(daemon, cl
     client.tables["numbers"].put(np.arange(3))
     for name in "out.csv", "out.npz", "out.json", "out.npy.gz":
         error = program(daemon, "get", "numbers", str(tmp_path / name), status=1)
-        assert f"{tmp_path / name}: get writes only the .npy format; pass the name of a .npy file, or none to print the table as JSON" in error
+        assert f"{tmp_path / name}: get writes only .npy files; pass the name of a .npy file, or omit the name to print JSON" in error
     assert not list(tmp_path.iterdir())
     for name in "out.NPY", "out", "-":
         program(daemon, "get", "numbers", str(tmp_path / name))
@@ -120,7 +120,7 @@ def test_a_download_is_not_written_under_the_suffix_of_another_format(daemon, cl
 def test_strings_that_json_cannot_have_are_refused(daemon, client, tmp_path):
     client.tables["bytes"].put([b"a", b"\xff\xfe", "ö".encode()])
     for words in ("get", "bytes"), ("lookup", "--rows", "bytes", "1"), ("gather", "params=bytes", "indices=[1]"):
-        assert "not UTF-8, as the text of JSON is: b'\\xff\\xfe'; in Python the same call gives bytes" in program(daemon, *words, status=1), words
+        assert "not UTF-8 and cannot be printed as JSON: b'\\xff\\xfe'. In Python, the same call returns bytes" in program(daemon, *words, status=1), words
     assert client.tables["bytes"].get().tolist() == [b"a", b"\xff\xfe", "ö".encode()]
     assert program(daemon, "lookup", "--rows", "bytes", "0", "2") == ["a", "ö"]
     client.tables["bytes"].delete()
@@ -168,14 +168,13 @@ def test_a_file_of_keys_is_read_as_by_the_importer(daemon, client, tmp_path, con
 
 
 @pytest.mark.parametrize(("name", "content", "said"), [
-    ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1 or from Windows in Western Europe, iconv -f CP1252"),
+    ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; to convert a file in Latin-1 or from Windows in Western Europe, use iconv -f CP1252"),
     ("keys", "a\nb\n".encode("utf-16"), "the text is in UTF-16; expected UTF-8"), ("keys", b"7\nNA\n", "keys, line 2 is 'NA', among keys that are numbers"),
     ("keys", b"7\n8 \n", "keys, line 2 is '8 ', with blanks around it"), ("keys", b" 7\n 8\n", "keys, line 1 is ' 7', with blanks around it"),
     ("keys", b"a 0.1 2\nb 1 2\n", "would be one key, but each line has a word and 2 numbers"),
     ("keys", b"7\n7\n", "keys 0 and 1 are both 7. A key names one row"),
     ("keys", b"id\n7\n8\n", "keys, line 1 is 'id', among keys that are integers; if it is a header, remove the first line; if it is a key, use --key-dtype string"),
-    *((f"k.{suffix}", b"7\n8\n", f"k.{suffix}: it has columns, which tensord-import reads: --keys-from FILE --keys COLUMN; expected one key a line, or .json or .npy: "
-       "numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist())) makes one of a column of pandas") for suffix in ("csv", "tsv.gz", "jsonl", "parquet")),
+    *((f"k.{suffix}", b"7\n8\n", f"k.{suffix}: it has columns; expected one key per line, .json or .npy. To read a column of keys, use tensord-import with --keys-from FILE --keys COLUMN, or convert a pandas column with numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist()))") for suffix in ("csv", "tsv.gz", "jsonl", "parquet")),
     ("k.json", b'{"a": 0, "b": 2}', 'key "b" is for row 2, but the table has 2 rows'), ("k.npy", b"x", "k.npy: it is damaged, or not an array")])
 def test_what_the_importer_refuses_of_a_file_of_keys_is_refused(daemon, client, tmp_path, name, content, said):
     assert said in put_with_keys(daemon, tmp_path, content, name=name, status=1)
@@ -192,12 +191,12 @@ def test_keys_of_other_files_than_text(daemon, client, tmp_path):
 
 def test_keys_that_look_like_numbers_and_are_text_are_noted(daemon, client, tmp_path):
     assert put_with_keys(daemon, tmp_path, b"7.0\n8.0\n") == (
-        f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0: df['NAME'].astype('int64') before to_csv of pandas, and "
-        "numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, write integers; --key-dtype string hides this note\n")
+        f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0. To write integers, use df['NAME'].astype('int64') before to_csv in pandas, or numpy.savetxt(FILE, ids, fmt='%d') for the ids alone"
+        "; --key-dtype string hides this note\n")
     client.tables["cli6"].delete()
-    assert "/keys, line 1: 'a\\t9' is one key; to take the keys from a column, rename the file to .tsv" in put_with_keys(daemon, tmp_path, b"a\t9\nb\t8\n")
+    assert "/keys, line 1: 'a\\t9' is one key; to read the keys from a column, rename the file to .tsv" in put_with_keys(daemon, tmp_path, b"a\t9\nb\t8\n")
     client.tables["cli6"].delete()
-    assert "--keys names no file of them" in program(daemon, "put", "x", str(tmp_path / "t.npy"), "--key-dtype", "int64", status=1)
+    assert "--key-dtype is given without --keys" in program(daemon, "put", "x", str(tmp_path / "t.npy"), "--key-dtype", "int64", status=1)
 
 
 def test_lines_of_a_file_of_keys_end_at_newlines_alone(daemon, client, tmp_path):

@@ -69,13 +69,13 @@ def test_keys_that_are_floats_are_refused_before_anything_is_sent(table, keys, w
                 lambda: table.upsert(keys, np.zeros((3, 2), "f4")), lambda: table.remove(keys)):
         with pytest.raises(TypeError) as caught:
             use()
-        assert str(caught.value) == f"keys: {what}; keys are int64, uint64 or strings: if all of them are integers, pass numpy.asarray(x, 'int64')"
+        assert str(caught.value) == f"keys: {what}; keys must be int64, uint64 or strings. If all keys are integers, pass numpy.asarray(x, 'int64')"
 
 
 @pytest.mark.parametrize("keys", [["king", None], [1, None]])
 def test_a_missing_key_is_not_nan(table, keys):
     for use in lambda: table.upsert(keys, np.zeros((2, 2), "f4")), lambda: table.loc[keys], lambda: table.set_keys(keys), lambda: table.iloc[[1, None]]:
-        with pytest.raises(TypeError, match="a list with a NoneType; leave it out, or pass a key or a row number in its place$"):
+        with pytest.raises(TypeError, match="a list with a NoneType; leave it out, or pass a key or a row number instead$"):
             use()
 
 
@@ -124,7 +124,7 @@ def test_rows_by_key_and_by_number_have_names_of_their_own(table):
     assert table.loc[["ace", "king"]].tolist() == table.iloc[[2, 0]].tolist() == table.iloc[np.array([-1, -3], "i4")].tolist() == [[4, 5], [0, 1]]
     assert table.loc[np.array(["ace"])].tolist() == table[np.array(["ace"])].tolist() == table.iloc[2:].tolist() == [[4, 5]]
     for wrong, said in ((lambda: table.iloc["ace"], "loc"), (lambda: table.loc[1:2], "iloc"), (lambda: table.loc["king", "ace"], "list of keys"),
-                        (lambda: table.iloc[1, 2], "one value"), (lambda: table.iloc[[0, None]], "^numbers: ")):
+                        (lambda: table.iloc[1, 2], "one index"), (lambda: table.iloc[[0, None]], "^numbers: ")):
         with pytest.raises(TypeError, match=said):
             wrong()
 
@@ -144,26 +144,26 @@ def test_an_error_about_a_row_before_the_first_has_the_number_that_was_given(tab
 
 def test_what_is_no_row_leads_on(table):
     for use in table, table.iloc:
-        with pytest.raises(TypeError, match=r"table\[:\] has all rows"):
+        with pytest.raises(TypeError, match=r"use table\[:\] for all rows"):
             use[...]
     for keys in float("nan"), [1, float("nan")]:
-        with pytest.raises(TypeError, match="^keys: floats, one of which is NaN; no key is NaN: leave it out"):
+        with pytest.raises(TypeError, match="^keys: floats with a NaN; NaN cannot be a key: leave it out"):
             table.loc[keys]
 
 
 def test_a_mask_and_strings_are_no_row_numbers(client, table):
     for mask in (np.array([True, False, True]), [True, False, True], True):
         for use in table, table.iloc:
-            with pytest.raises(TypeError, match=r"not by a mask; numpy\.flatnonzero\(mask\) has its row numbers"):
+            with pytest.raises(TypeError, match=r"not by a mask; numpy\.flatnonzero\(mask\) gives the row numbers"):
                 use[mask]
     for use in (lambda: client.gather(table, ["king"]), lambda: table.rows(["king"]), lambda: client.embedding_bag(table, np.array(["king"]), offsets=[0])):
-        with pytest.raises(TypeError, match=r"^(indices|numbers): strings, where integers are expected; tensord\.Keys\(x\)"):
+        with pytest.raises(TypeError, match=r"^(indices|numbers): strings, where integers are expected; pass tensord\.Keys\(x\)"):
             use()
 
 
 def test_a_str_in_place_of_row_numbers_leads_to_keys(client, table):
     for use in lambda given: client.gather(table, given), lambda given: client.embedding_bag(table, given, offsets=[0]):
-        with pytest.raises(tensord.TensorNotFound, match=r"a str is the name of a resident tensor: .* tensord\.Keys\(\[KEY\]\)$"):
+        with pytest.raises(tensord.TensorNotFound, match=r"a str is the name of a resident tensor\. .* tensord\.Keys\(\[KEY\]\)$"):
             use("king")
         assert use(tensord.Keys(["king"])).tolist() == [[0, 1]]
     for other in lambda: client.gather("absent", [0]), lambda: client.gather_nd(table, "king"):
@@ -173,13 +173,13 @@ def test_a_str_in_place_of_row_numbers_leads_to_keys(client, table):
 
 def test_a_number_is_ambiguous_where_there_are_keys(client, table):
     for which in (0, -1, [0], np.array([1])):  # keys of a CSV file may be numbers as text
-        with pytest.raises(TypeError, match=r"movies has string keys.*; loc\[\.\.\.\] .* iloc\[\.\.\.\]"):
+        with pytest.raises(TypeError, match=r"movies has string keys.*; use loc\[\.\.\.\] .* iloc\[\.\.\.\]"):
             table[which]
     assert table[1:].tolist() == table.iloc[1:].tolist()
     one = client.tables["numbers"]
     one.put([[10.0], [20.0], [30.0]], keys=[2, 1, 0])
     for which in (0, -1, [0], np.array([1]), slice(1, None)):
-        with pytest.raises(TypeError, match=r"numbers has int64 keys.*; loc\[\.\.\.\] .* iloc\[\.\.\.\]"):
+        with pytest.raises(TypeError, match=r"numbers has int64 keys.*; use loc\[\.\.\.\] .* iloc\[\.\.\.\]"):
             one[which]
     assert one.loc[0].tolist() == one.iloc[2].tolist() == [30] and one.loc[[1, 2]].tolist() == [[20], [10]]
     assert one[:].tolist() == one.iloc[:].tolist() == [[10], [20], [30]]
@@ -347,14 +347,14 @@ def test_numbers_below_zero_count_from_the_end(table):
     table = without_keys(table)
     assert table[[-1, 0]].tolist() == table[np.array([-1, 0])].tolist() == [[4, 5], [0, 1]]
     assert table[np.int64(-1)].tolist() == [4, 5]
-    with pytest.raises(TypeError, match="one value"):
+    with pytest.raises(TypeError, match="one index"):
         table[1, 2]
     with pytest.raises(tensord.IndexOutOfBounds):
         table[-4]
 
 
 def test_a_put_that_drops_the_keys_warns(client, table):
-    with pytest.warns(UserWarning, match=r"^movies: the put dropped its 3 keys, since it came without any; put\(value, keys=...\) has new ones$"):
+    with pytest.warns(UserWarning, match=r"^movies: the put dropped the table's 3 keys because it had none; to set new keys, use put\(value, keys=...\)$"):
         assert table.put([[1.0, 2.0]])["dropped_keys"] == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -404,7 +404,7 @@ def test_errors_about_keys_name_the_argument(client, using, daemon):
     assert caught.value.input == "keys" and caught.value.request_id
     with pytest.raises(tensord.KeyNotFound, match=r'^keys\[0\] = "z"'):
         using(daemon.url, lambda one: one.tables["named"].by_key(["z"]))
-    with pytest.raises(TypeError, match=r"inputs\[0\]: tensord.Keys; pass the rows of these keys: table\[KEYS\], or client.gather"):
+    with pytest.raises(TypeError, match=r"inputs\[0\]: tensord.Keys; pass the rows with these keys: table\[KEYS\], or client.gather"):
         client.einsum("vd,d->v", tensord.Keys(["a"]), [1.0])
     client.tables["named"].delete()
 
@@ -414,7 +414,7 @@ def test_a_mask_is_no_list_of_keys(client):
     table = client.tables["masked"]
     table.put([[1.5], [2]], keys=np.array([1, 0]))
     for mask in np.array([True, False]), [True, False]:
-        with pytest.raises(TypeError, match=r"^keys: a mask, which has none; iloc\[numpy.flatnonzero\(mask\)\] has its rows$"):
+        with pytest.raises(TypeError, match=r"^keys is a mask; expected keys. For the rows of a mask, use iloc\[numpy.flatnonzero\(mask\)\]$"):
             table.loc[mask]
     with pytest.raises(tensord.UnsupportedDtype, match="a mask has no keys; use the positions at which it is true as row numbers"):
         table.remove(np.array([True]))
@@ -423,6 +423,6 @@ def test_a_mask_is_no_list_of_keys(client):
 
 def test_keys_for_a_table_without_keys_lead_to_row_numbers(client):
     client.tables["keyless"].put([[1.5], [2]])
-    with pytest.raises(tensord.InvalidArgument, match=r"has no keys to find rows by; row numbers are for table.iloc\[...\], or lookup --rows, or set keys"):
+    with pytest.raises(tensord.InvalidArgument, match=r"has no keys to find rows by; pass row numbers to table.iloc\[...\], or to lookup --rows, or set keys"):
         client.tables["keyless"].by_key([0])
     client.tables["keyless"].delete()

@@ -1,4 +1,4 @@
-"""Python client of tensord: `Client`, `AsyncClient`, `serve`, and one class of errors for each code."""
+"""Python client of tensord: `Client`, `AsyncClient`, `serve`, and an exception class for each error code."""
 from .arrays import Keys, Ref
 from .async_client import AsyncClient, AsyncStore, AsyncTable, AsyncTables
 from .calls import Found, Selected

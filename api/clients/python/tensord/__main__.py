@@ -1,4 +1,4 @@
-"""The command line: python -m tensord --help"""
+"""Command line of the client: python -m tensord --help"""
 from __future__ import annotations
 
 import argparse
@@ -22,46 +22,46 @@ from .ops import Ops
 
 
 def argument(text: str) -> Any:
-    """@file.npy is an array, JSON is its value, anything else the name of a resident tensor"""
+    """Converts an argument: @file.npy is an array, JSON is its value, and any other text is the name of a resident tensor."""
     if text.startswith("@"):
         return array_of(text[1:])
     try:
         value = json.loads(text)
     except ValueError as error:
         if text.startswith(("[", "{", '"')):
-            raise ValueError(f"{text!r} is not JSON, in which names are in quotes: {error}") from None
+            raise ValueError(f"{text!r} is not valid JSON: {error}. Names inside JSON need double quotes") from None
         return text
     return [as_json(one) for one in value] if isinstance(value, list) else as_json(value)
 
 
 def array_of(file: str, **options: Any) -> Any:
-    """the array of a .npy file"""
+    """Loads the array of a .npy file."""
     with open(file, "rb") as opened:
         if opened.read(6) != b"\x93NUMPY":
-            raise ValueError(f"{file} is not a .npy file; tensord-import makes tables of other formats, such as Parquet, CSV, text and NPZ")
+            raise ValueError(f"{file} is not a .npy file; use tensord-import for other formats, such as Parquet, CSV, text and NPZ")
     try:
         array = np.load(file, allow_pickle=False, **options)
-    except Exception as error:  # of NumPy's parser of the header, which is Python
+    except Exception as error:  # NumPy parses the header as Python, so any exception can occur.
         if isinstance(error, OSError) and error.errno:
             raise
-        raise ValueError(f"{file} is damaged, or has objects of Python; numpy.stack(array) makes a matrix of rows, array.astype(str) strings, and"
-                         " array.astype('float32') or array.astype('int64') numbers, which numpy.save writes") from None
+        raise ValueError(f"{file} is damaged or contains Python objects. Convert them before numpy.save: rows with numpy.stack(array), strings with"
+                         " array.astype(str), numbers with array.astype('float32') or array.astype('int64')") from None
     if array.dtype.kind == "V" and array.dtype.names is None:
-        raise ValueError(f"{file} has records of {array.dtype.itemsize} bytes without a dtype, as numpy.save writes bfloat16; in Python"
-                         " client.tables[NAME].put(numpy.load(FILE).view(ml_dtypes.bfloat16)) puts these, and this command what float32 has: numpy.save('NEW.npy',"
+        raise ValueError(f"{file} has records of {array.dtype.itemsize} bytes without a dtype; numpy.save writes bfloat16 like this. For bfloat16, use"
+                         " client.tables[NAME].put(numpy.load(FILE).view(ml_dtypes.bfloat16)) in Python, or convert the file to float32: numpy.save('NEW.npy',"
                          " numpy.load(FILE).view(ml_dtypes.bfloat16).astype('float32'))")
     return array
 
 
 def integer(text: str, what: str) -> int:
-    if not re.fullmatch(r"-?(0|[1-9][0-9]*)", text):  # 08 is not the key 8
-        zeros = ", without zeros before it" if re.fullmatch(r"-?0[0-9]+", text) else ""
+    if not re.fullmatch(r"-?(0|[1-9][0-9]*)", text):  # leading zeros are refused: 08 is not the key 8
+        zeros = " without leading zeros" if re.fullmatch(r"-?0[0-9]+", text) else ""
         raise ValueError(f"{text!r} is not an integer{zeros}, as {what} are")
     return int(text)
 
 
 def as_json(value: Any) -> Any:
-    """an object stands for a tensor as in the API, such as {"keys": ["king"]}"""
+    """Converts a JSON value to an argument. An object is a tensor in the API's notation, such as {"keys": ["king"]}."""
     if isinstance(value, dict) and list(value) == ["ref"] and isinstance(value["ref"], str):
         return Ref(value["ref"])
     return Plain(value) if isinstance(value, dict) else value
@@ -74,12 +74,12 @@ def show(value: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """without the control sequences that a reply may have for the terminal"""
+    """Replaces non-printable characters, so that a reply cannot send control sequences to the terminal."""
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
 def numbers_of_json(value: Any) -> Any:
-    """NaN and infinities as the API writes them"""
+    """Replaces NaN and infinities with their names in the API."""
     if isinstance(value, list):
         return [numbers_of_json(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -88,7 +88,7 @@ def numbers_of_json(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """complex numbers as in the API, bytes as text, floats with the digits that their dtype needs"""
+    """Converts a value for JSON: complex numbers as in the API, bytes as text, floats with the digits that their dtype needs."""
     if isinstance(value, complex):
         return [value.real, value.imag]
     if isinstance(value, bytes):
@@ -100,14 +100,14 @@ def text_of(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise ValueError(f"a string of the result is not UTF-8, as the text of JSON is: {value[:40]!r}{'…' * (len(value) > 40)}; in Python the"
-                         " same call gives bytes, such as client.tables['NAME'].get()") from None
+        raise ValueError(f"the result has a string that is not UTF-8 and cannot be printed as JSON: {value[:40]!r}{'…' * (len(value) > 40)}. In Python, the"
+                         " same call returns bytes, for example client.tables['NAME'].get()") from None
 
 
 def run_op(client: Client, args: argparse.Namespace) -> Any:
     given = dict(pair.split("=", 1) for pair in args.arguments if "=" in pair)
     if len(given) != len(args.arguments):
-        wrong = next((repr(pair) for pair in args.arguments if "=" not in pair), "a name is given twice")
+        wrong = next((repr(pair) for pair in args.arguments if "=" not in pair), "a name appears twice")
         raise ValueError(f"{wrong}: expected NAME=VALUE, each name once, such as params=planets")
     target = client.store(args.store) if args.store else client
     method = getattr(target, args.command)
@@ -119,21 +119,21 @@ def check_arguments(op: str, signature: inspect.Signature, given: dict[str, str]
     named = {name: one for name, one in signature.parameters.items() if one.kind is not one.VAR_POSITIONAL}
     missing = [name for name, one in named.items() if one.default is one.empty and name not in given]
     if unknown := [name for name in given if name not in named]:
-        raise ValueError(f"{op} has no {unknown[0]}; it has {', '.join(named)}" + f"; {' and '.join(missing)} {'are' if missing[1:] else 'is'} missing" * bool(missing))
+        raise ValueError(f"{op} has no argument {unknown[0]}; expected {', '.join(named)}" + f"; {' and '.join(missing)} {'are' if missing[1:] else 'is'} missing" * bool(missing))
     if missing:
-        raise ValueError(f"{op} lacks {' and '.join(f'{name}=VALUE' for name in missing)}; it has {', '.join(named)}")
+        raise ValueError(f"{op} lacks {' and '.join(f'{name}=VALUE' for name in missing)}; its arguments are {', '.join(named)}")
 
 
-# Advice of the package, as a command has it.
+# Advice in errors of the package, and its form for the command line.
 IN_COMMANDS = ((re.compile(r"tensord\.Keys\((\w+)\)"), r"""'{"keys": \1}'"""),
                (re.compile("pass a list of tensors"), r"""pass a list as JSON, such as '["TABLE", [1, 2]]'"""),
-               (re.compile(r", or beside inputs that are float\d+ numpy\.array\(x, '\w+'\), which rounds it"), ""),
+               (re.compile(r", or beside float\d+ inputs numpy\.array\(x, '\w+'\), which rounds it"), ""),
                (re.compile(r"numpy\.(?:as)?array\(x, '(\w+)'\)"), r"""'{"dtype": "\1", "data": x}'"""))
-KEYS_HINT = "; a word is the name of a resident tensor: rows of a table are found by key with indices='{\"keys\": [\"KEY\"]}'"
+KEYS_HINT = "; a word is the name of a resident tensor. To find rows of a table by key, pass indices='{\"keys\": [\"KEY\"]}'"
 
 
 def message_of(error: Exception) -> str:
-    """the error of a call for a command, whose arguments are JSON as the API has it"""
+    """Returns the message of an error, with advice for the command line, where arguments are JSON as in the API."""
     if isinstance(error, ProblemError):
         return re.sub(r"with the tensor (\w+)\.keys$", r"""with \1='{"keys": [KEY]}'""", error.detail) + KEYS_HINT * error.is_of_rows
     text = str(error)
@@ -148,7 +148,7 @@ def run_tables(client: Client, args: argparse.Namespace) -> Any:
 
 def run_put(client: Client, args: argparse.Namespace) -> Any:
     if args.key_dtype and not args.keys:
-        raise ValueError("--key-dtype is the dtype of the keys, and --keys names no file of them")
+        raise ValueError("--key-dtype is given without --keys; pass the file of keys with --keys")
     value = array_of(args.file, mmap_mode="r")
     keys, notes = key_files.read(args.keys, args.key_dtype, len(value) if value.ndim else None) if args.keys else (None, ())
     for note in notes:
@@ -160,21 +160,21 @@ def run_get(client: Client, args: argparse.Namespace) -> Any:
     if args.output is None:
         return client.tables[args.table].get()
     if Path(args.output).suffix.lower() not in ("", ".npy"):
-        raise ValueError(f"{args.output}: get writes only the .npy format; pass the name of a .npy file, or none to print the table as JSON:"
+        raise ValueError(f"{args.output}: get writes only .npy files; pass the name of a .npy file, or omit the name to print JSON:"
                          f" python -m tensord get {shlex.quote(args.table)} >FILE.json")
     target = Path(args.output).resolve()
     if target.exists() and not target.is_file():
-        raise ValueError(f"{args.output} is not a regular file; pass the name of a .npy file, or none to print the table as JSON")
+        raise ValueError(f"{args.output} is not a regular file; pass the name of a .npy file, or omit the name to print JSON")
     array = client.tables[args.table].get()
     if array.dtype == object:
-        raise ValueError(f"{args.table} has strings, which a .npy file would have as pickled objects; without the name of a file they are"
-                         f" printed as JSON: python -m tensord get {shlex.quote(args.table)} >FILE.json")
+        raise ValueError(f"{args.table} has strings, which a .npy file can hold only as pickled objects; omit the name of the file to print"
+                         f" JSON: python -m tensord get {shlex.quote(args.table)} >FILE.json")
     save(target, array)
     return {"file": args.output, "dtype": array.dtype.name, "shape": list(array.shape)}
 
 
 def save(target: Path, array: Any) -> None:
-    """writes the .npy file beside its place, so that an error leaves the file that was there"""
+    """Writes a temporary .npy file and renames it to the target, so that an error leaves an existing file unchanged."""
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with open(part, "xb") as opened:
@@ -204,21 +204,21 @@ def run_lookup(client: Client, args: argparse.Namespace) -> Any:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="python -m tensord", description="Asks a tensord daemon.")
+    top = argparse.ArgumentParser(prog="python -m tensord", description="Command-line client of a tensord daemon.")
     top.add_argument("--url", default=os.environ.get("TENSORD_URL", DEFAULT_URL))
     top.add_argument("--token", default=os.environ.get("TENSORD_TOKEN"))
-    top.add_argument("--timeout", type=float, default=30.0, help="seconds for a call")
-    top.add_argument("--ca-file", help="PEM file of the authorities that may sign the daemon's certificate")
-    top.add_argument("--certificate", help="PEM file of the client's certificate, and of its key unless --key is another")
+    top.add_argument("--timeout", type=float, default=30.0, help="maximum time of a call, in seconds (default: 30)")
+    top.add_argument("--ca-file", help="PEM file of the authorities trusted to sign the daemon's certificate")
+    top.add_argument("--certificate", help="PEM file of the client's certificate, and of its key unless --key is given")
     top.add_argument("--key", help="PEM file of the client's key")
     commands = top.add_subparsers(dest="command", required=True)
     commands.add_parser("tables", help="lists the tables").set_defaults(run=run_tables)
     put = commands.add_parser("put", help="stores a .npy file as a table")
     put.add_argument("table")
     put.add_argument("file")
-    put.add_argument("--keys", help="a file with the key of each row: one a line, or an object {key: row} or a tokenizer.json (.json), or an array (.npy)")
+    put.add_argument("--keys", help="file with the key of each row: text with one key per line, an object {key: row} or tokenizer.json (.json), or an array (.npy)")
     put.add_argument("--key-dtype", choices=key_files.KINDS,
-                     help="dtype of the keys; default: in text int64, or uint64 if one is above 2^63 - 1, if all keys are integers without leading zeros,"
+                     help="dtype of the keys. Default for text: int64 if all keys are integers without leading zeros (uint64 if a key is above 2^63 - 1),"
                           " otherwise string")
     put.add_argument("--persist", action="store_true")
     put.set_defaults(run=run_put)
@@ -226,7 +226,7 @@ def parser() -> argparse.ArgumentParser:
     get.add_argument("table")
     get.add_argument("output", nargs="?")
     get.set_defaults(run=run_get)
-    for name, run, text in (("statistics", run_statistics, "prints what the values of a table are like"),
+    for name, run, text in (("statistics", run_statistics, "prints statistics of the values of a table"),
                             ("delete", run_delete, "deletes a table")):
         command = commands.add_parser(name, help=text)
         command.add_argument("table")
@@ -234,18 +234,18 @@ def parser() -> argparse.ArgumentParser:
     lookup = commands.add_parser("lookup", help="prints rows by key")
     lookup.add_argument("table")
     lookup.add_argument("keys", nargs="+")
-    lookup.add_argument("--rows", action="store_true", help="they are row numbers")
+    lookup.add_argument("--rows", action="store_true", help="the arguments are row numbers, not keys")
     lookup.set_defaults(run=run_lookup)
     for name in ops():
         op = commands.add_parser(name, help=(getattr(Client, name).__doc__ or "").splitlines()[0])
-        op.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="JSON, a table, or @file.npy")
-        op.add_argument("--store", metavar="TABLE", help="where the result is stored; else it is printed")
+        op.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="an argument of the op; VALUE is JSON, the name of a table, or @file.npy")
+        op.add_argument("--store", metavar="TABLE", help="store the result as this table instead of printing it")
         op.set_defaults(run=run_op)
     return top
 
 
 def ops() -> list[str]:
-    """those of the daemon; the command lookup is that of a table"""
+    """Returns the names of the daemon's ops, without lookup: the command lookup reads a table by key."""
     return [name for name in vars(Ops) if not name.startswith("_") and name not in ("run_op", "lookup")]
 
 
@@ -253,14 +253,14 @@ def main() -> None:
     top = parser()
     args = top.parse_args()
     if args.key and not args.certificate:
-        top.error("--key is given, but --certificate is missing")
+        top.error("--key is given without --certificate")
     certificate = (args.certificate, args.key) if args.key else args.certificate
     try:
         with Client(args.url, token=args.token, timeout=args.timeout, ca_file=args.ca_file, certificate=certificate) as client:
             show(args.run(client, args))
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, such as head, has what it wants. Python flushes once more at its end, which must find somewhere to write.
+        # The reader, such as head, has closed the pipe. Python flushes stdout again when it exits, so stdout must be writable.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except (TensordError, OSError, ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Tensors as they are sent, and as arrays of NumPy that are made of a reply."""
+"""Tensors in requests, and NumPy arrays made from replies."""
 from __future__ import annotations
 
 import base64
@@ -11,41 +11,42 @@ from .errors import ProtocolError
 
 Array = NDArray[Any]
 
-# The dtypes of tensord that NumPy has, in little-endian order; bfloat16 is read as float32.
+# NumPy's little-endian codes of the dtypes that tensord and NumPy share. bfloat16 is read as float32.
 NUMPY = {"bool": "?", "int8": "i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "u1", "uint16": "<u2",
          "uint32": "<u4", "uint64": "<u8", "float16": "<f2", "float32": "<f4", "float64": "<f8", "complex64": "<c8",
          "complex128": "<c16"}
-NAMES = {np.dtype(code).str: name for name, code in NUMPY.items()}  # dtype.name takes as long as the rest of of_array
+NAMES = {np.dtype(code).str: name for name, code in NUMPY.items()}  # keyed by dtype.str, because dtype.name takes as long as the rest of of_array
 ITEM_BYTES = {**{name: np.dtype(code).itemsize for name, code in NUMPY.items()}, "bfloat16": 2}
 
 
 class Ref(NamedTuple):
-    """a resident tensor, by name"""
+    """A reference to a resident tensor by name."""
     name: str
 
 
 class Keys(NamedTuple):
-    """keys in place of row numbers"""
+    """Keys of rows, passed instead of row numbers."""
     values: Any
 
 
 class Tensor(NamedTuple):
-    """dtype, shape and little-endian bytes in row-major order; strings are a length of four bytes and their bytes each"""
+    """A tensor: dtype, shape and little-endian data in row-major order. Each string is a four-byte length and its bytes."""
     dtype: str
     shape: tuple[int, ...]
     data: Any
 
 
 class Plain(NamedTuple):
-    """numbers and strings of Python, whose dtype the daemon infers"""
+    """Python numbers and strings whose dtype the daemon infers."""
     value: Any
 
 
 class Floats(NamedTuple):
-    """floats of Python that cannot be sent before their dtype is known: JSON has NaN and the infinities in tensors with a dtype only"""
+    """Python floats that cannot be sent until their dtype is known, because JSON allows NaN and infinities only in tensors
+    with a dtype."""
     values: Array  # float64
-    integer: int  # the largest among them, by its absolute value
-    name: str  # of the argument, for errors
+    integer: int  # the integer among the values with the largest absolute value
+    name: str  # name of the argument, for errors
 
 
 Input = Union[Ref, Tensor, Plain]
@@ -53,12 +54,12 @@ Given = Union[Input, Floats]
 
 
 def raw(values: Array) -> memoryview:
-    """the bytes of a contiguous array, without a copy"""
+    """Returns the bytes of a contiguous array without a copy."""
     return values.reshape(-1).view(np.uint8).data
 
 
 def split_strings(strings: Tensor) -> tuple[Tensor, Tensor]:
-    """offsets and bytes of strings, which safetensors can have"""
+    """Splits strings into offsets and bytes, two tensors that safetensors supports."""
     parts, at, data = [], 0, memoryview(strings.data)
     while at < len(data):
         length = int.from_bytes(data[at:at + 4], "little")
@@ -80,14 +81,14 @@ def numel(shape: Any) -> int:
 
 
 def to_array(dtype: Any, shape: Any, data: memoryview) -> Array:
-    """the array on these bytes; a copy for bfloat16 and strings only"""
+    """Returns an array that shares memory with `data`. Only bfloat16 and strings are copied."""
     if dtype == "string":
         return to_strings(shape, data)
     count, item = numel(shape), ITEM_BYTES.get(dtype) if isinstance(dtype, str) else None
     if item is None:
         raise ProtocolError(f"the reply has a tensor of dtype {dtype!r}")
     if count * item != len(data):
-        raise ProtocolError(f"a tensor {dtype} {list(shape)} has {len(data)} bytes in the reply; expected {count * item}")
+        raise ProtocolError(f"a {dtype} tensor of shape {list(shape)} has {len(data)} bytes in the reply; expected {count * item}")
     if dtype == "bfloat16":
         wide = np.frombuffer(data, "<u2").astype("<u4") << 16
         return wide.view("<f4").reshape(shape)
@@ -106,7 +107,7 @@ def to_strings(shape: Any, data: memoryview) -> Array:
 
 
 def string_array(texts: list[bytes], shape: Any) -> Array:
-    """of str, or of bytes if one of them is not UTF-8"""
+    """Returns an array of str, or of bytes if a string is not UTF-8."""
     strings = np.empty(len(texts), dtype=object)
     try:
         strings[:] = [text.decode() for text in texts]
@@ -116,7 +117,7 @@ def string_array(texts: list[bytes], shape: Any) -> Array:
 
 
 def from_json(value: Any) -> Array:
-    """the array of a tensor in a JSON reply"""
+    """Returns the array of a tensor in a JSON reply."""
     try:
         dtype, shape = value["dtype"], value["shape"]
         if "base64" in value:
@@ -124,7 +125,7 @@ def from_json(value: Any) -> Array:
         numel(shape)
         return np.array(value["data"], dtype=object if dtype == "string" else NUMPY[dtype]).reshape(shape)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ProtocolError(f"the reply has no tensor in this place: {error}") from None
+        raise ProtocolError(f"the reply has an invalid tensor: {error}") from None
 
 
 def to_json(value: Input) -> Any:

@@ -1,4 +1,4 @@
-"""The ops as methods.  generate.py makes this file from GET /v1/ops of the daemon."""
+"""The ops as methods. generate.py generates this file from GET /v1/ops of the daemon."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -14,7 +14,8 @@ Top = TypeVar("Top")
 
 
 class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
-    """What a call returns: of ops with one output, with a list of them, of lookup, of top_k."""
+    """The ops as methods. The type parameters are the results of ops with one output, of ops with a list of outputs,
+    of lookup, and of top_k."""
 
     @abstractmethod
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -209,8 +210,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                      default: Any = None, missing: Optional[Literal["error", "zero",
                      "default"]] = None, device: Optional[str] = None,
                      timeout: Optional[float] = None) -> Rows:
-        """Picks rows of a table by their keys. Without queries, keys are those to look up, in a table that has keys of its
-        own; with queries, keys are those of the rows.
+        """Picks rows of a table by their keys. Without queries, keys lists the keys to look up, and params must be a table
+        with keys. With queries, keys names the rows of params.
 
         params   The table, of rank 1 or more. Each row along its first dimension has a key.
         keys     The keys of the rows, a vector without equal elements.

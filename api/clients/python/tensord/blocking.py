@@ -29,12 +29,12 @@ class SocketConnection:
         self.socket.close()
 
     def stale(self) -> bool:
-        """whether an idle connection has something to read: its end, since no reply is due"""
+        """True if an idle connection is readable. No reply is due, so the daemon must have closed the connection."""
         return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0 or ready(self.socket, "r", 0) != ""
 
 
 def ready_by_select(sock: Any, wanted: str, seconds: float) -> str:
-    """as `ready`, of sockets below 1024"""
+    """Does the same as `ready` with select(), which works only for file descriptors below 1024."""
     reading, writing, _ = select.select([sock] if "r" in wanted else [], [sock] if "w" in wanted else [], [], seconds)
     return "r" * len(reading) + "w" * len(writing)
 
@@ -43,7 +43,9 @@ if sys.platform == "win32":
     ready = ready_by_select
 else:
     def ready(sock: Any, wanted: str, seconds: float) -> str:
-        """waits until what is wanted, "r" to read or "w" to write, is possible, or for so long; which is; an end or an error can be read"""
+        """Waits at most `seconds` until the socket can be read ("r") or written ("w"), as wanted.
+
+        Returns the letters of what is possible. The end of the connection and errors count as readable."""
         poll = select.poll()
         poll.register(sock, select.POLLIN * ("r" in wanted) | select.POLLOUT * ("w" in wanted))
         found = sum(event for _, event in poll.poll(1000 * seconds))
@@ -80,7 +82,9 @@ def open_socket(family: int, address: Any, deadline: float) -> socket.socket:
 
 
 def send(step: Send) -> bool:
-    """in pieces, since a TLS socket applies its timeout to each part of what it sends"""
+    """Sends the buffers in pieces, because a TLS socket applies its timeout to each piece.
+
+    Returns False if a reply arrives before everything is sent."""
     sock = step.connection.socket
     for buffer in step.buffers:
         view = memoryview(buffer)
@@ -94,7 +98,7 @@ def send(step: Send) -> bool:
 
 
 def replied(sock: socket.socket, deadline: float) -> bool:
-    """waits until the socket can send; whether a reply is there before"""
+    """Waits until the socket can be written or read. True if it can be read, because a reply has arrived."""
     found = ready(sock, "rw", left(deadline))
     if not found:
         raise TimeoutError
@@ -119,7 +123,7 @@ def run(steps: Generator[Step, Any, T], settings: Settings, context: Optional[ss
             try:
                 result = perform(step, settings, context)
             except (OSError, socket.timeout) as error:
-                # Before Python 3.10 socket.timeout is no TimeoutError.
+                # Before Python 3.10, socket.timeout is not a subclass of TimeoutError.
                 step = steps.throw(TimeoutError() if isinstance(error, socket.timeout) else error)
             else:
                 step = steps.send(result)

@@ -1,4 +1,4 @@
-"""Calls: what is sent, and how its reply becomes a value.  Nothing here reads or writes."""
+"""Calls: builds requests, and converts replies to values. This module does no I/O."""
 from __future__ import annotations
 
 import json
@@ -25,7 +25,7 @@ Description = dict[str, Any]
 
 
 class Untyped(NamedTuple):
-    """what the body of a call is made of, and the tables whose dtypes are needed for it"""
+    """The inputs and attributes of a call whose body cannot be built yet, and the tables whose dtypes determine it."""
     inputs: Mapping[str, Given]
     attributes: dict[str, Any]
     tables: list[str]
@@ -40,24 +40,24 @@ class Call(Generic[T]):
     headers: dict[str, str] = field(default_factory=dict)
     idempotent: bool = True
     progress: Optional[Progress] = None
-    untyped: Optional[Untyped] = None  # in place of a body
-    otherwise: Optional[Call[T]] = None  # sent if safetensors does not have the dtype of the reply
+    untyped: Optional[Untyped] = None  # set while `body` cannot be built
+    otherwise: Optional[Call[T]] = None  # call to send instead if safetensors lacks the dtype of the reply
 
 
 class Found(NamedTuple):
-    """rows by key, and whether each key is there"""
+    """Rows by key, and for each key True if it exists."""
     output: Array
     found: Array
 
 
 class Selected(NamedTuple):
-    """the selected elements of each row, and where they are"""
+    """The selected elements of each row, and their positions."""
     values: Array
     indices: Array
 
 
 class Conditions(NamedTuple):
-    """ETags: the tensor must have that of if_match, and not that of if_none_match; "*" is any"""
+    """ETags that the tensor must have (if_match) or must not have (if_none_match). "*" matches any tensor."""
     if_match: Optional[str] = None
     if_none_match: Optional[str] = None
 
@@ -67,11 +67,11 @@ class Conditions(NamedTuple):
 
 # ---------------------------------------------------------------- requests
 def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, argument: str) -> None:
-    """adds the input `name`, which is the argument of that name to the user; keys may be written as in JSON"""
+    """Adds the input `name`, converted from `value`. Errors call the input `argument`. Keys can be in JSON notation."""
     if index and isinstance(value, dict) and set(value) == {"keys"}:
         value = Keys(value["keys"])
     if isinstance(value, Keys) and not index:
-        raise refused(argument, "tensord.Keys", "pass the rows of these keys: table[KEYS], or client.gather(table, tensord.Keys(KEYS))")
+        raise refused(argument, "tensord.Keys", "pass the rows with these keys: table[KEYS], or client.gather(table, tensord.Keys(KEYS))")
     if isinstance(value, Keys):
         inputs[name + ".keys"] = as_input(listed_key(value.values), argument)
     else:
@@ -80,7 +80,7 @@ def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, ar
 
 def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...] = (), indices: tuple[str, ...] = (),
                 optional: tuple[str, ...] = ()) -> dict[str, Given]:
-    """inputs by their names in a file: those of the list X are X.0, X.1, ..."""
+    """Returns the inputs by their names in a safetensors file. The tensors of a list X are X.0, X.1, ..."""
     inputs: dict[str, Given] = {}
     for name, value in arguments.items():
         if name in lists:
@@ -92,7 +92,7 @@ def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...] = (), indices:
 
 
 def tensors(value: Any, name: str) -> Iterable[Any]:
-    """the tensors of an argument that is a list of them"""
+    """Returns the tensors of an argument that is a list of tensors."""
     if value is None or isinstance(value, (str, bytes, dict, Set)) or getattr(value, "__iter__", None) is None:
         raise refused(name, "None" if value is None else f"a {type(value).__name__}", "pass a list of tensors")
     found: Iterable[Any] = value
@@ -100,7 +100,9 @@ def tensors(value: Any, name: str) -> Iterable[Any]:
 
 
 def operands(given: tuple[Any, ...], inputs: Any, equation: Optional[str], name: str = "inputs") -> tuple[Any, str]:
-    """the inputs and the equation of einsum("ij,j->i", a, b), of einsum("ij,j->i", [a, b]) and of einsum([a, b], equation="ij,j->i")"""
+    """Returns the inputs and the equation of einsum.
+
+    Accepted forms: einsum("ij,j->i", a, b), einsum("ij,j->i", [a, b]) and einsum([a, b], equation="ij,j->i")."""
     named = equation is not None
     if equation is None:
         if not given or not isinstance(given[0], str):
@@ -109,19 +111,20 @@ def operands(given: tuple[Any, ...], inputs: Any, equation: Optional[str], name:
     if given and inputs is not None:
         raise refused(name, "given twice", "pass them by position or by name")
     if inputs is None:
-        # After an equation with one operand, a list is this operand, as in NumPy; otherwise it has all operands, as in PyTorch.
+        # After an equation with one operand, a list is the operand, as in NumPy. Otherwise the list contains all operands,
+        # as in PyTorch.
         listed = len(given) == 1 and (named or "," in equation and isinstance(given[0], (list, tuple)))
         inputs = given[0] if listed else given
     return inputs, equation
 
 
 def listed_key(keys: Any) -> Any:
-    """a str for keys is one key, not the name of a resident tensor"""
+    """Wraps a str in a list, because a str for keys is one key and not the name of a resident tensor."""
     return [keys] if isinstance(keys, str) else keys
 
 
 def looked_up(keys: Any, queries: Any) -> tuple[Any, Any]:
-    """the keys of the rows, if they are given, and the keys to look up"""
+    """Returns the keys of the rows, or None if only the keys to look up are passed, and the keys to look up."""
     return (keys, queries) if queries is not None else (None, as_input(listed_key(keys), "keys"))
 
 
@@ -156,21 +159,24 @@ def json_text(value: Any) -> bytes:
 
 
 def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[Any], str]:
-    """safetensors, or JSON for what that cannot have: strings, complex128, values without a dtype"""
+    """Encodes a body as safetensors, or as JSON if safetensors does not support an input: strings, complex128, or values
+    without a dtype. Returns the body and its content type."""
     binary = all(isinstance(value, Ref) or isinstance(value, Tensor) and value.dtype in safetensors.CODES
                  for value in inputs.values())
     return (binary_body(inputs, attributes), SAFETENSORS) if binary else (json_body(inputs, attributes), JSON)
 
 
 def data_tables(inputs: Mapping[str, Given], indices: tuple[str, ...]) -> list[str]:
-    """the resident tensors, each once, among the inputs whose dtype may be that of floats"""
+    """Returns the resident tensors, without duplicates, whose dtype can determine the dtype of Python floats."""
     others = {*indices, "keys", "queries"}
     return list(dict.fromkeys(value.name for name, value in inputs.items() if isinstance(value, Ref) and name.partition(".")[0] not in others))
 
 
 def with_body(call: Call[T], inputs: Mapping[str, Given], attributes: dict[str, Any], indices: tuple[str, ...] = (),
               table: Optional[str] = None) -> Call[T]:
-    """gives a call its body of these inputs, beside that table, or `untyped` if floats take the dtype of a table"""
+    """Sets the body of a call, or `untyped` if the dtype of a table must be known first because Python floats take it.
+
+    `table` is the table that the call changes, if any."""
     floats, dtype = [value for value in inputs.values() if isinstance(value, Floats)], None
     if floats:
         dtype = common_float(map(known_dtype, inputs.values()), floats[0].name)
@@ -184,7 +190,7 @@ def with_body(call: Call[T], inputs: Mapping[str, Given], attributes: dict[str, 
 
 
 def known_dtype(value: Given) -> Any:
-    """the dtype of an input that has one of its own, also in the form of the API"""
+    """Returns the dtype of an input, also of one in the API's JSON form; None if the input does not specify a dtype."""
     if isinstance(value, Plain):
         return value.value.get("dtype") if isinstance(value.value, dict) else None
     return value.dtype if isinstance(value, Tensor) else None
@@ -195,7 +201,7 @@ def with_dtype(inputs: Mapping[str, Given], dtype: str) -> dict[str, Input]:
 
 
 def completed(call: Call[T], untyped: Untyped, tables: list[Description]) -> Call[T]:
-    """the call with its body, by the descriptions of the tables that it asked for"""
+    """Returns the call with its body, built with the descriptions of the tables in `untyped`."""
     name = next(value.name for value in untyped.inputs.values() if isinstance(value, Floats))
     dtype = common_float((member(info, "dtype", str) for info in tables), name)
     made = replace(call, headers=dict(call.headers), untyped=None)
@@ -210,7 +216,7 @@ def present(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def attribute(name: str, value: Any) -> Any:
-    """with numbers of NumPy as those of Python"""
+    """Converts NumPy numbers and arrays in an attribute to Python values."""
     value = value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
     if not isinstance(value, (bool, int, float, str, list, tuple)):
         raise refused(name, f"a {type(value).__name__}", "pass a number, a bool, a str or a list of integers")
@@ -233,7 +239,7 @@ def tensor_path(name: str, *parts: str, **query: Any) -> str:
 
 
 def put_inputs(value: Any, argument: str, keys: Any) -> dict[str, Input]:
-    """the tensor and its keys, which are two tensors if they are strings, so that the tensor needs no text"""
+    """Returns the tensor and its keys as inputs. String keys become two tensors, offsets and bytes, so that the body stays binary."""
     inputs, names = {"tensor": as_input(value, argument)}, None if keys is None else as_input(keys, "keys")
     if isinstance(names, Tensor) and names.dtype == "string" and len(names.shape) == 1 and is_binary(inputs["tensor"]):
         offsets, text = split_strings(names)
@@ -260,19 +266,21 @@ def put_call(path: str, value: Any, keys: Any, conditions: Conditions, progress:
 def put_description(reply: Reply) -> Description:
     made = description(reply)
     if dropped := made.get("dropped_keys"):
-        warnings.warn(f"{made['name']}: the put dropped its {dropped} keys, since it came without any; put(value, keys=...) has new ones")
+        warnings.warn(f"{made['name']}: the put dropped the table's {dropped} keys because it had none; to set new keys, use put(value, keys=...)")
     return made
 
 
 def may_be_keys(which: Any, keys: Optional[str]) -> bool:
-    """True if table[which], where `which` is not text, could mean keys of the table; a slice never means string keys"""
+    """True if `which`, which is not text, could mean keys of the table. A slice never means string keys."""
     if isinstance(which, slice):
         return keys not in (None, "string") and which != slice(None)
     return keys is not None
 
 
 def repeatable(path: str, conditions: Conditions) -> bool:
-    """whether the second time has the same result: a condition is false then, and a version that exists is a conflict"""
+    """True if sending the change twice has the same result as once.
+
+    The second time a condition would fail, and a version that exists would be a conflict."""
     return not conditions.headers() and "@" not in path
 
 
@@ -284,7 +292,9 @@ def change_call(path: str, table: str, arguments: dict[str, Any], attributes: di
 
 
 def stored(call: Call[Any], name: str, ttl_s: Optional[int], conditions: Conditions) -> Call[Any]:
-    """the op, with its outputs stored under that name, which may be that of an input: then a second time stores something else"""
+    """Returns the call with its outputs stored as `name`.
+
+    The call is not idempotent: if `name` is also an input, running the op twice gives a different result."""
     query = urlencode({"store": name, **({} if ttl_s is None else {"store.ttl_s": ttl_s})}, safe=":@")
     return replace(call, path=f"{call.path}?{query}", decode=descriptions, idempotent=False,
                    headers={**call.headers, "Accept": JSON, **conditions.headers()})
@@ -317,7 +327,7 @@ def extents(shape: Any) -> list[int]:
     try:
         return [operator.index(extent) for extent in shape]
     except TypeError:
-        raise refused("shapes", f"a shape is {shape!r}", "pass a list of integers for each tensor") from None
+        raise refused("shapes", f"one shape is {shape!r}", "pass a list of integers for each tensor") from None
 
 
 def read_call(path: str) -> Call[Array]:
@@ -339,7 +349,7 @@ def dtype_of(info: Description) -> Union[np.dtype[Any], str]:
 def rows_of(info: Description) -> int:
     shape = shape_of(info)
     if not shape:
-        raise TypeError(f"{info.get('name')} is a scalar, which has no rows")
+        raise TypeError(f"{info.get('name')} is a scalar and has no rows")
     return shape[0]
 
 
@@ -354,7 +364,7 @@ def document(reply: Reply) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"the reply is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ProtocolError("the reply is no JSON object")
+        raise ProtocolError("the reply is not a JSON object")
     return value
 
 
@@ -364,7 +374,7 @@ def description(reply: Reply) -> Description:
 
 def member(value: dict[str, Any], name: str, kind: type) -> Any:
     if not isinstance(value.get(name), kind):
-        raise ProtocolError(f"the reply has no {kind.__name__} {name}")
+        raise ProtocolError(f"the reply has no {kind.__name__} '{name}'")
     return value[name]
 
 
@@ -379,7 +389,7 @@ def listed(reply: Reply, name: str) -> list[Description]:
 
 
 def descriptions(reply: Reply) -> Any:
-    """of stored outputs: one, a list of them, or by their names"""
+    """Returns the descriptions of stored outputs: one description, a list, or a dict by output name."""
     value = document(reply)
     if isinstance(value.get("outputs"), list):
         return value["outputs"]
@@ -391,7 +401,7 @@ def text(reply: Reply) -> str:
 
 
 def arrays(reply: Reply) -> dict[str, Array]:
-    """outputs by their names in a file"""
+    """Returns the outputs by their names in a safetensors file."""
     if not is_json(reply):
         return safetensors.unpack(reply.body)[0]
     value = document(reply)

@@ -1,4 +1,4 @@
-"""The client of the daemon and its tables.  generate.py makes client.py from async_client.py."""
+"""Client of the daemon and its tables. generate.py generates client.py from async_client.py."""
 from __future__ import annotations
 
 import ssl
@@ -24,15 +24,18 @@ Missing = Literal["error", "zero", "default"]
 
 
 class Client(Ops[Array, list[Array], Found, Selected]):
-    """The daemon at a URL, by default the one that listens on port 8080 of this machine.
+    """Client of the daemon at a URL, by default the daemon on port 8080 of this machine.
 
-    Each op is a method, which also takes `device` ("auto", "cpu" or "gpu"), and `timeout` for this call.
+    Each op is a method. In addition to the op's arguments, it takes `device` ("auto", "cpu" or "gpu") and
+    `timeout`, which applies to this call only.
 
-    timeout      seconds of a whole call, with its `retries`
-    connections  idle ones that are kept, and the requests that tasks have under way; threads may have any number
-    max_reply    bytes of a reply; a longer one is ReplyTooLarge
-    ca_file      PEM file of the authorities that may sign the daemon's certificate, else those of the system
-    certificate  PEM file of the client's certificate and key, or a file for each; `tls` is a context in place of both
+    timeout      seconds allowed for a whole call, including its retries
+    retries      maximum number of times that a request is sent again
+    connections  maximum number of idle connections kept, and of concurrent requests by asyncio tasks; threads have no limit
+    max_reply    maximum size of a reply in bytes; a longer reply raises ReplyTooLarge
+    ca_file      PEM file of the authorities trusted to sign the daemon's certificate; default: the system's authorities
+    certificate  PEM file with the client's certificate and key, or a pair of files
+    tls          ssl.SSLContext to use instead of `ca_file` and `certificate`
     """
 
     def __init__(self, url: str = DEFAULT_URL, *, token: Optional[str] = None, timeout: float = 30.0, retries: int = 3, connections: int = 16,
@@ -44,7 +47,7 @@ class Client(Ops[Array, list[Array], Found, Selected]):
         self.tables = Tables(self)
 
     def send(self, call: Call[T], *, timeout: Optional[float] = None) -> T:
-        """runs a call of tensord.calls"""
+        """Runs a call made by tensord.calls."""
         return blocking.run(exchange(call, self.settings, self.pool, timeout), self.settings, self.context)
 
     def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -52,13 +55,17 @@ class Client(Ops[Array, list[Array], Found, Selected]):
 
     def store(self, name: Union[str, Table], *, ttl_s: Optional[int] = None, if_match: Optional[str] = None,
               if_none_match: Optional[str] = None) -> Store:
-        """the ops, with their result stored as a table in place of sent: client.store("best").gather("planets", [2, 3]); with
-        ttl_s it disappears after that many seconds.  All clients share the names of tables."""
+        """Returns the ops with their results stored as a table instead of returned.
+
+        Example: client.store("best").gather("planets", [2, 3]). With ttl_s, the table expires after that many seconds.
+        All clients of a daemon share the same table names."""
         return Store(self, name if isinstance(name, str) else name.name, ttl_s, Conditions(if_match, if_none_match))
 
     def einsum_plan(self, *operands: Any, shapes: Any = None, equation: Optional[str] = None, dtype: Any = None,
                           timeout: Optional[float] = None) -> Description:
-        """the steps, operations and memory of an einsum, with shapes in place of tensors: einsum_plan("ij,j->i", [2, 3], [3])"""
+        """Returns the steps, operations and memory of an einsum, given shapes instead of tensors.
+
+        Example: einsum_plan("ij,j->i", [2, 3], [3])."""
         shapes, equation = calls.operands(operands, shapes, equation, "shapes")
         return self.send(calls.plan_call(equation, shapes, dtype), timeout=timeout)
 
@@ -75,7 +82,7 @@ class Client(Ops[Array, list[Array], Found, Selected]):
         return self.send(calls.json_call("GET", "/readyz"))
 
     def metrics(self) -> str:
-        """what Prometheus reads"""
+        """Returns the daemon's metrics in the Prometheus text format."""
         return self.send(Call("GET", "/metrics", calls.text))
 
     def close(self) -> None:
@@ -92,7 +99,7 @@ class Client(Ops[Array, list[Array], Found, Selected]):
 
 
 class Store(Ops[Description, list[Description], dict[str, Description], dict[str, Description]]):
-    """The ops with their outputs stored; they return descriptions of tables in place of arrays."""
+    """The ops with their outputs stored as tables. They return descriptions of the tables instead of arrays."""
 
     def __init__(self, client: Client, name: str, ttl_s: Optional[int], conditions: Conditions):
         self.client, self.name, self.ttl_s, self.conditions = client, name, ttl_s, conditions
@@ -105,9 +112,9 @@ class Store(Ops[Description, list[Description], dict[str, Description], dict[str
 
 
 class Tables:
-    """The resident tensors: tables["planets"] is one of them, tables["movies@2"] a version.
+    """The resident tensors: tables["planets"] is a tensor, tables["movies@2"] is a version.
 
-    Their names are iterated in order. An alias is contained if its version is, but it is not iterated.
+    Iteration gives the names of the tensors in order, without aliases. `in` also finds an alias if its version exists.
     """
 
     def __init__(self, client: Client):
@@ -134,20 +141,23 @@ class Tables:
         return Table(self.client, name)
 
     def list(self, prefix: str = "") -> list[Description]:
-        """descriptions of those whose names begin so, sorted by name"""
+        """Returns descriptions of the tensors whose names start with `prefix`, sorted by name."""
         return self.client.send(calls.tensors_call(prefix))
 
     def aliases(self) -> dict[str, str]:
-        """the versions that aliases name"""
+        """Returns the version that each alias names."""
         return self.client.send(calls.alias_call())
 
     def alias_state(self) -> Description:
-        """also what they name after a restart, and which of the data folder are refused, and why"""
+        """Returns the aliases and the problems of the data folder: its refused parts, with the reasons."""
         return self.client.send(calls.json_call("GET", "/v1/aliases"))
 
     def set_aliases(self, targets: dict[str, Optional[str]], *, expected: Optional[dict[str, Optional[str]]] = None,
                           persist: bool = False) -> Description:
-        """sets the aliases to their targets, None removes one; all or none, and only if they are as expected"""
+        """Sets all the aliases to their targets, or none of them. A target of None removes the alias.
+
+        With `expected`, the aliases change only if their current targets are as expected. With `persist`, the call fails if
+        the daemon cannot keep aliases in its data folder."""
         body = {"set": targets, **({} if expected is None else {"if": expected})}
         return self.client.send(calls.json_call("POST", "/v1/aliases" + ("?persist=1" if persist else ""), body))
 
@@ -155,12 +165,15 @@ class Tables:
 class Table:
     """A resident tensor and the keys of its rows.
 
-    table["king"], table[["king", "ace"]] and table.loc[7] are rows by key, table[1:3], table.iloc[3] and table.iloc[-1] by number.
-    table[3] is a row of a table without keys; where it has some it is an error, also if these are strings, which may be numbers as text.
-    `if_match` and `if_none_match` are ETags of its description; if_none_match="*" stores it only if there is none.
+    table["king"], table[["king", "ace"]] and table.loc[7] are rows by key. table[1:3], table.iloc[3] and table.iloc[-1]
+    are rows by number. table[3] is a row by number if the table has no keys. If the table has keys, table[3] is an error,
+    even if they are strings, because these can be numbers as text.
+
+    `if_match` and `if_none_match` are ETags from the tensor's description. With if_none_match="*", a tensor is stored only
+    if the name does not exist.
     """
 
-    __iter__: None = None  # it would send a request for each row: [:] asks for all
+    __iter__: None = None  # Iterating would send a request for each row; [:] fetches all rows.
 
     def __init__(self, client: Client, name: str):
         self.client, self.name = client, name
@@ -174,12 +187,12 @@ class Table:
 
     @property
     def loc(self) -> Loc:
-        """rows by key: loc["king"], loc[7], loc[["king", "ace"]]"""
+        """Rows by key: loc["king"], loc[7], loc[["king", "ace"]]."""
         return Loc(self)
 
     @property
     def iloc(self) -> ILoc:
-        """rows by number: iloc[3], iloc[-1], iloc[[1, 2]], iloc[1:3]"""
+        """Rows by number: iloc[3], iloc[-1], iloc[[1, 2]], iloc[1:3]."""
         return ILoc(self)
 
     @property
@@ -188,35 +201,35 @@ class Table:
 
     @property
     def dtype(self) -> Union[np.dtype[Any], str]:
-        """as in NumPy; "string" and "bfloat16", which it does not have, by these names"""
+        """The dtype of the tensor as a NumPy dtype, or the str "string" or "bfloat16", which NumPy lacks."""
         return calls.dtype_of(self.info())
 
     def __len__(self) -> int:
-        """the number of rows"""
+        """Returns the number of rows."""
         return calls.rows_of(self.info())
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
-        """the whole table, which numpy.asarray(table) of the blocking client fetches"""
+        """Fetches the whole table. In the blocking client, numpy.asarray(table) does the same."""
         return np.array(self.get(), dtype=dtype, copy=copy)
 
     def version(self, version: Union[str, int]) -> Table:
         return Table(self.client, f"{self.name}@{version}")
 
     def versions(self) -> list[str]:
-        """of this table, as in "movies@2", in the order of their names"""
+        """Returns the versions of this table, such as "movies@2", sorted by name."""
         return [one["name"] for one in self.client.tables.list() if one["name"].startswith(self.name + "@")]
 
     def info(self) -> Description:
         return self.client.send(calls.json_call("GET", tensor_path(self.name)))
 
     def statistics(self, *, timeout: Optional[float] = None) -> Description:
-        """least, greatest and mean value, deviation, counts of zeros and NaN, means of blocks"""
+        """Returns the minimum, maximum, mean and standard deviation, the counts of zeros and NaN, and the means of blocks."""
         return self.client.send(calls.json_call("GET", tensor_path(self.name, "statistics")), timeout=timeout)
 
     def put(self, value: Any, *, keys: Any = None, persist: bool = False, device: Optional[str] = None,
                   if_match: Optional[str] = None, if_none_match: Optional[str] = None,
                   progress: Union[bool, Progress, None] = None, timeout: Optional[float] = None) -> Description:
-        """stores the tensor; while it is sent progress(sent, total) is called, or a bar is drawn if it is True"""
+        """Stores the tensor. During the upload, progress(sent, total) is called; with progress=True, a bar is drawn."""
         path, conditions = tensor_path(self.name, persist=persist, device=device), Conditions(if_match, if_none_match)
         return self.client.send(calls.put_call(path, value, keys, conditions, progress), timeout=timeout)
 
@@ -239,20 +252,20 @@ class Table:
 
     def upsert(self, keys: Any, rows: Any, *, persist: bool = False, if_match: Optional[str] = None,
                      timeout: Optional[float] = None) -> Description:
-        """replaces the rows of the keys that are there, appends the others"""
+        """Replaces the rows whose keys exist and appends the other rows."""
         path = tensor_path(self.name, "upsert", persist=persist)
         call = calls.change_call(path, self.name, {"keys": calls.listed_key(keys), "rows": rows}, {}, Conditions(if_match), True)
         return self.client.send(call, timeout=timeout)
 
     def remove(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                      timeout: Optional[float] = None) -> Description:
-        """takes out the rows of these keys; the last rows move into the gaps"""
+        """Removes the rows with these keys. The last rows of the table move into the gaps."""
         path = tensor_path(self.name, "remove", persist=persist)
         return self.client.send(calls.change_call(path, self.name, {"keys": calls.listed_key(keys)}, {}, Conditions(if_match), False), timeout=timeout)
 
     def scatter(self, indices: Any, updates: Any, *, mode: str = "set", persist: bool = False,
                       if_match: Optional[str] = None, timeout: Optional[float] = None) -> Description:
-        """writes or adds updates at positions [..., k] in the first k dimensions"""
+        """Writes or adds `updates` at the positions `indices`, of shape [..., k], in the first k dimensions."""
         path, arguments = tensor_path(self.name, "scatter", persist=persist), {"indices": indices, "updates": updates}
         call = calls.change_call(path, self.name, arguments, {"mode": mode}, Conditions(if_match), mode == "set")
         return self.client.send(call, timeout=timeout)
@@ -261,31 +274,34 @@ class Table:
         return self.client.gather(self, as_row_numbers(numbers, "numbers"), bounds=bounds, timeout=timeout)
 
     def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
-        """the rows of these keys; with bounds="zero" zeros for those that are not there"""
+        """Returns the rows with these keys. With bounds="zero", a key that does not exist gives a row of zeros."""
         if is_mask(keys) and (not isinstance(keys, list) or all(isinstance(one, bool) for one in keys)):
-            raise TypeError("keys: a mask, which has none; iloc[numpy.flatnonzero(mask)] has its rows")
+            raise TypeError("keys is a mask; expected keys. For the rows of a mask, use iloc[numpy.flatnonzero(mask)]")
         values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         with about_keys():
             return self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
     def lookup(self, keys: Any, *, missing: Optional[Missing] = None, default: Any = None, timeout: Optional[float] = None) -> Found:
-        """the rows of these keys, and which of them are there
+        """Returns the rows with these keys, and a mask of the keys that exist.
 
-        A key that is not there is KeyNotFound, as in HTTP and in table[...]; with missing="zero" its row is zeros, with missing="default"
-        it is the default, and `found` says which keys are there.
+        A key that does not exist raises KeyNotFound, as in table[...]. With missing="zero" its row is zeros, and with
+        missing="default" its row is `default`; in both cases `found` is False for the key.
         """
         queries = as_input(calls.listed_key(keys), "keys")
         return self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
     def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:
-        """rows: by a key that is a str or bytes or a list of them; by number, list of numbers, or slice, unless that could mean keys"""
+        """Returns rows by key or by number.
+
+        A str, bytes, or a list of them are keys. A number, a list of numbers or a slice are row numbers; if they could mean
+        keys, the call raises TypeError."""
         if is_text(which):
             return self.loc[which]
         refuse_index(which)
         info = self.info()
         if calls.may_be_keys(which, info.get("keys")):
-            raise TypeError(f"{self.name} has {info['keys']} keys, so that [{which!r}] could mean keys or row numbers; "
-                            "loc[...] has rows by key, iloc[...] by number")
+            raise TypeError(f"{self.name} has {info['keys']} keys, so [{which!r}] could mean keys or row numbers; "
+                            "use loc[...] for keys, or iloc[...] for row numbers")
         return self._by_number(which, info)
 
     def _by_number(self, which: Any, info: Optional[Description] = None) -> Array:
@@ -297,11 +313,11 @@ class Table:
             values = to_array(numbers.dtype, numbers.shape, memoryview(numbers.data))
             if np.any(values < 0):
                 count = calls.rows_of(info or self.info())
-                # A number before the first row stays as it was given, for the error.
+                # A number before the first row is left negative, so that the error shows the number that was passed.
                 numbers = as_input(values + np.where((values < 0) & (values >= -count), count, 0), "numbers")
         try:
             return self.rows(numbers)
-        except IndexOutOfBounds as error:  # whose advice is about an option of rows()
+        except IndexOutOfBounds as error:  # The daemon's advice is about an option of rows(), which does not apply here.
             count = error.bound or 0
             told = f"row {error.index} of {self.name} is not one of its {count} rows, {-count} to {count - 1}"
             raise IndexOutOfBounds({**error.problem, "detail": told}, error.status) from None
@@ -315,41 +331,41 @@ def is_mask(which: Any) -> bool:
 
 
 def refuse_index(which: Any) -> None:
-    """table[None], a slice between keys, and table[1, 2]"""
+    """Raises TypeError for an invalid index, such as table[None], table[1, 2], a mask or a slice of keys."""
     if which is None:
-        raise TypeError("table[None]: a table is indexed by a row number, a key, a list of them, or a slice")
+        raise TypeError("table[None]: expected a row number, a key, a list of row numbers or keys, or a slice")
     if which is Ellipsis:
-        raise TypeError("table[...]: table[:] has all rows")
+        raise TypeError("table[...] is not supported; use table[:] for all rows")
     if isinstance(which, tuple):
-        raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
+        raise TypeError("a table has one index; use table[[1, 2]] for two rows")
     if is_mask(which):
-        raise TypeError("a table is indexed by row numbers or keys, not by a mask; numpy.flatnonzero(mask) has its row numbers")
+        raise TypeError("a table is indexed by row numbers or keys, not by a mask; numpy.flatnonzero(mask) gives the row numbers")
     for one in (which.start, which.stop, which.step) if isinstance(which, slice) else ():
         if one is not None and not hasattr(one, "__index__"):
-            raise TypeError(f"a slice has row numbers, not {one!r}; loc[...] has a list of keys")
+            raise TypeError(f"a slice takes row numbers, not {one!r}; use loc[...] with a list of keys")
 
 
 class Loc:
-    """The rows of a table by key."""
+    """Access to the rows of a table by key."""
 
     def __init__(self, table: Table):
         self.table = table
 
     def __getitem__(self, keys: Any) -> Array:
         if keys is None:
-            raise TypeError("loc[None]: loc[...] has a key or a list of keys")
+            raise TypeError("loc[None]: loc[...] takes a key or a list of keys")
         if isinstance(keys, (slice, tuple)):
-            raise TypeError("loc[...] has a key or a list of keys; iloc[...] has slices, of row numbers")
+            raise TypeError("loc[...] takes a key or a list of keys; iloc[...] takes slices of row numbers")
         return self.table.by_key(keys)
 
 
 class ILoc:
-    """The rows of a table by number."""
+    """Access to the rows of a table by number."""
 
     def __init__(self, table: Table):
         self.table = table
 
     def __getitem__(self, numbers: Any) -> Array:
         if is_text(numbers):
-            raise TypeError(f"iloc[...] has row numbers, not {numbers!r}; loc[...] has keys")
+            raise TypeError(f"iloc[...] takes row numbers, not {numbers!r}; loc[...] takes keys")
         return self.table._by_number(numbers)

@@ -1,4 +1,4 @@
-"""Errors: one class for each code of the daemon's problems, and those of the connection itself."""
+"""Exceptions: one class for each error code of the daemon, and classes for connection errors."""
 from __future__ import annotations
 
 import re
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Optional
 
-# Advice of the daemon that cannot be followed with arrays of NumPy, and what can be done in its place.
+# Advice of the daemon that NumPy arrays cannot follow, and the advice that replaces it.
 TO_BFLOAT16 = "the op cast with dtype = bfloat16"
-BFLOAT16_HINT = ("; client.cast returns float32 in place of bfloat16: pass tensord.bfloat16(x), or the table in which"
-                 " client.store(NAME).cast(x, 'bfloat16') stores it")
-WITH_KEYS = ("gather", "embedding_bag")  # ops that take keys in place of indices
-KEYS_HINT = "; a str is the name of a resident tensor: rows of a table are found by key with tensord.Keys([KEY])"
+BFLOAT16_HINT = ("; client.cast returns float32 instead of bfloat16. Pass tensord.bfloat16(x), or a table stored with"
+                 " client.store(NAME).cast(x, 'bfloat16')")
+WITH_KEYS = ("gather", "embedding_bag")  # ops that accept keys instead of indices
+KEYS_HINT = "; a str is the name of a resident tensor. To find rows of a table by key, pass tensord.Keys([KEY])"
 
 
 class TensordError(Exception):
-    """Base of all errors of this package; `request_id` finds the request in the daemon's log."""
+    """Base class of all errors of this package. `request_id` identifies the request in the daemon's log."""
 
     request_id: Optional[str] = None
 
@@ -25,20 +25,20 @@ class ConnectionLost(TensordError, ConnectionError):
 
 
 class Timeout(TensordError, TimeoutError):
-    """The time of the call was over before its reply was complete."""
+    """The call's timeout expired before the reply was complete."""
 
 
 class ProtocolError(TensordError):
-    """The reply is not what a daemon sends: truncated, of a wrong size, or not HTTP."""
+    """The reply is invalid: truncated, of the wrong size, or not HTTP."""
 
 
 class ReplyTooLarge(ProtocolError):
-    """The reply is longer than `max_reply`, or than the memory."""
+    """The reply is longer than `max_reply`, or does not fit in memory."""
 
 
 class ProblemError(TensordError):
-    """An error reply.  Its members are attributes: `code`, `status`, `detail`, `request_id`, and those of
-    the code, such as `position`; one that the reply does not have is None."""
+    """An error reply of the daemon. Its members are attributes: `code`, `status`, `detail`, `request_id`, and the
+    members specific to the code, such as `position`. An attribute is None if the reply lacks the member."""
 
     attribute: Optional[str]
     axis: Optional[int]
@@ -93,7 +93,7 @@ IN_PYTHON = ((re.compile(r'"(\w+)(?:\.ref": |": \{"ref": )("[^"]*")\}?'), r"\1=\
 
 
 def in_python(detail: str) -> str:
-    """the advice of an error, which is written as a request has it, as this package is called"""
+    """Rewrites the advice in an error from the syntax of a request to calls of this package."""
     for form, call in IN_PYTHON:
         detail = form.sub(call, detail)
     return detail
@@ -136,19 +136,19 @@ class Internal(ProblemError): ...
 
 @contextmanager
 def about_keys() -> Iterator[None]:
-    """errors of a call whose argument `keys` stands for the indices of an op"""
+    """Rewrites errors about the indices of an op as errors about the argument `keys` that the caller passed."""
     try:
         yield
     except ProblemError as error:
         if error.input == "indices" or error.input == "indices.keys":
             detail = re.sub(r"^indices\b", "keys", error.detail)
-            detail = re.sub("(has no keys to find rows by; )give row numbers as indices", r"\1row numbers are for table.iloc[...], or lookup --rows", detail)
+            detail = re.sub("(has no keys to find rows by; )give row numbers as indices", r"\1pass row numbers to table.iloc[...], or to lookup --rows", detail)
             raise type(error)({**error.problem, "detail": detail, "input": "keys"}, error.status) from None
         raise
 
 
 def code_of(name: str) -> str:
-    """INDEX_OUT_OF_BOUNDS for IndexOutOfBounds"""
+    """Returns the error code for a class name: INDEX_OUT_OF_BOUNDS for IndexOutOfBounds."""
     return "".join("_" + c if c.isupper() else c for c in name).lstrip("_").upper()
 
 

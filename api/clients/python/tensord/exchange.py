@@ -1,6 +1,6 @@
-"""One call from its request to its value, with retries, without reading or writing: a generator of steps.
+"""Runs one call, with retries, from its request to its value. A call is a generator of steps that does no I/O itself.
 
-The blocking client and the asyncio client perform the same steps, each in its own way, and send their results back.
+The blocking client and the asyncio client perform the same steps, each in its own way, and send the results back.
 """
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .errors import ConnectionLost, NotAcceptable, ProtocolError, Timeout, probl
 from .http1 import Reply, check_header, read_reply, request_head
 
 T = TypeVar("T")
-DEFAULT_URL = "http://127.0.0.1:8080"  # where the daemon listens without --listen
-PIECE = 1 << 20  # how often a progress is reported
-JOINED = 64 * 1024  # requests up to this size are sent as one
-LONGEST = 86400.0  # seconds of a call, which is the longest deadline that the daemon takes
-# The daemon refuses with these before it does anything, so that any call may be sent again.
+DEFAULT_URL = "http://127.0.0.1:8080"  # the daemon's address without --listen
+PIECE = 1 << 20  # bytes sent between two reports of progress
+JOINED = 64 * 1024  # maximum size in bytes of a request that is joined into one buffer
+LONGEST = 86400.0  # maximum timeout of a call in seconds; the daemon accepts no longer deadline
+# Codes of errors that the daemon returns before it executes anything. After such an error any call can be sent again.
 REFUSALS = frozenset(("QUEUE_FULL", "CLIENT_LIMIT", "CONNECTION_LIMIT", "MEMORY_EXHAUSTED", "DRAINING", "DATA_DIR_LOCKED"))
 
 
@@ -35,7 +35,8 @@ class Connection(Protocol):
 
 
 class Enter(NamedTuple):
-    """waits until fewer requests are under way than the pool has room for; threads bound themselves, tasks do not"""
+    """Waits until fewer requests are in progress than the pool allows. Only asyncio tasks wait; the number of threads is limited by
+    the program."""
     pool: Pool
     deadline: float
 
@@ -45,7 +46,7 @@ class Open(NamedTuple):
 
 
 class Send(NamedTuple):
-    """its result says whether all was sent: not if a reply came, or the connection ended, before"""
+    """Sends the buffers. The result is False if a reply arrived or the connection ended before everything was sent."""
     connection: Any
     buffers: list[Any]
     deadline: float
@@ -65,14 +66,14 @@ Step = Union[Enter, Open, Send, Receive, Sleep]
 
 
 class Settings:
-    """where and how requests are sent"""
+    """The daemon's address and the options for sending requests."""
 
     def __init__(self, url: str, token: Optional[str], timeout: float, retries: int, max_reply: int):
         parts = urlsplit(url if "//" in url else "http://" + url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"the url is {url!r}; expected http://HOST:PORT or https://HOST:PORT")
+            raise ValueError(f"the URL is {url!r}; expected http://HOST:PORT or https://HOST:PORT")
         if "@" in parts.netloc or parts.query or parts.fragment:
-            raise ValueError("the url has more than a host, a port and a path; a token is an argument of its own")
+            raise ValueError("the URL contains more than a host, a port and a path; pass a token with the argument `token`")
         self.url, self.tls = url, parts.scheme == "https"
         self.host = parts.hostname
         self.port = parts.port or (443 if self.tls else 80)
@@ -85,21 +86,22 @@ class Settings:
 
 
 class Pool:
-    """Idle connections.  Threads share it without a lock, which a fork could leave locked: deques append and pop in one step."""
+    """Idle connections. Threads share the pool without a lock, because a fork could leave a lock held. The operations of
+    a deque are atomic."""
 
     def __init__(self, most: int):
         self.most, self.idle, self.closed, self.process = most, deque[Any](), False, os.getpid()
-        self.gate: Any = None  # that of an event loop
+        self.gate: Any = None  # the Gate of an event loop (streams.py)
 
     def pop(self, last: bool = True) -> Any:
         try:
             return self.idle.pop() if last else self.idle.popleft()
-        except IndexError:  # none, or another thread was faster
+        except IndexError:  # No connection is idle, or another thread was faster.
             return None
 
     def take(self) -> Any:
-        """the connection that was used last, so that those that are not needed grow old"""
-        if self.process != os.getpid():  # after a fork they are those of the parent
+        """Returns the most recently used connection, so that surplus connections stay idle."""
+        if self.process != os.getpid():  # After a fork, the connections belong to the parent.
             self.idle, self.process = deque[Any](), os.getpid()
         while (connection := self.pop()) is not None:
             if not connection.stale():
@@ -121,7 +123,12 @@ class Pool:
 
 
 class Lost(Exception):
-    """the connection broke; final: another attempt would be of no use, or the reply had begun; mute: nothing ever came on it"""
+    """The connection broke.
+
+    final    another attempt would not help, or the reply had started
+    opening  the connection could not be opened
+    mute     no byte ever arrived on the connection
+    """
 
     def __init__(self, cause: Exception, final: bool, opening: bool = False, mute: bool = False):
         super().__init__(str(cause) or type(cause).__name__)
@@ -149,7 +156,7 @@ def joined(buffers: list[Any]) -> list[Any]:
 
 
 def send(connection: Any, call: Call[Any], head: bytes, deadline: float) -> Generator[Step, Any, bool]:
-    """whether all was sent"""
+    """Sends a call and reports its progress. Returns False if the call was not sent completely."""
     if call.progress is None:
         return bool((yield Send(connection, joined([head, *call.body]), deadline)))
     complete = yield Send(connection, [head], deadline)
@@ -193,7 +200,7 @@ def admitted(call: Call[Any], settings: Settings, pool: Pool, deadline: float) -
 
 
 def attempt(call: Call[Any], settings: Settings, pool: Pool, deadline: float) -> Generator[Step, Any, Reply]:
-    """sends the request once; the connection goes back to the pool or is closed"""
+    """Sends the request once. Afterwards the connection is closed, or returned to the pool if it can be reused."""
     connection = pool.take()
     fresh = connection is None
     if fresh:
@@ -210,7 +217,7 @@ def attempt(call: Call[Any], settings: Settings, pool: Pool, deadline: float) ->
         except TimeoutError:
             raise
         except OSError:
-            complete = False  # the daemon may have replied before it had the whole request
+            complete = False  # The daemon might have replied before it received the whole request.
         reply = yield from receive(connection, fresh, call.method, settings.max_reply, deadline)
         kept = reply.reusable and complete
         return reply
@@ -222,9 +229,9 @@ def attempt(call: Call[Any], settings: Settings, pool: Pool, deadline: float) ->
 
 
 def error_of(reply: Reply) -> Exception:
-    if reply.status < 400:  # the token is not for another address
+    if reply.status < 400:  # A redirect is not followed, so that the token is not sent to another address.
         place = reply.headers.get("location", "")
-        return ProtocolError(f"the reply has status {reply.status}{' and refers to ' + place[:200] if place else ''}; it is not followed")
+        return ProtocolError(f"the reply has status {reply.status}{' and redirects to ' + place[:200] if place else ''}; redirects are not followed")
     problem: dict[str, Any] = {}
     if is_json(reply):
         try:
@@ -241,7 +248,7 @@ def may_repeat(call: Call[Any], status: int, error: Any) -> bool:
 
 
 def asked_pause(retry_after: str) -> Optional[float]:
-    """the seconds of Retry-After, which is a number or a date"""
+    """Returns the seconds until the time in Retry-After, which is a number or a date; None if it is neither."""
     if re.fullmatch("[0-9]{1,9}", retry_after):
         return float(retry_after)
     try:
@@ -252,7 +259,8 @@ def asked_pause(retry_after: str) -> Optional[float]:
 
 
 def pause(tries: int, retry_after: str) -> float:
-    """what the daemon asks for, otherwise twice as long each time, and a random part so that clients spread"""
+    """Returns the seconds to wait before a retry: the time that the daemon asks for, or else a time that doubles with each
+    retry. A random addition spreads the clients."""
     asked = asked_pause(retry_after)
     return (0.05 * 2 ** min(tries, 20) if asked is None else asked) * (1 + random.random() / 4)
 
@@ -260,12 +268,12 @@ def pause(tries: int, retry_after: str) -> float:
 def deadline_of(settings: Settings, timeout: Optional[float]) -> float:
     seconds = settings.timeout if timeout is None else timeout
     if not seconds > 0:
-        raise ValueError(f"the timeout is {seconds}; expected seconds above 0")
+        raise ValueError(f"the timeout is {seconds}; must be above 0 seconds")
     return time.monotonic() + min(seconds, LONGEST)
 
 
 def exchange(call: Call[T], settings: Settings, pool: Pool, timeout: Optional[float]) -> Generator[Step, Any, T]:
-    """all requests of a call, by one deadline"""
+    """Sends all requests of a call within one deadline."""
     deadline = deadline_of(settings, timeout)
     if call.untyped:
         infos = []
@@ -281,7 +289,7 @@ def exchange(call: Call[T], settings: Settings, pool: Pool, timeout: Optional[fl
 
 
 def answered(call: Call[T], settings: Settings, pool: Pool, deadline: float) -> Generator[Step, Any, T]:
-    """sends one request until it has an answer or the last of its retries failed"""
+    """Sends a request until it is answered or its last retry fails."""
     tries = 0
     while True:
         retry_after = ""
@@ -303,18 +311,20 @@ def answered(call: Call[T], settings: Settings, pool: Pool, deadline: float) -> 
         yield Sleep(wait)
 
 
-UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # X509_V_ERR_… of OpenSSL: the certificate, or one above it, signs itself, or none above it is known
+# X509_V_ERR_… codes of OpenSSL: a self-signed certificate in the chain, or an issuer that is not known.
+UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 
 
 def hint_of(error: Lost, settings: Settings) -> str:
-    """what the cause of a lost connection may be, if the system's words do not say it"""
+    """Returns the probable cause of a lost connection if the system's message does not name it, or else an empty string."""
     if isinstance(error.cause, ConnectionRefusedError):
-        return "; no daemon listens there: start tensord, or use tensord.serve()"
+        return "; no daemon listens there. Start tensord, or use tensord.serve()"
     if isinstance(error.cause, ssl.SSLCertVerificationError) and error.cause.verify_code in UNKNOWN_AUTHORITY:
         return "; pass ca_file= (--ca-file) with the authority's certificate, or with the server's own if it is self-signed"
     if error.mute and not settings.tls:
         return "; if the daemon serves HTTPS, its URL starts with https://"
-    # A peer with TLS has a certificate, or sends an alert; asyncio turns the end of a handshake into ConnectionResetError.
+    # A peer that speaks TLS presents a certificate or sends an alert. If the peer closes the connection during the handshake,
+    # asyncio raises ConnectionResetError.
     is_of_tls = isinstance(error.cause, ssl.SSLCertVerificationError) or "ALERT" in str(error.cause).upper()
     if settings.tls and error.opening and isinstance(error.cause, (ssl.SSLError, ConnectionResetError)) and not is_of_tls:
         return "; if the daemon has no TLS, its URL starts with http://"
@@ -324,7 +334,7 @@ def hint_of(error: Lost, settings: Settings) -> str:
 def decoded(call: Call[T], reply: Reply) -> T:
     try:
         if reply.status == 101:
-            raise ProtocolError("the reply changes the protocol, which was not asked for")
+            raise ProtocolError("the reply switches protocols, which the client did not ask for")
         return call.decode(reply)
     except ProtocolError as error:
         error.request_id = reply.headers.get("x-request-id")

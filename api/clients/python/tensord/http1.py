@@ -1,7 +1,7 @@
-"""HTTP/1.1 without sockets: the head of a request, and a reply from the bytes that a caller reads.
+"""HTTP/1.1 without sockets: formats the head of a request, and parses a reply from the bytes that the caller reads.
 
-A reply is not trusted: nothing is followed or unpacked, memory is taken for at most `limit` bytes, and the pages of a body are
-only touched as its bytes come.
+Replies are not trusted. Redirects are not followed, compressed bodies are refused, at most `limit` bytes are allocated for a
+body, and the memory pages of the body are touched only when its bytes arrive.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TLS_ALERT = b"\x15\x03"
 PIECE = 16 * 1024
 CHUNK_LINE_LIMIT = 1024
 
-# A generator that reads: it yields the memory to fill, and is sent how many bytes were read, 0 at the end.
+# A generator that parses a reply. It yields the memory to fill, and receives the number of bytes read, or 0 at the end.
 Reading = Generator[memoryview, int, "Reply"]
 
 
@@ -31,7 +31,7 @@ class Reply(NamedTuple):
 
 def check_header(name: str, value: str) -> None:
     if "\r" in value or "\n" in value:
-        raise ValueError(f"the header {name} has a line break")
+        raise ValueError(f"the value of the header {name} contains a line break")
 
 
 def request_head(method: str, path: str, headers: dict[str, str]) -> bytes:
@@ -43,11 +43,11 @@ def request_head(method: str, path: str, headers: dict[str, str]) -> bytes:
 
 
 def parse_head(head: bytes) -> tuple[int, dict[str, str], bool]:
-    """status, headers with names in lower case, whether the connection stays open"""
+    """Returns the status, the headers with lower-case names, and True if the connection stays open."""
     first, *lines = head.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     if version not in ("HTTP/1.1", "HTTP/1.0") or not (rest[:3].isascii() and rest[:3].isdigit()) or len(rest.split(" ")[0]) != 3:
-        raise ProtocolError(f"the reply does not begin as HTTP: {first[:80]!r}")
+        raise ProtocolError(f"the reply is not HTTP; it starts with {first[:80]!r}")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -55,13 +55,13 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str], bool]:
             raise ProtocolError(f"the reply has a header without a colon: {line[:80]!r}")
         name = name.lower()
         if name in headers and name in ("content-length", "transfer-encoding"):
-            raise ProtocolError(f"the reply has two headers {name}")
+            raise ProtocolError(f"the reply has two {name} headers")
         headers[name] = value.strip()
     return int(rest[:3]), headers, version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
 
 
 class Input:
-    """what has been read and not been used"""
+    """Bytes that were read and are not parsed yet."""
 
     def __init__(self) -> None:
         self.bytes = bytearray()
@@ -73,13 +73,13 @@ class Input:
             raise ProtocolError("the reply is truncated" if self.bytes else "the connection was closed without a reply")
         self.bytes += memoryview(piece)[:count]
         if self.bytes.startswith(TLS_ALERT):
-            raise ProtocolError("the daemon serves HTTPS: its URL starts with https://")
+            raise ProtocolError("the daemon serves HTTPS; use a URL that starts with https://")
 
     def until(self, mark: bytes, limit: int) -> Generator[memoryview, int, bytes]:
         searched = 0
         while (at := self.bytes.find(mark, searched)) < 0:
             if len(self.bytes) > limit:
-                raise ProtocolError(f"a part of the reply that may have {limit} bytes is longer")
+                raise ProtocolError(f"a part of the reply is longer than {limit} bytes, its maximum")
             searched = max(0, len(self.bytes) - len(mark) + 1)
             yield from self.more()
         found = bytes(self.bytes[:at])
@@ -88,9 +88,9 @@ class Input:
 
     def exactly(self, length: int) -> Generator[memoryview, int, memoryview]:
         try:
-            body = np.empty(length, "u1").data  # unlike bytearray it does not write to its pages
+            body = np.empty(length, "u1").data  # Unlike bytearray, numpy.empty does not touch the memory pages.
         except (MemoryError, OverflowError, ValueError):
-            raise ReplyTooLarge(f"there is no memory for a reply of {length} bytes") from None
+            raise ReplyTooLarge(f"not enough memory for a reply of {length} bytes") from None
         at = min(length, len(self.bytes))
         body[:at] = self.bytes[:at]
         del self.bytes[:at]
@@ -104,7 +104,7 @@ class Input:
 
 def check_size(size: int, limit: int) -> None:
     if size > limit:
-        raise ReplyTooLarge(f"the reply has {size} bytes or more; at most {limit} are read")
+        raise ReplyTooLarge(f"the reply has at least {size} bytes; the limit is {limit}")
 
 
 def read_chunks(source: Input, limit: int) -> Generator[memoryview, int, memoryview]:
@@ -136,11 +136,11 @@ def number(text: bytes, base: int) -> int:
 def read_body(source: Input, headers: dict[str, str], limit: int) -> Generator[memoryview, int, memoryview]:
     encoding = headers.get("transfer-encoding", "").lower()
     if encoding and "content-length" in headers or encoding not in ("", "chunked"):
-        raise ProtocolError(f"the reply has the encoding {encoding[:80]!r}, which does not say where it ends")
+        raise ProtocolError(f"the reply has the transfer encoding {encoding[:80]!r}; expected 'chunked' without Content-Length, or Content-Length alone")
     if encoding:
         return (yield from read_chunks(source, limit))
     if "content-length" not in headers:
-        raise ProtocolError("the reply has no length")
+        raise ProtocolError("the reply has neither a content length nor chunks")
     size = number(headers["content-length"].encode("latin-1"), 10)
     check_size(size, limit)
     return (yield from source.exactly(size))
@@ -154,7 +154,7 @@ def read_reply(method: str, limit: int) -> Reading:
         if status >= 200 or status == 101:
             break
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise ProtocolError(f"the reply is compressed, which was not asked for: {headers['content-encoding'][:80]!r}")
+        raise ProtocolError(f"the reply has the content encoding {headers['content-encoding'][:80]!r}, which the client did not ask for")
     if method == "HEAD" or status in (101, 204, 304):
         body = memoryview(b"")
     else:

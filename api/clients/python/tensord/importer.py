@@ -1,4 +1,4 @@
-"""The command tensord-import: the program in the folder import, which is deploy/import of the sources, as Python runs a folder."""
+"""The command tensord-import: runs the folder `import`, which is deploy/import in the sources, as a Python program."""
 import runpy
 import sys
 from pathlib import Path
@@ -7,13 +7,13 @@ from pathlib import Path
 def folder() -> str:
     path = Path(__file__).parent / "import"
     if not path.is_dir():
-        raise FileNotFoundError(f"{path} is missing: the package was installed from a copy of its folder without what the link tensord/import leads to; cp -rL copies that, too")
+        raise FileNotFoundError(f"{path} is missing: the package was installed from a copy of its folder that lacks the target of the link tensord/import. Copy the folder with cp -rL")
     return str(path)
 
 
 def main() -> None:
     if sys.version_info < (3, 10):
-        sys.exit("tensord-import: error: it needs Python 3.10 or newer; this is " + ".".join(map(str, sys.version_info[:2])))
+        sys.exit("tensord-import: error: Python 3.10 or newer is required; this is " + ".".join(map(str, sys.version_info[:2])))
     try:
         path = folder()
     except FileNotFoundError as error:

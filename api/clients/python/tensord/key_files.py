@@ -1,4 +1,4 @@
-"""Files of keys, read by the program tensord-import, so that a file gives the same keys in both."""
+"""Reads files of keys with the code of tensord-import, so that the command and the client read the same keys."""
 from __future__ import annotations
 
 import importlib
@@ -15,7 +15,7 @@ KINDS = ("int64", "uint64", "string")
 
 
 def module(name: str) -> Any:
-    """a module of the program; they find each other as those of a folder that Python runs"""
+    """Returns a module of tensord-import. Its modules import one another by plain names, as in a folder that Python runs."""
     folder = importer.folder()
     sys.path.insert(0, folder)
     try:
@@ -25,7 +25,7 @@ def module(name: str) -> Any:
 
 
 def read(file: str, kind: Optional[str], rows: Optional[int]) -> tuple[Array, tuple[str, ...]]:
-    """the keys of so many rows, integers or bytes, and what the user should know of them"""
+    """Reads the keys of `rows` rows. Returns them as integers or bytes, and the notes to show to the user."""
     keys = module("keys")
     try:
         found = keys.keys_of_file(Path(file), kind, rows, any_name=True)

@@ -1,4 +1,4 @@
-"""A bar for progress=True and for the command line."""
+"""The progress bar of progress=True and of the command line."""
 from __future__ import annotations
 
 import sys
@@ -9,7 +9,7 @@ WIDTH = 40
 
 
 class Bar:
-    """called with the bytes sent and their total; writes a line whenever the per cent change"""
+    """A progress bar. It is called with the bytes sent and the total, and redraws its line when the percentage changes."""
 
     def __init__(self, file: Optional[TextIO] = None):
         self.file, self.percent = file or sys.stderr, -1

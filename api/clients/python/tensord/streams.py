@@ -1,4 +1,4 @@
-"""Performs the steps of an exchange on the transports of asyncio."""
+"""Performs the steps of an exchange on asyncio transports."""
 from __future__ import annotations
 
 import asyncio
@@ -15,17 +15,17 @@ EARLY = 16 * 1024
 
 
 class StreamConnection(asyncio.BufferedProtocol):
-    """A connection, whose bytes are read into the memory of the step that waits for them.
+    """A connection that reads into the memory of the step that waits for the bytes.
 
-    asyncio.StreamReader would copy them, and would not say whether an idle connection has bytes of no reply.  Those that come
-    when no step waits are kept, and reading is paused until a step has taken them.
+    asyncio.StreamReader would copy the bytes, and could not tell whether unexpected bytes arrived on an idle connection.
+    Bytes that arrive while no step waits are kept, and reading is paused until a step has taken them.
     """
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.transport: Any = None
-        self.view: Optional[memoryview] = None  # of the step that waits for bytes
-        self.given: Optional[memoryview] = None  # to the transport
+        self.view: Optional[memoryview] = None  # memory of the step that waits for bytes
+        self.given: Optional[memoryview] = None  # memory that the transport is filling
         self.early = b""
         self.full = self.ended = False
         self.error: Optional[Exception] = None
@@ -87,7 +87,7 @@ class StreamConnection(asyncio.BufferedProtocol):
                 while self.full and not self.ended and not self.early:
                     await self.wait(deadline)
                 if at + PIECE <= len(view):
-                    await asyncio.sleep(0)  # a fast daemon never fills the buffer: reads its reply, and lets others run
+                    await asyncio.sleep(0)  # With a fast daemon the buffer never fills. Yield here to read its reply and let other tasks run.
                 if self.ended or self.early:
                     return False
         return True
@@ -116,14 +116,16 @@ class StreamConnection(asyncio.BufferedProtocol):
             self.transport.abort()
 
     def stale(self) -> bool:
-        """whether an idle connection is of another loop, or has something to read, which the loop may not have seen yet"""
+        """True if an idle connection belongs to another event loop, has ended, or has bytes to read.
+
+        The socket itself is checked, because the loop might not have seen the bytes yet."""
         if self.early or self.ended or self.loop is not asyncio.get_running_loop():
             return True
         return ready(self.transport.get_extra_info("socket"), "r", 0) != ""
 
 
 class Gate:
-    """Lets so many requests through at a time, in the order in which they came."""
+    """Admits at most `most` requests at a time, in order of arrival."""
 
     def __init__(self, most: int) -> None:
         self.loop, self.free = asyncio.get_running_loop(), most
@@ -140,7 +142,7 @@ class Gate:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self.leave()  # it was let in at that moment
+                self.leave()  # The task was admitted just before it was cancelled.
             raise
         finally:
             timer.cancel()

@@ -1,4 +1,4 @@
-"""TLS of a client: which authorities it trusts, and its own certificate."""
+"""TLS settings of a client: the authorities it trusts, and its own certificate."""
 from __future__ import annotations
 
 import contextlib
@@ -7,16 +7,16 @@ import ssl
 from collections.abc import Iterator
 from typing import Optional, Union
 
-Certificate = Union[str, tuple[str, str]]  # a file of both, or of the certificate and of the key
+Certificate = Union[str, tuple[str, str]]  # one PEM file with certificate and key, or the two files
 
 
-AUTHORITY = "the PEM file of the authority's certificate, or of the server's own if it is self-signed"
-OWN = "PEM files of the client's certificate and of its key, or one file of both"
+AUTHORITY = "a PEM file with the authority's certificate, or with the server's own certificate if it is self-signed"
+OWN = "PEM files with the client's certificate and its key, or one file with both"
 
 
 @contextlib.contextmanager
 def naming(option: str, files: tuple[str, ...], expected: str) -> Iterator[None]:
-    """Opens the files first, and names them in the errors of ssl, which does not."""
+    """Opens the files first, and adds their names to the errors of ssl, which do not contain them."""
     try:
         for file in files:
             open(os.fspath(file), "rb").close()
@@ -33,9 +33,9 @@ def context_of(used: bool, tls: Optional[ssl.SSLContext], ca_file: Optional[str]
                certificate: Optional[Certificate]) -> Optional[ssl.SSLContext]:
     given = tls is not None, ca_file is not None or certificate is not None
     if any(given) and not used:
-        raise ValueError("options of TLS need a URL that begins with https://")
+        raise ValueError("TLS options need a URL that starts with https://")
     if all(given):
-        raise ValueError("a context of TLS has its own authorities and certificate")
+        raise ValueError("tls cannot be combined with ca_file or certificate; load both into the SSLContext instead")
     if not used or tls is not None:
         return tls
     with naming("ca_file", () if ca_file is None else (ca_file,), AUTHORITY):
