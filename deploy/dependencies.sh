@@ -23,7 +23,7 @@
 #      apt uses separate folders for that: the machine's configuration and lists do not change.
 #      Remove the folder to build the library again.
 #   3. what pkg-config finds on the system, or the distribution's own package, which is then installed. With it, a
-#      shared library, --tls-certificate is refused.
+#      shared library, replies to requests that are not well-formed HTTP are HTML pages.
 #
 # With --wheel, libmicrohttpd is built as with TENSORD_MICROHTTPD=build, and cJSON, of which Debian has no static library, from
 # the source package of the installed version into the folder cjson of the cache.
