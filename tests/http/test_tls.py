@@ -347,7 +347,9 @@ class Hostile(TlsTest):
                         plain.wait_until_read()
                     if result is not None:
                         return result
-                    received.write(plain.socket.recv(1 << 16))
+                    data = plain.socket.recv(1 << 16)
+                    self.assertTrue(data, "the connection has ended")
+                    received.write(data)
 
             with self.subTest(version=version), self.start() as daemon, Raw(Other(daemon, None)) as plain:
                 step(lambda: session.do_handshake() or True)
