@@ -23,7 +23,7 @@
 #      For these downloads apt uses separate folders, so the machine's configuration and package lists do not change.
 #      To build the library again, remove the folder.
 #   3. The library that pkg-config finds on the system, or the distribution's package, which the script then installs.
-#      This is a shared library, with which tensord refuses --tls-certificate.
+#      This is a shared library. With it, replies to requests that are not well-formed HTTP are HTML pages.
 #
 # With --wheel, libmicrohttpd is built as with TENSORD_MICROHTTPD=build. cJSON, which Debian lacks as a static library, is
 # built from the source package of the installed version into the folder cjson of the cache.

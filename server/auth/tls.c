@@ -242,26 +242,17 @@ struct td_tls_state td_tls_state(struct td_tls *tls)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-/* Without memory a session lacks what could not be set, and its handshake fails. */
-struct gnutls_session_int *td_tls_session_new(struct td_tls *tls, int socket,
-                                              struct td_tls_identity **identity)
+struct td_tls_identity *td_tls_session_begin(struct td_tls *tls, struct gnutls_session_int *session)
 {
-    static const unsigned char http[] = "http/1.1";
-    const gnutls_datum_t protocol = { (unsigned char *)(uintptr_t)http, sizeof http - 1 };
-    gnutls_session_t session = NULL;
-    if (gnutls_init(&session, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL) < 0)
-        return NULL;
-    *identity = in_force(tls);
-    (void)gnutls_priority_set(session, tls->priorities);
-    (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
-    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, (*identity)->credentials);
-    if ((*identity)->clients) {
+    struct td_tls_identity *identity = in_force(tls);
+    /* Without memory for one of these, the handshake fails. */
+    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, identity->credentials);
+    if (identity->clients) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUEST);
         /* Names of authorities would let some clients choose no certificate after a reload. */
         gnutls_certificate_send_x509_rdn_sequence(session, 1);
     }
-    gnutls_transport_set_int(session, socket);
-    return session;
+    return identity;
 }
 
 void td_tls_count(struct td_tls *tls, bool complete)

@@ -58,10 +58,10 @@ struct td_tls_state {
 };
 struct td_tls_state td_tls_state(struct td_tls *tls);
 
-/* A session of a server on the socket, with the identity in force, which the caller keeps until the
- * handshake is complete; NULL without memory. gnutls_deinit it. */
-struct gnutls_session_int *td_tls_session_new(struct td_tls *tls, int socket,
-                                              struct td_tls_identity **identity);
+/* Gives the session of a new connection the identity in force. The caller keeps the identity until
+ * the handshake is complete. */
+struct td_tls_identity *td_tls_session_begin(struct td_tls *tls,
+                                             struct gnutls_session_int *session);
 
 /* Counts a handshake. */
 void td_tls_count(struct td_tls *tls, bool complete);

@@ -1,7 +1,6 @@
 #include "server/http/acceptor.h"
 
 #include "server/clients/connections.h"
-#include "server/http/handshakes.h"
 #include "server/http/listener.h"
 #include "server/http/proxies.h"
 #include "server/observe/clock.h"
@@ -110,8 +109,7 @@ static bool wait_for_restricted_place(const struct td_services *services)
     return make_restricted_place(services, true);
 }
 
-/* Hands the connection to an I/O thread, or to the handshakes before, which own the socket from
- * then on. */
+/* Hands the connection to an I/O thread, which owns the socket from then on. */
 static void admit(struct td_acceptor *acceptor, const struct td_listener *listener, int socket,
                   const struct sockaddr_storage *address, socklen_t length)
 {
@@ -135,16 +133,9 @@ static void admit(struct td_acceptor *acceptor, const struct td_listener *listen
     struct td_connection *record = td_connections_find(services->connections, socket);
     record->forwards = forwards;
     record->loopback = td_listener_is_loopback(&listener->bound);
-    if (acceptor->options.handshakes) {
-        if (!td_handshakes_add(acceptor->options.handshakes, socket, address, length, io_thread)) {
-            td_connections_close(services->connections, socket);
-            close(socket);
-            log_failure(acceptor, "connection_refused", "no memory or files for its handshake");
-        }
-    } else if (MHD_add_connection(acceptor->options.io_threads[io_thread].library, socket, peer,
-                                  length) != MHD_YES) {
+    if (MHD_add_connection(acceptor->options.io_threads[io_thread].library, socket, peer, length) !=
+        MHD_YES)
         td_connections_close(services->connections, socket); /* the library has closed the socket */
-    }
 }
 
 /* ---- accepting ------------------------------------------------------------------------------ */

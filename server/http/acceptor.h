@@ -21,11 +21,10 @@
 #define TD_SERVER_HTTP_ACCEPTOR_H
 
 #include "server/calls/services.h"
+#include "server/http/io_thread.h"
 
-struct MHD_Daemon;
 struct td_listeners;
 struct td_proxies;
-struct td_handshakes;
 struct td_acceptor;
 
 enum {
@@ -34,17 +33,9 @@ enum {
     TD_FIRST_IO_THREADS = 1 /* beside --io-threads, for clients with few connections */
 };
 
-/* An instance of the library with one thread. */
-struct td_io_thread {
-    struct MHD_Daemon *library;
-    /* Answered; of the thread itself. Not on a cache line with another's. */
-    _Alignas(64) unsigned requests;
-};
-
 struct td_acceptor_options {
     struct td_services *services;
     const struct td_proxies *proxies;
-    struct td_handshakes *handshakes;     /* NULL: connections begin with a request */
     const struct td_listeners *listeners; /* non-blocking */
     bool leave_waiting; /* another process will accept the connections that wait at the stop */
     struct td_io_thread *io_threads;

@@ -1,7 +1,6 @@
 #include "server/http/handshakes.h"
 
 #include "server/http/transport_errors.h"
-#include "server/observe/clock.h"
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
@@ -9,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,57 +17,52 @@
 
 enum { EVENTS = 64 };
 
-struct handshake {
-    struct handshake *next, **link; /* in the list of those that are not complete */
-    int socket, io_thread;
-    uint32_t waits_for;       /* events of epoll */
-    gnutls_session_t session; /* NULL until the client has sent something */
-    struct td_tls_identity *identity;
-    struct sockaddr_storage peer;
-    socklen_t length;
+struct td_handshake {
+    /* The list of an I/O thread, then the list of those that are not complete. */
+    struct td_handshake *next, **link;
+    struct MHD_Connection *connection;
+    gnutls_session_t session; /* the library's */
+    int socket;
+    uint32_t waits_for;               /* events of epoll */
+    struct td_tls_identity *identity; /* NULL until the client has sent something */
+    bool held;                        /* the last message waits for the library to send it */
 };
 
 struct td_handshakes {
     struct td_services *services;
-    struct td_io_thread *io_threads;
     pthread_t thread;
     bool running;
     int epoll, wake;       /* wake is an eventfd: stop */
     pthread_mutex_t mutex; /* guards the list */
-    struct handshake *first;
+    struct td_handshake *first;
 };
 
-/* ---- sessions for the library ---------------------------------------------------------------- */
+/* ---- the library's sessions ------------------------------------------------------------------ */
 
-/* The session that this thread gives to the library; NULL: none. */
-static _Thread_local gnutls_session_t given;
+/* The handshake that the thread performs; NULL on I/O threads. */
+static _Thread_local struct td_handshake *performed;
 
-/* The value of gnutls_db_get_ptr of sessions whose handshake is complete; the library does not use
- * it. */
-static char complete;
-
-/* The names are --wrap's. */
-/* NOLINTBEGIN(bugprone-reserved-identifier) */
-int __real_gnutls_init(gnutls_session_t *session, unsigned flags);
-int __wrap_gnutls_init(gnutls_session_t *session, unsigned flags);
-int __real_gnutls_handshake(gnutls_session_t session);
-int __wrap_gnutls_handshake(gnutls_session_t session);
-
-int __wrap_gnutls_init(gnutls_session_t *session, unsigned flags)
+/* Sends the session's bytes, except the server's last message of a handshake of TLS 1.2, which the
+ * library sends. GnuTLS would start another handshake if it were called after the message was sent.
+ * With TLS 1.3, the client sends the last message, and such a call does nothing. */
+static ssize_t push(gnutls_transport_ptr_t socket, const giovec_t *parts, int n)
 {
-    if (!given)
-        return __real_gnutls_init(session, flags);
-    *session = given;
-    given = NULL;
-    return GNUTLS_E_SUCCESS;
+    const struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)parts,
+                                    .msg_iovlen = (size_t)n };
+    if (!performed || gnutls_handshake_get_last_in(performed->session) != GNUTLS_HANDSHAKE_FINISHED)
+        return sendmsg((int)(intptr_t)socket, &message, MSG_NOSIGNAL);
+    performed->held = true;
+    errno = EAGAIN;
+    return -1;
 }
 
-int __wrap_gnutls_handshake(gnutls_session_t session)
+/* Receives nothing, so that a session whose handshake has failed cannot go on. */
+static ssize_t pull_nothing(gnutls_transport_ptr_t socket, void *data, size_t size)
 {
-    return gnutls_db_get_ptr(session) == &complete ? GNUTLS_E_SUCCESS
-                                                   : __real_gnutls_handshake(session);
+    (void)socket, (void)data, (void)size;
+    errno = ECONNRESET;
+    return -1;
 }
-/* NOLINTEND(bugprone-reserved-identifier) */
 
 /* The library insists on certificates of its own, which it does not need. */
 static int no_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
@@ -82,7 +77,7 @@ static int no_certificate(gnutls_session_t session, const struct gnutls_cert_ret
 
 bool td_handshakes_are_possible(void)
 {
-    return TD_MICROHTTPD_IS_STATIC && MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES;
+    return MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES;
 }
 
 void td_handshakes_set_options(struct MHD_OptionItem options[TD_HANDSHAKE_OPTIONS])
@@ -92,12 +87,11 @@ void td_handshakes_set_options(struct MHD_OptionItem options[TD_HANDSHAKE_OPTION
                                           (void *)(uintptr_t)TD_TLS_PRIORITIES };
     options[1] =
         (struct MHD_OptionItem){ MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)callback };
-    options[2] = (struct MHD_OptionItem){ MHD_OPTION_TLS_NO_ALPN, 1, NULL };
 }
 
 /* ---- a handshake ----------------------------------------------------------------------------- */
 
-static void list(struct td_handshakes *handshakes, struct handshake *handshake)
+static void list(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
     pthread_mutex_lock(&handshakes->mutex);
     handshake->link = &handshakes->first;
@@ -108,7 +102,7 @@ static void list(struct td_handshakes *handshakes, struct handshake *handshake)
     pthread_mutex_unlock(&handshakes->mutex);
 }
 
-static void unlist(struct td_handshakes *handshakes, struct handshake *handshake)
+static void unlist(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
     pthread_mutex_lock(&handshakes->mutex);
     *handshake->link = handshake->next;
@@ -117,74 +111,55 @@ static void unlist(struct td_handshakes *handshakes, struct handshake *handshake
     pthread_mutex_unlock(&handshakes->mutex);
 }
 
-static void release(struct handshake *handshake)
+/* Gives the connection back to its I/O thread, which uses the session from then on. */
+static void resume(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
-    if (handshake->session)
-        gnutls_deinit(handshake->session);
+    (void)epoll_ctl(handshakes->epoll, EPOLL_CTL_DEL, handshake->socket, NULL);
+    unlist(handshakes, handshake);
+    MHD_resume_connection(handshake->connection);
     td_tls_identity_unref(handshake->identity);
     free(handshake);
 }
 
-/* No events of the handshake come after this. To close the socket is not enough: while another
- * thread is in a call with it, such as that which adds it, the file stays open, and watched. */
-static void unwatch(struct td_handshakes *handshakes, struct handshake *handshake)
+/* Ends the connection: the library finds that it cannot be used, and closes it. */
+static void end(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
-    (void)epoll_ctl(handshakes->epoll, EPOLL_CTL_DEL, handshake->socket, NULL);
-    unlist(handshakes, handshake);
+    gnutls_transport_set_pull_function(handshake->session, pull_nothing);
+    (void)shutdown(handshake->socket, SHUT_RDWR);
+    resume(handshakes, handshake);
 }
 
-/* Ends the connection. */
-static void end(struct td_handshakes *handshakes, struct handshake *handshake)
-{
-    unwatch(handshakes, handshake);
-    td_connections_close(handshakes->services->connections, handshake->socket);
-    close(handshake->socket);
-    release(handshake);
-}
-
-static void fail(struct td_handshakes *handshakes, struct handshake *handshake, int code)
+static void fail(struct td_handshakes *handshakes, struct td_handshake *handshake, int code)
 {
     const struct td_services *services = handshakes->services;
     td_tls_count(services->tls, false);
     td_log(&services->log, TD_LOG_DEBUG, "handshake_failed",
            TD_TEXT("reason", gnutls_strerror(code)));
-    if (handshake->session)
+    if (handshake->identity)
         (void)gnutls_alert_send_appropriate(handshake->session, code);
     end(handshakes, handshake);
 }
 
-/* Gives the connection to its I/O thread, which owns socket and session from then on. */
-static void hand_over(struct td_handshakes *handshakes, struct handshake *handshake)
+static void complete(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
-    struct td_services *services = handshakes->services;
-    const int socket = handshake->socket;
+    const struct td_services *services = handshakes->services;
     td_tls_count(services->tls, true);
-    unwatch(handshakes, handshake);
-    struct td_connection *record = td_connections_find(services->connections, socket);
-    const uint64_t opened = record->opened;
-    td_connection_skip_read(record, socket);
-    gnutls_db_set_ptr(handshake->session, &complete);
-    given = handshake->session;
-    if (MHD_add_connection(handshakes->io_threads[handshake->io_thread].library, socket,
-                           (const struct sockaddr *)&handshake->peer, handshake->length) != MHD_YES)
-        td_connections_close_opened(services->connections, socket,
-                                    opened); /* the library has closed the socket */
-    handshake->session = given;              /* NULL, unless the library did not get so far */
-    given = NULL;
-    release(handshake);
+    td_connection_skip_read(td_connections_find(services->connections, handshake->socket),
+                            handshake->socket);
+    resume(handshakes, handshake);
 }
 
-static bool begin(struct td_handshakes *handshakes, struct handshake *handshake)
+static void begin(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
     const int on = 1;
     /* Each of its small messages would wait until the one before is acknowledged: 40 ms. */
     (void)setsockopt(handshake->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    handshake->session =
-        td_tls_session_new(handshakes->services->tls, handshake->socket, &handshake->identity);
-    return handshake->session != NULL;
+    gnutls_transport_set_vec_push_function(handshake->session, push);
+    handshake->identity = td_tls_session_begin(handshakes->services->tls, handshake->session);
 }
 
-static void wait_for(struct td_handshakes *handshakes, struct handshake *handshake, uint32_t events)
+static void wait_for(struct td_handshakes *handshakes, struct td_handshake *handshake,
+                     uint32_t events)
 {
     struct epoll_event event = { .events = events, .data.ptr = handshake };
     if (handshake->waits_for == events)
@@ -194,27 +169,27 @@ static void wait_for(struct td_handshakes *handshakes, struct handshake *handsha
 }
 
 /* True if the client has sent the method of an HTTP request. */
-static bool speaks_http(const struct handshake *handshake)
+static bool speaks_http(const struct td_handshake *handshake)
 {
     char first;
     return recv(handshake->socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && first >= 'A' &&
            first <= 'Z';
 }
 
-static void advance(struct td_handshakes *handshakes, struct handshake *handshake)
+static void advance(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
-    if (!handshake->session && speaks_http(handshake)) {
+    if (!handshake->identity && speaks_http(handshake)) {
         td_transport_refuse_plain(handshakes->services, handshake->socket);
         fail(handshakes, handshake, GNUTLS_E_UNEXPECTED_PACKET);
         return;
     }
-    if (!handshake->session && !begin(handshakes, handshake)) {
-        fail(handshakes, handshake, GNUTLS_E_MEMORY_ERROR);
-        return;
-    }
+    if (!handshake->identity)
+        begin(handshakes, handshake);
+    performed = handshake;
     const int code = gnutls_handshake(handshake->session);
-    if (code == GNUTLS_E_SUCCESS) {
-        hand_over(handshakes, handshake);
+    performed = NULL;
+    if (code == GNUTLS_E_SUCCESS || handshake->held) {
+        complete(handshakes, handshake);
     } else if (gnutls_error_is_fatal(code)) {
         fail(handshakes, handshake, code);
     } else {
@@ -223,26 +198,48 @@ static void advance(struct td_handshakes *handshakes, struct handshake *handshak
     }
 }
 
-bool td_handshakes_add(struct td_handshakes *handshakes, int socket,
-                       const struct sockaddr_storage *peer, socklen_t length, int io_thread)
+/* ---- from the I/O threads -------------------------------------------------------------------- */
+
+void td_handshakes_prepare(struct td_handshake **prepared, struct MHD_Connection *connection,
+                           int socket)
 {
-    struct td_connection *record = td_connections_find(handshakes->services->connections, socket);
-    struct handshake *handshake = calloc(1, sizeof *handshake);
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = handshake };
-    if (!handshake)
-        return false;
+    struct td_handshake *handshake = calloc(1, sizeof *handshake);
+    if (!handshake) {
+        (void)shutdown(socket, SHUT_RDWR); /* the library then closes the connection */
+        return;
+    }
+    handshake->connection = connection;
+    handshake->session =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
     handshake->socket = socket;
-    handshake->io_thread = io_thread;
-    handshake->waits_for = event.events;
-    handshake->peer = *peer;
-    handshake->length = length;
-    (void)td_connection_enter(record, TD_CONNECTION_WAITING, td_now_ns());
-    list(handshakes, handshake);
-    if (epoll_ctl(handshakes->epoll, EPOLL_CTL_ADD, socket, &event) == 0)
-        return true;
-    unlist(handshakes, handshake);
-    release(handshake);
-    return false;
+    handshake->next = *prepared;
+    *prepared = handshake;
+}
+
+void td_handshakes_forget(struct td_handshake **prepared, const struct MHD_Connection *connection)
+{
+    while (*prepared && (*prepared)->connection != connection)
+        prepared = &(*prepared)->next;
+    struct td_handshake *handshake = *prepared;
+    if (!handshake)
+        return;
+    *prepared = handshake->next;
+    free(handshake);
+}
+
+void td_handshakes_submit(struct td_handshakes *handshakes, struct td_handshake **prepared)
+{
+    while (*prepared) {
+        struct td_handshake *handshake = *prepared;
+        struct epoll_event event = { .events = EPOLLIN, .data.ptr = handshake };
+        *prepared = handshake->next;
+        handshake->waits_for = event.events;
+        MHD_suspend_connection(handshake->connection);
+        list(handshakes, handshake);
+        /* From here on, the thread may free the handshake. */
+        if (epoll_ctl(handshakes->epoll, EPOLL_CTL_ADD, handshake->socket, &event) != 0)
+            end(handshakes, handshake);
+    }
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -262,15 +259,13 @@ static void *run(void *context)
     }
 }
 
-struct td_handshakes *td_handshakes_start(struct td_services *services,
-                                          struct td_io_thread *io_threads)
+struct td_handshakes *td_handshakes_start(struct td_services *services)
 {
     struct td_handshakes *handshakes = calloc(1, sizeof *handshakes);
     struct epoll_event stop = { .events = EPOLLIN, .data.ptr = NULL };
     if (!handshakes)
         return NULL;
     handshakes->services = services;
-    handshakes->io_threads = io_threads;
     pthread_mutex_init(&handshakes->mutex, NULL);
     handshakes->epoll = epoll_create1(EPOLL_CLOEXEC);
     handshakes->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

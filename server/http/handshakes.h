@@ -1,52 +1,58 @@
-/* handshakes.h - a thread that does the TLS handshakes of new connections, and then hands them to
- * their I/O threads.
+/* handshakes.h - a thread that performs the TLS handshakes of new connections.
  *
- *     acceptor ─► handshakes ─► I/O thread (library)
+ *     acceptor -> I/O thread (library): suspended -> handshakes -> I/O thread: resumed
  *
- * I/O threads do not wait for signatures, which take up to a millisecond each, and the library sees
- * only connections whose handshake is complete. It would do handshakes itself, but with epoll it
- * asks for bytes without pause until they arrive (libmicrohttpd 1.0.10: one client that sends half
- * a handshake keeps a processor busy). So its calls of gnutls_init and gnutls_handshake are
- * replaced, when the program is linked: it gets the session that is complete.
+ * The library could perform handshakes on its I/O threads. But a signature takes up to two
+ * milliseconds, and with epoll the library asks for more bytes without pause while a client has
+ * sent only part of its handshake (README.md).
  *
- * A connection waits for its handshake as for the headers of a request (TD_CONNECTION_WAITING):
- * sweeps end those that are too slow, and others may be accepted in favour of those that wait.
+ * The library makes the session of a connection. Before the client's first byte is read, the I/O
+ * thread suspends the connection, and this thread performs the handshake. When the library then
+ * calls gnutls_handshake for the session, it has nothing left to do, or only the last bytes to
+ * send.
  *
- * Ownership  Borrows the services and the I/O threads. Takes sockets that are in the table of
- *            connections, and closes those whose handshake fails.
- * Threads    One of its own. add: the acceptor. Start and stop: the main thread.
- * Errors     Of a handshake: counted, and logged at debug, since any client can cause them. */
+ * A connection waits for its handshake as for the headers of a request (TD_CONNECTION_WAITING).
+ * Sweeps end handshakes that are too slow, and the acceptor may end them to make room.
+ *
+ * Ownership  Borrows the services. The library closes the sockets, also after a failed handshake.
+ * Threads    One of its own. prepare, forget and submit: the I/O thread of the connection. Start
+ *            and stop: the main thread.
+ * Errors     Failed handshakes are counted, and logged at level debug, because any client can cause
+ *            them. */
 #ifndef TD_SERVER_HTTP_HANDSHAKES_H
 #define TD_SERVER_HTTP_HANDSHAKES_H
 
-#include "server/http/acceptor.h"
-
-#include <sys/socket.h>
+#include "server/calls/services.h"
 
 #include <microhttpd.h>
 
+struct td_handshake;
 struct td_handshakes;
 
-enum { TD_HANDSHAKE_OPTIONS = 3 };
+enum { TD_HANDSHAKE_OPTIONS = 2 };
 
-/* Whether the library was built with TLS and can be given sessions: it is linked statically. */
+/* True if the library was built with TLS. */
 bool td_handshakes_are_possible(void);
 
-/* Options of the library, beside the flag MHD_USE_TLS. */
+/* Options of the library for the flag MHD_USE_TLS. */
 void td_handshakes_set_options(struct MHD_OptionItem options[TD_HANDSHAKE_OPTIONS]);
 
-/* NULL without memory, a file or a thread. */
-struct td_handshakes *td_handshakes_start(struct td_services *services,
-                                          struct td_io_thread *io_threads);
+/* Returns NULL if no memory, file or thread is available. */
+struct td_handshakes *td_handshakes_start(struct td_services *services);
 
-/* Takes over the socket, whose record is open. False without memory or files: it is still the
- * caller's then. */
-TD_MUST_CHECK bool td_handshakes_add(struct td_handshakes *handshakes, int socket,
-                                     const struct sockaddr_storage *peer, socklen_t length,
-                                     int io_thread);
+/* Adds a handshake to the list of an I/O thread. Call when the library starts the connection. */
+void td_handshakes_prepare(struct td_handshake **prepared, struct MHD_Connection *connection,
+                           int socket);
 
-/* Ends the handshakes that are not complete, after the acceptor and before the I/O threads have
- * stopped. NULL is fine. */
+/* Removes the handshake, if any. Call when the library ends the connection. */
+void td_handshakes_forget(struct td_handshake **prepared, const struct MHD_Connection *connection);
+
+/* Suspends the connections of the list, and hands their handshakes to the thread. Call while the
+ * I/O thread is not in the library. */
+void td_handshakes_submit(struct td_handshakes *handshakes, struct td_handshake **prepared);
+
+/* Ends the handshakes that are not complete, and resumes their connections. Call after the I/O
+ * threads have stopped. NULL is allowed. */
 void td_handshakes_stop(struct td_handshakes *handshakes);
 
 #endif

@@ -10,6 +10,7 @@
 #include "server/http/capacity.h"
 #include "server/http/handshakes.h"
 #include "server/http/headers.h"
+#include "server/http/io_thread.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
 #include "server/http/metrics_listener.h"
@@ -394,11 +395,17 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     struct td_http *http = context;
     const int socket = socket_of(connection);
     struct td_connection *record = td_connections_find(http->services->connections, socket);
+    struct td_io_thread *thread = &http->io_threads[record->io_thread];
     if (change == MHD_CONNECTION_NOTIFY_STARTED) {
         *state = record;
+        if (td_io_thread_is_stopping(thread))
+            return; /* this may be the connection that wakes the thread, which has no record */
         td_transport_use(http->services, record->io_thread);
         (void)td_connection_enter(record, TD_CONNECTION_WAITING, td_now_ns());
+        if (http->handshakes)
+            td_handshakes_prepare(&thread->prepared, connection, socket);
     } else {
+        td_handshakes_forget(&thread->prepared, connection);
         td_connections_close(http->services->connections, socket);
     }
 }
@@ -418,11 +425,11 @@ __attribute__((format(printf, 2, 0))) static void library_log(void *context, con
     td_log(&services->log, TD_LOG_DEBUG, "http_library", TD_TEXT("message", text));
 }
 
-/* Starts an I/O thread: an instance of the library without a listening socket. */
-static struct MHD_Daemon *start_io_thread(struct td_http *http)
+/* Starts an instance of the library without a listening socket and without a thread. */
+static struct MHD_Daemon *start_library(struct td_http *http)
 {
     const struct td_config *config = &http->services->config;
-    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+    const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
                            MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET |
                            (http->services->tls ? MHD_USE_TLS : 0);
     struct MHD_OptionItem options[] = {
@@ -435,9 +442,9 @@ static struct MHD_Daemon *start_io_thread(struct td_http *http)
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
         { MHD_OPTION_CONNECTION_LIMIT, INT32_MAX, NULL }, /* the acceptor enforces the limit */
         { MHD_OPTION_CONNECTION_TIMEOUT, LIBRARY_TIMEOUT_S, NULL },
+        { MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL },
         { MHD_OPTION_END, 0, NULL },
         /* The last options, up to TD_HANDSHAKE_OPTIONS of them, are replaced for handshakes. */
-        { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
@@ -452,10 +459,13 @@ static bool start_io_threads(struct td_http *http)
 {
     const int count = (int)http->services->config.io_threads + TD_FIRST_IO_THREADS;
     for (; http->n_io_threads < count; http->n_io_threads++) {
-        struct MHD_Daemon *thread = start_io_thread(http);
-        if (!thread)
+        struct MHD_Daemon *library = start_library(http);
+        if (!library)
             return false;
-        http->io_threads[http->n_io_threads].library = thread;
+        if (!td_io_thread_start(&http->io_threads[http->n_io_threads], library, http->handshakes)) {
+            MHD_stop_daemon(library);
+            return false;
+        }
     }
     return true;
 }
@@ -502,9 +512,11 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
     if (!services->connections || !services->metrics || !http->linger || !http->populator ||
         !http->origins || !http->proxies)
         return false;
-    *why = "--tls-certificate needs the static libmicrohttpd that TENSORD_MICROHTTPD=build "
-           "deploy/dependencies.sh builds, but tensord was built with another library";
+    *why = "--tls-certificate needs a libmicrohttpd with TLS, but this one was built without it";
     if (services->tls && !td_handshakes_are_possible())
+        return false;
+    *why = "no thread available for handshakes";
+    if (services->tls && !(http->handshakes = td_handshakes_start(services)))
         return false;
     *why = "libmicrohttpd could not start";
     if (!start_io_threads(http))
@@ -518,14 +530,10 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
             return false;
         address[0] = '\0';
     }
-    *why = "no thread available for handshakes";
-    if (services->tls && !(http->handshakes = td_handshakes_start(services, http->io_threads)))
-        return false;
     *why = "no thread available to accept connections";
     http->acceptor = td_acceptor_start(&(struct td_acceptor_options){
         .services = services,
         .proxies = http->proxies,
-        .handshakes = http->handshakes,
         .listeners = &http->listeners,
         .leave_waiting = http->inherited,
         .io_threads = http->io_threads,
@@ -635,10 +643,13 @@ void td_http_stop(struct td_http *http)
     if (!http)
         return;
     td_acceptor_free(http->acceptor);
-    td_handshakes_stop(http->handshakes);
     td_listeners_close(&http->listeners);
+    for (int i = 0; i < http->n_io_threads; i++)
+        td_io_thread_stop(&http->io_threads[i]); /* no connection is suspended after this */
+    /* These two resume all connections that they have suspended. */
+    td_handshakes_stop(http->handshakes);
     if (http->populator)
-        td_populator_stop(http->populator); /* no connection can be suspended after this */
+        td_populator_stop(http->populator);
     for (int i = 0; i < http->n_io_threads; i++)
         MHD_stop_daemon(http->io_threads[i].library);
     td_metrics_listener_stop(http->metrics);

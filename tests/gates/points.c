@@ -11,7 +11,8 @@
  *                                      shall stop; the line is the same as of a stage
  *     sweep                            the main thread, before it looks at a part of the
  *                                      connections; the line has the number of parts
- *     watch                            a file was added to an epoll, and the call holds the file
+ *     watch                            a socket was added to the epoll of the handshakes, and the
+ *                                      call holds the file
  *     exit                             a thread ends the process while others still run */
 #include "gpu/reference/stream.h"
 #include "server/calls/call.h"
@@ -162,12 +163,12 @@ void __wrap_td_connections_sweep(struct td_connections *connections,
 }
 
 /* The kernel holds the file until the call returns, which may be after another thread has got an
- * event of it and has closed it. */
+ * event of it and has ended its connection. The library adds its sockets edge-triggered. */
 int __real_epoll_ctl(int epoll, int change, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll, int change, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll, int change, int fd, struct epoll_event *event)
 {
-    if (change != EPOLL_CTL_ADD)
+    if (change != EPOLL_CTL_ADD || (event->events & EPOLLET))
         return __real_epoll_ctl(epoll, change, fd, event);
     const int held = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     const int status = __real_epoll_ctl(epoll, change, fd, event);

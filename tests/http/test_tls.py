@@ -8,14 +8,17 @@ GATHER = {"params": [1, 2, 3], "indices": [2, 0]}
 HELLO = bytes.fromhex("1603010200010001fc0303")  # the beginning of a ClientHello
 
 
-def is_asleep(pid, name):
-    """whether the thread of this name waits for something, rather than run or want to"""
+def are_asleep(pid, name):
+    """whether all threads of this name wait for something, rather than run or want to"""
+    states = []
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
             before, after = file.read().rsplit(")", 1)
         if before.endswith("(" + name):
-            return after.split()[0] == "S"
-    raise AssertionError(f"there is no thread {name}")
+            states.append(after.split()[0])
+    if not states:
+        raise AssertionError(f"there is no thread {name}")
+    return set(states) == {"S"}
 
 
 def run(*arguments):
@@ -276,7 +279,8 @@ class Hostile(TlsTest):
                     with Client(daemon) as client:
                         self.wait_until(lambda: client.request("GET", "/readyz").json()["open"]["connections"] == 2)
                     plain.wait_until_read()
-                    self.wait_until(lambda: is_asleep(daemon.process.pid, "handshakes"), "the end of the thread's work")
+                    for name in "handshakes", "io":
+                        self.wait_until(lambda: are_asleep(daemon.process.pid, name), f"the end of the work of {name}")
                     daemon.sweep()
                     daemon.clock.advance(1201)
                     self.assertEqual(plain.rest(), b"", sent)
@@ -318,11 +322,39 @@ class Hostile(TlsTest):
         with self.start(kind=GatedDaemon) as daemon:
             with daemon.gates.closed("watch") as gate, self.connect(daemon) as plain:
                 plain.sendall(HELLO[:3] + bytes(100))
-                gate.arrival()  # the acceptor still holds the file
+                gate.arrival()  # the I/O thread still holds the file
                 self.assertEqual(plain.recv(1), b"\x15", "the alert")
-                self.wait_until(lambda: is_asleep(daemon.process.pid, "handshakes"), "the end of the thread's work")
+                self.wait_until(lambda: are_asleep(daemon.process.pid, "handshakes"), "the end of the thread's work")
             with Client(daemon) as client:
                 self.assertStatus(client.post("/v1/gather", GATHER), 200)
+
+    def test_a_handshake_in_pieces(self):
+        for version in ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3:
+            context = self.folder.context()
+            context.minimum_version = context.maximum_version = version
+            received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+            session = context.wrap_bio(received, sent, server_hostname="localhost")
+
+            def step(call, *arguments):
+                """calls until the daemon's bytes suffice; the client's bytes go one by one, each after the one before was read"""
+                while True:
+                    try:
+                        result = call(*arguments)
+                    except ssl.SSLWantReadError:
+                        result = None
+                    for byte in sent.read():
+                        plain.send(bytes([byte]))
+                        plain.wait_until_read()
+                    if result is not None:
+                        return result
+                    data = plain.socket.recv(1 << 16)
+                    self.assertTrue(data, "the connection has ended")
+                    received.write(data)
+
+            with self.subTest(version=version), self.start() as daemon, Raw(Other(daemon, None)) as plain:
+                step(lambda: session.do_handshake() or True)
+                step(session.write, http_request("GET", "/healthz"))
+                self.assertEqual(step(session.read, 12), b"HTTP/1.1 200")
 
     def test_silent_handshakes_make_room(self):
         limit = 40

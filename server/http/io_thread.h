@@ -1,0 +1,47 @@
+/* io_thread.h - a thread that runs an instance of libmicrohttpd.
+ *
+ * The library could have a thread of its own. This thread also works between two rounds of the
+ * library: it suspends new connections for their handshake, which is not possible in the library's
+ * callback for a new connection (handshakes.h).
+ *
+ * Ownership  Borrows the library and the handshakes. After td_io_thread_stop, the caller stops the
+ *            library.
+ * Threads    Start and stop: the main thread. */
+#ifndef TD_SERVER_HTTP_IO_THREAD_H
+#define TD_SERVER_HTTP_IO_THREAD_H
+
+#include "kernels/status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct MHD_Daemon;
+struct td_handshake;
+struct td_handshakes;
+
+struct td_io_thread {
+    struct MHD_Daemon *library;
+    struct td_handshakes *handshakes; /* NULL without TLS */
+    pthread_t thread;
+    bool running;
+    atomic_bool stopping;
+    int waker; /* socket that wakes the thread for its stop */
+
+    /* New connections of this round. Used by the thread. */
+    struct td_handshake *prepared;
+    /* Number of answered requests. Used by the thread, and not on a cache line with other threads'
+     * data. */
+    _Alignas(64) unsigned requests;
+};
+
+/* Returns false if no thread or socket is available. The memory of the thread must be zero. */
+TD_MUST_CHECK bool td_io_thread_start(struct td_io_thread *thread, struct MHD_Daemon *library,
+                                      struct td_handshakes *handshakes);
+
+/* Ends the thread after its current round. Connections stay open. */
+void td_io_thread_stop(struct td_io_thread *thread);
+
+bool td_io_thread_is_stopping(const struct td_io_thread *thread);
+
+#endif
