@@ -43,29 +43,30 @@
 struct td_batcher;
 
 /* Starts a batcher. Returns NULL (logged) if memory or threads are lacking, or if the device
- * refuses an option in its text. Tries again later to open a device that cannot be opened now.
- * Waits for the first attempt unless in_background. */
+ * refuses one of its options. If the device cannot be opened now, tries again later. Waits for the
+ * first attempt unless in_background is set. */
 struct td_batcher *td_batcher_new(const struct td_batcher_options *options);
 
-/* Frees memory that no batch uses, asynchronously, because memory is short. */
+/* Frees memory that no batch uses. Called when memory is short; the memory is freed
+ * asynchronously. */
 void td_batcher_trim(struct td_batcher *batcher);
 
 /* Gives back waiting items, and items submitted later, as DRAINING. Batches in flight have one
- * second, regardless of hang_ms; then the device counts as lost. */
+ * second, regardless of hang_ms. After that, the device counts as lost. */
 void td_batcher_drain(struct td_batcher *batcher);
 
-/* Drains, and closes the device. Waits up to another second for replies in staging memory and for a
- * device that does not respond. Then the device is left open and the replies stay valid. Returns
- * false if a device is left open, now or earlier; a thread might be inside its driver. Accepts
- * NULL. */
+/* Drains the batcher and closes the device. Waits up to another second for replies in staging
+ * memory and for a device that does not respond. After that, the device is left open and the
+ * replies stay valid. Returns false if a device is left open, now or earlier; a thread might be
+ * inside its driver. Accepts NULL. */
 bool td_batcher_free(struct td_batcher *batcher);
 
-/* True if the device was available when it was last used. *why has TD_DEVICE_TEXT bytes and becomes
- * "" or the reason. */
+/* True if the device was available when it was last used. `why` points to TD_DEVICE_TEXT bytes and
+ * receives the reason, or "" if the device was available. */
 bool td_batcher_available(struct td_batcher *batcher, char *why);
 
-/* Checks that the device, whether available or not, has a kernel for the op. UNSUPPORTED_DTYPE
- * names the input at fault and the device; a retry does not help. */
+/* Checks that the device has a kernel for the op, even if the device is not available now.
+ * UNSUPPORTED_DTYPE names the input at fault and the device; a retry does not help. */
 TD_MUST_CHECK td_status td_batcher_check_kernel(struct td_batcher *batcher, const struct td_op *op,
                                                 const struct td_op_args *args,
                                                 struct td_error *err);
