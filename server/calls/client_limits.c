@@ -28,8 +28,8 @@ td_status td_client_limits_take_request(struct td_call *call)
             return TD_OK;
         }
     td_error_set(&call->error, TD_CLIENT_LIMIT,
-                 "%lld requests of this client are queued or running, the most that "
-                 "--client-requests allows",
+                 "this client has %lld requests queued or running; --client-requests allows no "
+                 "more",
                  (long long)limit);
     return td_client_limits_exceeded(&call->error, "requests", (uint64_t)limit + 1,
                                      (uint64_t)limit);

@@ -116,7 +116,7 @@ static bool has_others(struct td_call *call, const struct td_error *found)
 
 static td_status unknown_version(const struct td_path_table *table, struct td_error *err)
 {
-    td_error_set(err, TD_NOT_FOUND, "there is no version '%s' of a model '%s'",
+    td_error_set(err, TD_NOT_FOUND, "there is no version '%s' of model '%s'",
                  TD_SHOWN(table->version, strlen(table->version)),
                  TD_SHOWN(table->model, strlen(table->model)));
     return TD_NOT_FOUND;

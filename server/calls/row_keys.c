@@ -127,8 +127,8 @@ static td_status check_bounds(struct td_call *call)
     if (bounds == TD_BOUNDS_ERROR || bounds == TD_BOUNDS_ZERO)
         return TD_OK;
     td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                 "bounds is %s, but a key that is not found has no nearest row; error or zero is "
-                 "expected",
+                 "bounds is %s, but a key that is not found has no nearest row; expected error "
+                 "or zero",
                  td_bounds_name(bounds));
     return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, "bounds");
 }
@@ -218,7 +218,7 @@ static void explain_queries(struct td_call *call)
                       spec->name);
     else if (call->request.table && call->body_format == TD_FORMAT_JSON)
         td_error_hint(&call->error,
-                      "rows are found by key with \"" TD_TABLE_KEYS "\": [...] in its place");
+                      "rows are found by key with \"" TD_TABLE_KEYS "\": [...] instead");
 }
 
 void td_row_keys_explain(struct td_call *call)
@@ -228,7 +228,7 @@ void td_row_keys_explain(struct td_call *call)
     explain_queries(call);
     if (call->request.row_keys && call->request.row_keys_name &&
         strcmp(err->input, call->op->inputs[call->request.row_input].name) == 0) {
-        td_error_hint(err, "%s are given in place of %s", keys_name(call), err->input);
+        td_error_hint(err, "%s are given instead of %s", keys_name(call), err->input);
         snprintf(err->input, sizeof err->input, "%s", keys_name(call));
     }
     for (int i = 0; i < call->op->n_inputs; i++) {
@@ -262,7 +262,7 @@ void td_row_keys_explain_number(struct td_call *call)
     if (request->oip)
         td_error_hint(err, "rows are found by key with the input " TD_TABLE_KEYS);
     else if (request->table && call->body_format == TD_FORMAT_JSON)
-        td_error_hint(err, "rows are found by key with \"" TD_TABLE_KEYS "\": [...] in its place");
+        td_error_hint(err, "rows are found by key with \"" TD_TABLE_KEYS "\": [...] instead");
     else if (call->body_format == TD_FORMAT_JSON)
         td_error_hint(err, "rows are found by key with \"%s\": {\"keys\": [...]}", err->input);
     else

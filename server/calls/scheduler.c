@@ -63,7 +63,7 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
 {
     struct td_services *services = call->services;
     td_error_set(&call->error, TD_QUEUE_FULL,
-                 "the queue is full: at most %lld requests%s may wait (--queue-limit)",
+                 "the queue is full: at most %lld requests%s can wait (--queue-limit)",
                  (long long)services->config.queue_limit,
                  pool == services->disk_threads ? " that change the data folder" : "");
     call->error.retry_after_s = td_worker_pool_retry_after_s(pool);
@@ -485,7 +485,7 @@ static void displaced(struct td_call *call)
     td_client_limits_give_request(call);
     td_error_set(
         &call->error, TD_QUEUE_FULL,
-        "the queue is full: at most %lld requests may wait (--queue-limit), and this client has "
+        "the queue is full: at most %lld requests can wait (--queue-limit), and this client has "
         "more waiting requests than any other",
         (long long)call->services->config.queue_limit);
     call->error.retry_after_s = td_worker_pool_retry_after_s(call->services->workers);

@@ -71,8 +71,8 @@ static td_status refuse_inputs(const struct td_op *op, const struct td_op_args *
         snprintf(list_number, sizeof list_number, "[%d]", number);
     td_error_set(
         err, TD_UNSUPPORTED_DTYPE,
-        "device is 'gpu', but it has no kernel for %s with %s%s = %s%s; 'auto' or 'cpu' is "
-        "expected",
+        "device is 'gpu', but it has no kernel for %s with %s%s = %s%s; expected 'auto' or "
+        "'cpu'",
         op->name, name, list_number, td_dtype_info(tensor->dtype)->name,
         td_shape_text(&tensor->shape, shape, sizeof shape));
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", name, list_number);

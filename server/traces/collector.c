@@ -121,7 +121,7 @@ bool td_collector_check(const struct td_config *config, char message[TD_CONFIG_M
     if (!is_endpoint(config->otlp_endpoint)) {
         snprintf(message, TD_CONFIG_MESSAGE,
                  "otlp-endpoint: '%.255s' is not the address of a collector; expected a URL such "
-                 "as http://localhost:4318, without user, query and fragment",
+                 "as http://localhost:4318, with no user, query or fragment",
                  config->otlp_endpoint);
         return false;
     }
@@ -319,6 +319,6 @@ void td_collector_post(struct td_collector *collector, const char *body, size_t 
     else
         snprintf(reply->reason, sizeof reply->reason, "%s",
                  ended ? curl->curl_easy_strerror(result)
-                       : "not complete before the end of the drain");
+                       : "not completed before the end of the drain");
     curl->curl_multi_remove_handle(collector->multi, collector->easy);
 }
