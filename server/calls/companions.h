@@ -1,8 +1,8 @@
 /* companions.h - the parts of a quantised table NAME (td_table_parts in table_name.h): NAME.scale,
  * NAME.offset and NAME.zero_point.
  *
- * If a request scales the rows of such a table but leaves out the offset or zero point, the result
- * would be wrong without an error. The check refuses such requests. The op's descriptor marks the
+ * A request that scales the rows of such a table but leaves out the offset or zero point would get
+ * a wrong result without an error. The check refuses such requests. The op's descriptor marks the
  * inputs (td_companion in kernels/op.h).
  *
  * A part that cannot be read still counts as a part of the table, and so does an alias of a version

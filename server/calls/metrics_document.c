@@ -252,7 +252,7 @@ static void write_reloads(struct td_exposition *e, struct td_services *services)
     const bool folder = services->config.data_dir[0];
     const struct td_store_reading reading = td_store_reading(services->store);
     td_family(e, "tensord_last_reload_successful", TD_GAUGE,
-              "1 if the last read, at the start or after SIGHUP, succeeded");
+              "1 if the last read, at startup or after SIGHUP, succeeded");
     if (services->tokens)
         labelled(e, "what", "tokens", !atomic_load(&services->tokens_kept));
     if (services->tls)

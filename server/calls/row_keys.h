@@ -4,7 +4,7 @@
  *     gather     {"keys": [...]} instead of indices; the row numbers are found before the op
  *                runs and passed to it as int64
  *
- * Threads    The call's owner.
+ * Threads    The thread that owns the call.
  * Errors     INVALID_ARGUMENT if the table has no keys, or if the op would not use row numbers
  *            along the table's first dimension; UNSUPPORTED_DTYPE if the dtypes of the request's
  *            keys and the table's keys differ; KEY_NOT_FOUND unless `bounds` is zero, which gives a

@@ -5,7 +5,7 @@
  * part can turn into zeros, so values that must not change while an op runs are copied first.
  *
  * Ownership  Borrows the store, the registry and the arena of the call.
- * Threads    The call's owner.
+ * Threads    The thread that owns the call.
  * Errors     For truncated memory: INVALID_ARGUMENT (shared memory) or DEVICE_UNAVAILABLE (a
  *            file). */
 #ifndef TD_SERVER_CALLS_SOURCES_H

@@ -5,7 +5,7 @@
  * to tensors that exist or are known to fit, and a sixteenth of any number of FLOPs leaves room for
  * them.
  *
- * Threads  The call's owner. */
+ * Threads  The thread that owns the call. */
 #ifndef TD_SERVER_CALLS_STAGE_COSTS_H
 #define TD_SERVER_CALLS_STAGE_COSTS_H
 

@@ -12,7 +12,7 @@
  * memory during decoding.
  *
  * Ownership  Borrows the store, the prefixes of the access and the names of the request.
- * Threads    The call's owner.
+ * Threads    The thread that owns the call.
  * Errors     FORBIDDEN before the store is asked, so that the error does not depend on which names
  *            exist. */
 #ifndef TD_SERVER_CALLS_TABLES_H

@@ -2,7 +2,7 @@
  * the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths under it.
  *
  * Ownership  The state is in the arena of the call.
- * Threads    The call's owner. */
+ * Threads    The thread that owns the call. */
 #ifndef TD_SERVER_CALLS_TENSOR_CALL_H
 #define TD_SERVER_CALLS_TENSOR_CALL_H
 

@@ -8,7 +8,7 @@
  * Ownership  A client is shared: each connection and each call holds a reference. At most
  *            TD_CLIENTS_KEPT clients without references are kept for a few seconds, so that their
  *            state survives a reconnect.
- * Threads    Any. One mutex guards the table; the members of a client are atomic. */
+ * Threads    Any thread. One mutex guards the table; the members of a client are atomic. */
 #ifndef TD_SERVER_CLIENTS_CLIENTS_H
 #define TD_SERVER_CLIENTS_CLIENTS_H
 

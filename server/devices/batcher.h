@@ -1,39 +1,39 @@
-/* batcher.h - batches calls for a device: merges them while it is busy, launches them when it is
- * free.
+/* batcher.h - batches calls for a device: merges calls while the device is busy, and launches
+ * them when it is free.
  *
  *     td_batcher_submit ──► queue ──► batches: at most two in flight, on a stream each
  *                                        │ stage inputs ─ copy in ─ run ─ copy out
  *                                        ▼
  *                          item->done, exactly once for each item
  *
- * A batch is the oldest waiting item and the items that merge with it (kernels/merge.h), in
- * order of arrival, up to `batch_limit` items and the room in staging and device memory. An item
- * that does not merge is a batch of one. So tables take turns by age and none starves. An idle
- * device starts at once or, if `batch_wait_us` is set, that long after the oldest item arrived.
- * The second batch starts shortly before the expected end of the first, or when it is full.
+ * A batch is the oldest waiting item and the items that merge with it (kernels/merge.h), in order
+ * of arrival. It has at most `batch_limit` items and must fit in staging and device memory. An item
+ * that does not merge is a batch of one. Tables therefore take turns by age, and no table starves.
+ * An idle device starts at once or, if `batch_wait_us` is set, that long after the oldest item
+ * arrived. The second batch starts shortly before the expected end of the first, or when it is
+ * full.
  *
- * Tables     A resident input is uploaded once and stays on the device until it is evicted
- *            (least recently used first) or its version is stale (tables.h). An item can also
- *            just upload a table (TD_BATCH_UPLOAD).
+ * Tables     A resident input is uploaded once and stays on the device until it is evicted (least
+ *            recently used first) or its version is stale (tables.h). An item can also just upload
+ *            a table (TD_BATCH_UPLOAD).
  * Failures   An error of one item (a bad index) affects only that item. An error of the device
- *            gives back all items in flight and in the queue as DEVICE_UNAVAILABLE, for the CPU
- *            or for the client. The device is closed once no reply is in its staging memory, and
- *            opened again, with an attempt every `retry_ms`. The device counts as failed if a
- *            batch has not ended after `hang_ms`, or if a call to the device has not returned by
- *            then, or after a second if that is longer. In the case of the call, this device is
- *            left open, with its memory, and another device is opened.
- * Deadlines  An item whose deadline passes in the queue, or whose client has disconnected, is
- *            not launched. An item whose deadline passes in flight is given back at once. The
- *            device still writes the outputs to staging memory, which is not reused before the
- *            batch ends.
- * Ownership  An item belongs to the batcher from submit to done. Outputs are in staging memory:
- *            the item's arena owns the reference in each output's `owner`. Small portions of a
- *            merged batch are copied into the arena, so that a client that does not read its
- *            reply holds little memory that other clients need.
- * Threads    The batcher has its own thread, which alone calls the device, and a thread that
- *            takes over when a call does not return (supervisor.h). Any thread can call submit,
- *            trim, counts and available. `done` is called on one of these two threads and must
- *            not block. */
+ *            gives back all items in flight and in the queue as DEVICE_UNAVAILABLE, which goes to
+ *            the CPU or to the client. The device is closed once no reply is in its staging memory,
+ *            and opened again, with an attempt every `retry_ms`. The device counts as failed if a
+ *            batch has not ended after `hang_ms`, or if a call to the device has not returned after
+ *            `hang_ms` or one second, whichever is longer. After such a call, the device is left
+ *            open, with its memory, and another device is opened.
+ * Deadlines  An item whose deadline passes in the queue, or whose client has disconnected, is not
+ *            launched. An item whose deadline passes in flight is given back at once. The device
+ *            still writes the outputs to staging memory, which is not reused before the batch ends.
+ * Ownership  An item belongs to the batcher from submit to done. Outputs are in staging memory: the
+ *            item's arena owns the reference in each output's `owner`. Small portions of a merged
+ *            batch are copied into the arena, so that a client that does not read its reply holds
+ *            little memory that other clients need.
+ * Threads    The batcher has its own thread, which alone calls the device, and a thread that takes
+ *            over when a call does not return (supervisor.h). Any thread can call submit, trim,
+ *            counts and available. `done` is called on one of these two threads and must not
+ * block. */
 #ifndef TD_SERVER_DEVICES_BATCHER_H
 #define TD_SERVER_DEVICES_BATCHER_H
 

@@ -5,8 +5,8 @@
  *
  * Ownership  Borrows items from submit to take, and the session from opened to not_available.
  * Threads    Any thread can call the functions in the upper half; only the batcher's thread calls
- *            those in the lower half. The mutex is held for a few instructions. Functions that are
- *            called with the mutex held only read the counts of the session's tables and staging
+ *            those in the lower half. The mutex is held for a few instructions. While holding it, a
+ *            thread calls other modules only to read the counts of the session's tables and staging
  *            memory. The batcher's thread writes counts with the mutex held and reads them without
  *            it. */
 #ifndef TD_SERVER_DEVICES_MAILBOX_H

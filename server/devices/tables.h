@@ -46,7 +46,7 @@ TD_MUST_CHECK td_status td_device_tables_use(struct td_device_tables *tables,
                                              struct td_device_table **out, bool *submitted,
                                              struct td_error *err);
 void *td_device_table_data(const struct td_device_table *table);
-/* marks the table so that it is evicted last */
+/* Marks the table so that it is evicted last. */
 void td_device_table_keep(struct td_device_table *table);
 void td_device_tables_unuse(struct td_device_tables *tables, struct td_device_table *table);
 

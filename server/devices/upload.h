@@ -3,15 +3,16 @@
  *     table ── copiers ──► four pieces of pinned memory ── stream ──► device memory
  *                          two are filled while two others are copied
  *
- * No call waits for a copy, and no call submits more than a window of two pieces, however large the
- * table is. A stream holds a limited number of copies before the next copy blocks its caller, and
- * pageable memory is read at a fraction of the bus's speed. With two pieces, the device has its
+ * No call waits for a copy, and no call submits more than a window of two pieces, regardless of the
+ * table's size. A stream holds a limited number of copies before the next copy blocks its caller,
+ * and pageable memory is read at a fraction of the bus's speed. With two pieces, the device has its
  * next piece while the batcher's thread does other work. A stream has one upload at a time, and no
  * other work.
  *
  * Ownership  Borrows the table and the memory on the device. Holds pinned memory from take to end.
  * Threads    The batcher's thread.
- * Errors     The errors of the device. MEMORY_EXHAUSTED: take found no pinned memory. */
+ * Errors     The errors of the device. `take` returns MEMORY_EXHAUSTED if it finds no pinned
+ *            memory. */
 #ifndef TD_SERVER_DEVICES_UPLOAD_H
 #define TD_SERVER_DEVICES_UPLOAD_H
 

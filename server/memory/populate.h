@@ -23,7 +23,7 @@ struct td_populate_job {
     struct td_populate_job *next; /* next job in the queue */
 };
 
-/* returns NULL if allocation fails or no thread can be started */
+/* Returns NULL if allocation fails or no thread can be started. */
 struct td_populator *td_populator_new(void);
 
 /* Stops accepting jobs. Calls `done` for waiting jobs without populating their memory. Accepts

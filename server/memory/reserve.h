@@ -2,7 +2,7 @@
  * needed when the budget is exhausted.
  *
  * Bounds     A fixed number of buffers at a time, each of at most TD_RESERVE_BYTES.
- * Threads    Any. */
+ * Threads    Any thread. */
 #ifndef TD_SERVER_MEMORY_RESERVE_H
 #define TD_SERVER_MEMORY_RESERVE_H
 

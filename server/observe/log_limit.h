@@ -1,7 +1,7 @@
 /* log_limit.h - limits the number of log lines of one kind per second, and counts the suppressed
  * lines.
  *
- * Threads  Any. */
+ * Threads  Any thread. */
 #ifndef TD_SERVER_OBSERVE_LOG_LIMIT_H
 #define TD_SERVER_OBSERVE_LOG_LIMIT_H
 
