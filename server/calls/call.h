@@ -8,8 +8,8 @@
  * Ownership  One owner at a time: the I/O thread, then possibly a worker, then the I/O thread
  *            again. The call's arena holds everything the request needs and is freed with the call.
  *            The memory of freed calls is reused, and a call keeps nothing from the previous call.
- * Threads    A call has no thread of its own. `finished` tells the I/O side that a worker is
- * done. */
+ * Threads    A call has no thread of its own. `finished` tells the I/O side that a worker
+ *            is done. */
 #ifndef TD_SERVER_CALLS_CALL_H
 #define TD_SERVER_CALLS_CALL_H
 

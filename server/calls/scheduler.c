@@ -70,8 +70,8 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
     return TD_QUEUE_FULL;
 }
 
-/* Returns the client that takes turns with other clients in the pool's queue, or
- * NULL if the call has no client entry. */
+/* Returns the client that takes turns with other clients in the pool's queue, or NULL if the
+ * call has no client entry. */
 static struct td_job_source *source_in(const struct td_call *call,
                                        const struct td_worker_pool *pool)
 {

@@ -32,8 +32,8 @@
  *            little memory that other clients need.
  * Threads    The batcher has its own thread, which alone calls the device, and a thread that takes
  *            over when a call does not return (supervisor.h). Any thread can call submit, trim,
- *            counts and available. `done` is called on one of these two threads and must not
- * block. */
+ *            counts and available. `done` is called on one of these two threads and must
+ *            not block. */
 #ifndef TD_SERVER_DEVICES_BATCHER_H
 #define TD_SERVER_DEVICES_BATCHER_H
 
