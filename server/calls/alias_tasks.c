@@ -14,8 +14,8 @@
 
 /* ---- the text of replies --------------------------------------------------------------------- */
 
-/* Returns an upper bound for the size of the quoted text. Names of tensors have no characters that
- * need an escape, but the reasons of problems do. */
+/* Returns an upper bound for the size of the quoted text. Tensor names need no escapes, but the
+ * reasons of problems do. */
 static size_t quoted_size(const char *text)
 {
     enum { LONGEST_ESCAPE = 6 };
@@ -55,7 +55,7 @@ struct lists {
     struct td_alias_change *aliases;
     struct td_problem_listing *problems;
     int n_aliases, n_problems;
-    int n_others; /* number of problems that are not listed */
+    int n_others; /* number of problems not listed */
 };
 
 static size_t lists_size(const struct lists *lists)
@@ -94,7 +94,7 @@ static td_status read_lists(struct td_call *call, struct lists *lists)
         status = td_store_list_problems(store, &call->arena, &lists->problems, &lists->n_problems,
                                         &lists->n_others, &call->error);
     if (call->tables.access.n_prefixes > 0)
-        /* the problems name files that the token must not learn about */
+        /* the problems name files that the token must not reveal */
         lists->n_problems = lists->n_others = 0;
     return status;
 }
@@ -132,7 +132,7 @@ static td_status begin_list(struct td_call *call)
     return TD_OK;
 }
 
-/* Sets the bound of the reply's size, so that a worker encodes a long list. */
+/* Sets the maximum size of the reply, so that a worker encodes a long list. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_ALIAS = 1024 };
@@ -151,7 +151,7 @@ struct state {
     struct td_alias_flip flip;
     struct td_json_scan scan; /* scan of the body */
     bool persist_given, set_given;
-    /* The reply, made before the flip because no error is allowed after it. */
+    /* Reply to the flip. It is made before the flip because no error is allowed afterwards. */
     const char *reply;
     size_t reply_bytes;
 };

@@ -7,23 +7,23 @@
  * The lines do not depend on the reply, because a change counts even if its client has
  * disconnected.
  *
- * Requests without a token leave no line. The line could not name anybody, and row updates, of
- * which there can be thousands a second, would fill the log of a daemon that needs no audit.
+ * Requests without a token leave no line. Such a line could not name anybody, and thousands of row
+ * updates a second would fill the log of a daemon that needs no audit.
  *
- * Threads  The call's owner. */
+ * Threads  Runs on the thread that owns the call. */
 #ifndef TD_SERVER_CALLS_AUDIT_H
 #define TD_SERVER_CALLS_AUDIT_H
 
 #include "server/calls/call.h"
 
-/* Logs that an operation such as "put_tensor" made a version of a table. */
+/* Logs that an operation such as "put_tensor" created a version of a table. */
 void td_audit_table(const struct td_call *call, const char *operation,
                     const struct td_tensor_listing *made);
 
-/* Logs that a table was deleted. persisted: the data folder has also changed. */
+/* Logs that a table was deleted. `persisted` is true if the data folder has also changed. */
 void td_audit_table_deleted(const struct td_call *call, const char *table, bool persisted);
 
-/* Logs that an alias was set to `target`, or deleted if target is NULL. */
+/* Logs that an alias was set to `target`, or deleted if `target` is NULL. */
 void td_audit_alias(const struct td_call *call, const char *alias, const char *target,
                     bool persisted);
 

@@ -10,7 +10,7 @@
 #include "server/calls/call.h"
 
 typedef enum td_away_state {
-    TD_AWAY_DUE, /* the call is placed and has not returned yet */
+    TD_AWAY_DUE, /* the call is placed elsewhere and has not returned yet */
     /* The outputs are ready, or the upload is complete. */
     TD_AWAY_DONE,
     TD_AWAY_REFUSED, /* call->error is set */
@@ -22,7 +22,7 @@ struct td_away {
     td_away_state state;
     /* Starts the computation. `back` is always called with the call, and must not block. */
     void (*submit)(struct td_call *call, void (*back)(struct td_call *call));
-    /* Takes over the outputs of a call that is done. Runs on a worker. */
+    /* Takes over the outputs of a completed call. Runs on a worker. */
     td_status (*finish)(struct td_call *call);
 };
 

@@ -57,7 +57,7 @@ void td_request_id_make(struct td_services *services, char id[TD_REQUEST_ID_SIZE
 {
     const uint64_t number =
         atomic_fetch_add_explicit(&services->next_request, 1, memory_order_relaxed);
-    /* The odd factor makes this a bijection, so ids repeat only when the counter does. */
+    /* The odd factor makes this a bijection, so ids do not repeat before the counter wraps. */
     uint64_t digits = (number + services->request_seed) * UINT64_C(0x9e3779b97f4a7c15);
     for (int i = 0; i < 16; i++, digits >>= 4)
         id[i] = "0123456789abcdef"[digits & 15];
@@ -129,7 +129,7 @@ static struct td_buffer *take_charged(struct td_memory *base, size_t bytes, stru
     return memory->take(memory, bytes, err);
 }
 
-/* Decompresses the body. Until now, the client was charged only for the compressed body. */
+/* Decompresses the body. So far, the client has been charged only for the compressed body. */
 static td_status expand(struct td_call *call)
 {
     struct charged_memory memory = { .base = { take_charged }, .call = call };
@@ -157,7 +157,7 @@ static td_status expand(struct td_call *call)
     return TD_OK;
 }
 
-/* Decodes the body. Decodes it again if the resident tensors that it refers to were not current at
+/* Decodes the body, and does so again if the resident tensors that it names were not all current at
  * the same time (tables.h). */
 static td_status decode(struct td_call *call)
 {
@@ -205,9 +205,9 @@ td_status td_call_change(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* Compresses the reply with the encoding that the client prefers. A reply with an ETag is not
- * compressed, because clients request ranges of it by position. The reply of stored outputs is not
- * compressed either, because compression can fail after the outputs are stored. */
+/* Compresses the reply with the client's preferred encoding. A reply with an ETag is not
+ * compressed, because clients request byte ranges of it. The reply to a call that stores its
+ * outputs is not compressed either, because compression can fail after the outputs are stored. */
 static td_status compress(struct td_call *call)
 {
     struct td_reply *reply = &call->reply;
@@ -282,7 +282,7 @@ bool td_call_client_left(const struct td_call *call)
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Returns what the call does at the moment, for example "the request was being read". */
+/* Returns what the call is currently doing, for example "the request was being read". */
 static const char *activity(const struct td_call *call, char *text, size_t size)
 {
     if (call->schedule.next == TD_NEXT_DECODE)
@@ -319,7 +319,7 @@ void td_call_count_unsent(struct td_call *call)
     call->unsent = true;
 }
 
-/* Releases what the request holds, except what its log line needs. */
+/* Releases everything that the request holds, except what its log line needs. */
 static void release_request(struct td_call *call)
 {
     call->request.decoded = false;
@@ -332,7 +332,7 @@ static void release_request(struct td_call *call)
     td_client_limits_discharge(call);
 }
 
-/* Appends to the error which deadline passed, or would pass, and what set it. */
+/* Appends to the error the deadline that passed or would pass, and what set it. */
 static void name_deadline(struct td_call *call)
 {
     const bool queued = call->schedule.start_by_ns < call->schedule.deadline_ns &&
@@ -365,7 +365,7 @@ void td_call_refuse(struct td_call *call)
     const char *op_name = call->op && !unknown ? call->op->name : NULL;
     const char *model = call->table.known ? call->table.model : op_name;
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* a 416 reply keeps its Content-Range */
-        call->reply.n_headers = 0;                      /* the headers belong to another reply */
+        call->reply.n_headers = 0;                      /* the headers were set for another reply */
     td_tables_hide_etag(&call->tables, &call->error);
     if (call->style == TD_STYLE_OIP)
         td_oip_problem(&call->error, model, op_name, call->request_id, &call->arena, &call->reply);

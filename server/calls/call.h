@@ -5,12 +5,11 @@
  *                      is suspended; a change that might wait for a
  *                      disk is made by a thread for disks
  *
- * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread
- *            again. The call's arena holds everything the request needs and is freed with the
- *            call. The memory of freed calls is reused, and a call keeps nothing from the
- *            previous call.
- * Threads    A call has no thread of its own. `finished` tells the I/O side that a worker is
- *            done. */
+ * Ownership  One owner at a time: the I/O thread, then possibly a worker, then the I/O thread
+ *            again. The call's arena holds everything the request needs and is freed with the call.
+ *            The memory of freed calls is reused, and a call keeps nothing from the previous call.
+ * Threads    A call has no thread of its own. `finished` tells the I/O side that a worker
+ *            is done. */
 #ifndef TD_SERVER_CALLS_CALL_H
 #define TD_SERVER_CALLS_CALL_H
 
@@ -41,9 +40,9 @@ struct td_away;
 struct td_admission {
     /* Set by the task. */
     size_t output_bytes; /* size of the op's outputs */
-    /* Maximum size of the reply. Includes only a small part of the size of strings. */
+    /* Maximum size of the reply. For strings, includes only a small part of their size. */
     size_t encoded_bound;
-    struct td_cost cost; /* cost of the compute stage */
+    struct td_cost cost; /* cost of computing the outputs */
     /* Set by the scheduler: estimated times on a CPU. */
     uint64_t compute_ns, encode_ns;
 };
@@ -51,7 +50,7 @@ struct td_admission {
 /* Answers a request without blocking. Writes the answer to call->reply. */
 typedef td_status td_handler(struct td_call *call);
 
-/* What a call changes: nothing, memory, or the data folder. */
+/* What a call changes: nothing, data in memory, or the data folder. */
 typedef enum td_effect { TD_EFFECT_NONE, TD_EFFECT_MEMORY, TD_EFFECT_DISK } td_effect;
 
 /* The stages of a task, in order. A call that changes nothing stays at TD_NEXT_CHANGE while its
@@ -70,32 +69,32 @@ typedef enum td_stage {
 struct td_task {
     /* Checks the path and the headers on the I/O thread, before the body arrives. */
     td_status (*begin)(struct td_call *call);
-    /* Takes one argument of the query; called for each argument after begin. If NULL, the query is
-     * ignored. */
+    /* Accepts one argument of the query. Called for each argument after begin. If NULL, the query
+     * is ignored. */
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
-    /* Decodes the body, which is already decompressed. Can run twice: additions to call->request
-     * are removed before the second time. Only this stage looks up resident tensors. */
+    /* Decodes the body, which is already decompressed. Might run twice: the first run's additions
+     * to call->request are removed before the second. Only this stage looks up resident tensors. */
     td_status (*decode)(struct td_call *call);
-    /* Checks limits and fills in the task's part of `admission`. */
+    /* Checks limits and fills in the members of `admission` that the task provides. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
-    /* Returns what the call changes, and describes the writer that it needs, except for the
+    /* Returns what the call changes, and fills in the writer that the change needs, except its
      * deadline and ready(). If NULL, the call changes nothing. */
     td_effect (*effect)(struct td_call *call, struct td_writer *writer);
     /* Makes the change after the writer has entered. Only for calls with must_queue. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
     /* Returns the resident table to upload to the device before encode, or NULL. Only for calls
-     * with must_queue. Afterwards the call is TD_AWAY_DONE if the table is on the device. */
+     * with must_queue. If the upload succeeds, the call's state is then TD_AWAY_DONE. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
     /* True if compute can run on a device. The request then has the op's arguments. */
     bool on_device;
 
-    /* Returns the number of bytes that admit reads; called after decode. If NULL, admit reads few
-     * bytes. */
+    /* Returns the number of bytes that admit reads. Called after decode. If NULL, admit reads only
+     * a few bytes. */
     uint64_t (*admit_bytes)(const struct td_call *call);
 };
 
@@ -107,8 +106,8 @@ typedef enum td_style {
 
 #define TD_PATH_ARGUMENTS 2
 
-/* The headers of a request. Texts live as long as the connection's request. NULL: the header is
- * absent. */
+/* The headers of a request. Texts live as long as the connection's request. A text is NULL if its
+ * header is absent. */
 struct td_headers {
     const char *content_type;
     const char *authorization; /* never written to a log line or an error */
@@ -154,9 +153,9 @@ struct td_call_http {
     size_t discarded;                /* body bytes read after the request was refused */
     struct td_populate_job populate; /* last populated range of a large body's memory */
 
-    bool accepted; /* the call counts in services->in_flight */
-    bool answered; /* a worker has made the reply */
-    bool lingers;  /* the reply is sent before the body has arrived */
+    bool accepted; /* the call is counted in services->in_flight */
+    bool answered; /* a worker has written the reply */
+    bool lingers;  /* the reply is sent before the whole body has arrived */
     bool replied;  /* the reply was passed to the HTTP library */
     bool close_connection;
 };
@@ -167,11 +166,11 @@ struct td_call_schedule {
     /* True if a worker must run the call because it changes something or copies shared memory. */
     bool must_queue;
     int64_t deadline_ns;
-    /* A worker does not start the call after this time or after the deadline. */
+    /* Time after which a worker does not start the call, even if its deadline is later. */
     int64_t start_by_ns;
 
     struct td_admission admission; /* set by the scheduler when it admits the call */
-    struct td_away *away;          /* place where the call is computed (away.h); NULL: here */
+    struct td_away *away;          /* where the call is computed, or NULL for this CPU (away.h) */
     td_effect effect;              /* set when the call is about to make its change */
     struct td_writer writer;       /* writer that makes the change */
     struct td_refusal refusal;
@@ -180,8 +179,8 @@ struct td_call_schedule {
 
 /* Members for client_limits.h. */
 struct td_call_limits {
-    bool counted;   /* the call counts in client->requests */
-    size_t charged; /* the call's part of client->memory_bytes */
+    bool counted;   /* the call is counted in client->requests */
+    size_t charged; /* bytes of client->memory_bytes charged for this call */
 };
 
 struct td_call {
@@ -223,15 +222,15 @@ struct td_call {
     struct td_request request;
 
     /* the reply */
-    bool unsent; /* the call counts in services->unsent */
+    bool unsent; /* the call is counted in services->unsent */
     struct td_error error;
     struct td_reply reply;
     struct td_times times;
 
-    struct td_arena arena; /* the first block is in the shell */
+    struct td_arena arena; /* the arena's first block is in the shell */
 };
 
-/* The memory of a call. Small allocations use the block, which is not cleared between calls. */
+/* Memory of a call. Small allocations use the block, which is not cleared between calls. */
 enum { TD_CALL_BLOCK = 32 << 10 };
 struct td_call_shell {
     struct td_call call; /* must be first: td_call_free casts back */
@@ -239,16 +238,16 @@ struct td_call_shell {
     _Alignas(64) char block[TD_CALL_BLOCK];
 };
 
-/* Returns a call with an empty arena, or NULL if no memory is available. */
+/* Returns a call with an empty arena, or NULL if allocation fails. */
 struct td_call *td_call_new(struct td_services *services);
 
-/* Generates an id for a request that has none. */
+/* Generates an ID for a request that has none. */
 void td_request_id_make(struct td_services *services, char id[TD_REQUEST_ID_SIZE]);
 
 /* Releases everything the call holds and keeps the shell for the next call. Accepts NULL. */
 void td_call_free(struct td_call *call);
 
-/* Frees the shells that were kept for later calls. */
+/* Frees the shells kept for later calls. */
 void td_call_free_shells(struct td_services *services);
 
 /* The stages of a call's task. Each stage requires the previous one. On failure call->error is
@@ -262,12 +261,12 @@ TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 /* Checks at admission that `bytes` more than the call already holds fit into the memory budget. */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
-/* Allocates memory for the short reply before a tensor is changed, so that the server does not
- * report an error for a change that was made. */
+/* Allocates memory for the short reply before a tensor is changed, so that an allocation failure
+ * cannot report an error for a change that was made. */
 TD_MUST_CHECK td_status td_call_reserve_reply(struct td_call *call);
 
-/* The check of arena.stop, called between the chunks of long work. Returns DRAINING if the time to
- * stop the server is over, and DEADLINE_EXCEEDED if the deadline has passed or the client has
+/* Implements arena.stop, which long work calls between chunks. Returns DRAINING if the time to stop
+ * the server is over, and DEADLINE_EXCEEDED if the deadline has passed or the client has
  * disconnected. `context` is the call. */
 td_status td_call_stopped(void *context, struct td_error *err);
 
@@ -275,12 +274,12 @@ td_status td_call_stopped(void *context, struct td_error *err);
  * stage ended. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
-/* Adds the name of the option to the error if the error is about this limit. Returns `status`. */
+/* Adds the option's name to the error if the error is about this limit. Returns `status`. */
 td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
                              const char *option);
 
-/* Refuses If-Match and If-None-Match in a call that would ignore them. `why` follows the header's
- * name in the message. */
+/* Refuses If-Match and If-None-Match in a call that would ignore them. In the message, `why`
+ * follows the header's name. */
 TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);
 #define TD_CHANGES_NOTHING                                                                         \
     "applies only to a call that replaces a tensor, such as a call with \"store\"; this call "     \
@@ -293,26 +292,27 @@ static inline const char *td_call_subject(const struct td_call *call)
 }
 
 /* Returns the maximum size of a body: the route's limit, or less if the memory budget could never
- * hold a body of that size. */
+ * hold such a body. */
 size_t td_call_body_limit(const struct td_call *call);
 
 /* True if the client has disconnected. poll() reports what MSG_PEEK would miss: a FIN after
  * pipelined bytes, and a reset, which MSG_PEEK would consume. A half-closed connection looks the
- * same, so a client that closes its sending side while its request is queued gets no reply. */
+ * same. Therefore, a client that closes its sending side while its request is queued gets no
+ * reply. */
 bool td_call_client_left(const struct td_call *call);
 
-/* Counts the call as unsent until it is freed, because its request has arrived or its reply was
- * made earlier. A second call has no effect. */
+/* Counts the call as unsent until it is freed. Called when the request has arrived or, if that is
+ * earlier, when its reply has been made. A second call has no effect. */
 void td_call_count_unsent(struct td_call *call);
 
 /* Writes the reply for call->error in the call's error format. */
 void td_call_refuse(struct td_call *call);
 
-/* Counts the call in the metrics. Runs on the shard's thread after the reply was made or the client
- * has disconnected. */
+/* Counts the call in the metrics. Runs on the shard's thread, after the reply was made or the
+ * client disconnected. */
 void td_call_count(const struct td_call *call, int shard);
 
-/* Returns the format in which the tensors of the call are sent. */
+/* Returns the format in which the call's tensors are sent. */
 td_transport td_call_transport(const struct td_call *call);
 
 #endif

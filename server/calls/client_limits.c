@@ -13,8 +13,8 @@ td_status td_client_limits_exceeded(struct td_error *err, const char *resource, 
     return TD_CLIENT_LIMIT;
 }
 
-/* The counts use relaxed atomics because they order nothing else. A refused request is never added,
- * not even for a moment, because it would refuse a concurrent call that fits. */
+/* The counters use relaxed atomics because they order nothing else. A refused request is never
+ * added, not even briefly, because it would cause a concurrent call that fits to be refused. */
 td_status td_client_limits_take_request(struct td_call *call)
 {
     const int64_t limit = call->services->config.client_requests;
@@ -28,8 +28,8 @@ td_status td_client_limits_take_request(struct td_call *call)
             return TD_OK;
         }
     td_error_set(&call->error, TD_CLIENT_LIMIT,
-                 "%lld requests of this client are queued or running, the most that "
-                 "--client-requests allows",
+                 "this client has %lld requests queued or running; --client-requests allows no "
+                 "more",
                  (long long)limit);
     return td_client_limits_exceeded(&call->error, "requests", (uint64_t)limit + 1,
                                      (uint64_t)limit);
@@ -42,7 +42,7 @@ void td_client_limits_give_request(struct td_call *call)
     call->limits.counted = false;
 }
 
-/* True if the call can take `bytes` more while its client's calls hold `held` bytes. */
+/* True if the call can hold `bytes` more while all calls of its client hold `held` bytes. */
 static bool may_take(const struct td_call *call, uint64_t held, size_t bytes)
 {
     const uint64_t limit = (uint64_t)call->services->config.client_memory;

@@ -1,12 +1,12 @@
-/* client_limits.h - limits on what the calls of one client have in progress.
+/* client_limits.h - limits on one client's calls in progress.
  *
  *     --client-requests   calls that are queued or running; calls that run inline do not count
  *     --client-memory     bytes of bodies, outputs and workspaces, until the reply is sent
  *
- * A call can exceed the memory limit if no other call of its client holds memory. Otherwise a
- * request that the server could serve might be refused every time.
+ * A call can exceed the memory limit if no other call of its client holds memory. Otherwise, a
+ * request that the server could serve might always be refused.
  *
- * Threads  The call's owner; the counts of a client are atomic.
+ * Threads  The thread that owns the call; the counts of a client are atomic.
  * Errors   CLIENT_LIMIT, in call->error. A call without a client has no limits. */
 #ifndef TD_SERVER_CALLS_CLIENT_LIMITS_H
 #define TD_SERVER_CALLS_CLIENT_LIMITS_H
@@ -14,15 +14,16 @@
 #include "server/calls/call.h"
 
 TD_MUST_CHECK td_status td_client_limits_take_request(struct td_call *call);
-void td_client_limits_give_request(struct td_call *call); /* no effect if no request was counted */
+/* Has no effect if the request was not counted. */
+void td_client_limits_give_request(struct td_call *call);
 
 TD_MUST_CHECK td_status td_client_limits_charge(struct td_call *call, size_t bytes);
-/* gives back at most the bytes charged */
+/* Gives back `bytes` bytes, but at most the bytes charged. */
 void td_client_limits_give_back(struct td_call *call, size_t bytes);
-/* gives back all bytes charged */
+/* Gives back all bytes charged. */
 void td_client_limits_discharge(struct td_call *call);
 
-/* Completes and returns a CLIENT_LIMIT error whose message is set. */
+/* Completes a CLIENT_LIMIT error whose message is already set, and returns its status. */
 td_status td_client_limits_exceeded(struct td_error *err, const char *resource, uint64_t needed,
                                     uint64_t limit);
 

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the resident table that is the first input, or NULL if the first input is none. */
+/* Returns the resident table that is the first input, or NULL if the first input is not a resident
+ * table. */
 static const struct td_tensor *table_of(const struct td_call *call)
 {
     const struct td_operand *operand = &call->request.args.inputs[0];
@@ -19,7 +20,7 @@ static bool is_given(const struct td_call *call, int input)
     return call->request.args.inputs[input].count > 0;
 }
 
-/* True if the op has an input of this kind and the request gives it. */
+/* True if the op has an input of this kind and the request provides it. */
 static bool any_given(const struct td_call *call, td_companion kind)
 {
     for (int i = 1; i < call->op->n_inputs; i++)
@@ -30,12 +31,12 @@ static bool any_given(const struct td_call *call, td_companion kind)
 
 /* A part of a table, as found in the store. */
 struct part {
-    char table[TD_KEYS_NAME]; /* table that has the part; "" if it has none */
+    char table[TD_KEYS_NAME]; /* name of the table that has the part; "" if none does */
     char name[TD_TENSOR_NAME];
-    const struct td_tensor *tensor; /* NULL if the table has no such part */
+    const struct td_tensor *tensor; /* the part, or NULL if the table has none */
 };
 
-/* Looks for the part that an input takes, under the name that the request uses for its table and
+/* Looks for the part for an input, first under the name that the request uses for its table, then
  * under the name of the version. The two names differ if the request names an alias. */
 static td_status find(struct td_call *call, const char *input, struct part *part,
                       struct td_error *err)
@@ -60,7 +61,7 @@ static td_status find(struct td_call *call, const char *input, struct part *part
     return status;
 }
 
-/* Writes the text with which a request gives a resident tensor as this input. */
+/* Writes the text with which a request passes a resident tensor as this input. */
 enum { REF_TEXT = 2 * TD_TENSOR_NAME };
 static const char *ref_to(const struct td_call *call, const char *input, const char *tensor,
                           char text[REF_TEXT])
@@ -95,8 +96,8 @@ static td_status check_part(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-/* Refuses the request if the table has scales beside it. The op has accepted rows of bytes without
- * a scale, and would take the scales from the rows. */
+/* Refuses the request if the table has scales in a separate tensor. Without a scale, the op has
+ * accepted rows of bytes and would read the scales from the rows. */
 static td_status check_own_scales(struct td_call *call, const char *input)
 {
     struct td_error *err = &call->error;
@@ -112,7 +113,7 @@ static td_status check_own_scales(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-/* True if `name` is the name of a part; `whole` is then the name of its table. */
+/* True if `name` is the name of a part. Writes the name of its table to `whole`. */
 static bool is_part_name(const char *name, char whole[TD_TENSOR_NAME])
 {
     for (int i = 0; i < TD_TABLE_PARTS; i++)
@@ -121,7 +122,7 @@ static bool is_part_name(const char *name, char whole[TD_TENSOR_NAME])
     return false;
 }
 
-/* Refuses a part of another table, or a wrong part, if the table has its own part for the input.
+/* Refuses a part of another table, or the wrong part, if the table has its own part for this input.
  * Examples: t.offset as scale, or the scale of another version. */
 static td_status check_own(struct td_call *call, int input)
 {

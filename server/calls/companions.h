@@ -1,33 +1,34 @@
 /* companions.h - the parts of a quantised table NAME (td_table_parts in table_name.h): NAME.scale,
  * NAME.offset and NAME.zero_point.
  *
- * If a request scales the rows of such a table but leaves out the offset or zero point, the result
- * would be wrong without an error. The check refuses such requests. The op's descriptor marks the
+ * A request that scales the rows of such a table but leaves out the offset or zero point would get
+ * a wrong result without an error. The check refuses such requests. The op's descriptor marks the
  * inputs (td_companion in kernels/op.h).
  *
- * A part that cannot be read counts as a part of the table. So does an alias of a version that the
- * token does not allow. The request is refused with the error that naming the part would give, so a
- * token learns no more than by naming the part. A token for NAME can always name its parts:
- * prefixes have no '@', so a prefix of NAME is also a prefix of NAME.offset.
+ * A part that cannot be read still counts as a part of the table, and so does an alias of a version
+ * that the token does not allow. The request is refused with the error that naming the part would
+ * give, so a token learns no more than by naming the part. A token for NAME can always name its
+ * parts: prefixes have no '@', so a prefix of NAME is also a prefix of NAME.offset.
  *
  * Errors     INVALID_ARGUMENT; FORBIDDEN, DEVICE_UNAVAILABLE, ... for a part that cannot be read
  * Cost       None unless a request scales a resident table and adds nothing, or the table's rows
- *            contain its scales. Then one search among the names for each input that could be
- *            added, or two if an alias names the table. */
+ *            contain its scales. Then, for each input that could be added, one search among the
+ *            names, or two if an alias names the table. */
 #ifndef TD_SERVER_CALLS_COMPANIONS_H
 #define TD_SERVER_CALLS_COMPANIONS_H
 
 #include "server/calls/call.h"
 
-/* Refuses a request, after inference, that leaves out a companion of its table, that takes scales
- * from the rows although the table has scales beside it, or that gives a part of another table. */
+/* Checks, after inference, how a request uses the companions of its table. Refuses a request that
+ * leaves a companion out, takes scales from the rows although the table has scales in a separate
+ * tensor, or passes a part of another table. */
 TD_MUST_CHECK td_status td_companions_check(struct td_call *call);
 
-/* Returns the table to which the part `name` belongs, in the call's arena, or NULL if `name` is not
- * the name of a part or no memory is available. */
+/* Returns the name of the table to which the part `name` belongs, in the call's arena. Returns NULL
+ * if `name` is not the name of a part or allocation fails. */
 const char *td_companions_table(struct td_call *call, const char *name);
 
-/* Adds to the error, after inference has failed, which companion tensor is missing. */
+/* Names the missing companion tensor in the error. Called after inference has failed. */
 void td_companions_explain(struct td_call *call);
 
 #endif

@@ -22,8 +22,8 @@ static void print_time(int64_t time_s, char text[32])
         text[0] = '\0';
 }
 
-/* Logs the certificate. The server uses a certificate that is not valid at the moment, because
- * clients decide whether they accept it. */
+/* Logs the certificate. The server uses the certificate even if it is not valid now, because
+ * clients decide whether to accept it. */
 static void log_certificate(const struct td_services *services)
 {
     const struct td_tls_state state = td_tls_state(services->tls);

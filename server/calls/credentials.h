@@ -1,10 +1,10 @@
 /* credentials.h - the files of tokens and certificates: --token-file, --tls-certificate, --tls-key,
- * --tls-client-ca. They are opened before the start and read again on SIGHUP; the log records what
- * was read.
+ * --tls-client-ca. They are opened before the server starts and read again on SIGHUP. The log
+ * records what was read.
  *
  * Threads  Main thread.
- * Errors   An error at the start is returned in `message`. An error of a reload is logged and the
- *          previous content stays in force, because a process might be writing the file at that
+ * Errors   A startup error is returned in `message`. A reload error is logged and the previous
+ *          content stays in effect, because another process might be writing the file at that
  *          moment. */
 #ifndef TD_SERVER_CALLS_CREDENTIALS_H
 #define TD_SERVER_CALLS_CREDENTIALS_H

@@ -28,8 +28,8 @@ static bool gone(struct td_batch_item *item)
     return call->gone;
 }
 
-/* True if the call continues after this error: on the CPU, or without the upload. After a bad index
- * the CPU runs the op again to find the index, even with device 'gpu'. */
+/* True if the call continues after this error, either on the CPU or without the upload. After a bad
+ * index, the CPU runs the op again to find the index, even with device 'gpu'. */
 static bool continues_without(const struct device_call *device, td_status status)
 {
     return device->item.kind == TD_BATCH_UPLOAD || status == TD_INDEX_OUT_OF_BOUNDS ||
@@ -74,7 +74,7 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
     td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
 }
 
-/* Copies the outputs to the arena. Returns false if memory runs out; some outputs then stay in
+/* Copies the outputs to the arena. Returns false if allocation fails; some outputs then stay in
  * staging memory. */
 static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
@@ -84,8 +84,8 @@ static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
     return true;
 }
 
-/* Checks the tables that the call read. Copies outputs out of scarce pinned memory if there is
- * memory for the copy. */
+/* Checks the tables that the call read. Copies the outputs out of scarce pinned memory if memory
+ * for the copy is available. */
 static td_status finish(struct td_call *call)
 {
     struct td_op_args *args = &call->request.args;
@@ -99,8 +99,7 @@ static td_status finish(struct td_call *call)
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-/* Returns a mask of those among the first TD_BATCH_TABLES input tensors that are resident
- * tables. */
+/* Returns a mask of the resident tables among the first TD_BATCH_TABLES input tensors. */
 static uint32_t resident_mask(const struct td_call *call)
 {
     uint32_t mask = 0;
@@ -132,7 +131,7 @@ static struct device_call *new_device_call(struct td_call *call, struct td_error
 static td_status refuse_row_keys(struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "device is gpu, but keys in place of row numbers are found on the CPU; the op "
+                 "device is gpu, but keys instead of row numbers are looked up on the CPU; the op "
                  "lookup finds rows by key on a device");
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "device");
 }

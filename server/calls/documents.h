@@ -1,14 +1,14 @@
 /* documents.h - handlers that describe the server: ops, devices, error codes, health.
  *
- * The handlers answer from memory, on the I/O thread. */
+ * The handlers reply on the I/O thread, from data in memory. */
 #ifndef TD_SERVER_CALLS_DOCUMENTS_H
 #define TD_SERVER_CALLS_DOCUMENTS_H
 
 #include "server/calls/call.h"
 
-td_handler td_get_ops, td_get_op; /* td_get_op describes the call's op */
+td_handler td_get_ops, td_get_op; /* td_get_op describes the op that the path names */
 td_handler td_get_devices;
-td_handler td_get_problem; /* describes the problem that the first argument names */
+td_handler td_get_problem; /* describes the problem named by the first argument */
 td_handler td_get_health, td_get_ready;
 
 #endif

@@ -58,8 +58,8 @@ static void write_errors(struct td_exposition *e, const struct totals *totals)
         }
 }
 
-/* True if the operation has had a request. The series of an operation start with its first request,
- * because all ops together would have thousands of series. */
+/* True if the operation has had a request. Other operations are left out, because all ops together
+ * would have thousands of series. */
 static bool is_in_use(const struct td_operation_totals *of)
 {
     for (int i = 0; i <= TD_DURATION_BUCKETS; i++)
@@ -82,8 +82,8 @@ static void write_durations(struct td_exposition *e, const struct totals *totals
     }
 }
 
-/* True if the operation has samples of stages. Looks at one stage only, because every request
- * counts in all stages. */
+/* True if the operation has stage samples. Checks only one stage, because every request is counted
+ * in all stages. */
 static bool has_stages(const struct td_operation_totals *of)
 {
     for (int i = 0; i <= TD_STAGE_BUCKETS; i++)
@@ -134,8 +134,8 @@ static void add_table(struct td_table_totals *to, const struct td_table_totals *
     to->failed += from->failed;
 }
 
-/* Keeps only the tables whose names the token is allowed to know. The lookups of all other tables
- * are added up in one last entry. */
+/* Keeps only the tables whose names the token is allowed to know. Adds the lookups of all other
+ * tables into one last entry. */
 static void hide_tables(struct totals *totals, const struct td_access *access)
 {
     struct td_table_totals *tables = totals->tables;
@@ -246,13 +246,13 @@ static void write_tls(struct td_exposition *e, const struct td_services *service
     labelled(e, "result", "failed", state.failed);
 }
 
-/* Writes whether the last reading of each file and folder in use succeeded. */
+/* Writes, for each file and folder in use, whether it was last read successfully. */
 static void write_reloads(struct td_exposition *e, struct td_services *services)
 {
     const bool folder = services->config.data_dir[0];
     const struct td_store_reading reading = td_store_reading(services->store);
     td_family(e, "tensord_last_reload_successful", TD_GAUGE,
-              "1 if the last read, at the start or after SIGHUP, succeeded");
+              "1 if the last read, at startup or after SIGHUP, succeeded");
     if (services->tokens)
         labelled(e, "what", "tokens", !atomic_load(&services->tokens_kept));
     if (services->tls)
@@ -306,7 +306,7 @@ static void write_spans(struct td_exposition *e, struct td_services *services)
     labelled(e, "result", "failed", counts.failed);
 }
 
-/* Writes metrics of the process under the names that all programs use. */
+/* Writes the process metrics under their standard Prometheus names. */
 static void write_process(struct td_exposition *e)
 {
     const struct td_process process = td_process_read();
@@ -329,7 +329,7 @@ static void write_build(struct td_exposition *e)
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-/* True if the client prefers OpenMetrics. All other clients get the older text format. */
+/* True if the client prefers OpenMetrics to the older text format. */
 static bool wants_openmetrics(const char *accept)
 {
     struct td_preference preference;
@@ -368,7 +368,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
 
 td_status td_get_metrics(struct td_call *call)
 {
-    /* Large enough for ten digits in every counter and for a hundred long names. */
+    /* Enough for ten digits in every counter and a hundred long names. */
     enum { SIZE = 768 << 10 };
     const bool openmetrics = wants_openmetrics(call->headers.accept);
     /* Uses the reserve, because operators need the metrics when memory is full. */

@@ -17,7 +17,7 @@ const char *td_model_version(const char *name)
     return version ? version : only_version;
 }
 
-/* True if the path of a model with this name belongs to an op or to the statistics of all
+/* True if the /v2 path for a model of this name belongs to an op or to the statistics of all
  * models. */
 static bool is_taken(const char *name, size_t length)
 {
@@ -32,8 +32,8 @@ static bool has_rows(const struct td_tensor_listing *listing)
 
 /* ---- one model ------------------------------------------------------------------------------- */
 
-/* Sets the error for a name that is not a model. On entry *err has the store's error with the
- * nearest tensor. */
+/* Sets the error for a name that is not a model. On entry, *err is the store's error, which names
+ * the most similar tensor. */
 static void unknown_model(const char *name, struct td_error *err)
 {
     int count;
@@ -74,9 +74,9 @@ static td_status get(struct td_call *call, const char *name, struct td_tensor_li
     return td_tables_get(&call->tables, name, &call->arena, out, err);
 }
 
-/* Gets the tensor of a model and a version: MODEL@VERSION, or the tensor that MODEL names if its
- * version is VERSION. An alias can be changed before the tensor is read, so the call continues with
- * the tensor's own name. */
+/* Gets the tensor for a model and a version: MODEL@VERSION, or the tensor that MODEL names if its
+ * version is VERSION. Because an alias can change before the tensor is read, the call continues
+ * with the tensor's own name. */
 static td_status get_version(struct td_call *call, struct td_tensor_listing *out,
                              struct td_error *err)
 {
@@ -100,7 +100,7 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
     return status == TD_OK || status == TD_TENSOR_NOT_FOUND ? absent : status;
 }
 
-/* True if the model has other versions, for a path whose version does not exist. */
+/* True if the model has other versions. Called when the version in the path does not exist. */
 static bool has_others(struct td_call *call, const struct td_error *found)
 {
     const struct td_path_table *table = &call->table;
@@ -116,7 +116,7 @@ static bool has_others(struct td_call *call, const struct td_error *found)
 
 static td_status unknown_version(const struct td_path_table *table, struct td_error *err)
 {
-    td_error_set(err, TD_NOT_FOUND, "there is no version '%s' of a model '%s'",
+    td_error_set(err, TD_NOT_FOUND, "there is no version '%s' of model '%s'",
                  TD_SHOWN(table->version, strlen(table->version)),
                  TD_SHOWN(table->model, strlen(table->model)));
     return TD_NOT_FOUND;
@@ -195,8 +195,8 @@ static void add_entry(struct td_oip_entry *entries, int *count, const char *name
     entries[(*count)++] = (struct td_oip_entry){ name, length, version };
 }
 
-/* True if the list contains the alias. An alias with the name of its target's table is listed as
- * one of its versions. */
+/* True if the list contains the alias. If an alias has the name of its target's table, it is listed
+ * as a version of that table. */
 static bool is_listed(const struct td_tables *tables, const struct td_alias_change *alias)
 {
     const size_t length = strlen(alias->name);
@@ -238,7 +238,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
     return TD_OK;
 }
 
-/* Gets the tensor to list for the name of a table that has counts. */
+/* Gets the tensor to list under a table name that has counts. */
 static td_status find_counted(struct td_call *call, const char *name, struct td_tensor_listing *out,
                               struct td_error *err)
 {
@@ -274,7 +274,7 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
     return TD_OK;
 }
 
-/* Logs a name that is already taken, up to a maximum number of lines. */
+/* Logs a name that is already taken. Stops logging after a maximum number of lines. */
 static void log_hidden(struct td_services *services, const char *name, int *logged)
 {
     enum { MOST = 100 };

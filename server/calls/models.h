@@ -1,12 +1,12 @@
 /* models.h - the models of /v2: every op, and every resident tensor that has rows, which `gather`
  * looks up.
  *
- * The path of a table's model names the table with or without its version:
- * /v2/models/movies/versions/V is the tensor movies@V. The only version of a name without a version
- * is "1". An alias, or a name with a version, has the version of its tensor. If an op and a tensor
- * have the same name, the model is the op. The path of `stats` gives the statistics of all models.
+ * A model path names a table with or without its version: /v2/models/movies/versions/V is the
+ * tensor movies@V. The only version of a model whose name has no version is "1". For an alias, or a
+ * name with a version, the model's version is the tensor's version. If an op and a tensor have the
+ * same name, the model is the op. The path of `stats` returns the statistics of all models.
  *
- * Errors     UNKNOWN_OP with the nearest model, NOT_FOUND for a version, FORBIDDEN,
+ * Errors     UNKNOWN_OP with the most similar model, NOT_FOUND for a version, FORBIDDEN,
  *            DEVICE_UNAVAILABLE for a damaged table. */
 #ifndef TD_SERVER_CALLS_MODELS_H
 #define TD_SERVER_CALLS_MODELS_H
@@ -15,7 +15,7 @@
 #include "server/calls/call.h"
 
 /* Finds the model that the path names. The model's texts and table live as long as the call. For a
- * table, also sets call->table.name to the name of the tensor. */
+ * table, also sets call->table.name to the tensor's name. */
 TD_MUST_CHECK td_status td_model_find(struct td_call *call, struct td_oip_model *out);
 
 /* Returns the version of the model for the tensor `name`. */
@@ -25,13 +25,13 @@ const char *td_model_version(const char *name);
 TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry **entries,
                                        int *count);
 
-/* Lists the tables with their own counts (metrics.h) that the call is allowed to name and that are
- * models at the moment. Each table has one entry: the version to which its name refers, or else its
+/* Lists the tables that have their own counts (metrics.h), are models at the moment, and may be
+ * named by the call. Each table has one entry: the version to which its name refers, or else its
  * newest version. */
 TD_MUST_CHECK td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
                                           int *count);
 
-/* Logs, at the start, the tensors that are not models because an op has their name. */
+/* Logs, at startup, the tensors that are not models because an op has the same name. */
 void td_models_log_hidden(struct td_services *services);
 
 #endif

@@ -46,7 +46,7 @@ td_status td_oip_ready(struct td_call *call)
 
 td_status td_oip_model_ready(struct td_call *call)
 {
-    enum { SIZE = 256 }; /* large enough for the longest name of a tensor */
+    enum { SIZE = 256 }; /* large enough for the longest tensor name */
     struct td_oip_model model;
     td_status status = check_ready(call);
     if (status == TD_OK)
@@ -167,14 +167,14 @@ td_status td_oip_statistics(struct td_call *call)
 
 /* ---- repository ------------------------------------------------------------------------------ */
 
-/* Index, load and unload have small bodies and reply at once. They are tasks that reply in encode,
- * so that their bodies can be compressed. */
+/* Checks the body of an index request. Index, load and unload have small bodies and could reply at
+ * once. They are tasks that reply in encode, so that compressed bodies are accepted. */
 static td_status read_index(struct td_call *call)
 {
     return td_oip_check_index(call->body, call->body_bytes, &call->arena, &call->error);
 }
 
-/* Sets the bound of the reply's size, so that a worker makes a long index. */
+/* Sets the maximum size of the reply, so that a worker writes a long index. */
 static td_status admit_index(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_MODEL = 256 };

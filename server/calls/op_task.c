@@ -22,8 +22,8 @@
 
 /* ---- before the body ------------------------------------------------------------------------- */
 
-/* Checks that the call is allowed to read the table of its path. A model that does not exist is
- * refused before the body arrives, like an unknown op. */
+/* Checks that the call is allowed to read the table in its path. Like an unknown op, an unknown
+ * model is refused before the body arrives. */
 static td_status check_table(struct td_call *call)
 {
     struct td_oip_model model;
@@ -47,7 +47,7 @@ static td_status begin(struct td_call *call)
                                                    &call->reply_format, &call->error);
 }
 
-/* Checks that the call is allowed to write to the tensor in which it stores its outputs. */
+/* Checks that the call is allowed to write the tensor in which it stores its outputs. */
 static td_status check_store(struct td_call *call)
 {
     const char *name = call->request.options.store;
@@ -119,8 +119,8 @@ static td_status decode(struct td_call *call)
 }
 
 /* Returns the number of bytes that admit reads. Some ops read values to infer the shape of their
- * outputs. Values that an op reads are copied if they are not aligned, which can happen for a
- * resident table. */
+ * outputs. These values are copied first if they are not aligned, which can happen for a resident
+ * table. */
 static uint64_t admit_bytes(const struct td_call *call)
 {
     uint64_t bytes = td_sources_bytes(&call->request) + td_row_keys_copied(call);
@@ -145,15 +145,16 @@ static uint64_t admit_bytes(const struct td_call *call)
 /* State of a call that stores its outputs. */
 enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* longer parts of a name are invalid */
 struct stored {
-    /* Describes the output that is being stored; its name is the next member. */
+    /* the output being stored; its name is the next member */
     struct td_store_write write;
     char name[2 * LONGEST_PART + 64];
     const char **names; /* sorted names of all outputs */
 };
 
 /* Writes the name of output `i` for the name "w": "w", or "w.0", "w.1", ... if the op has a list of
- * outputs, or "w.values" if the outputs have names. For "w@v" the names are "w.0@v" and so on, so
- * that each output is a version v. A name that is too long remains too long, and so invalid. */
+ * outputs, or "w.values" if the outputs have names. For "w@v", the names are "w.0@v" and so on, so
+ * that each output has the version v. A name that is too long stays too long, and therefore
+ * invalid. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
@@ -194,8 +195,8 @@ static td_status check_names(struct td_call *call)
     return status;
 }
 
-/* Checks the total size of the outputs against --max-output and writes it to *bytes. Strings count
- * only with their offsets here; the op limits their bytes through exec. */
+/* Checks the total size of the outputs against --max-output and writes it to *bytes. For strings,
+ * counts only the offsets; while the op runs, `exec` limits their bytes. */
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
@@ -211,12 +212,12 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
     return td_call_limited_by(call, status, limit, "--max-output");
 }
 
-/* Checks the length of the reply's text against --max-output. Text of numbers can be several times
- * as long as their bytes. Other long text, such as nested lists of empty lists, must be within the
+/* Checks the length of the reply's text against --max-output. Numbers can be several times longer
+ * as text than as bytes. Other long text, such as nested lists of empty lists, must be within the
  * limit. */
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
-    /* An int8 in a list of its own has up to 7 characters: [-127], */
+    /* An int8 in a list of its own takes up to 7 characters: [-127], */
     enum { TEXT_PER_BYTE = 8 };
     const uint64_t limit = (uint64_t)call->services->config.max_output;
     if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
@@ -248,7 +249,7 @@ static size_t plus(size_t a, uint64_t b)
 }
 
 /* Returns the number of bytes needed to compute the outputs and encode the reply, without the
- * inputs. Because the number of threads is not known yet, counts all workers unless the computation
+ * inputs. The number of threads is not known yet, so all workers are counted unless the computation
  * is single-threaded. */
 static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
 {
@@ -276,11 +277,11 @@ static void default_bounds(struct td_request *request)
             td_op_set_choice(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
 }
 
-/* Checks the format and the length of the reply. Outputs with dtypes that safetensors lacks are
- * sent as JSON if the client also accepts JSON. */
+/* Checks the format and the length of the reply. If safetensors lacks the dtype of an output and
+ * the client also accepts JSON, the outputs are sent as JSON. */
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
 {
-    /* Not TD_IGNORED, which would be cleared for every reply in safetensors. */
+    /* Not TD_IGNORED, because clearing it would cost time for every safetensors reply. */
     struct td_error unused;
     if (call->reply_format == TD_FORMAT_SAFETENSORS &&
         td_codec_can_encode(call->reply_format, &call->request, &unused) != TD_OK &&
@@ -316,8 +317,8 @@ static td_status list_names(struct td_call *call)
     return TD_OK;
 }
 
-/* For a call that stores its outputs: checks their names and conditions, and that each output fits
- * in the store after the previous ones. */
+/* Admits a call that stores its outputs. Checks their names and conditions, and that each output
+ * fits in the store in addition to the previous ones. */
 static td_status admit_store(struct td_call *call, struct td_admission *admission)
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);
@@ -406,7 +407,7 @@ static td_status alloc_outputs(struct td_call *call)
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    /* Allocated only now, so that a queued call holds only its inputs. */
+    /* The outputs are allocated only now, so that a queued call holds only its inputs. */
     td_status status = alloc_outputs(call);
     if (status != TD_OK)
         return status;
@@ -421,8 +422,8 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 
-/* Stores the outputs and replies with their metadata. Allocates the reply first, so that the server
- * does not answer with an error after it has stored the outputs. */
+/* Stores the outputs and replies with their metadata. Allocates the reply first, so that no error
+ * can follow once the outputs are stored. */
 static td_status store_outputs(struct td_call *call)
 {
     struct stored *stored = call->state;
@@ -455,7 +456,7 @@ static td_effect effect(struct td_call *call, struct td_writer *writer)
     return TD_EFFECT_MEMORY;
 }
 
-/* Checks the outputs again, because the lengths of strings were unknown before. */
+/* Checks the outputs again, because string lengths were unknown before the op ran. */
 static td_status check_computed(struct td_call *call, size_t *bytes)
 {
     const td_status status = check_outputs(call, bytes);
@@ -477,7 +478,7 @@ static td_status encode(struct td_call *call)
 {
     size_t outputs, bytes;
     if (call->request.options.store)
-        return TD_OK; /* the change stage has made the reply */
+        return TD_OK; /* the reply was written by the change stage */
     td_status status = check_computed(call, &outputs);
     if (status == TD_OK)
         status = check_encoded(call, outputs, &bytes);

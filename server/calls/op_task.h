@@ -1,6 +1,7 @@
 /* op_task.h - the task that runs an op: POST /v1/{op} and inference requests of /v2.
  *
- * The call's style selects the protocol. After decoding, both protocols are handled alike.
+ * The call's style selects the protocol. After decoding, both protocols are handled in the same
+ * way.
  *
  * `store`    Stores the outputs under this name instead of returning them, and replies (200) with
  *            their metadata. A list of outputs is stored as name.0, name.1, ..., and named outputs
@@ -17,7 +18,7 @@
 extern const struct td_task td_op_task;
 
 /* For other tasks that run an op: td_op_argument reads attributes and request-wide members from the
- * query; td_op_device returns DEVICE_UNAVAILABLE if the requested device is not available. */
+ * query. td_op_device returns DEVICE_UNAVAILABLE if the requested device is not available. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);
 TD_MUST_CHECK td_status td_op_device(struct td_call *call);

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns "movies@20261122" for a version. For other tensors, returns the name and the number of
- * the tensor's version. The text is percent-encoded as in a path, because a header is ASCII. */
+/* Returns "movies@20261122" for a version. For other tensors, returns the name and the tensor's
+ * version number. The text is percent-encoded as in a path, because header values must be ASCII. */
 static const char *describe(struct td_call *call, const struct td_tensor *tensor)
 {
     enum { SIZE = 3 * (size_t)TD_TENSOR_NAME + sizeof "@18446744073709551615" };
@@ -33,7 +33,7 @@ static const char *describe(struct td_call *call, const struct td_tensor *tensor
     return found;
 }
 
-/* Replaces the table with its keys, for an op that looks up rows only in the keys. */
+/* Replaces the table with its keys, for an op that searches only the keys. */
 static td_status use_keys(struct td_call *call, const char *version, struct td_tensor *tensor)
 {
     if (!tensor->keys)
@@ -57,7 +57,7 @@ td_status td_path_table_bind(struct td_call *call)
     if (status == TD_OK)
         (void)td_store_identity(tensor, &version, &number);
     call->request.table_has_keys = status == TD_OK && tensor->keys;
-    if (!call->request.table_has_keys) /* an error can name the whole table */
+    if (!call->request.table_has_keys) /* an error can already name the whole table */
         call->request.whole = td_companions_table(call, version);
     if (status == TD_OK && td_input_is_row_keys(&call->op->inputs[0]))
         status = use_keys(call, version, tensor);
@@ -79,7 +79,7 @@ const char *td_path_table_version(const struct td_call *call)
                                                                           : NULL;
 }
 
-/* Finds the name as a whole word of the text. Returns NULL if there is none. */
+/* Returns where the name occurs as a whole word in the text, or NULL. */
 static const char *find_word(const char *text, const char *word)
 {
     const size_t length = strlen(word);
@@ -125,7 +125,7 @@ void td_path_table_explain(struct td_call *call)
     if (request->called_keys && queries > 0 && !td_input_is_row_numbers(&inputs[queries]))
         call_keys(inputs[queries].name, err);
     char text[2 * TD_TENSOR_NAME];
-    /* A misspelt name does not mean the table, for example "params" instead of "parameters". */
+    /* A misspelt name, such as "params" for "parameters", does not refer to the table. */
     if (inputs[0].role != TD_ROLE_DATA || err->did_you_mean[0] ||
         !find_word(err->message, inputs[0].name))
         return;

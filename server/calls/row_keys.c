@@ -27,8 +27,8 @@ static const char *keys_name(const struct td_call *call)
 
 /* ---- before inference ------------------------------------------------------------------------ */
 
-/* Returns the name of the resident tensor, with the version's name for an alias, or NULL if the
- * values are in the body. */
+/* Returns the name of the resident tensor, or the version's name if the request used an alias.
+ * Returns NULL if the values are in the body. */
 static const char *table_name(const struct td_call *call)
 {
     const char *name = NULL;
@@ -37,8 +37,8 @@ static const char *table_name(const struct td_call *call)
                                                                                : call->table.name;
 }
 
-/* Refuses a table without keys. `member` names what the request gives or leaves out because it
- * expects the table to have keys. */
+/* Refuses a table without keys. `member` names the member that the request contains or omits
+ * because it expects the table to have keys. */
 static td_status no_keys(struct td_call *call, const char *member)
 {
     const char *table = table_name(call), *whole = td_companions_table(call, table);
@@ -47,8 +47,8 @@ static td_status no_keys(struct td_call *call, const char *member)
     return td_error_at_input(&call->error, status, "%s", member);
 }
 
-/* True if the `keys` in the body count as the keys of the rows only because the table of the path
- * has no keys. */
+/* True if the `keys` in the body are taken as the keys of the rows only because the table in the
+ * path has none. */
 static bool are_queries(const struct td_call *call)
 {
     const int queries = td_op_keys_input(call->op);
@@ -56,8 +56,8 @@ static bool are_queries(const struct td_call *call)
            !call->request.row_keys;
 }
 
-/* Refuses a string given in place of a table. It is probably the name of a table, but a string has
- * no keys. */
+/* Refuses a string passed instead of a table. The string is probably the name of a table, but a
+ * string has no keys. */
 static td_status refuse_name(struct td_call *call, const struct td_tensor *name)
 {
     const char *text = (const char *)name->data + name->offsets[0];
@@ -74,7 +74,7 @@ static bool is_string(const struct td_tensor *tensor)
            tensor->offsets;
 }
 
-/* Fills in the keys of the rows if the request left them out and the table has keys. */
+/* Fills in the row keys if the request omits them and the table has keys. */
 static td_status fill_keys(struct td_call *call)
 {
     struct td_op_args *args = &call->request.args;
@@ -100,8 +100,8 @@ static td_status fill_keys(struct td_call *call)
     return TD_OK;
 }
 
-/* Checks that an axis attribute, if given, is 0: keys choose rows along the first dimension. Called
- * after describe_rows. */
+/* Checks that an axis attribute, if present, is 0, because keys choose rows along the first
+ * dimension. Called after describe_rows. */
 static td_status check_axis(struct td_call *call)
 {
     const struct td_op *op = call->op;
@@ -127,8 +127,8 @@ static td_status check_bounds(struct td_call *call)
     if (bounds == TD_BOUNDS_ERROR || bounds == TD_BOUNDS_ZERO)
         return TD_OK;
     td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                 "bounds is %s, but a key that is not found has no nearest row; error or zero is "
-                 "expected",
+                 "bounds is %s, but a key that is not found has no nearest row; expected error "
+                 "or zero",
                  td_bounds_name(bounds));
     return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, "bounds");
 }
@@ -202,8 +202,8 @@ td_status td_row_keys_bind(struct td_call *call)
     return status == TD_OK ? check_bounds(call) : status;
 }
 
-/* Adds a hint if the rows to look up are missing: perhaps the request gave its keys as keys of the
- * rows, but the table already has keys. */
+/* Adds a hint if the rows to look up are missing. The request might have passed its keys as the
+ * keys of the rows although the table already has keys. */
 static void explain_queries(struct td_call *call)
 {
     const int queries = td_op_keys_input(call->op);
@@ -218,7 +218,7 @@ static void explain_queries(struct td_call *call)
                       spec->name);
     else if (call->request.table && call->body_format == TD_FORMAT_JSON)
         td_error_hint(&call->error,
-                      "rows are found by key with \"" TD_TABLE_KEYS "\": [...] in its place");
+                      "rows are found by key with \"" TD_TABLE_KEYS "\": [...] instead");
 }
 
 void td_row_keys_explain(struct td_call *call)
@@ -228,7 +228,7 @@ void td_row_keys_explain(struct td_call *call)
     explain_queries(call);
     if (call->request.row_keys && call->request.row_keys_name &&
         strcmp(err->input, call->op->inputs[call->request.row_input].name) == 0) {
-        td_error_hint(err, "%s are given in place of %s", keys_name(call), err->input);
+        td_error_hint(err, "%s are given instead of %s", keys_name(call), err->input);
         snprintf(err->input, sizeof err->input, "%s", keys_name(call));
     }
     for (int i = 0; i < call->op->n_inputs; i++) {
@@ -262,7 +262,7 @@ void td_row_keys_explain_number(struct td_call *call)
     if (request->oip)
         td_error_hint(err, "rows are found by key with the input " TD_TABLE_KEYS);
     else if (request->table && call->body_format == TD_FORMAT_JSON)
-        td_error_hint(err, "rows are found by key with \"" TD_TABLE_KEYS "\": [...] in its place");
+        td_error_hint(err, "rows are found by key with \"" TD_TABLE_KEYS "\": [...] instead");
     else if (call->body_format == TD_FORMAT_JSON)
         td_error_hint(err, "rows are found by key with \"%s\": {\"keys\": [...]}", err->input);
     else

@@ -1,10 +1,10 @@
 /* row_keys.h - requests that name the rows of a table by its keys.
  *
- *     lookup     leaves out the keys of the rows: the op uses the keys of the table
- *     gather     {"keys": [...]} in place of indices: the row numbers are found before the op
- *                runs, which gets them as int64
+ *     lookup     omits the keys of the rows; the op uses the keys of the table
+ *     gather     {"keys": [...]} instead of indices; the row numbers are found before the op
+ *                runs and passed to it as int64
  *
- * Threads    The call's owner.
+ * Threads    The thread that owns the call.
  * Errors     INVALID_ARGUMENT if the table has no keys, or if the op would not use row numbers
  *            along the table's first dimension; UNSUPPORTED_DTYPE if the dtypes of the request's
  *            keys and the table's keys differ; KEY_NOT_FOUND unless `bounds` is zero, which gives a
@@ -14,20 +14,20 @@
 
 #include "server/calls/call.h"
 
-/* Returns the number of bytes that td_row_keys_bind copies. Keys of a body or a mapped file might
+/* Returns the number of bytes that td_row_keys_bind copies. Keys in a body or a mapped file might
  * not be aligned. */
 uint64_t td_row_keys_copied(const struct td_call *call);
 
-/* Sets, before inference, the inputs that the keys stand for. Row numbers have no data yet. */
+/* Sets, before inference, the inputs that the keys replace. Row numbers have no data yet. */
 TD_MUST_CHECK td_status td_row_keys_bind(struct td_call *call);
 
-/* Adds hints to the error after inference failed. If the error is about an input in place of which
- * keys were given, the hint says so. If the request gave a table as keys, the hint names the tensor
- * with the table's keys. */
+/* Adds hints to the error after inference has failed. If the error is about an input that the keys
+ * replace, the hint says so. If the request passed a table as keys, the hint names the tensor with
+ * the table's keys. */
 void td_row_keys_explain(struct td_call *call);
 
-/* Adds a hint, before the call's error is sent, if a row number that the table does not have might
- * be a key. */
+/* Adds a hint, before the call's error is sent, if a row number that does not exist in the table
+ * might be a key. */
 void td_row_keys_explain_number(struct td_call *call);
 
 /* Adds the cost of td_row_keys_find. */

@@ -14,9 +14,9 @@
 
 enum { LONG_WAIT_NS = 1000000 };
 
-/* True if the request names shared memory. Decoding copies values that determine addresses out of
- * shared memory. These values can be of any size, so a worker decodes such a request as a large
- * job. */
+/* True if the request names shared memory. Decoding copies the values that determine addresses out
+ * of shared memory. Because these values can be of any size, a worker decodes such a request as a
+ * large job. */
 static bool names_shared_memory(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
@@ -30,8 +30,8 @@ static void end(struct td_call *call, td_status status)
         td_call_refuse(call);
 }
 
-/* Ends admission: starts the time of queueing or computing, and refuses a call whose deadline has
- * passed. */
+/* Ends admission: starts measuring the time of queueing or computing, and refuses a call whose
+ * deadline has passed. */
 static td_status check_read_in_time(struct td_call *call)
 {
     const int64_t now = td_now_ns();
@@ -63,15 +63,15 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
 {
     struct td_services *services = call->services;
     td_error_set(&call->error, TD_QUEUE_FULL,
-                 "the queue is full: at most %lld requests%s may wait (--queue-limit)",
+                 "the queue is full: at most %lld requests%s can wait (--queue-limit)",
                  (long long)services->config.queue_limit,
                  pool == services->disk_threads ? " that change the data folder" : "");
     call->error.retry_after_s = td_worker_pool_retry_after_s(pool);
     return TD_QUEUE_FULL;
 }
 
-/* Returns the client that takes turns with other clients in the pool's queue, or NULL if the call
- * has no client entry. */
+/* Returns the client that takes turns with other clients in the pool's queue, or NULL if the
+ * call has no client entry. */
 static struct td_job_source *source_in(const struct td_call *call,
                                        const struct td_worker_pool *pool)
 {
@@ -86,7 +86,7 @@ static bool reserve_in(struct td_call *call, struct td_worker_pool *pool)
     return td_worker_pool_reserve(pool, source_in(call, pool));
 }
 
-/* Submits the call to the place that was reserved for it. */
+/* Submits the call to its reserved place. */
 static void submit_to(struct td_call *call, struct td_worker_pool *pool)
 {
     call->job.source = source_in(call, pool);
@@ -94,8 +94,8 @@ static void submit_to(struct td_call *call, struct td_worker_pool *pool)
 }
 
 /* Refuses a call that cannot meet its deadline. The error is DEADLINE_EXCEEDED, as for a deadline
- * that passes in the queue, because the client has the same choice: change the deadline or wait.
- * The error has Retry-After, like QUEUE_FULL. */
+ * that passes in the queue, because the client's choice is the same: change the deadline or wait.
+ * Like QUEUE_FULL, the error has Retry-After. */
 static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
@@ -114,7 +114,7 @@ static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
     return TD_DEADLINE_EXCEEDED;
 }
 
-/* Decides whether the refusal is delayed because the client retries earlier than it was told. */
+/* Delays the refusal if the client retries earlier than it was told to. */
 static void decide_delay(struct td_call *call)
 {
     const unsigned retry_after_s = td_problem_retry_after_s(&call->error);
@@ -123,7 +123,7 @@ static void decide_delay(struct td_call *call)
     const int64_t now = td_now_ns();
     const int64_t delay = td_refusals_record(&call->client->refused, now, retry_after_s);
     if (delay > 0)
-        /* Can be after the call's deadline. Otherwise a client with a short deadline would be
+        /* This can be after the call's deadline. Otherwise, clients with short deadlines would be
          * exempt. */
         call->schedule.refusal_due_ns = now + delay;
 }
@@ -144,13 +144,13 @@ static bool refuse_later(struct td_call *call)
     return call->schedule.refusal_due_ns != 0;
 }
 
-/* Returns the part of the cost that is known only after admission. */
+/* Returns the part of the cost that is not known before admission. */
 static uint64_t admitted_ns(const struct td_call *call)
 {
     return call->schedule.admission.compute_ns + call->schedule.admission.encode_ns;
 }
 
-/* Queues the call, or refuses it. Counts the call as suspended before it reads `refusing`: once
+/* Queues the call, or refuses it. Counts the call as suspended before reading `refusing`. So once
  * `refusing` is set and the count is zero, no call is suspended. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
@@ -167,13 +167,13 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     } else if (refuse_later(call)) {
         return TD_QUEUE;
     }
-    /* After this line the workers might have been stopped. */
+    /* The workers might already be stopped after this line. */
     atomic_fetch_sub(&services->suspended, 1);
     return answer(call, call->error.status);
 }
 
-/* Admits the call. This is the only place that sets the admission. The task returns the cost of the
- * call, which determines where the call is computed. */
+/* Admits the call. Only this function sets the admission. The task returns the cost of the call,
+ * which determines where the call is computed. */
 static td_status admit(struct td_call *call)
 {
     struct td_admission admission = { 0 };
@@ -193,7 +193,7 @@ td_verdict td_schedule(struct td_call *call)
     td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
-    /* A long body is a large job in any case, so it is not searched. */
+    /* A long body is a large job in any case, so it need not be searched. */
     if (!call->encoded && (cost <= limit || cost < TD_JOB_SMALL_NS) && names_shared_memory(call))
         call->schedule.must_queue = true;
     if (cost > limit || call->encoded || call->schedule.must_queue)
@@ -222,14 +222,14 @@ td_verdict td_schedule(struct td_call *call)
 
 /* ---- on a worker ---------------------------------------------------------------------------- */
 
-/* Lets the next writer of the same names continue. */
+/* Lets the next writer of the same names proceed. */
 static void leave(struct td_call *call)
 {
     if (td_writer_has_entered(&call->schedule.writer))
         td_writer_leave(call->services->store, &call->schedule.writer);
 }
 
-/* Ends the work on a suspended call. Last step of a call on a worker. */
+/* Ends the work on a suspended call. This is a worker's last step for a call. */
 static void finish(struct td_call *call)
 {
     struct td_services *services = call->services;
@@ -239,7 +239,7 @@ static void finish(struct td_call *call)
     atomic_fetch_sub(&services->suspended, 1);
 }
 
-/* Sends a delayed refusal. Runs on the thread of the refusals. */
+/* Sends a delayed refusal. Runs on the refusals thread. */
 static void end_refusal(struct td_refusal *refusal)
 {
     struct td_call *call =
@@ -248,7 +248,7 @@ static void end_refusal(struct td_refusal *refusal)
     finish(call);
 }
 
-/* Ends a call that is refused while it is suspended, perhaps with a delay. */
+/* Ends a call that is refused while it is suspended. The refusal might be delayed. */
 static void finish_refusal(struct td_call *call)
 {
     call->schedule.refusal.end = end_refusal;
@@ -276,8 +276,8 @@ static td_status waited_too_long(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker);
 static void drop(struct td_job *job, td_status why);
 
-/* Runs on the thread of whoever computed the call. A worker continues the call, even if only to
- * reply with an error. */
+/* Runs on the thread that computed the call. A worker continues the call, even if only to reply
+ * with an error. */
 static void back(struct td_call *call)
 {
     const struct td_admission *admission = &call->schedule.admission;
@@ -326,8 +326,8 @@ static bool submitted_away(struct td_call *call, td_status *status)
     return false;
 }
 
-/* Decodes and admits a call that the I/O thread left to the workers. The cost of the rest is known
- * only after that. */
+/* Decodes and admits a call that the I/O thread left to the workers. Only then is the cost of the
+ * rest known. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
     const int64_t taken = call->times.stage_end;
@@ -374,7 +374,7 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* Returns what the call is going to change, and describes its writer. */
+/* Returns what the call is going to change, and fills in its writer. */
 static td_effect effect_of(struct td_call *call)
 {
     return call->task->effect ? call->task->effect(call, &call->schedule.writer) : TD_EFFECT_NONE;
@@ -387,7 +387,7 @@ static struct td_worker_pool *pool_of_change(const struct td_call *call)
 }
 
 /* Called when the call's writer has entered, or when its wait ended early because the deadline
- * passed or the server is stopping. After an early end, the queue refuses the call. */
+ * passed or the server is stopping. If the wait ended early, the queue refuses the call. */
 static void ready_to_change(struct td_writer *writer)
 {
     struct td_call *call =
@@ -395,9 +395,9 @@ static void ready_to_change(struct td_writer *writer)
     submit_to(call, pool_of_change(call));
 }
 
-/* Returns true if a call that was just computed makes its change later, on another thread, because
- * another writer has one of its names or the change might wait for a disk. Runs on a worker or a
- * disk thread. No thread waits in the meantime. */
+/* Returns true if a computed call makes its change later, on another thread. The reason is that
+ * another writer holds one of its names, or that the change might wait for a disk. Runs on a worker
+ * or a disk thread. No thread waits in the meantime. */
 static bool changes_later(struct td_call *call, struct td_worker *worker, td_status *status)
 {
     if (td_writer_has_entered(&call->schedule.writer))
@@ -417,13 +417,13 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
     }
     call->job.cost_ns = job_cost(call, admitted_ns(call));
     call->job.deadline_ns = start_by(call);
-    /* If the writer has not entered, another thread might already have the call. */
+    /* Unless the writer has entered, another thread might already own the call. */
     if (td_writer_enter(store, &call->schedule.writer))
         submit_to(call, pool);
     return true;
 }
 
-/* Makes the call's change, if it has one. */
+/* Makes the call's change, if there is one. */
 static td_status change(struct td_call *call, struct td_worker *worker)
 {
     if (call->schedule.effect == TD_EFFECT_NONE || call->schedule.next == TD_NEXT_ENCODE)
@@ -485,7 +485,7 @@ static void displaced(struct td_call *call)
     td_client_limits_give_request(call);
     td_error_set(
         &call->error, TD_QUEUE_FULL,
-        "the queue is full: at most %lld requests may wait (--queue-limit), and this client has "
+        "the queue is full: at most %lld requests can wait (--queue-limit), and this client has "
         "more waiting requests than any other",
         (long long)call->services->config.queue_limit);
     call->error.retry_after_s = td_worker_pool_retry_after_s(call->services->workers);
@@ -495,9 +495,10 @@ static void displaced(struct td_call *call)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    /* Lets other writers continue before a refusal that can be delayed. */
+    /* Lets other writers proceed before a refusal that can be delayed. */
     leave(call);
-    /* Completes a call that has made its change or has its result, because encoding is short. */
+    /* Completes a call that has made its change or has its result, because only the encoding is
+     * left, which is short. */
     if (call->schedule.next == TD_NEXT_ENCODE ||
         (why == TD_DRAINING && td_away_is(call, TD_AWAY_DONE) &&
          effect_of(call) == TD_EFFECT_NONE && call->schedule.away->finish(call) == TD_OK)) {

@@ -12,15 +12,15 @@
 
 typedef enum td_verdict {
     TD_ANSWERED, /* call->reply is ready */
-    /* A place in the queue is reserved, or the refusal waits: suspend the connection, then call
-     * td_schedule_submit. */
+    /* A place in the queue is reserved, or the refusal is delayed. Suspend the connection, then
+     * call td_schedule_submit. */
     TD_QUEUE
 } td_verdict;
 
 td_verdict td_schedule(struct td_call *call);
 
 /* Queues the call for the workers, or delays its refusal. Calls call->finished when call->reply is
- * ready, or when a delayed refusal must be sent. */
+ * ready or a delayed refusal is due. */
 void td_schedule_submit(struct td_call *call);
 
 #endif

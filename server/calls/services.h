@@ -1,7 +1,7 @@
-/* services.h - the parts of the daemon below HTTP, which calls can use.
+/* services.h - the parts of the daemon below HTTP that calls can use.
  *
  * Threads  Opened before the first connection and closed after the last one (services_open.h). In
- *          between, only members that are atomic or do their own locking change. */
+ *          between, the only members that change are atomic or do their own locking. */
 #ifndef TD_SERVER_CALLS_SERVICES_H
 #define TD_SERVER_CALLS_SERVICES_H
 
@@ -26,7 +26,7 @@
 
 struct td_call;
 
-/* A scan of the data folder, or an attempt to lock the folder. Runs as a job of the disk
+/* A scan of the data folder, or an attempt to lock the folder. Runs as a job on the disk
  * threads. */
 struct td_rescan {
     struct td_job job; /* must be first: run_rescan casts back */
@@ -37,8 +37,8 @@ struct td_rescan {
     int64_t tried_ns;    /* start of the last attempt to lock; main thread only */
 };
 
-/* Compares blocks of mapped files with their checksums. Runs as a job of the worker pool, on an
- * idle worker, until a request is queued. */
+/* Compares blocks of mapped files with their checksums. Runs as a worker pool job on an idle
+ * worker, until a request is queued. */
 struct td_verification {
     struct td_job job; /* must be first: run_verification casts back */
     struct td_services *services;
@@ -47,7 +47,7 @@ struct td_verification {
 
 struct td_services {
     struct td_config config;
-    /* Called while td_services_open loads the data folder; can be NULL. */
+    /* Called while td_services_open loads the data folder. NULL if nothing can request a stop. */
     bool (*stop_requested)(void);
     struct td_log log;
     struct td_log_state log_state;
@@ -56,7 +56,7 @@ struct td_services {
     struct td_reserve reserve; /* memory for documents that operators need */
     struct td_kept *kept;      /* compressed documents that do not change */
     struct td_worker_pool *workers;
-    /* Threads that make changes that might wait for a disk, and scan the data folder. */
+    /* Threads for scans of the data folder and for changes that might wait for a disk. */
     struct td_worker_pool *disk_threads;
     struct td_refusals *refusals;
     struct td_store *store;
@@ -65,7 +65,7 @@ struct td_services {
     struct td_tokens *tokens;           /* NULL if no tokens are needed */
     struct td_tls *tls;                 /* NULL if HTTP runs without TLS */
     struct td_connections *connections; /* set before the first connection is accepted */
-    /* Set before the first connection is accepted. Has a shard for each I/O thread, one for
+    /* Set before the first connection is accepted. Has one shard for each I/O thread, one for
      * --metrics-listen and one for the main thread. */
     struct td_metrics *metrics;
     struct td_connection_limits connection_limits;
@@ -77,9 +77,9 @@ struct td_services {
     /* the server is not ready; each reply closes its connection */
     atomic_bool draining;
     atomic_bool refusing;          /* refuse new and queued calls, and stop running calls */
-    atomic_int_fast64_t in_flight; /* requests of tasks, accepted and not yet answered */
+    atomic_int_fast64_t in_flight; /* task requests that were accepted and not yet answered */
     atomic_int_fast64_t suspended; /* requests in flight that wait for a worker or run on one */
-    /* Requests that have arrived and replies that are not sent yet, for all requests. */
+    /* Number of requests that have arrived and whose replies are not sent yet. */
     atomic_int_fast64_t unsent;
     atomic_uint_fast64_t next_request;
     uint64_t hash_seed;    /* seed of hash tables; must not be visible in any reply */

@@ -6,12 +6,13 @@
 
 #include "server/calls/services.h"
 
-/* Opens the parts according to services->config. If a part fails, logs this and returns false;
- * td_services_close then closes the parts that were opened. Once services->stop_requested() is
- * true, tensors might be missing and nothing may be served. */
+/* Opens the parts according to services->config. If a part fails, logs the failure and returns
+ * false; td_services_close then closes the parts that were opened. Once services->stop_requested()
+ * returns true, tensors might be missing and nothing may be served. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
-/* Returns false if a device is left open (td_batcher_free). The process must then end with _exit,
- * because the exit handlers, including those of a driver, might wait for the device forever. */
+/* Closes all parts. Returns false if a device is left open (td_batcher_free). The process must then
+ * end with _exit, because exit handlers, including the driver's, might wait for the device
+ * forever. */
 bool td_services_close(struct td_services *services);
 
 /* Stops the workers and ends the delayed refusals, before the other parts are closed. Do not queue
@@ -26,12 +27,13 @@ void td_services_rescan(struct td_services *services, bool wanted);
 /* True if a scan is wanted, queued or running. */
 bool td_services_is_rescanning(const struct td_services *services);
 
-/* Lets an idle worker compare mapped files with their checksums, for part of the time until the
- * next tick and until a request is queued. The main thread calls this at every tick. */
+/* Lets an idle worker compare mapped files with their checksums. The worker stops when a request is
+ * queued, and after part of the time until the next tick. The main thread calls this at every
+ * tick. */
 void td_services_verify(struct td_services *services);
 
-/* Refuses the calls whose deadline has passed, among those that are queued or wait for another
- * writer. If `everything` is set, refuses all of them. */
+/* Refuses calls that are queued or wait for another writer and whose deadline has passed. If
+ * `everything` is set, refuses all calls that are queued or wait. */
 void td_services_expire(struct td_services *services, int64_t now_ns, bool everything);
 
 /* Resources that the daemon holds, as GET /readyz reports them: sizes in bytes, then counts. */

@@ -10,7 +10,7 @@
 struct td_borrowed {
     struct td_borrowed *next;
     const void *data;
-    struct td_buffer *owner; /* owner of a stored tensor; NULL for shared memory of a client */
+    struct td_buffer *owner; /* owner of a stored tensor; NULL for a client's shared memory */
     const char *name;
     size_t name_length;
 };

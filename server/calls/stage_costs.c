@@ -4,15 +4,15 @@
 #include "server/calls/services.h"
 
 enum {
-    JSON_FIXED = 1500,    /* fixed cost of a JSON request or reply */
+    JSON_FIXED = 1500,    /* fixed cost of a request or reply in JSON */
     JSON_IN_PER_BYTE = 3, /* decoding */
     JSON_OUT_PER_BYTE = 2,
     BINARY_FIXED = 500,
     BYTES_PER_NS = 8, /* speed of moving data in the cache */
-    RANDOM_READ = 20, /* a read from a random place in a table */
-    FLOPS_PER_NS = 4, /* speed of few FLOPs, including packing and tails */
+    RANDOM_READ = 20, /* a read from a random position in a table */
+    FLOPS_PER_NS = 4, /* speed for small numbers of FLOPs, including packing and tails */
     FEW_FLOPS = 1000000,
-    /* Between 3 (complex, plain C) and 100 (float32, AVX-512). */
+    /* A value between 3 (complex, plain C) and 100 (float32, AVX-512). */
     MANY_FLOPS_PER_NS = 16,
     INFLATE_FIXED = 20000, /* includes the memory for zlib's window */
     INFLATE_PER_BYTE = 20, /* per compressed byte: inflating and parsing */
@@ -33,7 +33,7 @@ static uint64_t binary_cost(size_t bytes)
 uint64_t td_stage_decode_ns(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
-    if (call->encoded) /* never on an I/O thread: the size of the inflated body is unknown */
+    if (call->encoded) /* never run on an I/O thread: the inflated size is unknown */
         return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)bytes;
     switch (call->body_format) {
     case TD_FORMAT_OIP:

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Compresses the document and sets *tag to the tag of the compressed bytes, in the arena. */
+/* Compresses the document. Sets *tag to a tag for the compressed bytes, allocated in the arena. */
 static td_status encode(struct td_call *call, td_encoding encoding, const char **tag)
 {
     enum { SUFFIX = 16 };
@@ -19,7 +19,7 @@ static td_status encode(struct td_call *call, td_encoding encoding, const char *
     const td_status status =
         td_kept_deflate(call->services->kept, *tag, reply, encoding,
                         td_buffer_pool_memory(call->services->buffers), &call->arena, &call->error);
-    /* Not compressed: the result is not smaller, or there is no memory. */
+    /* Not compressed, because the result is not smaller or allocation failed. */
     if (status != TD_OK || reply->n_headers == 0)
         return status;
     snprintf(encoded, size, "%.*s-%s\"", (int)length - 1, *tag, td_encoding_name(encoding));
@@ -58,7 +58,8 @@ td_status td_static_reply(struct td_call *call, const char *etag)
         reply->n_chunks = reply->n_headers = 0;
     }
     td_reply_header(reply, "ETag", tag);
-    /* Lets clients keep the document, but ask again each time, which gives a 304. */
+    /* Lets clients cache the document, but makes them revalidate it on every use, which gives a 304
+     * if it is unchanged. */
     td_reply_header(reply, "Cache-Control", "no-cache");
     if (varies)
         td_reply_header(reply, "Vary", "Accept-Encoding");

@@ -1,5 +1,5 @@
-/* static_reply.h - completes replies whose document does not change while the daemon runs: the
- * files of the console, the OpenAPI document.
+/* static_reply.h - completes replies with documents that do not change while the daemon runs: the
+ * files of the console and the OpenAPI document.
  *
  * With --compress the document is compressed once in each encoding that clients prefer. Each
  * encoding has its own tag: "T", "T-gzip", "T-deflate". A client gets 304 if it already has the
@@ -12,7 +12,7 @@
 
 #include "server/calls/call.h"
 
-/* Completes the reply. call->reply has the document and no headers. `etag`, with its quotes,
+/* Completes the reply. call->reply contains the document and no headers. `etag`, with its quotes,
  * identifies the bytes of the document and lives as long as the reply. */
 TD_MUST_CHECK td_status td_static_reply(struct td_call *call, const char *etag);
 

@@ -31,7 +31,8 @@ int td_table_reads_place(struct td_metrics *metrics, const struct td_tensor *ten
     return place;
 }
 
-/* Returns the place of the table that the call reads, plus 1, or 0 if it reads none. */
+/* Returns the place in the metrics of the table that the call reads, plus 1, or 0 if the call reads
+ * no table. */
 static int place_of(const struct td_call *call)
 {
     const struct td_operand *params = &call->request.args.inputs[0];

@@ -1,12 +1,11 @@
 /* table_reads.h - counts lookups of resident tensors and the rows that they read.
  *
- * A lookup is a call of an op that looks up rows and whose params are a resident tensor. A row is
- * what one index or query selects. All versions of a name, such as movies@1 and movies@2, are
- * counted together.
+ * A lookup is a call that looks up rows in params that are a resident tensor. Each index or query
+ * selects one row. All versions of a name, such as movies@1 and movies@2, are counted together.
  *
  * Cost     A few comparisons for a request without a resident table. The first read of a version
  *          looks up its name under a mutex; the version keeps its place.
- * Threads  The thread of the shard. */
+ * Threads  Runs on the shard's thread. */
 #ifndef TD_SERVER_CALLS_TABLE_READS_H
 #define TD_SERVER_CALLS_TABLE_READS_H
 
@@ -15,11 +14,11 @@
 /* Returns the place of a resident tensor in the metrics, plus 1. */
 int td_table_reads_place(struct td_metrics *metrics, const struct td_tensor *tensor);
 
-/* Counts a call that has ended but still has its inputs. A call that failed before it had inputs is
- * counted if its path names the table. */
+/* Counts a call that has ended but still has its inputs. A call that failed before it received
+ * inputs is counted if its path names the table. */
 void td_table_reads_count(const struct td_call *call, int shard, bool succeeded);
 
-/* Returns the totals of the lookups of a resident tensor. */
+/* Returns the lookup totals of a resident tensor. */
 void td_table_reads_totals(struct td_metrics *metrics, const struct td_tensor *tensor,
                            struct td_inference_totals *out);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The table that a name stands for: X if the name is "X.keys". */
+/* The table to which a name refers: X if the name is "X.keys". */
 struct meant {
     const char *name;
     size_t length;
@@ -21,8 +21,9 @@ static void parse_name(const char *name, size_t length, struct meant *out)
         out->length = length;
 }
 
-/* Checks that the request is allowed to use the name. Keys also need the right to their table.
- * Otherwise a right to the name of the keys would reveal whether the table has keys. */
+/* Checks that the request is allowed to use the name. For keys, the request must also be allowed to
+ * use their table. Otherwise, access to the name of the keys would reveal whether the table has
+ * keys. */
 static td_status need(const struct td_tables *tables, const char *name, size_t length,
                       struct td_error *err)
 {
@@ -38,9 +39,9 @@ static bool has_table(const struct td_tables *tables, const char *name)
     return td_access_has_table(&tables->access, name, strlen(name));
 }
 
-/* Hides other names in the error for an unknown name: it suggests only names that the request is
- * allowed to use, as if no others existed. If the table exists, the error already says that it has
- * no keys. */
+/* Hides other names in the error for an unknown name. The error then suggests only names that the
+ * request is allowed to use, as if no others existed. If the table exists, the error already says
+ * that it has no keys. */
 static td_status hide(const struct td_tables *tables, const char *name, size_t length,
                       td_status status, struct td_error *err)
 {
@@ -64,9 +65,9 @@ static td_status forbid_target(const struct td_tables *tables, const char *name,
                             TD_SHOWN(name, length));
 }
 
-/* Returns the error for a tensor that could not be read. For an alias, the error of the store
- * contains the name of the version, its file and whether it has keys. A request that is not allowed
- * to name the version gets FORBIDDEN instead. */
+/* Returns the error for a tensor that could not be read. For an alias, the store's error reveals
+ * the name of the version, its file and whether it has keys. If the request is not allowed to name
+ * the version, returns FORBIDDEN instead. */
 static td_status refuse(const struct td_tables *tables, const char *name, size_t length,
                         td_status status, struct td_error *err)
 {
@@ -77,8 +78,8 @@ static td_status refuse(const struct td_tables *tables, const char *name, size_t
     return hide(tables, name, length, status, err);
 }
 
-/* Checks that the request is allowed to know the tensor. If `name` is an alias, the tensor has
- * another name. */
+/* Checks that the request is allowed to know that the tensor exists. If `name` is an alias, the
+ * tensor's own name differs from it. */
 static td_status check_target(const struct td_tables *tables, const char *name, size_t length,
                               const struct td_tensor *tensor, struct td_error *err)
 {
@@ -95,12 +96,12 @@ static td_status check_target(const struct td_tables *tables, const char *name, 
 struct td_found_table {
     struct td_found_table *next;
     struct td_store_name name;
-    const struct td_buffer *owner; /* version of the tensor, which the call's arena keeps */
-    /* Tensor that was current together with the others, or NULL before td_tables_agree. */
+    const struct td_buffer *owner; /* version of the tensor, kept alive by the call's arena */
+    /* The tensor that was current together with the others, or NULL before td_tables_agree. */
     const struct td_tensor *agreed;
 };
 
-/* Records a tensor that was found, for td_tables_agree. */
+/* Records a found tensor for td_tables_agree. */
 static td_status note(struct td_tables *tables, struct td_store_name name,
                       const struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
 {
@@ -125,7 +126,7 @@ static td_status look_up(struct td_tables *tables, const char *name, size_t leng
                            : note(tables, (struct td_store_name){ name, length }, out, arena, err);
 }
 
-/* Takes the next tensor from those that were current together. The names come in the same order as
+/* Returns the next of the tensors that were current together. The names come in the same order as
  * the first time, because the body is the same. */
 static td_status take_agreed(struct td_tables *tables, struct td_tensor *out)
 {
@@ -164,7 +165,7 @@ void td_tables_init(struct td_tables *tables, struct td_store *store)
         (struct td_tables){ .resolver.resolve = resolve, .store = store, .last = &tables->first };
 }
 
-/* Looks up all recorded names at one moment. */
+/* Looks up all recorded names as they are at one moment. */
 static td_status find_together(struct td_tables *tables, struct td_arena *arena,
                                struct td_error *err)
 {
@@ -257,8 +258,8 @@ td_status td_tables_find_part(const struct td_tables *tables, const char *table,
     return status;
 }
 
-/* Asks for one tensor more than the limit, to find out whether more exist. If the token is
- * limited to prefixes, asks for the whole range, because the number of allowed names is unknown
+/* Asks for one tensor more than the limit, to find out whether more exist. If the token is limited
+ * to prefixes, asks for the whole range, because the number of allowed names is not known
  * beforehand. */
 td_status td_tables_list(const struct td_tables *tables, const struct td_name_range *range,
                          struct td_arena *arena, struct td_tensor_listing **list, int *count,
@@ -303,8 +304,8 @@ td_status td_tables_newest(const struct td_tables *tables, const char *table,
     return TD_OK;
 }
 
-/* Checks the name that the tensor had when the ETag was read, because an alias might name another
- * version by now. */
+/* Checks the name that the tensor had when the ETag was read, because by now an alias might name
+ * another version. */
 void td_tables_hide_etag(const struct td_tables *tables, struct td_error *err)
 {
     if (err->etag[0] && !has_table(tables, err->etag_of))

@@ -6,13 +6,13 @@
  * checks this.
  *
  * A call sees the names as they were at one moment. While the call is decoded, the names are looked
- * up one after another. If some of them have changed by the end, td_tables_agree looks all of them
- * up at one moment, and the request is decoded again with the result. This is rare, and otherwise
- * costs nothing. A copy of all names for each call would keep every replaced version during
- * decoding.
+ * up one after another. If any has changed by the end, td_tables_agree looks them all up at one
+ * moment, and the request is decoded again with the result. This is rare, and calls without such a
+ * change pay nothing. If each call had a copy of all names, every replaced version would stay in
+ * memory during decoding.
  *
  * Ownership  Borrows the store, the prefixes of the access and the names of the request.
- * Threads    The call's owner.
+ * Threads    The thread that owns the call.
  * Errors     FORBIDDEN before the store is asked, so that the error does not depend on which names
  *            exist. */
 #ifndef TD_SERVER_CALLS_TABLES_H
@@ -27,7 +27,7 @@ struct td_found_table;
 struct td_tables {
     struct td_resolver resolver; /* for the decoders */
     struct td_store *store;
-    struct td_access access;              /* no access at first; set before the task starts */
+    struct td_access access;              /* no access until it is set, before the task starts */
     struct td_found_table *first, **last; /* tensors that the resolver found, in this order */
     int n_found;
     uint64_t changes; /* the store's change counter before the first lookup */
@@ -40,7 +40,7 @@ void td_tables_init(struct td_tables *tables, struct td_store *store);
 
 /* Checks, after decoding, whether all tensors that the resolver found were current at one moment.
  * If not, sets *again: the request must be decoded again, and the resolver then returns tensors
- * that were current together. Errors: TENSOR_NOT_FOUND and errors of the store if one of the
+ * that were current together. Fails with TENSOR_NOT_FOUND or an error of the store if one of the
  * tensors no longer exists. */
 TD_MUST_CHECK td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena,
                                         bool *again, struct td_error *err);
@@ -57,7 +57,7 @@ TD_MUST_CHECK td_status td_tables_may_write(const struct td_tables *tables, cons
                                             struct td_error *err);
 
 /* Like td_store_get and td_store_list_range, but only for tensors that the request is allowed to
- * name. *more: there are more tensors beyond the limit. */
+ * name. Sets *more if there are tensors beyond the limit. */
 TD_MUST_CHECK td_status td_tables_get(const struct td_tables *tables, const char *name,
                                       struct td_arena *arena, struct td_tensor_listing *out,
                                       struct td_error *err);
@@ -66,21 +66,21 @@ TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables,
                                        struct td_tensor_listing **list, int *count, bool *more,
                                        struct td_error *err);
 
-/* Returns false for a name that does not exist, even if a refused folder might have it: see
- * td_store_knows. */
+/* Returns false if the name does not exist, even if a refused folder might have it
+ * (td_store_knows). */
 bool td_tables_know(const struct td_tables *tables, const char *name);
 
-/* Finds a part of a table (td_table_parts of table_name.h) and its name. *found is NULL if the part
- * does not exist. Does not search for similar names. Errors are those of td_tables_get except
- * TENSOR_NOT_FOUND, so a part that cannot be read, or that the request is not allowed to name, does
- * not count as nonexistent. */
+/* Finds a part of a table (td_table_parts in table_name.h) and the part's name. Sets *found to NULL
+ * if the part does not exist. Does not search for similar names. Returns the errors of
+ * td_tables_get except TENSOR_NOT_FOUND: a part that cannot be read, or that the request is not
+ * allowed to name, does not count as nonexistent. */
 TD_MUST_CHECK td_status td_tables_find_part(const struct td_tables *tables, const char *table,
                                             const char *part, struct td_arena *arena,
                                             char name[TD_TENSOR_NAME],
                                             const struct td_tensor **found, struct td_error *err);
 
 /* Finds the version NAME@VERSION of a table whose VERSION is the last in natural order, among the
- * versions that the request is allowed to name. TENSOR_NOT_FOUND if there is none. */
+ * versions that the request is allowed to name. Returns TENSOR_NOT_FOUND if there is none. */
 TD_MUST_CHECK td_status td_tables_newest(const struct td_tables *tables, const char *table,
                                          struct td_arena *arena, struct td_tensor_listing *out,
                                          struct td_error *err);

@@ -71,7 +71,7 @@ td_status td_tensor_call_check_write(struct td_call *call)
 }
 
 /* Starts a change. A client that waits for 100 Continue gets errors immediately. Other clients get
- * them after the body, because many clients read nothing before they have sent it. */
+ * errors after the body, because many clients read nothing before they have sent the body. */
 td_status td_tensor_call_begin_write(struct td_call *call)
 {
     td_status status = td_tensor_call_begin(call);
@@ -83,7 +83,7 @@ td_status td_tensor_call_begin_write(struct td_call *call)
 
 td_status td_tensor_call_refuse_body(struct td_call *call)
 {
-    /* A chunked body can be empty: libcurl sends such bodies. */
+    /* A chunked body can be empty. libcurl sends such bodies. */
     if (call->headers.content_length <= 0)
         return TD_OK;
     return td_error_set(
@@ -155,7 +155,7 @@ td_status td_tensor_call_encode_listing(struct td_call *call)
 
 td_status td_tensor_call_add_location(struct td_call *call, const char *suffix)
 {
-    enum { LOCATION_SIZE = 3 * TD_TENSOR_NAME + 32 }; /* large enough for the longest name */
+    enum { LOCATION_SIZE = 3 * TD_TENSOR_NAME + 32 }; /* large enough for the longest tensor name */
     const struct td_tensor_call *state = call->state;
     if (!state->created)
         return TD_OK;

@@ -1,9 +1,8 @@
-/* tensor_call.h - code that the calls on one resident tensor share: their state, the arguments in
- * the query, the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths under
- * it.
+/* tensor_call.h - code shared by calls on one resident tensor: their state, their query arguments,
+ * the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths under it.
  *
  * Ownership  The state is in the arena of the call.
- * Threads    The call's owner. */
+ * Threads    The thread that owns the call. */
 #ifndef TD_SERVER_CALLS_TENSOR_CALL_H
 #define TD_SERVER_CALLS_TENSOR_CALL_H
 
@@ -13,17 +12,17 @@
 /* State of a call on one tensor. */
 struct td_tensor_call {
     struct td_tensor_listing listing; /* listing of the version that was found or made */
-    /* GET: ETag of the version in the format of the reply. */
+    /* GET: ETag of the version in the reply's format. */
     const char *etag;
     /* GET */
     bool unmodified; /* If-None-Match matches */
-    bool whole;      /* the reply is the tensor, not only its metadata */
+    bool whole;      /* the reply is the tensor, not just its metadata */
     td_layout layout;
     unsigned given; /* bit set of enum td_tensor_argument */
     /* GET of statistics: NULL until they are computed. */
     const struct td_statistics *statistics;
-    /* PUT: the new tensor. Row changes: the description of the tensor found while decoding. GET: a
-     * copy of mapped strings. */
+    /* PUT: the new tensor. Row changes: the description of the tensor that was found during
+     * decoding. GET: a copy of mapped strings. */
     struct td_tensor tensor;
     /* writers */
     struct td_store_write write;
@@ -40,8 +39,8 @@ enum td_tensor_argument { TD_TENSOR_PERSIST, TD_TENSOR_DEVICE, TD_TENSOR_RESPONS
 /* Creates call->state. FORBIDDEN if the request is not allowed to name the tensor. */
 TD_MUST_CHECK td_status td_tensor_call_begin(struct td_call *call);
 
-/* Finds the version for a GET, as its decode stage; sets listing, etag and unmodified. Errors:
- * TENSOR_NOT_FOUND, PRECONDITION_FAILED, errors of the store. */
+/* Decode stage of a GET: finds the version and sets listing, etag and unmodified. Fails with
+ * TENSOR_NOT_FOUND, PRECONDITION_FAILED or errors of the store. */
 TD_MUST_CHECK td_status td_tensor_call_find(struct td_call *call);
 
 /* Replies 304 with the ETag. */
@@ -50,8 +49,8 @@ td_status td_tensor_call_unmodified(struct td_call *call);
 /* Starts a change, which a worker makes. */
 TD_MUST_CHECK td_status td_tensor_call_begin_write(struct td_call *call);
 
-/* Refuses a DELETE with a body of known length, because the client probably meant to delete only a
- * part. */
+/* Refuses a DELETE with a body of known length, because the client probably meant to delete only
+ * part of the tensor. */
 TD_MUST_CHECK td_status td_tensor_call_refuse_body(struct td_call *call);
 TD_MUST_CHECK td_status td_tensor_call_check_write(struct td_call *call);
 td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer);
@@ -60,7 +59,7 @@ td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer);
 td_status td_tensor_call_unknown(struct td_call *call, const char *name, size_t length,
                                  const char *const *known, int n);
 
-/* Returns the index of `value` in the choices. Returns -1 with the error set if the value is not a
+/* Returns the index of `value` in the choices. Returns -1 and sets the error if the value is not a
  * choice or the parameter is repeated. */
 int td_tensor_call_choose(struct td_call *call, enum td_tensor_argument argument,
                           const char *const *choices, const char *value, size_t length);
@@ -69,14 +68,14 @@ int td_tensor_call_choose(struct td_call *call, enum td_tensor_argument argument
 TD_MUST_CHECK td_status td_tensor_call_persist(struct td_call *call, const char *value,
                                                size_t length);
 
-/* Adds the ETag of the reply. Replies to changes are JSON and have the ETag of the version. */
+/* Adds the reply's ETag. Replies to changes are JSON and have the version's ETag. */
 void td_tensor_call_add_etag(struct td_call *call);
 TD_MUST_CHECK td_status td_tensor_call_encode_listing(struct td_call *call);
 
-/* If state->created, replies 201 with the path of the created resource below /v1/tensors. */
+/* If state->created is set, replies 201 with the path of the created resource below /v1/tensors. */
 TD_MUST_CHECK td_status td_tensor_call_add_location(struct td_call *call, const char *suffix);
 
-/* Recognises the format of the body if Content-Type does not state it. */
+/* Detects the format of the body if Content-Type does not state it. */
 void td_tensor_call_recognise(struct td_call *call);
 
 /* Sets the owner of the data of a tensor read from the body, so that the store can keep the

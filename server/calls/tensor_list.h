@@ -1,12 +1,12 @@
 /* tensor_list.h - the task of GET /v1/tensors: lists the resident tensors that the request is
- * allowed to name, all at once or in pages.
+ * allowed to name, either all at once or in pages.
  *
  *     prefix   only names that start with this text
  *     after    only names after this name, which need not exist: "next" of the previous page
  *     limit    maximum number of names, at least 1; all names if absent
  *
  * A page has "next", its last name, if the list continues. Pages are read one after another, not at
- * one moment. A tensor that is stored in between is listed only if its page has not been read yet.
+ * one moment. A tensor stored between two pages is listed only if its page has not been read yet.
  *
  * Errors   MALFORMED_REQUEST for unknown or repeated parameters and for invalid values. */
 #ifndef TD_SERVER_CALLS_TENSOR_LIST_H

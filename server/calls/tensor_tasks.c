@@ -59,7 +59,7 @@ static td_status decode_get(struct td_call *call)
     return status;
 }
 
-/* True if the reply is the text of strings, whose length depends on every byte. */
+/* True if the reply is text of strings, whose length depends on every byte. */
 static bool is_measured(const struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -74,7 +74,7 @@ static uint64_t get_bytes(const struct td_call *call)
 }
 
 /* Copies mapped strings. Strings are measured before they are printed. If the file were truncated
- * in between, the zeros would need longer escapes than measured. */
+ * in between, the resulting zeros would need longer escapes than were measured. */
 static td_status copy_mapped_strings(struct td_call *call)
 {
     struct td_tensor_call *state = call->state;
@@ -120,8 +120,8 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     return td_call_admit_memory(call, admission->encoded_bound);
 }
 
-/* Returns the range to apply, or NULL. HEAD ignores Range. If-Range limits Range to one version in
- * one format, so that the client does not mix two versions. */
+/* Returns the range to apply, or NULL. HEAD ignores Range. With If-Range, the range applies only to
+ * one version in one format, so that the client does not mix two versions. */
 static const char *wanted_range(const struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -136,7 +136,7 @@ static td_status encode_whole(struct td_call *call)
     const struct td_tensor_call *state = call->state;
     td_status status = td_tensor_write(call->reply_format, state->layout, state->listing.tensor,
                                        &call->arena, &call->reply, &call->error);
-    /* For copied or printed replies; chunks are read while they are sent. */
+    /* Only for copied or printed replies. Chunks are read while they are sent. */
     if (status == TD_OK)
         status = td_store_check(&state->listing, &call->error);
     if (status != TD_OK)
@@ -163,7 +163,7 @@ const struct td_task td_tensor_get_task = { .begin = begin_get,
                                             .encode = encode_get,
                                             .admit_bytes = get_bytes };
 
-/* Starts a GET of keys. The keys of a table have their own name, so a GET of keys is a GET of a
+/* Starts a GET of keys. Because a table's keys have their own name, a GET of keys is a GET of a
  * tensor. */
 static td_status begin_get_keys(struct td_call *call)
 {
@@ -244,7 +244,7 @@ static td_status refuse_upload_of_strings(struct td_error *err)
     return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 
-/* Refuses a table that the device does not support, before the table is stored. */
+/* Refuses a table that the device does not support before the table is stored. */
 static td_status check_upload(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;

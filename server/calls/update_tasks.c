@@ -62,11 +62,11 @@ static td_status no_keys(struct td_call *call)
     return td_table_without_keys(state->write.name, NULL, NULL, call->op, &call->error);
 }
 
-/* Stands for an existing index in the cost estimate, which does not read the index. */
+/* Stands for an existing index in the cost estimate, which never reads the index. */
 static const struct td_key_index there_is_one;
 
 /* Describes the current version for decoding and inference. Keeps no reference to the version,
- * because only a version without other references can be updated in place. */
+ * because a version can be updated in place only if nothing else refers to it. */
 static td_status describe_inputs(struct td_call *call, const struct td_tensor *table)
 {
     struct td_tensor_call *state = call->state;
@@ -83,9 +83,9 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
     return TD_OK;
 }
 
-/* Refuses changes by key to quantised rows that have a scale, offset or zero point per row in
- * another tensor, because its elements would no longer belong to the rows. A scalar applies to all
- * rows, so it is accepted. */
+/* Refuses changes by key to quantised rows if another tensor has a scale, offset or zero point for
+ * each row, because its elements would no longer match the rows. A scalar applies to all rows, so
+ * it is accepted. */
 static td_status check_parts(struct td_call *call, const struct td_tensor *table,
                              struct td_arena *arena)
 {
@@ -139,7 +139,7 @@ static const struct td_op *writer_by_key(void)
     return NULL;
 }
 
-/* Explains the error of a request that gives keys to an op that takes row numbers. */
+/* Explains the error of a request that passes keys to an op that takes row numbers. */
 static td_status explain_keys(struct td_call *call, td_status status)
 {
     static const char member[] = "/" TD_TABLE_KEYS;
@@ -187,7 +187,7 @@ static void init_exec(struct td_call *call, struct td_worker *worker, struct td_
     exec->base.isa = call->services->config.isa;
 }
 
-/* Ends the update: publishes it if it succeeded, or aborts it. */
+/* Ends the update. Publishes the update if it succeeded, and aborts it otherwise. */
 static td_status end(struct td_call *call, td_status status, struct td_store_update *update,
                      const struct td_written_slices *slices)
 {
@@ -209,8 +209,8 @@ static td_status end(struct td_call *call, td_status status, struct td_store_upd
 
 /* ---- in place -------------------------------------------------------------------------------- */
 
-/* Applies the update to the new version. If another writer has replaced the tensor for which the
- * body was decoded, the newer tensor is updated if possible. */
+/* Applies the update to the new version. If another writer has since replaced the tensor for which
+ * the body was decoded, updates the newer tensor if possible. */
 static td_status write_rows(struct td_call *call, struct td_store_update *update,
                             struct td_exec *exec, struct td_written_slices *slices)
 {
@@ -322,7 +322,7 @@ static td_status change_keys(struct td_call *call, struct td_store_update *updat
                            : status;
 }
 
-/* Returns where rows were written in a table whose number of rows did not change. */
+/* Returns which rows were written in a table whose number of rows did not change. */
 static td_status written_slices(const struct td_row_change *change, const struct td_tensor *table,
                                 struct td_arena *arena, struct td_written_slices *out,
                                 struct td_error *err)

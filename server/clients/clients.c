@@ -106,9 +106,9 @@ bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Returns the client's bucket. Clients choose their addresses but do not know the seed, so they
- * cannot fill one bucket. The last round mixes all bits into the low ones, because the IPv4
- * addresses of a network differ in few bits. */
+/* Returns the bucket of the key. Clients can choose their addresses but do not know the seed, so
+ * they cannot fill one bucket. The last round mixes all bits into the low bits, because the IPv4
+ * addresses of a network differ in only a few bits. */
 static struct td_client **bucket_of(struct td_clients *clients, const struct td_client_key *key)
 {
     uint64_t halves[2], hash = clients->seed;
@@ -122,8 +122,8 @@ static struct td_client **bucket_of(struct td_clients *clients, const struct td_
     return &clients->buckets[hash % BUCKETS];
 }
 
-/* Removes the oldest client without a reference from a full bucket. Without this limit, an owner of
- * many addresses could make the table large and every search long. The caller holds the mutex. */
+/* Removes the oldest unreferenced client from a full bucket. Without this limit, somebody with many
+ * addresses could make the table large and every search slow. The caller holds the mutex. */
 static void make_room(struct td_clients *clients, struct td_client **bucket)
 {
     struct td_client **oldest = NULL;
@@ -168,7 +168,7 @@ struct td_client *td_client_ref(struct td_client *client)
     return client;
 }
 
-/* Release order: the thread that frees the client sees everything that was written to it. */
+/* Uses release order, so that the thread that frees the client sees everything written to it. */
 void td_client_unref(struct td_client *client)
 {
     if (client)

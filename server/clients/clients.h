@@ -1,14 +1,14 @@
 /* clients.h - the clients that requests come from.
  *
  * A client is an IPv4 address, or the first 64 bits of an IPv6 address, because one site or machine
- * owns all addresses below such a prefix. For requests with a token, the token is the client,
- * whatever address they come from. Connections always belong to an address. Limits and turns apply
- * per client. sender.h defines what logs and spans contain about the sender of a request.
+ * owns all addresses with that prefix. For requests with a token, the token is the client,
+ * regardless of the address. Connections always belong to an address. Limits and turns apply per
+ * client. sender.h defines what logs and spans contain about the sender of a request.
  *
  * Ownership  A client is shared: each connection and each call holds a reference. At most
  *            TD_CLIENTS_KEPT clients without references are kept for a few seconds, so that their
  *            state survives a reconnect.
- * Threads    Any. One mutex guards the table; the members of a client are atomic. */
+ * Threads    Any thread. One mutex guards the table; the members of a client are atomic. */
 #ifndef TD_SERVER_CLIENTS_CLIENTS_H
 #define TD_SERVER_CLIENTS_CLIENTS_H
 
@@ -25,7 +25,7 @@
 
 struct td_clients;
 
-/* Maximum number of clients that are kept without references. */
+/* Maximum number of unreferenced clients that are kept. */
 enum { TD_CLIENTS_KEPT = 65536 };
 
 /* An IPv6 address, or an IPv4 address mapped to IPv6. */
@@ -35,8 +35,8 @@ struct td_address {
 
 enum td_client_kind { TD_CLIENT_ADDRESS, TD_CLIENT_TOKEN };
 
-/* Key of a client. For an address: an IPv6 prefix of 64 bits followed by zeros, or an IPv4 address
- * mapped to IPv6. For a token: 128 bits of its digest. Must not be printed. */
+/* Key of a client. For an address, an IPv6 prefix of 64 bits followed by zeros, or an IPv4 address
+ * mapped to IPv6. For a token, 128 bits of its digest. Must not be printed. */
 struct td_client_key {
     /* enum td_client_kind as a byte, so that the key has no padding and can be compared with
      * memcmp. */
@@ -50,24 +50,24 @@ struct td_client {
     atomic_int connections; /* open connections */
     /* Open connections that are restricted and were not ended. */
     atomic_int restricted;
-    /* Sources of the client's queued calls, in the queue of the workers and in the queue of the
-     * disk threads. */
+    /* The client as a source of queued calls, in the workers' queue and in the disk threads'
+     * queue. */
     struct td_job_source source, disk_source;
     struct td_refused refused;
-    atomic_int_fast64_t requests; /* the client's calls, queued or running */
-    /* Memory that the client's calls in progress are charged for. */
+    atomic_int_fast64_t requests; /* number of the client's calls that are queued or running */
+    /* Memory charged to the client for its calls in progress. */
     atomic_uint_fast64_t memory_bytes;
 
     /* The table's mutex guards the following members. */
     struct td_client *next;
-    /* Time at which the client was first seen without a reference, or 0 if it is in use. */
+    /* Time at which the client was first seen unreferenced, or 0 if it is in use. */
     int64_t unused_since_ns;
 };
 
-/* Returns NULL if no memory is available. The seed determines the order of the hash table; clients
- * must not know it. */
+/* Returns NULL if allocation fails. The seed determines the order of the hash table and must be
+ * unknown to clients. */
 struct td_clients *td_clients_new(uint64_t seed);
-/* Call after the last reference is gone. NULL is allowed. */
+/* Frees the table. Call only when no references are left. Accepts NULL. */
 void td_clients_free(struct td_clients *clients);
 
 /* Stores the address of an IPv4 or IPv6 peer. Returns false for another address family. */
@@ -78,14 +78,14 @@ struct td_address td_address_map_ipv4(const struct in_addr *ipv4);
  * bytes. */
 void td_address_print(const struct td_address *address, char *text, size_t size);
 
-/* Make the client key of an address, of a token's digest, and of a peer's socket address.
+/* Return the client key of an address, of a token's digest, and of a peer's socket address.
  * td_client_key_of returns false for another address family. */
 struct td_client_key td_client_key_of_address(const struct td_address *address);
 struct td_client_key td_client_key_of_token(const uint8_t digest_part[16]);
 bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key);
 
 /* Returns the client with this key, with a reference for the caller. Adds the client if it is not
- * in the table. Returns NULL if no memory is available. */
+ * in the table. Returns NULL if allocation fails. */
 struct td_client *td_clients_find(struct td_clients *clients, const struct td_client_key *key);
 
 struct td_client *td_client_ref(struct td_client *client);
@@ -94,7 +94,7 @@ void td_client_unref(struct td_client *client); /* NULL is allowed */
 /* Returns the number of the client's open connections, or 0 if `client` is NULL. */
 int td_client_connections(const struct td_client *client);
 
-/* Frees the clients that have had no reference since before `since_ns`. Call periodically. */
+/* Frees the clients that have been unreferenced since before `since_ns`. Call periodically. */
 void td_clients_trim(struct td_clients *clients, int64_t now_ns, int64_t since_ns);
 
 /* Returns the number of clients in the table. */

@@ -19,12 +19,12 @@ enum {
 #define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits longer than this can be ended */
 #define FRESH_NS     INT64_C(1000000000) /* time within which the first request should arrive */
 #define MOST_CREDIT_NS                                                                             \
-    INT64_C(60000000000) /* maximum time a transfer can stand still, whatever its rate was */
+    INT64_C(60000000000) /* maximum time that a transfer can stand still, whatever its rate was */
 #define COUNT_EACH_NS INT64_C(20000000)
 
 struct td_connections {
     int n_sockets;
-    uint64_t n_opened; /* connections opened since the start */
+    uint64_t n_opened; /* connections opened since the server started */
     struct td_buffer_pool *budget;
     size_t connection_bytes;
     atomic_int count, count_restricted;
@@ -37,7 +37,7 @@ struct td_connections {
     int n_charged;
     int first_restricted; /* first socket of the list, or -1 */
     struct td_connection_counts counts;
-    int64_t counted_ns; /* time of the last count of phases */
+    int64_t counted_ns; /* time at which phases were last counted */
     int swept, sampled; /* next socket of the sweep and of the sample */
     struct td_connection records[];
 };
@@ -98,8 +98,9 @@ static void count_restricted(struct td_connections *connections, struct td_conne
         change_count(&record->client->restricted, change);
 }
 
-/* Adds a socket to the list of restricted connections. The list is short: it has at most
- * TD_RESTRICTED_CONNECTIONS connections, plus those that are ending. The caller holds the mutex. */
+/* Adds a socket to the list of restricted connections. The list is short: at most
+ * TD_RESTRICTED_CONNECTIONS connections, plus connections that are ending. The caller holds the
+ * mutex. */
 static void list_restricted(struct td_connections *connections, int socket)
 {
     connections->records[socket].next_restricted = connections->first_restricted;
@@ -246,7 +247,8 @@ void td_connection_received(struct td_connection *connection, size_t bytes)
 
 void td_connection_wait(struct td_connection *connection)
 {
-    /* The value must be distinct, not exact, because a sweep uses it to tell phases apart. */
+    /* The value must be distinct but need not be exact, because a sweep uses it to tell phases
+     * apart. */
     const int64_t before = atomic_load_explicit(&connection->since_ns, memory_order_relaxed);
     (void)td_connection_enter(connection, TD_CONNECTION_WAITING, before + 1);
 }
@@ -273,7 +275,7 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
 
 /* ---- ending connections, under the mutex ---------------------------------------------------- */
 
-/* Claims a connection that is still in the phase, so that its I/O thread sends nothing more. */
+/* Claims a connection that is still in this phase, so that its I/O thread sends nothing more. */
 static bool claim(struct td_connections *connections, int socket, int phase)
 {
     struct td_connection *record = &connections->records[socket];
@@ -285,7 +287,7 @@ static bool claim(struct td_connections *connections, int socket, int phase)
     return true;
 }
 
-/* Ends a connection that is still in the phase. The socket then reports its end to the I/O
+/* Ends a connection that is still in this phase. The socket then reports its end to the I/O
  * thread. */
 static bool end_connection(struct td_connections *connections, int socket, int phase)
 {
@@ -303,8 +305,9 @@ static bool has_unread(int socket)
     return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
-/* True if a waiting connection can be ended in favour of the client, which has `own` connections.
- * False for restricted connections, because they do not occupy the places that are needed. */
+/* True if a waiting connection can be ended in favour of `client`, which has `own` connections.
+ * Returns false for restricted connections, because they do not occupy the places that are
+ * needed. */
 static bool may_make_room(struct td_connection *record, const struct td_client *client, int own,
                           int64_t waited_ns)
 {
@@ -404,7 +407,7 @@ static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
 void td_connection_skip_read(struct td_connection *connection, int socket)
 {
     uint64_t received, acknowledged;
-    /* Queried last, so that bytes that arrive in between count toward the request. */
+    /* Queried last, so that bytes that arrive in between are counted toward the request. */
     int unread;
     if (transferred(socket, &received, &acknowledged) && ioctl(socket, FIONREAD, &unread) == 0)
         atomic_store_explicit(&connection->skipped,
@@ -423,8 +426,8 @@ struct look {
     const struct td_progress_limits *limits;
 };
 
-/* Updates the credit, to which each byte adds the time that it takes at the minimum rate. Returns
- * true if the credit is used up. */
+/* Updates the credit. Each byte adds the time that it takes at the minimum rate. Returns true if
+ * the credit is used up. */
 static bool is_out_of_credit(struct td_connection *record, const struct look *look)
 {
     const uint64_t min_rate = look->limits->min_rate;
@@ -449,9 +452,9 @@ static bool body_is_slow(struct td_connection *record, const struct look *look)
     return is_out_of_credit(record, look);
 }
 
-/* True if the client reads the reply too slowly. The start of the reply is unknown, but a sweep has
- * seen it within a second. Bytes acknowledged before that count too, because they might be all that
- * fits into the client's memory. */
+/* True if the client reads the reply too slowly. The start of the reply is not known, but a sweep
+ * has seen the reply within a second of it. Bytes acknowledged before that also count, because they
+ * might be all that fits into the client's memory. */
 static bool reply_is_slow(struct td_connection *record, const struct look *look)
 {
     if (look->is_first) {
@@ -462,9 +465,9 @@ static bool reply_is_slow(struct td_connection *record, const struct look *look)
     return is_out_of_credit(record, look);
 }
 
-/* True if the headers of a request are late. Their time starts with the first bytes of the request.
- * For a used connection, the byte count of earlier requests is known only when a sweep first sees
- * it waiting again. On a new connection, earlier bytes belong to the handshake. */
+/* True if the headers of a request are late. Their time limit starts with the first bytes of the
+ * request. For a used connection, the byte count of earlier requests is not known until a sweep
+ * sees the connection waiting again. On a new connection, earlier bytes belong to the handshake. */
 static bool headers_are_late(struct td_connection *record, const struct look *look)
 {
     const int64_t timeout_ns = look->limits->header_timeout_ns;
@@ -489,8 +492,8 @@ static bool is_idle(struct td_connection *record, const struct look *look)
     return timeout_ns > 0 && look->now_ns - record->moved_ns > timeout_ns;
 }
 
-/* True if the connection must end. Sets *sentence to the reason for the client, or NULL if the
- * client gets none. */
+/* True if the connection must end. Sets *sentence to the reason that the client is told, or to NULL
+ * if the client gets no reply. */
 static bool has_no_progress(struct td_connection *record, const struct look *look,
                             const char **sentence)
 {
@@ -503,8 +506,8 @@ static bool has_no_progress(struct td_connection *record, const struct look *loo
            is_idle(record, look);
 }
 
-/* Stores the number of bytes that the client has sent, or has acknowledged of a reply. Returns
- * false if the connection is not waiting for its client. */
+/* Stores the number of bytes that the client has sent, or that it has acknowledged of a reply.
+ * Returns false if the connection is not waiting for its client. */
 static bool progress_of(struct td_connection *record, int socket, int phase, uint64_t *bytes)
 {
     uint64_t received, acknowledged;
@@ -521,7 +524,7 @@ static bool progress_of(struct td_connection *record, int socket, int phase, uin
 }
 
 /* Looks at a connection, and ends it if it makes no progress. The phase can change between the two
- * loads, so that the look mistakes one phase for another; the next look therefore compares both
+ * loads, so one look might mistake one phase for another. The next look therefore compares both
  * values. */
 static void look_at(struct td_connections *connections, int socket,
                     const struct td_progress_limits *limits, int64_t now_ns)
@@ -542,8 +545,8 @@ static void look_at(struct td_connections *connections, int socket,
     (void)shutdown(socket, SHUT_RDWR);
 }
 
-/* Shuts down the reading side of sockets whose client has closed, so that the library notices the
- * end of the stream. */
+/* Shuts down the reading side of sockets whose client has closed its side, so that the library
+ * notices the end of the stream. */
 static void wake_closed(const struct pollfd *pollers, int count)
 {
     for (int i = 0; i < count; i++)

@@ -1,4 +1,5 @@
-/* connections.h - the open connections: their clients, their phases, and which of them must end.
+/* connections.h - the open connections: their clients and phases, and the choice of connections
+ * that must end.
  *
  *     open ─► ACCEPTED ─► WAITING ─► RECEIVING ─► WORKING ─► SENDING ─► WAITING ... ─► close
  *                            │           │                      │
@@ -23,8 +24,8 @@
  * Ownership  Records are in a table indexed by socket number. A record is in use from open until
  *            close, and holds a reference to its client. Close is called before the socket is
  *            closed. This module does not close sockets.
- * Threads    Any. One mutex serializes open, close and sweep, so that a sweep never shuts down a
- *            socket whose number was reused. Reports take no lock. */
+ * Threads    Any thread. One mutex serializes open, close and sweep, so that a sweep never shuts
+ *            down a socket whose number was reused. Reports take no lock. */
 #ifndef TD_SERVER_CLIENTS_CONNECTIONS_H
 #define TD_SERVER_CLIENTS_CONNECTIONS_H
 
@@ -49,7 +50,7 @@ enum td_phase {
     TD_CONNECTION_ENDED      /* shut down; the I/O thread will close the socket */
 };
 
-/* Reason why a connection can only ask for the server's state: the limit that was reached when the
+/* Why a connection can only ask for the server's state: the limit that was reached when the
  * connection was accepted. */
 enum td_restriction {
     TD_UNRESTRICTED,
@@ -63,43 +64,43 @@ struct td_connection {
     uint64_t opened;
     /* The kernel's cookie of the socket, or 0 if it is unknown. */
     uint64_t cookie;
-    /* Client of the connection. NULL if the client is unknown, and for a proxy, whose requests
-     * belong to other clients. */
+    /* Client of the connection, or NULL if the client is unknown. Also NULL for a proxy, whose
+     * requests belong to other clients. */
     struct td_client *client;
     bool forwards; /* the peer is a trusted proxy */
     /* The listening socket is bound to a loopback address. */
     bool loopback;
-    /* Token that the connection last presented. Used by the I/O thread. */
+    /* Token that the connection last presented. Only the I/O thread uses it. */
     struct td_pass pass;
-    /* Client that holds the token, or NULL without a token. */
+    /* Client that holds the token, or NULL if there is no token. */
     struct td_client *holder;
-    /* State of td_tls_check_client. Used by the I/O thread. */
+    /* State of td_tls_check_client. Only the I/O thread uses it. */
     uint64_t tls_checked;
-    /* Bytes received before the first request, that is, during a TLS handshake. */
+    /* Number of bytes received before the first request, during a TLS handshake. */
     atomic_uint_fast64_t skipped;
     enum td_restriction restriction;
     int io_thread;
     atomic_int phase;
     atomic_int_fast64_t since_ns;  /* start of the phase */
     atomic_uint_fast64_t received; /* bytes of the body received so far */
-    /* The connection has had a request. */
+    /* True if the connection has had a request. */
     atomic_bool requested;
 
-    /* The following members are the state of sweeps, guarded by the mutex. */
-    /* Next socket in the list of restricted connections, or -1 for the last one. */
+    /* The following members are the state of sweeps. The mutex guards them. */
+    /* Next socket in the list of restricted connections, or -1 at the end of the list. */
     int next_restricted;
     /* Phase at the last look. */
     int seen_phase;
     /* Value of since_ns at the last look. */
     int64_t seen_since_ns;
-    /* Time of the last look at a transfer, or of the first bytes of headers. 0 before that. */
+    /* Time of the last look at a transfer, or time of the first bytes of headers. 0 before that. */
     int64_t seen_ns;
     uint64_t seen_bytes; /* bytes transferred at seen_ns */
-    /* Time that the transfer is allowed to stand still. */
+    /* Time for which the transfer can still stand still. */
     int64_t credit_ns;
-    /* Acknowledged bytes of all replies, at the last look that asked the kernel. */
+    /* Acknowledged bytes of all replies, as of the last look that asked the kernel. */
     uint64_t acknowledged;
-    /* Bytes transferred when a look last found progress. */
+    /* Number of bytes transferred when a look last found progress. */
     uint64_t moved_bytes;
     int64_t moved_ns; /* time of that look */
 };
@@ -111,8 +112,8 @@ struct td_connection_limits {
 };
 
 /* Limits on slow clients. A body or a reply can stand still for header_timeout_ns. Each byte adds
- * the time that it takes at min_rate, up to a total of one minute. A client is idle while no byte
- * of a request arrives and no byte of a reply is acknowledged. */
+ * the time that it takes at min_rate, up to a total of one minute. A client is idle while it sends
+ * no byte of a request and acknowledges no byte of a reply. */
 struct td_progress_limits {
     /* Maximum time from the first byte of a request to the end of its headers. */
     int64_t header_timeout_ns;
@@ -121,8 +122,8 @@ struct td_progress_limits {
     /* Minimum rate of bodies and replies in bytes per second, or 0 for no limit. */
     uint64_t min_rate;
 
-    /* Sends REQUEST_TIMEOUT with the sentence to a client that has sent part of a request. Does not
-     * block. */
+    /* Sends REQUEST_TIMEOUT, with `sentence` as its text, to a client that has sent only part of a
+     * request. Does not block. */
     void (*refuse)(void *context, int socket, const char *sentence);
     void *context;
 };
@@ -136,19 +137,19 @@ struct td_connection_counts {
 };
 
 /* Makes a table for sockets with numbers below n_sockets. Each unrestricted connection takes
- * connection_bytes of the memory budget. Returns NULL if no memory is available. */
+ * connection_bytes of the memory budget. Returns NULL if allocation fails. */
 struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *budget,
                                           size_t connection_bytes);
 void td_connections_free(struct td_connections *connections); /* NULL is allowed */
 
-/* td_connections_charge takes the memory of an unrestricted connection from the budget, before
- * td_connections_open. Returns false if the budget has no room. td_connections_discharge returns
- * the memory if no connection is opened. */
+/* td_connections_charge charges the memory of an unrestricted connection to the budget, before
+ * td_connections_open. Returns false if the budget has no room. td_connections_discharge undoes the
+ * charge if no connection is opened. */
 bool td_connections_charge(struct td_connections *connections);
 void td_connections_discharge(struct td_connections *connections);
 
 /* Opens a record for a new connection, which takes over the reference to the client. A trusted
- * proxy has no client, and therefore no limit per client. Returns false if the socket number is too
+ * proxy has no client, and therefore no per-client limit. Returns false if the socket number is too
  * large; the caller then keeps the reference. */
 bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,
                          enum td_restriction restriction, int io_thread);
@@ -157,14 +158,15 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
 void td_connections_close(struct td_connections *connections, int socket);
 
 /* Closes the record after the socket was closed, but only if the record still belongs to the
- * connection with the number `opened`. Another connection might have got the socket number. */
+ * connection with the number `opened`. By then, another connection might have the same socket
+ * number. */
 void td_connections_close_opened(struct td_connections *connections, int socket, uint64_t opened);
 
 /* Returns the record of an open connection. Call on the connection's I/O thread. */
 struct td_connection *td_connections_find(struct td_connections *connections, int socket);
 
-/* Starts a phase. Call on the connection's I/O thread. Returns false if the connection was ended;
- * nothing can then be sent. */
+/* Starts a phase. Returns false if the connection was ended; nothing can then be sent. Call on the
+ * connection's I/O thread. */
 bool td_connection_enter(struct td_connection *connection, enum td_phase phase, int64_t now_ns);
 
 /* Records that the bytes read from the socket so far do not belong to a request. Call before the
@@ -191,24 +193,24 @@ bool td_connections_one_has_many(const struct td_connections *connections);
 /* Ends a waiting, unrestricted connection to make room for a connection of `client`. Candidates
  * have waited for seconds, or belong to a client with more connections than `client`. Among them,
  * prefers the client with the most connections, then the oldest connection. Skips connections whose
- * request has arrived. A fresh connection is not ended for a client with only one connection fewer,
- * because the two would just change places. Looks at a part of the table. Returns false if no
+ * request has arrived. Does not end a fresh connection for a client with only one connection fewer,
+ * because the two would just change places. Looks at only part of the table. Returns false if no
  * connection was ended. */
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 
 /* Ends a restricted connection that is not being answered: the oldest one of the client with the
- * most restricted connections. A storm of one client therefore ends no connection of another. A
- * connection whose request has arrived is ended only if `also_requested`. Returns false if that
- * client has no such connection. */
+ * most restricted connections. Many connections of one client therefore do not end another client's
+ * connection. A connection whose request has arrived is ended only if `also_requested` is set.
+ * Returns false if that client has no such connection. */
 bool td_connections_end_restricted(struct td_connections *connections, bool also_requested);
 
-/* Looks at one of `parts` parts of the connections. Each call looks at the next part. */
+/* Looks at the next of `parts` parts of the connections. Each call looks at one part. */
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts);
 
-/* Returns counts that are not a snapshot: phases change during the count, and are counted again
- * only some milliseconds after the last call. */
+/* Returns counts that are not a snapshot: phases change during the count. Phases are counted again
+ * only if the last count is some milliseconds old. */
 struct td_connection_counts td_connections_counts(struct td_connections *connections,
                                                   int64_t now_ns);
 

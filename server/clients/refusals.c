@@ -24,7 +24,7 @@ struct td_refusals {
 
 int64_t td_refusals_record(struct td_refused *client, int64_t now_ns, unsigned retry_after_s)
 {
-    /* Relaxed order: concurrent refusals of a client might see each other's times late, which
+    /* Uses relaxed order. Concurrent refusals of a client might see each other's times late, which
      * changes a delay only a little. */
     const int64_t retry_at = atomic_exchange_explicit(
         &client->retry_at_ns, now_ns + retry_after_s * INT64_C(1000000000), memory_order_relaxed);
@@ -42,7 +42,7 @@ static int64_t early(struct td_refusals *refusals)
     return refusals->closed ? INT64_MAX : td_worker_pool_room(refusals->workers);
 }
 
-/* Removes and returns the refusal to send next, or NULL. The caller holds the mutex. */
+/* Removes and returns the refusal to send next, or returns NULL. The caller holds the mutex. */
 static struct td_refusal *take(struct td_refusals *refusals, int64_t now_ns, int64_t *n_early)
 {
     struct td_heap_node *first = refusals->waiting.root;

@@ -2,14 +2,14 @@
  *
  * A client that is told to retry after a second, but retries at once on all its connections, would
  * take CPU time from running requests. If a refused client sends again too early, its next refusal
- * is delayed: for as long as the client has retried too early, but at least 5 ms and at most a
+ * is delayed for as long as the client has retried too early, but at least 5 ms and at most a
  * second. The suspended connection costs nothing. While the queue is empty, some refusals are sent
  * earlier, so that their clients can use the workers.
  *
  *     refused ──► td_refusals_delay ──► waits ──► end, on the thread of this module
  *
  * Bounds     At most TD_REFUSALS_MOST refusals wait at a time; others are not delayed.
- * Ownership  From td_refusals_delay until the call of `end`, a refusal belongs to this module,
+ * Ownership  A refusal belongs to this module from td_refusals_delay until the call of `end`, and
  *            otherwise to its owner.
  * Threads    Any thread can call the functions. The module has one thread. Its mutex is not held
  *            while `end` is called. */
@@ -27,7 +27,7 @@ enum { TD_REFUSALS_MOST = 4096 };
 
 struct td_refusals;
 
-/* State of a client that is refused; zeros at first. */
+/* State of a refused client. Initially all zero. */
 struct td_refused {
     /* Time of the first refusal in the current series of early retries. */
     atomic_int_fast64_t since_ns;
@@ -39,21 +39,22 @@ struct td_refusal {
     void (*end)(struct td_refusal *refusal);
 };
 
-/* Returns NULL if no memory or no thread is available. The state of the pool's queue decides
- * whether refusals are sent early. */
+/* Returns NULL if allocation fails or no thread can be started. The state of the pool's queue
+ * decides whether refusals are sent early. */
 struct td_refusals *td_refusals_new(struct td_worker_pool *workers);
-/* Call after td_refusals_close. NULL is allowed. */
+/* Frees the refusals. Call after td_refusals_close. Accepts NULL. */
 void td_refusals_free(struct td_refusals *refusals);
 
 /* Records that the client is refused and told to retry after `retry_after_s` seconds. Returns how
- * long the refusal should wait, or 0 if the client was not told so before or has waited. */
+ * long the refusal should wait. Returns 0 if the client has not been refused before or has waited
+ * as it was told. */
 int64_t td_refusals_record(struct td_refused *client, int64_t now_ns, unsigned retry_after_s);
 
 /* Delays the refusal until `due_ns`. Returns false, without calling `end`, if too many refusals are
  * waiting or td_refusals_close was called. */
 bool td_refusals_delay(struct td_refusals *refusals, struct td_refusal *refusal, int64_t due_ns);
 
-/* Makes all waiting refusals end soon, and delays none from now on. */
+/* Ends all waiting refusals soon, and delays no refusals from now on. */
 void td_refusals_close(struct td_refusals *refusals);
 
 #endif

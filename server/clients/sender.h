@@ -1,8 +1,8 @@
 /* sender.h - the sender of a request, for logs and spans.
  *
- * The sender is described by three facts. Each has its own type, so that none is printed as
- * another. Limits and turns count by struct td_client instead (clients.h), which is an address or
- * the holder of a token.
+ * Three facts describe the sender. Each has its own type, so that one cannot be printed as another.
+ * Limits and turns apply to struct td_client instead (clients.h), which is an address or the holder
+ * of a token.
  *
  * Ownership  struct td_sender borrows the name of the token. */
 #ifndef TD_SERVER_CLIENTS_SENDER_H
@@ -10,7 +10,7 @@
 
 #include "server/clients/clients.h"
 
-/* The connected address, of a client or a proxy. */
+/* The address of the connected peer, which is a client or a proxy. */
 struct td_peer {
     bool known;
     struct td_address address;
@@ -25,7 +25,7 @@ struct td_forwarded {
 struct td_sender {
     struct td_peer peer;
     struct td_forwarded forwarded;
-    /* Name of the token, never the token itself, or NULL without a token. */
+    /* Name of the token (never the token itself), or NULL if there is no token. */
     const char *token;
 };
 

@@ -19,13 +19,13 @@ struct td_batch {
      * memory would end the overlap of two batches. */
     void *scratch;
     size_t scratch_bytes;
-    /* Maximum number of bytes that a batch has needed since td_batch_settle. */
+    /* Maximum scratch memory, in bytes, that a batch has needed since td_batch_settle. */
     size_t scratch_most;
-    /* Call td_batch_settle again when the batch in flight has ended. */
+    /* td_batch_settle must run again when the batch in flight has ended. */
     bool settles;
 
     bool in_flight;
-    td_batch_kind kind; /* kind of the batch's items */
+    td_batch_kind kind; /* kind of the items in the batch */
     int64_t begun_ns, deadline_ns;
     struct td_batch_item **items; /* [batch_limit]; an entry is NULL once its item is given back */
     int n_items;
@@ -34,14 +34,14 @@ struct td_batch {
     /* Tables in use, and their indices. */
     struct td_device_table *tables[2 * TD_BATCH_TABLES];
     int n_tables;
-    /* Upload of a large table; nothing else is then in flight. */
+    /* Upload of a large table. Nothing else is in flight during the upload. */
     struct td_upload upload;
-    /* Upper bound of the bytes moved; part of shared->bytes. */
+    /* Upper bound on the number of bytes moved. Included in shared->bytes. */
     uint64_t bytes;
-    /* Work was submitted since the stream was last idle. */
+    /* Work has been submitted since the stream was last idle. */
     bool submitted;
 
-    struct td_arena arena; /* holds data that lives while the batch is in flight */
+    struct td_arena arena; /* holds data that must live while the batch is in flight */
     _Alignas(64) char first[FIRST_BLOCK];
 };
 
@@ -64,7 +64,7 @@ static void count_bytes(struct td_batch *batch, uint64_t bytes)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* References a table until the end of the batch. */
+/* References a table until the batch ends. */
 static td_status take_table(struct td_batch *batch, const struct td_tensor *tensor,
                             struct td_device_table **out, struct td_error *err)
 {
@@ -85,8 +85,8 @@ static bool is_large_and_lacking(const struct td_batch *batch, const struct td_t
            td_device_tables_lacks(batch->shared->tables, tensor);
 }
 
-/* Takes a table that is small or on the device. Otherwise stores the table in *missing, if that is
- * still empty. */
+/* Takes a table that is small or already on the device. Otherwise stores the table in *missing,
+ * unless *missing is already set. */
 static td_status take_or_miss(struct td_batch *batch, const struct td_tensor *tensor,
                               struct td_device_table **out, struct td_tensor *missing,
                               struct td_error *err)
@@ -99,7 +99,7 @@ static td_status take_or_miss(struct td_batch *batch, const struct td_tensor *te
     return TD_OK;
 }
 
-/* Takes table i of the launch, and its index. */
+/* Takes table i of the launch, and the table's index. */
 static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *missing,
                               struct td_error *err)
 {
@@ -115,8 +115,8 @@ static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *m
                                 index ? td_device_table_data(index) : NULL, &batch->arena, err);
 }
 
-/* Takes all tables, so that none is evicted while another table is uploaded. *missing becomes a
- * table that must be uploaded first, if there is one. */
+/* Takes all tables, so that no table is evicted while another is uploaded. If a table must be
+ * uploaded first, stores it in *missing. */
 static td_status take_tables(struct td_batch *batch, struct td_tensor *missing,
                              struct td_error *err)
 {
@@ -183,7 +183,7 @@ static bool grow_generously(struct td_batch *batch, size_t bytes, size_t before)
     return true;
 }
 
-/* Makes the scratch memory at least `bytes`. Frees the old block first. */
+/* Grows the scratch memory to at least `bytes`. Frees the old block first. */
 static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_error *err)
 {
     const size_t before = batch->scratch_bytes;
@@ -213,7 +213,7 @@ static char *inputs_of(const struct td_batch *batch)
     return (char *)batch->in->data + batch->launch.report_bytes;
 }
 
-/* True if the launch is so small that the device reads and writes staging memory. */
+/* True if the launch is so small that the device can read and write staging memory directly. */
 static bool is_direct(const struct td_batch_device *shared, const struct td_launch *launch)
 {
     return !launch->args.plan && launch->in_bytes <= shared->direct_bytes &&
@@ -248,8 +248,8 @@ static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t 
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* Translates the error of a device that notices only at the launch that it has no kernel. The call
- * gets the same answer as a call that td_launch_check_kernel refuses. */
+/* Translates the error of a device that finds out only at the launch that it has no kernel. The
+ * call gets the same reply as a call that td_launch_check_kernel refuses. */
 static td_status no_kernel_is_a_dtype(td_status status, struct td_error *err)
 {
     if (status != TD_NOT_SUPPORTED)
@@ -278,8 +278,8 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* Releases the batch's tables and staging memory. This is the only place that does so. The batch
- * can be started again. */
+/* Releases the batch's tables and staging memory, so that the batch can be started again. This is
+ * the only place that releases them. */
 static void release(struct td_batch *batch)
 {
     td_upload_end(&batch->upload);
@@ -295,7 +295,7 @@ static void release(struct td_batch *batch)
     td_arena_reset(&batch->arena);
 }
 
-/* Waits, after a failed start, for work that was already submitted, because the stream reads and
+/* Waits for work that was already submitted before a start failed, because the stream reads and
  * writes memory that is about to be released. */
 static td_status drain(struct td_batch *batch, struct td_error *err)
 {
@@ -316,8 +316,8 @@ bool td_batch_is_lost(td_status status)
     return status == TD_DEVICE_UNAVAILABLE || status == TD_INTERNAL;
 }
 
-/* Restores the idle state after a failed start. Returns the status, or the error of a device that
- * turns out to be lost. */
+/* Restores the idle state after a failed start. Returns `status`, or the device's error if the
+ * device turns out to be lost. */
 static td_status undo(struct td_batch *batch, td_status status, struct td_error *err)
 {
     struct td_error lost;
@@ -374,7 +374,7 @@ static td_status upload(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* Starts the upload of a table that the items need before they can be started. */
+/* Starts the upload of a table that the items need before they can start. */
 static td_status prepare(struct td_batch *batch, const struct td_tensor *missing,
                          struct td_error *err)
 {
@@ -520,7 +520,7 @@ void td_batch_expire(struct td_batch *batch, int64_t now_ns)
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
-/* Gives back the remaining items with their results, or with the error of a lost device. */
+/* Gives back the remaining items with their results, or with the lost device's error. */
 static void finish(struct td_batch *batch, const struct td_error *lost)
 {
     const struct td_results results = { .launch = &batch->launch,

@@ -1,4 +1,4 @@
-/* batch.h - one batch in flight, with its stream and its memory on the device, which are reused.
+/* batch.h - one batch in flight, with its stream and device memory, which are reused.
  *
  *     start: merge the calls ─► tables, staging, device memory ─► copy in ─► run ─► copy out
  *     wait:  reports whether the stream is idle
@@ -27,7 +27,7 @@
 
 struct td_batch;
 
-/* Data that all batches of a device share. Borrows everything it points to. */
+/* Data shared by all batches of a device. Borrows everything that it points to. */
 struct td_batch_device {
     const struct td_device_api *api;
     struct td_device *device;
@@ -39,21 +39,21 @@ struct td_batch_device {
     int64_t hang_ns;
     uint64_t copy_bytes_per_us; /* rate that the device measured; 0: unknown */
     uint64_t direct_bytes;      /* td_device_info.direct_bytes */
-    /* bytes moved by all batches in flight, including uploads of tables */
+    /* bytes moved by all batches in flight, including table uploads */
     uint64_t bytes;
 };
 
 /* Returns the time limit of a batch: hang_ns plus twice the time to copy the bytes of all batches
- * in flight, because a batch can wait for another batch. The limit also allows for reading a table
+ * in flight, because a batch can wait for another batch. The limit also leaves time to read a table
  * from a disk. */
 int64_t td_batch_time_limit_ns(const struct td_batch_device *shared);
 
-/* Returns NULL with err set on failure. Borrows `shared`. */
+/* Creates a batch. Returns NULL with err set on failure. Borrows `shared`. */
 struct td_batch *td_batch_new(struct td_batch_device *shared, struct td_error *err);
 /* Frees a batch that is not in flight. Accepts NULL. */
 void td_batch_free(struct td_batch *batch);
-/* Frees the batch of a lost device without calling the device, because closing the device frees the
- * batch's device memory. */
+/* Frees the batch of a lost device without calling the device. Closing the device frees the batch's
+ * device memory. */
 void td_batch_abandon(struct td_batch *batch);
 
 /* True if this status of start or wait means that the device is lost. */
@@ -63,13 +63,14 @@ bool td_batch_is_lost(td_status status);
  * batch. */
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
-/* Starts n calls that merge, or one call. On failure the items remain the caller's. They also
- * remain the caller's if *prepares is set: an upload that they need was then started instead. */
+/* Starts one call, or n calls that can be merged. On failure, the items still belong to the caller.
+ * They also still belong to the caller if *prepares is set: an upload that they need was then
+ * started instead. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        bool *prepares, struct td_error *err);
 
 bool td_batch_in_flight(const struct td_batch *batch);
-/* True if a batch in flight only uploads a table. */
+/* True if the batch is in flight and only uploads a table. */
 bool td_batch_is_upload(const struct td_batch *batch);
 int64_t td_batch_begun_ns(const struct td_batch *batch);
 /* Returns the earliest deadline of the items not yet given back, or TD_NEVER if there are none. */
@@ -89,12 +90,12 @@ void td_batch_end(struct td_batch *batch);
 /* Gives back the items with this error, after the device was lost. */
 void td_batch_fail(struct td_batch *batch, const struct td_error *err);
 
-/* Gives back the items in flight with this error, for a device that does not return from a call.
- * The batch is neither used nor freed afterwards. */
+/* Gives back the items in flight with this error because a call to the device does not return.
+ * Afterwards, the batch is neither used nor freed. */
 void td_batch_leave(struct td_batch *batch, const struct td_error *err);
 
-/* Frees the device memory kept for the next batch if the batches since the last call needed less
- * than a quarter of it. For a batch in flight, this happens when it ends. */
+/* Frees the device memory kept for the next batch if, since the last call, no batch needed more
+ * than a quarter of it. For a batch in flight, this happens when the batch ends. */
 void td_batch_settle(struct td_batch *batch);
 
 /* Frees the device memory kept for the next batch. Returns false if there is none. */

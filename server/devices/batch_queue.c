@@ -30,7 +30,7 @@ void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
 
 /* ---- late items ------------------------------------------------------------------------------ */
 
-/* Returns the time after which the item is not launched. */
+/* Returns the time after which the item must not be launched. */
 static int64_t start_by(const struct td_batch_item *item)
 {
     return item->start_by_ns > 0 && item->start_by_ns < item->deadline_ns ? item->start_by_ns
@@ -84,8 +84,8 @@ int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue)
 
 /* ---- choosing a batch ------------------------------------------------------------------------ */
 
-/* Clears the resident bits of tables without a version, for example tables copied for alignment.
- * They are ordinary inputs. */
+/* Clears the resident bits of tables without a version, such as tables copied for alignment. Such
+ * tables are ordinary inputs. */
 static void check_residents(struct td_batch_item *item)
 {
     for (int i = 0, number = 0; i < item->op->n_inputs; i++)

@@ -7,7 +7,7 @@
  * batch of one. Picked items stay in the queue until their batch has started.
  *
  * Ownership  Borrows items from add to take. Gives back (item.h) late items, refused items, and
- *            items whose client has disconnected. Items added in the meantime stay.
+ *            items whose client has disconnected. Items that are added while it does so stay.
  * Threads    One thread at a time. Any thread can call prepare. */
 #ifndef TD_SERVER_DEVICES_BATCH_QUEUE_H
 #define TD_SERVER_DEVICES_BATCH_QUEUE_H
@@ -21,33 +21,33 @@ struct td_batch_queue {
     uint64_t batch_bytes;
 };
 
-/* Returns false if memory runs out. */
+/* Returns false if allocation fails. */
 bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t batch_bytes);
-/* Destroys an empty queue. Allowed even if init has failed. */
+/* Destroys an empty queue. Allowed even after a failed init. */
 void td_batch_queue_destroy(struct td_batch_queue *queue);
 
-/* Prepares an item; required before it is added. Sets its key and clears the resident bits of
- * tensors that cannot be tables. */
+/* Prepares an item, which is required before the item is added. Sets its key and clears the
+ * resident bits of tensors that cannot be tables. */
 void td_batch_queue_prepare(struct td_batch_item *item);
 
 /* Picks the oldest item that is still wanted and the items that merge with it, without removing
- * them. Gives back unwanted items that it finds. Returns the number of picked items; 0 if the queue
- * is empty. */
+ * them. Gives back unwanted items found on the way. Returns the number of picked items, or 0 if the
+ * queue is empty. */
 int td_batch_queue_pick(struct td_batch_queue *queue, int64_t now_ns);
 
 /* Removes the first n picked items from the queue. */
 void td_batch_queue_take(struct td_batch_queue *queue, int n);
 
-/* Estimates how many waiting items the next batch would have, up to the limit. */
+/* Estimates the number of waiting items in the next batch, up to the limit. */
 int td_batch_queue_count_mergeable(const struct td_batch_queue *queue);
 
-/* Returns the earliest time after which an item is late, or TD_NEVER if there is none. */
+/* Returns the earliest time after which an item is late, or TD_NEVER if the queue is empty. */
 int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue);
 
-/* Gives back the late items. */
+/* Gives back the items that are late. */
 void td_batch_queue_drop_late(struct td_batch_queue *queue, int64_t now_ns);
 
-/* Gives back all items that are waiting at the moment. */
+/* Gives back all items that are waiting now. */
 void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
                            const struct td_error *err);
 

@@ -20,16 +20,18 @@
  *          ▲      every retry_ms                                         │ all staging is released
  *          └────────────────── [being closed, on a thread of its own] ◄──┘
  *
- * Opening and closing a device might not return, so separate threads do it (session.h). A lost
- * device is closed before it is opened again, because its memory is freed only then.
+ * A call that opens or closes a device might not return, so separate threads make these calls
+ * (session.h). A lost device is closed before it is opened again, because its memory is freed only
+ * then.
  *
  * This file decides when to open, start, poll, give up and sleep. */
 
 #define US ((int64_t)1000)
 #define MS ((int64_t)1000000)
 
-/* Maximum wait for the device: SHORT_WAIT while another batch could start, LONG_WAIT while none
- * could, and UPLOAD_WAIT during an upload, because two of its pieces take 600 us at 50 GB/s. */
+/* Maximum wait for the device: SHORT_WAIT while another batch could start, LONG_WAIT while no batch
+ * could start, and UPLOAD_WAIT during an upload, because two of its pieces take 600 us at 50
+ * GB/s. */
 #define SHORT_WAIT   (100 * US)
 #define LONG_WAIT    (1 * MS)
 #define UPLOAD_WAIT  (300 * US)
@@ -38,8 +40,8 @@
 #define HOUSEKEEPING (500 * MS)
 /* time at shutdown for batches to end, and then for the device to close */
 #define GRACE        (1000 * MS)
-/* A batch starts this long, plus the time that starting takes, before the expected end of the batch
- * in flight. An item that arrives later must wait for one more whole batch. */
+/* Lead time before the expected end of the batch in flight at which the next batch starts; the time
+ * to start a batch is added. An item that arrives later must wait for one more whole batch. */
 #define LEAD         (50 * US)
 
 struct td_batcher {
@@ -47,12 +49,12 @@ struct td_batcher {
     struct td_supervisor *supervisor;
     struct td_batch_mailbox mailbox; /* shared with other threads */
 
-    /* Used only by the batcher's thread, or by the supervisor's thread once a call of the batcher's
-     * thread does not return. */
+    /* Used only by the batcher's thread. Once a call of the batcher's thread does not return, used
+     * only by the supervisor's thread. */
     const struct td_device_api *api;   /* functions of the device for this thread */
     struct td_device_session *session; /* open device; NULL: none */
-    struct td_device_session *lost;    /* device that is being closed; NULL: none */
-    struct td_device_opener *opener;   /* device that is being opened; NULL: none */
+    struct td_device_session *lost;    /* device that is being closed, or NULL */
+    struct td_device_opener *opener;   /* opener of a device that is being opened, or NULL */
     int64_t open_ns;                   /* time of the next attempt to open a device */
     struct td_batch_queue queue;
     bool blocked;            /* the next batch needs memory or a table of a batch in flight */
@@ -60,10 +62,10 @@ struct td_batcher {
     int64_t start_ns;        /* time to start a batch, as a moving average */
     int64_t housekeeping_ns; /* time of the next housekeeping */
     int64_t used_ns;         /* start time of the last batch */
-    /* deadline of the batches in flight; TD_NEVER until the server drains */
+    /* Deadline of the batches in flight, or TD_NEVER until the server drains. */
     int64_t give_up_ns;
     bool info_stale; /* the device's info might have changed since it was read */
-    bool left;       /* a device stays open, or a call to it does not return */
+    bool left;       /* a device was left open, or a call to it does not return */
 };
 
 /* ---- opening and losing ---------------------------------------------------------------------- */
@@ -81,7 +83,7 @@ static void refresh_info(struct td_batcher *batcher)
 static void open_failed(struct td_batcher *batcher, td_status status, const char *why)
 {
     batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
-    /* The same reason is logged once, not at every attempt. */
+    /* A reason is logged only once, not at every attempt. */
     if (strncmp(batcher->mailbox.counts.why, why, TD_DEVICE_TEXT - 1) != 0)
         td_log(batcher->options.log, TD_LOG_WARN, "device_unavailable",
                TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", why));
@@ -120,7 +122,7 @@ static void open_device(struct td_batcher *batcher)
         open_failed(batcher, status, err.message);
 }
 
-/* Gives back all items, in flight and waiting, the former with `give_back`. Returns the session,
+/* Gives back all items: items in flight with `give_back`, then waiting items. Returns the session,
  * which the batcher no longer uses, or NULL if no device was open. */
 static struct td_device_session *
 lose_device(struct td_batcher *batcher, const struct td_error *reason,
@@ -140,22 +142,22 @@ lose_device(struct td_batcher *batcher, const struct td_error *reason,
     return session;
 }
 
-/* The device is not called afterwards, except to close it. */
+/* Marks the device as lost. Afterwards, the device is called only to close it. */
 static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
 {
     batcher->lost = lose_device(batcher, reason, td_batch_fail);
 }
 
-/* Returns the time limit of a call to the device, at least a second. On a busy machine the thread
- * itself can be late, and a device that is abandoned keeps its memory. */
+/* Returns the time limit of a call to the device, which is at least one second. On a busy machine
+ * the calling thread can be late, and an abandoned device keeps its memory. */
 static int64_t call_limit_ns(const struct td_batcher_options *options)
 {
     const int64_t least = 1000 * MS, ns = options->hang_ms * MS;
     return ns > least ? ns : least;
 }
 
-/* Takes over from the batcher's thread, which remains inside a call that does not return. Runs on
- * the supervisor's thread. The session is left to the stuck thread. */
+/* Takes over from the batcher's thread, which is stuck in a call that does not return. Runs on the
+ * supervisor's thread. The session is left to the stuck thread. */
 static void *take_over(void *context)
 {
     struct td_batcher *batcher = context;
@@ -187,10 +189,10 @@ static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_b
     return begun_ns > batcher->last_end_ns ? begun_ns : batcher->last_end_ns;
 }
 
-/* Returns when the next batch should start; a time that is not after now means at once. On a busy
- * device, this is shortly before the expected end of its batch, so that as many items as possible
- * merge. If no batch has been timed yet, the next batch starts once the device is idle. A batch
- * that cannot grow does not wait. */
+/* Returns when the next batch should start. A time that is not after now_ns means at once. On a
+ * busy device, the next batch starts shortly before the expected end of the current batch, so that
+ * as many items as possible merge. If no batch has been timed yet, it starts once the device is
+ * idle. A batch that cannot grow does not wait. */
 static int64_t time_to_start_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     const struct td_batch_item *lead = batcher->queue.waiting.first;
@@ -232,7 +234,7 @@ static int64_t wait_limit_ns(const struct td_batcher *batcher, int64_t now_ns)
     return until_ns > now_ns + US ? until_ns - now_ns : US;
 }
 
-/* Returns the time at which the thread has work again even if no item or request arrives. */
+/* Returns the time at which the thread has work even if no item or request arrives. */
 static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     if (batcher->opener)
@@ -255,8 +257,8 @@ static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Handles picked items that did not start together. Returns how many of them to try next, or 0 if
- * none. A single item that cannot start is refused. */
+/* Handles picked items that could not start together. Returns how many of them to try next, or 0. A
+ * single item that cannot start is refused. */
 static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struct td_error *err)
 {
     const bool short_of_room =
@@ -266,9 +268,9 @@ static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struc
         return 0;
     }
     if (err->status == TD_MEMORY_EXHAUSTED && !*trimmed) {
-        /* Trims only once, because a failed start itself leaves memory to trim. Frees only
-         * scratch memory: a start that lacked staging memory has already released the free
-         * staging memory. */
+        /* Trims only once, because a failed start itself leaves memory to trim. Frees only scratch
+         * memory, because a start that lacked staging memory has already released the free staging
+         * memory. */
         *trimmed = true;
         if (td_device_session_trim_scratch(batcher->session))
             return n;
@@ -357,8 +359,9 @@ static bool is_given_up(const struct td_batcher *batcher, const struct td_batch 
     return true;
 }
 
-/* Returns the batch in flight to wait for. This is the oldest, but not an upload if there is
- * another batch, because no computation depends on the upload yet and it can take long. */
+/* Returns the batch in flight to wait for: the oldest. If the oldest is an upload and there is
+ * another batch, returns the other batch, because no computation depends on the upload yet and the
+ * upload can take long. */
 static int next_to_end(const struct td_batcher *batcher)
 {
     const int oldest = td_device_session_oldest_batch(batcher->session);
@@ -466,9 +469,9 @@ static void wait_for_device(struct td_batcher *batcher, struct td_batch_orders o
         td_batch_mailbox_sleep(&batcher->mailbox, wake_ns(batcher, td_now_ns()));
 }
 
-/* Closes the device after all items have been given back. Unread replies are in staging memory, and
- * closing a device that does not respond might never return, so both have one second. After that,
- * the device is left open. */
+/* Closes the device after all items have been given back. Allows one second in all, because unread
+ * replies can hold staging memory, and closing a device that does not respond might never return.
+ * After that, leaves the device open. */
 static void finish(struct td_batcher *batcher)
 {
     const int64_t until_ns = td_now_ns() + GRACE;
@@ -490,7 +493,7 @@ static void finish(struct td_batcher *batcher)
     while (!td_staging_all_returned(session->staging) && td_now_ns() < until_ns)
         nanosleep(&moment, NULL);
     td_batch_mailbox_not_available(&batcher->mailbox, false, "the server is shutting down");
-    batcher->session = NULL; /* nothing of the session is in flight from here on */
+    batcher->session = NULL; /* no work of the session is in flight after this line */
     if (td_staging_all_returned(session->staging)) {
         td_device_session_close(session);
     } else {
@@ -535,7 +538,7 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
     batcher->options.idle_ms = options->idle_ms > 0 ? options->idle_ms : IDLE_MS;
     batcher->give_up_ns = TD_NEVER;
     td_batch_mailbox_init(&batcher->mailbox);
-    /* A batch can use a quarter of the staging memory, which leaves room for a second batch in
+    /* A batch can use a quarter of the staging memory. This leaves room for a second batch in
      * flight and for unread replies. */
     if (td_batch_queue_init(&batcher->queue, options->batch_limit, options->staging_bytes / 4))
         batcher->supervisor =

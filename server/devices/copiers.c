@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A slice takes about 50 us, so that a cancelled job ends soon and threads finish together. */
+/* Size of a slice. Copying a slice takes about 50 us, so a cancelled job ends soon and all threads
+ * finish at about the same time. */
 #define SLICE (TD_COPIERS_SHARE / 2)
 
 struct td_copiers {
-    pthread_mutex_t mutex;     /* also guards the fields of jobs */
-    pthread_cond_t work, done; /* `work`: a slice can start; `done`: a job is done */
+    pthread_mutex_t mutex; /* also guards the fields of jobs */
+    /* `work` signals that a slice can start, `done` that a job is done */
+    pthread_cond_t work, done;
     struct td_copy_job *first; /* jobs with slices that no thread has started */
     bool stopping;
     uint64_t helped;
@@ -35,7 +37,7 @@ static void unlist(struct td_copiers *copiers, const struct td_copy_job *job)
         *at = job->next;
 }
 
-/* Skips `bytes` bytes of a job's ranges. After the last byte there might be no range. */
+/* Skips `bytes` bytes of a job's ranges. After the last byte, no range might be left. */
 static void skip(struct td_copy_job *job, size_t bytes)
 {
     while (bytes > 0 && bytes >= job->ranges->bytes - job->at) {
@@ -56,7 +58,8 @@ static void copy_ranges(const struct td_copy_range *range, size_t at, size_t byt
     }
 }
 
-/* Copies the next slice, which must exist, without the mutex. Returns the number of bytes. */
+/* Copies the next slice, which must exist, with the mutex unlocked. Returns the number of bytes
+ * copied. */
 static size_t copy_slice(struct td_copiers *copiers, struct td_copy_job *job)
 {
     const size_t left = job->bytes - job->begun, n = left < SLICE ? left : SLICE, at = job->at;

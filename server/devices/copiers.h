@@ -3,7 +3,7 @@
  *     start ──► slices, copied by all threads ──► is_done, wait        the caller does other work
  *     copy                                                             the caller copies, too
  *
- * A single thread reaches only a fraction of the memory bandwidth of the host and of the device.
+ * A single thread uses only a fraction of the memory bandwidth of the host and the device.
  * The source can be a mapped file, which is read from the disk while it is copied.
  *
  * Ownership  The caller's struct td_copy_job and the copied memory must stay until the job is done
@@ -26,11 +26,11 @@ struct td_copy_range {
     size_t bytes;
 };
 
-/* A copy job. All zero means done, with nothing to copy. */
+/* A copy job. A job whose members are all zero is done and has nothing to copy. */
 struct td_copy_job {
     struct td_copy_job *next;
-    struct td_copy_range only; /* the range of a job with one range */
-    /* Start of the next slice, after `at` bytes of the first range. */
+    struct td_copy_range only; /* the range, if the job has only one */
+    /* Remaining ranges; the next slice starts `at` bytes into the first range. */
     const struct td_copy_range *ranges;
     size_t at;
     size_t bytes; /* bytes of all ranges */
@@ -38,24 +38,24 @@ struct td_copy_job {
     int copying;  /* number of threads that are copying a slice */
 };
 
-/* Returns NULL if memory runs out. If the system refuses threads, callers of is_done, wait and copy
- * do all the copying themselves. */
+/* Returns NULL if allocation fails. If no threads can be started, the callers of is_done, wait and
+ * copy do all the copying themselves. */
 struct td_copiers *td_copiers_new(int n_threads);
-/* Frees the copiers while no caller waits. Jobs that are not done are abandoned. Accepts NULL. */
+/* Frees the copiers. No caller may be waiting. Unfinished jobs are abandoned. Accepts NULL. */
 void td_copiers_free(struct td_copiers *copiers);
 
 void td_copiers_start(struct td_copiers *copiers, struct td_copy_job *job, void *to,
                       const void *from, size_t bytes);
 bool td_copiers_is_done(struct td_copiers *copiers, struct td_copy_job *job);
-/* Waits for the job for up to timeout_ns. Returns true if the job is done. */
+/* Waits up to timeout_ns for the job. Returns true if the job is done. */
 bool td_copiers_wait(struct td_copiers *copiers, struct td_copy_job *job, int64_t timeout_ns);
-/* Starts no more slices, and waits for the slices that have been started. */
+/* Starts no more slices, and waits for slices in progress. */
 void td_copiers_cancel(struct td_copiers *copiers, struct td_copy_job *job);
 
-/* Copies with all threads and the caller's thread. Only the caller's thread copies a small
- * range. */
+/* Copies with all threads and the caller's thread. A small range is copied only by the caller's
+ * thread. */
 void td_copiers_copy(struct td_copiers *copiers, void *to, const void *from, size_t bytes);
-/* Copies n ranges, like td_copiers_copy. Many small ranges are one job. */
+/* Copies n ranges, like td_copiers_copy. Many small ranges form one job. */
 void td_copiers_copy_ranges(struct td_copiers *copiers, const struct td_copy_range *ranges, int n);
 
 /* Returns how many threads copy a large range, including the caller of copy. */
@@ -64,7 +64,7 @@ int td_copiers_count(const struct td_copiers *copiers);
 /* Size above which the threads share the work of td_copiers_copy. */
 #define TD_COPIERS_SHARE ((size_t)1 << 20)
 
-/* Returns the bytes that the threads have copied, without the bytes that callers copied. */
+/* Returns the number of bytes copied by the threads, without the bytes copied by callers. */
 uint64_t td_copiers_helped(struct td_copiers *copiers);
 
 #endif

@@ -13,7 +13,7 @@ struct td_devices {
     struct td_device_library library;
     struct td_copiers *copiers;
     struct td_batcher *batcher;
-    char why[256]; /* reason why there is no device */
+    char why[256]; /* why there is no device */
 };
 
 /* ---- start and stop -------------------------------------------------------------------------- */
@@ -24,8 +24,8 @@ static bool is_auto(const struct td_config *config)
     return strcmp(config->gpu, "auto") == 0;
 }
 
-/* Splits a text such as "reference:launch_us=1000". The name ends at the first colon after its
- * folder; the options of the device follow. */
+/* Splits a text such as "reference:launch_us=1000" at the first colon after the name's folder. The
+ * device's options follow the colon. */
 static void split_name(const char *text, char *name, size_t size, const char **options)
 {
     const char *slash = strrchr(text, '/'), *colon = strchr(slash ? slash : text, ':');
@@ -70,8 +70,8 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
     return valid;
 }
 
-/* Returns the number of copying threads. Four threads saturate the memory of a host or its bus, and
- * leave most processors to the workers. */
+/* Returns the number of copying threads. Four threads saturate the memory bandwidth of a host or
+ * its bus, and leave most processors to the workers. */
 static int n_copiers(const struct td_config *config)
 {
     const int64_t share = config->workers / 4;
@@ -116,7 +116,7 @@ static bool open_device(struct td_devices *devices, const struct td_config *conf
     }
     split_name(automatic ? "cuda" : config->gpu, name, sizeof name, &text);
     if (td_device_load(name, &devices->library, &err) != TD_OK) {
-        /* Clients read this text. The log has the file that could not be loaded. */
+        /* Clients read this text. The log names the file that could not be loaded. */
         snprintf(devices->why, sizeof devices->why,
                  "this server has no GPU plugin that it can load");
         td_log(log, automatic ? TD_LOG_DEBUG : TD_LOG_ERROR, automatic ? "no_gpu" : "start_failed",

@@ -3,7 +3,7 @@
  *
  *     --gpu auto|off|cuda|reference|PATH ──► plugin (gpu/device.h) ──► batcher (batcher.h)
  *
- * Threads  open and close: the main thread; the other functions: any thread. */
+ * Threads  The main thread calls open and close. Any thread can call the other functions. */
 #ifndef TD_SERVER_DEVICES_DEVICES_H
 #define TD_SERVER_DEVICES_DEVICES_H
 
@@ -14,13 +14,14 @@
 
 struct td_devices;
 
-/* Checks --gpu against the system: a named device can be loaded and accepts its options. Returns
- * false with an error text like td_config_check_system. "auto" and "off" always pass. */
+/* Checks --gpu against the system: a named device must be loadable and accept its options. On
+ * failure, returns false and an error text like the texts of td_config_check_system. "auto" and
+ * "off" always pass. */
 bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
 
-/* Opens the device. Returns NULL (logged) if a named device cannot be loaded or memory runs out.
- * "auto" and "off" succeed without a device. With "auto" the device is opened in the background,
- * and calls get DEVICE_UNAVAILABLE until then. */
+/* Opens the device. Returns NULL (logged) if a named device cannot be loaded or allocation fails.
+ * "auto" and "off" succeed without a device. With "auto", the device is opened in the background,
+ * and calls get DEVICE_UNAVAILABLE until it is open. */
 struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,
                                    const struct td_log *log);
 void td_devices_trim(struct td_devices *devices);  /* for short memory: see td_batcher_trim */
@@ -33,7 +34,7 @@ int td_devices_copying_threads(const struct td_devices *devices);
 /* Returns the batcher, or NULL if there is no device. */
 struct td_batcher *td_devices_batcher(struct td_devices *devices);
 
-/* Checks for "device": "gpu" that the device is available. DEVICE_UNAVAILABLE gives the reason. */
+/* For "device": "gpu", checks that the device is available. DEVICE_UNAVAILABLE gives the reason. */
 TD_MUST_CHECK td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
                                          struct td_error *err);
 

@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-/* The state is a number, even outside of calls and odd inside. Each call gets a new number, so that
- * give_up cannot mistake a call for a later one. */
+/* The state is a number: even outside of calls, odd inside. Each call gets a new number, so give_up
+ * cannot mistake one call for a later one. */
 #define GIVEN_UP UINT64_MAX
 
 /* The guard of this thread, because the functions of a vtable have no context of their own. */
@@ -23,8 +23,8 @@ static struct td_hang_guard *enter(int64_t more_ns)
     return guard;
 }
 
-/* Ends a call. Does not return if the call has been given up: the thread stays, because the device
- * might keep pointers to its stack. */
+/* Ends a call. Never returns if the call has been abandoned: the thread must stay alive, because
+ * the device might keep pointers to its stack. */
 static void leave(struct td_hang_guard *guard)
 {
     uint64_t inside = atomic_load(&guard->state);
@@ -45,8 +45,8 @@ bool td_hang_guard_give_up(struct td_hang_guard *guard, int64_t most_ns)
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-/* Extra time for a copy, because memory that is not pinned can be a file that is read during the
- * call. */
+/* Returns extra time for a copy, because memory that is not pinned can be a file that is read
+ * during the call. */
 static int64_t copy_ns(size_t bytes)
 {
     const double disk_bytes_per_ns = 0.1; /* 100 MB/s, the rate of the slowest disks */

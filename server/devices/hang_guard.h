@@ -9,7 +9,7 @@
  *
  * After give_up, everything that the thread inside uses is left to it: its stack, with the
  * variables for results, and the memory that it passed to the device. The device might still read
- * and write them. So callers want results on their stack or in memory of the device's session.
+ * and write them. So callers must keep results on their stack or in memory of the device's session.
  *
  * Limit      limit_ns; for a copy, plus twice the time that a slow disk takes to deliver the bytes.
  * Ownership  Borrows the device's vtable. After give_up, the thread inside uses the guard forever.
@@ -22,7 +22,7 @@
 
 #include <stdatomic.h>
 
-/* All zero is a guard without a call. */
+/* A guard whose members are all zero has no call in progress. */
 struct td_hang_guard {
     const struct td_device_api *device; /* vtable of the device, which the guard calls */
     struct td_device_api api;           /* vtable that the attached thread uses */
@@ -32,12 +32,12 @@ struct td_hang_guard {
     _Atomic int64_t begun_ns, late_ns;
 };
 
-/* Attaches the guard to the current thread, which makes the calls from now on, through
+/* Attaches the guard to the current thread. From then on, the thread makes its calls through
  * guard->api. */
 void td_hang_guard_attach(struct td_hang_guard *guard, const struct td_device_api *device,
                           int64_t limit_ns);
 
-/* Gives up the call in progress if it has exceeded its limit or has taken more than `most_ns`.
+/* Gives up the call in progress if it has exceeded its limit or has taken longer than `most_ns`.
  * Returns false if there is no such call. */
 bool td_hang_guard_give_up(struct td_hang_guard *guard, int64_t most_ns);
 

@@ -19,7 +19,8 @@
  * and estimates. */
 struct td_batch_item_counts {
     atomic_uint_fast64_t waiting, in_flight;
-    atomic_uint_fast64_t failed; /* items given back as DEVICE_UNAVAILABLE since the start */
+    /* items given back as DEVICE_UNAVAILABLE since the server started */
+    atomic_uint_fast64_t failed;
 };
 
 typedef enum td_batch_kind {
@@ -29,8 +30,8 @@ typedef enum td_batch_kind {
     TD_BATCH_UPLOAD
 } td_batch_kind;
 
-/* Maximum number of tensors of a call that can be tables on the device: bits of
- * td_batch_item.resident. */
+/* Maximum number of a call's tensors that can be tables on the device, which is the number of bits
+ * of td_batch_item.resident. */
 enum { TD_BATCH_TABLES = 32 };
 
 struct td_batch_item {
@@ -38,12 +39,12 @@ struct td_batch_item {
     td_batch_kind kind;
     const struct td_tensor *table; /* table to upload; its owner identifies the version */
 
-    /* The following members are for an op. */
+    /* The following members apply only to a call of an op. */
     const struct td_op *op;
     /* The inferred arguments. The batcher sets the outputs' data and args->replaced. */
     struct td_op_args *args;
-    /* Bit i is set if tensor i, counted through the lists of all inputs, is a resident table, whose
-     * owner identifies the version. */
+    /* Bit i is set if tensor i is a resident table, whose owner identifies the version. Tensors are
+     * numbered through the lists of all inputs. */
     uint32_t resident;
     /* The call's arena, which holds the references to the outputs' owners. */
     struct td_arena *arena;
@@ -76,7 +77,8 @@ struct td_batch_item {
 /* Returns the op's name or "the upload", for messages. */
 const char *td_batch_item_subject(const struct td_batch_item *item);
 
-/* Returns the tensors of an op's item that all items of a merged launch share (kernels/merge.h). */
+/* For an item that calls an op, returns the tensors that all items of a merged launch share
+ * (kernels/merge.h). */
 uint32_t td_batch_item_shared(const struct td_batch_item *item);
 
 /* Marks and counts the item as waiting. */
@@ -87,7 +89,7 @@ void td_batch_item_submitted(struct td_batch_item *item, struct td_batch_item_co
 void td_batch_item_begun(struct td_batch_item *item, int64_t now_ns);
 
 /* Updates the counts and calls `done`. Every item leaves the batcher through this function. `err`
- * is ignored for TD_OK. */
+ * is ignored if the status is TD_OK. */
 void td_batch_item_give_back(struct td_batch_item *item, td_status status,
                              const struct td_error *err);
 
@@ -100,7 +102,7 @@ struct td_item_list {
 
 void td_item_list_init(struct td_item_list *list);
 void td_item_list_add(struct td_item_list *list, struct td_batch_item *item);
-/* Appends all items of `from` to `to`. */
+/* Moves all items of `from` to the end of `to`. */
 void td_item_list_move(struct td_item_list *to, struct td_item_list *from);
 /* Removes *link from the list and returns it. */
 struct td_batch_item *td_item_list_take(struct td_item_list *list, struct td_batch_item **link);

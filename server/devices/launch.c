@@ -47,8 +47,8 @@ bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image)
 
 /* ---- kernels of the device ------------------------------------------------------------------- */
 
-/* Finds the input to name if there is no kernel: the first input of dtype string, or else the first
- * input. */
+/* Finds the input that the error names if there is no kernel: the first input of dtype string, or
+ * else the first input. */
 static void input_at_fault(const struct td_op *op, const struct td_op_args *args, int *input,
                            int *number)
 {
@@ -71,15 +71,15 @@ static td_status refuse_inputs(const struct td_op *op, const struct td_op_args *
         snprintf(list_number, sizeof list_number, "[%d]", number);
     td_error_set(
         err, TD_UNSUPPORTED_DTYPE,
-        "device is 'gpu', but it has no kernel for %s with %s%s = %s%s; 'auto' or 'cpu' is "
-        "expected",
+        "device is 'gpu', but it has no kernel for %s with %s%s = %s%s; expected 'auto' or "
+        "'cpu'",
         op->name, name, list_number, td_dtype_info(tensor->dtype)->name,
         td_shape_text(&tensor->shape, shape, sizeof shape));
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", name, list_number);
 }
 
-/* True if the op returns strings. No device does so, because the length of strings is unknown until
- * they are computed. */
+/* True if the op returns strings. No device supports strings as outputs, because their length is
+ * unknown until they are computed. */
 static bool returns_strings(const struct td_op_args *args)
 {
     for (int i = 0; i < args->n_outputs; i++)
@@ -119,8 +119,8 @@ static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_a
 }
 
 /* Describes one call that is not merged. Copies its arguments and tensors, whose data are bound
- * later, and makes its own plan, so that everything that the device reads lives as long as the
- * batch, not only as long as the call. */
+ * later, and makes its own plan. So everything that the device reads lives as long as the batch,
+ * which can outlive the call. */
 static td_status describe_one(struct td_launch *launch, const struct td_batch_item *item,
                               struct td_arena *arena, struct td_error *err)
 {
@@ -167,7 +167,8 @@ static td_status describe_merged(struct td_launch *launch, struct td_batch_item 
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-/* Appends `bytes` at the next aligned offset, *begin, and sets *end to the offset after them. */
+/* Places `bytes` bytes at the next aligned offset. Writes that offset to *begin and the offset
+ * after the bytes to *end. */
 static bool place(size_t *end, size_t bytes, size_t *begin)
 {
     size_t aligned;
@@ -205,7 +206,7 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
                                     "the request on the device");
 }
 
-/* Removes the index of keys that are copied like any other input, because the index stays on the
+/* Removes the index of keys that are copied like other inputs, because such an index stays on the
  * host. */
 static void forget_indices(struct td_launch *launch)
 {
@@ -244,7 +245,7 @@ struct td_device_work td_launch_work(const struct td_launch *launch,
 void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
 {
     size_t end = launch->direct ? 0 : launch->in_bytes;
-    /* The last sum adds a byte, so that every address is inside the memory even if its part is
+    /* The last call adds a byte, so that every address is inside the memory even if its part is
      * empty. */
     if (!place(&end, launch->direct ? 0 : launch->out_bytes, &launch->outputs) ||
         !place(&end, workspace_bytes, &launch->workspace) ||
@@ -252,7 +253,7 @@ void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
         launch->scratch_bytes = SIZE_MAX;
 }
 
-/* True if table i is the same memory as an earlier table. */
+/* True if table i uses the same memory as an earlier table. */
 static bool is_repeated(const struct td_launch *launch, int i)
 {
     const struct td_tensor *table = td_launch_input(&launch->args, i);

@@ -1,4 +1,4 @@
-/* launch.h - several calls of an op as one launch: its arguments and its memory layout.
+/* launch.h - merges several calls of an op into one launch: its arguments and its memory layout.
  *
  *     items ─► merged and inferred ─► laid out ─► (memory is allocated) ─► filled, addresses bound
  *
@@ -23,7 +23,7 @@
 struct td_launch {
     const struct td_op *op;
     struct td_op_args args; /* data pointers are host addresses until they are bound */
-    /* The calls that are merged, or NULL for one call that is not merged. */
+    /* The merged calls, or NULL if the launch is one call that is not merged. */
     const struct td_op_args **calls;
     const int64_t *item_end; /* NULL unless the calls are concatenated */
     int n_items, n_inputs, n_reports;
@@ -31,16 +31,18 @@ struct td_launch {
     size_t *begins;  /* [n_items][n_outputs]: byte offsets from the start of the outputs */
     uint32_t tables; /* bit i: input i is a table */
     size_t *offsets; /* byte offset of each input from the start of the inputs */
-    struct td_copy_range *copies; /* [n_inputs * n_items]: ranges that filling copies */
+    /* [n_inputs * n_items]: ranges to copy when staging memory is filled */
+    struct td_copy_range *copies;
     size_t report_bytes, in_bytes, out_bytes;
-    /* The launch is computed in staging memory, without copies. Of the offsets below, only the
-     * workspace is then on the device. */
+    /* True if the launch is computed in staging memory, without copies. Of the offsets below, only
+     * the workspace is then on the device. */
     bool direct;
-    /* Byte offsets on the device, from the first input. */
+    /* Byte offsets on the device, relative to the first input. */
     size_t outputs, workspace, scratch_bytes;
 };
 
-/* Return the number of inputs of a call, and input i. */
+/* td_launch_count_inputs returns the number of inputs of a call, td_launch_input returns input
+ * i. */
 int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args);
 struct td_tensor *td_launch_input(const struct td_op_args *args, int i);
 
@@ -56,14 +58,14 @@ TD_MUST_CHECK td_status td_launch_check_kernel(const struct td_device_api *api,
                                                const struct td_op *op,
                                                const struct td_op_args *args, struct td_error *err);
 
-/* Makes a launch of n calls that merge, or of one call. Lays out everything except the scratch
- * memory. Errors: RESOURCE_LIMIT (too large for any memory), UNSUPPORTED_DTYPE,
+/* Makes a launch of one call, or of n calls that can be merged. Lays out everything except the
+ * scratch memory. Fails with RESOURCE_LIMIT (too large for any memory), UNSUPPORTED_DTYPE or
  * MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_launch_make(struct td_launch *launch, const struct td_device_api *api,
                                        struct td_batch_item *const *items, int n,
                                        struct td_arena *arena, struct td_error *err);
 
-/* Returns the launch in the form that is passed to the device, without the workspace. */
+/* Returns the launch as it is passed to the device, without the workspace. */
 struct td_device_work td_launch_work(const struct td_launch *launch,
                                      struct td_device_report *reports);
 
@@ -71,12 +73,12 @@ struct td_device_work td_launch_work(const struct td_launch *launch,
  * they are too large for any memory. */
 void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes);
 
-/* Returns the bytes of the launch's tables and their indices, each counted once. Called before
- * addresses are bound. */
+/* Returns the total size in bytes of the launch's tables and their indices, each counted once.
+ * Called before addresses are bound. */
 uint64_t td_launch_table_bytes(const struct td_launch *launch);
 
-/* Writes empty reports and then the inputs of the items to staging memory. Large inputs are copied
- * with the copiers. */
+/* Writes empty reports, followed by the items' inputs, to staging memory. The copiers copy large
+ * inputs. */
 void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
                     struct td_copiers *copiers, char *staging);
 
@@ -86,7 +88,7 @@ TD_MUST_CHECK td_status td_launch_bind_table(struct td_launch *launch, int i, vo
                                              struct td_error *err);
 
 /* Sets the addresses of the outputs and of the inputs that are not tables. `inputs` and `outputs`
- * are the addresses of the first input and the first output. */
+ * are the addresses of the first input and of the first output. */
 void td_launch_bind(struct td_launch *launch, char *inputs, char *outputs);
 
 #endif

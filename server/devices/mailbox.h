@@ -1,13 +1,14 @@
-/* mailbox.h - state shared between the batcher's thread and all others: messages and counts.
+/* mailbox.h - state shared between the batcher's thread and all other threads: messages and counts.
  *
  *     others    submit ──► items ──► the thread ──► item->done
  *               counts, available, has_table ◄── state of the device and its batches
  *
  * Ownership  Borrows items from submit to take, and the session from opened to not_available.
  * Threads    Any thread can call the functions in the upper half; only the batcher's thread calls
- *            those in the lower half. The mutex is held for a few instructions. The only calls made
- *            with the mutex held read the counts of the session's tables and staging. The batcher's
- *            thread writes counts with the mutex held and reads them without it. */
+ *            those in the lower half. The mutex is held for a few instructions. While holding it, a
+ *            thread calls other modules only to read the counts of the session's tables and staging
+ *            memory. The batcher's thread writes counts with the mutex held and reads them without
+ *            it. */
 #ifndef TD_SERVER_DEVICES_MAILBOX_H
 #define TD_SERVER_DEVICES_MAILBOX_H
 
@@ -26,7 +27,7 @@ struct td_batch_mailbox {
     bool tried;                              /* an attempt to open a device has ended */
     bool refused;                            /* the device's options are invalid */
     const struct td_device_session *session; /* NULL while the device is not available */
-    struct td_batcher_counts counts;         /* counts other than those of items */
+    struct td_batcher_counts counts;         /* all counts except item counts */
 
     struct td_batch_item_counts item_counts; /* not guarded */
 };
@@ -39,7 +40,7 @@ void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox);
 void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_item *item);
 
 /* Waits until the first attempt to open a device has ended. Returns false if the options are
- * invalid, so that no retry helps. */
+ * invalid; a retry then does not help. */
 bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox);
 
 void td_batch_mailbox_want_trim(struct td_batch_mailbox *mailbox);
@@ -52,7 +53,7 @@ bool td_batch_mailbox_available(struct td_batch_mailbox *mailbox, char *why);
 
 /* ---- from the batcher's thread --------------------------------------------------------------- */
 
-/* Requests to the batcher's thread. */
+/* Requests from other threads to the batcher's thread. */
 struct td_batch_orders {
     bool stop;
     bool drain; /* also set with stop */
@@ -63,19 +64,20 @@ struct td_batch_orders {
 struct td_batch_orders td_batch_mailbox_take(struct td_batch_mailbox *mailbox,
                                              struct td_item_list *waiting);
 
-/* Sleeps until an item or a request arrives or until until_ns. TD_NEVER means no time limit. */
+/* Sleeps until an item or a request arrives, or until time until_ns. TD_NEVER means no time
+ * limit. */
 void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns);
 
 void td_batch_mailbox_opened(struct td_batch_mailbox *mailbox,
                              const struct td_device_session *session);
-/* Publishes that the device is not available, before the session is freed. `refused`: the options
- * are invalid, so no retry helps. */
+/* Publishes that the device is not available, before the session is freed. If `refused` is set, the
+ * options are invalid, so a retry does not help. */
 void td_batch_mailbox_not_available(struct td_batch_mailbox *mailbox, bool refused,
                                     const char *why);
 void td_batch_mailbox_set_info(struct td_batch_mailbox *mailbox, const struct td_device_info *info);
 
-/* Record that a batch of these items (not an upload) is in flight, and that a batch has ended after
- * took_ns. */
+/* td_batch_mailbox_began records that a batch of these items (not an upload) is in flight,
+ * td_batch_mailbox_ended that a batch has ended after took_ns. */
 void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_item *const *items,
                             int n);
 void td_batch_mailbox_ended(struct td_batch_mailbox *mailbox, int64_t took_ns);

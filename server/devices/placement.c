@@ -2,16 +2,17 @@
 
 #include "server/devices/copiers.h"
 
-/* Returns the time for an amount at a measured rate, at most MOST_NS, or 0 if the rate is
+/* Returns the time to process an amount at a measured rate, at most MOST_NS, or 0 if the rate is
  * unknown. */
 static uint64_t time_ns(uint64_t amount, uint64_t per_us)
 {
-    static const double MOST_NS = 1e18; /* a few of these can be added without overflow */
+    /* a few values of this size can be added without overflow */
+    static const double MOST_NS = 1e18;
     const double ns = per_us ? (double)amount * 1e3 / (double)per_us : 0;
     return (uint64_t)(ns < MOST_NS ? ns : MOST_NS);
 }
 
-/* The bytes that a call copies. */
+/* Number of bytes that a call copies. */
 struct copied {
     uint64_t inputs; /* inputs of the call itself */
     uint64_t tables; /* resident tables that are not on the device yet */
@@ -44,7 +45,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
 }
 
 /* Returns the time of all copies. Inputs are copied into pinned memory, then to the device. For a
- * table, both copies run at the same time, in pieces. A reply is sent from pinned memory. */
+ * table, both copies run at the same time, in pieces. A reply is sent directly from pinned
+ * memory. */
 static uint64_t copies_ns(const struct copied *copied, const struct td_device_info *device,
                           int threads)
 {
@@ -71,7 +73,8 @@ static uint64_t device_ns(struct td_devices *devices, const struct td_request *r
            larger(moving, computing) + ahead;
 }
 
-/* True if the values are valid. If they are not, the CPU returns the error. */
+/* True if the values of offsets and segments are valid. If they are not, the CPU returns the
+ * error. */
 static bool is_valid(const struct td_request *request)
 {
     return !request->op->valid || request->op->valid(&request->args);

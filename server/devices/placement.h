@@ -6,7 +6,8 @@
  * available, has a kernel and is estimated to finish sooner than the CPU.
  *
  * The estimate counts launches, FLOPs, the queue, and copies at the measured rates: into pinned
- * memory, to the device and back. A table counts as bytes to copy until it is on the device. */
+ * memory, to the device and back. Until a table is on the device, its bytes are counted as bytes to
+ * copy. */
 #ifndef TD_SERVER_DEVICES_PLACEMENT_H
 #define TD_SERVER_DEVICES_PLACEMENT_H
 
@@ -15,10 +16,10 @@
 /* With `auto`, a computation that takes the CPU less than this time stays on the CPU. */
 enum { TD_DEVICES_MIN_NS = 50000 };
 
-/* Places an inferred request with this cost, which takes cpu_ns on the CPU. `resident` is as in
- * struct td_batch_item. Sets *on_device. A request with "device": "gpu" is placed on the device or
- * refused. The error is UNSUPPORTED_DTYPE if the device has no kernel, even while the device is not
- * available, because a retry would not help; otherwise it is DEVICE_UNAVAILABLE. */
+/* Places an inferred request with this cost, which takes cpu_ns on the CPU, and sets *on_device.
+ * For `resident`, see struct td_batch_item. A request with "device": "gpu" is placed on the device
+ * or refused. The error is UNSUPPORTED_DTYPE if the device has no kernel, even while the device is
+ * not available, because a retry would not help. Otherwise the error is DEVICE_UNAVAILABLE. */
 TD_MUST_CHECK td_status td_devices_place(struct td_devices *devices,
                                          const struct td_request *request, uint32_t resident,
                                          const struct td_cost *cost, uint64_t cpu_ns,

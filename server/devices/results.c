@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Maximum size of outputs of a merged call that are copied out of staging memory. Copying takes
- * about 5 us at most. */
+/* Outputs of a merged call are copied out of staging memory if they have at most this size. Copying
+ * them takes at most about 5 us. */
 #define SMALL_PORTION ((size_t)64 << 10)
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -31,9 +31,9 @@ static bool is_replaced(const struct td_batch_item *item)
     return choice == TD_BOUNDS_ZERO || (choice != TD_BOUNDS_ERROR && !has_empty_dimension(item));
 }
 
-/* Checks the device's report for an item. Does not find the bad index, because this means running
- * the op on the host, which takes time proportional to the number of indices and must not block the
- * batcher's thread. */
+/* Checks the device's report for an item. Does not search for the bad index: the search runs the op
+ * on the host, takes time proportional to the number of indices, and must not block the batcher's
+ * thread. */
 static td_status check_report(const struct td_results *results, int i, struct td_batch_item *item,
                               struct td_error *err)
 {
@@ -59,8 +59,8 @@ static void *output_of(const struct td_results *results, int i, int j)
     return (char *)results->out->data + launch->begins[i * launch->n_outputs + j];
 }
 
-/* True if the item's portion of a batch is so small that it is copied, so that a slow client does
- * not keep the staging memory of the whole batch. */
+/* True if the item's portion of a batch is small enough to be copied, so that a slow client does
+ * not keep the whole batch's staging memory in use. */
 static bool is_small_portion(const struct td_launch *launch, const struct td_op_args *args)
 {
     size_t bytes = 0;
@@ -69,7 +69,7 @@ static bool is_small_portion(const struct td_launch *launch, const struct td_op_
     return launch->n_items > 1 && bytes <= SMALL_PORTION;
 }
 
-/* Sets the outputs of an item to its portion of the staging memory, which its arena then
+/* Sets an item's outputs either to its portion of the staging memory, which the item's arena then
  * references, or to a copy. */
 static td_status set_outputs(const struct td_results *results, int i, struct td_batch_item *item,
                              struct td_error *err)

@@ -1,4 +1,4 @@
-/* results.h - results of the items of a completed launch: outputs or errors.
+/* results.h - results of a completed launch's items: outputs or errors.
  *
  * Ownership  An item's outputs are views of the staging memory, to which its arena keeps a
  *            reference. Small portions of a merged launch are copied into the arena, because

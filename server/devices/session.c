@@ -9,8 +9,8 @@
 
 #define MS ((int64_t)1000000)
 
-/* State of an opener or closer, whose thread might never end. The last of its two users frees
- * it. */
+/* State of an opener or closer, whose thread might never end. The opener or closer has two users;
+ * the last one frees it. */
 enum { AT_WORK, DONE, ABANDONED };
 
 struct td_device_closer {
@@ -26,7 +26,8 @@ struct td_device_opener {
     td_status status;
     struct td_error err;
     atomic_int state;
-    /* Text of the options, copied because the original might be freed before the opener is done. */
+    /* Text of the options. It is a copy, because the original might be freed before the opener is
+     * done. */
     char text[];
 };
 
@@ -228,7 +229,7 @@ static void begin_closing(struct td_device_session *session)
         free(closer);
 }
 
-/* Frees the host side of a device, whether closed or not, without calling the device. */
+/* Frees the host side of a device without calling the device, which might be closed or not. */
 static void free_host_side(struct td_device_session *session, bool closed)
 {
     for (int i = 0; i < TD_SESSION_BATCHES; i++)

@@ -4,8 +4,8 @@
  *                                  ├──► close_lost, until true  the device is lost
  *                                  └──► abandon                 the device stays open
  *
- * Opener     A driver might take seconds to start, or never return. So a device is opened on a
- *            separate thread, which can be abandoned.
+ * Opener     A driver might take seconds to start, or never return. A device is therefore opened on
+ *            a separate thread, which can be abandoned.
  * Lost       Closing a lost device might not return either, so it has a separate thread. Closing
  *            starts after all staging buffers are released, because closing the device frees them.
  * Ownership  Owns everything that the struct points to. Borrows the items in its batches.
@@ -26,7 +26,7 @@ struct td_device_session {
     struct td_device *device;
     struct td_staging *staging;
     struct td_device_tables *tables;
-    struct td_batch_device shared; /* data that the batches share */
+    struct td_batch_device shared; /* data shared by all batches */
     struct td_batch *batches[TD_SESSION_BATCHES];
     struct td_device_closer *closer; /* closer of a lost device; NULL until closing starts */
 };
@@ -37,11 +37,11 @@ struct td_device_opener;
 struct td_device_opener *td_device_opener_new(const struct td_batcher_options *options,
                                               struct td_error *err);
 bool td_device_opener_is_done(const struct td_device_opener *opener);
-/* Makes the opener's thread close the device once it is open. Returns false if the thread is still
- * at work. Accepts NULL. */
+/* Makes the opener's thread close the device as soon as it is open. Returns false if the thread is
+ * still at work. Accepts NULL. */
 bool td_device_opener_abandon(struct td_device_opener *opener);
 
-/* Makes a session from an opener that is done, and frees the opener. `api` has the device's
+/* Makes a session from an opener that is done, and frees the opener. `api` contains the device's
  * functions for this thread. */
 TD_MUST_CHECK td_status td_device_session_open(struct td_device_opener *opener,
                                                const struct td_batcher_options *options,
@@ -60,10 +60,11 @@ int td_device_session_oldest_batch(const struct td_device_session *session);
 
 /* Frees the scratch memory that idle batches have on the device. Returns false if there is none. */
 bool td_device_session_trim_scratch(struct td_device_session *session);
-/* Frees scratch memory, and also free staging memory, which takes long to pin again. */
+/* Frees scratch memory, and also free staging memory, which is slow to pin again. */
 bool td_device_session_trim(struct td_device_session *session);
 
-/* Closes a working device, with nothing in flight and all staging buffers released. */
+/* Closes a working device. Nothing may be in flight, and all staging buffers must have been
+ * released. */
 void td_device_session_close(struct td_device_session *session);
 
 /* Does one step of closing a lost device, whose items have been given back. Returns true once the
@@ -71,9 +72,9 @@ void td_device_session_close(struct td_device_session *session);
  * again. */
 bool td_device_session_close_lost(struct td_device_session *session);
 
-/* Frees the host side, with nothing in flight or the device lost. The device stays open and keeps
- * its memory, its pinned memory and any version of a table that it might still read. Staging
- * buffers stay valid. */
+/* Frees the host side. Nothing may be in flight unless the device is lost. The device stays open
+ * and keeps its memory, its pinned memory and any version of a table that it might still read.
+ * Staging buffers stay valid. */
 void td_device_session_abandon(struct td_device_session *session);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    /* 16 KiB: memory is pinned by the page, and small batches share one class. */
+    /* 16 KiB, because memory is pinned in whole pages and small batches share one class. */
     SMALLEST_SHIFT = 14,
     STEPS = 4, /* size classes per power of two */
     N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS
@@ -70,8 +70,8 @@ static void release(struct td_buffer *base)
         destroy(staging);
 }
 
-/* Removes a free buffer from its class or from one of up to twice the size, so that not every class
- * fills up when batches vary in size. Returns NULL if there is none. */
+/* Removes and returns a free buffer of this class or of a class up to twice its size, so that not
+ * every class fills up when batch sizes vary. Returns NULL if there is none. */
 static struct staged *reuse(struct td_staging *staging, int size_class)
 {
     struct staged *buffer = NULL;
@@ -179,7 +179,7 @@ static td_status make(struct td_staging *staging, int size_class, struct staged 
     return TD_OK;
 }
 
-/* Returns the size with which a buffer of `bytes` is counted. */
+/* Returns the size that is counted for a buffer of `bytes`. */
 static uint64_t needed(size_t bytes)
 {
     const int size_class = class_of(bytes);
@@ -274,11 +274,12 @@ void td_staging_abandon(struct td_staging *staging)
     struct staged *buffer;
     while ((buffer = largest_free(staging)))
         free(buffer);
-    /* Discharges all bytes, because the pool might be freed before the last buffer is released. */
+    /* All bytes are discharged now, because the pool might be freed before the last buffer is
+     * released. */
     td_buffer_pool_discharge(staging->pool, td_staging_bytes(staging));
     pthread_mutex_lock(&staging->mutex);
-    /* Frees, under the mutex, buffers released since the loop above. Buffers that are released
-     * later free themselves. */
+    /* Frees, under the mutex, the buffers released since the loop above. Buffers released later
+     * free themselves. */
     for (int i = 0; i < N_CLASSES; i++)
         while ((buffer = staging->classes[i])) {
             staging->classes[i] = buffer->next;

@@ -2,11 +2,11 @@
  *
  *     take ──► a batch, then clients' replies ──► last unref ──► free, for the next take
  *
- * Allocating pinned memory is slow, so buffers are kept by size class and reused, also for requests
+ * Allocating pinned memory is slow, so buffers are kept by size class and reused, even for requests
  * of half their size. Size classes are a quarter of a power of two apart. A free buffer is released
  * to the device only to make room for another class. Replies can hold half of the limit. Beyond
- * that, they are copied (td_staging_is_scarce), because a client that does not read its reply would
- * hold memory that others need.
+ * that, replies are copied (td_staging_is_scarce), because a client that does not read its reply
+ * would hold memory that others need.
  *
  * Bounds     At most `limit` bytes, in use or free. All of them count against the pool's budget.
  * Ownership  The memory belongs to the device that allocated it and must not outlive the device: a
@@ -23,16 +23,16 @@
 struct td_staging;
 struct td_buffer_pool;
 
-/* Returns NULL if memory runs out. */
+/* Returns NULL if allocation fails. */
 struct td_staging *td_staging_new(const struct td_device_api *api, struct td_device *device,
                                   struct td_buffer_pool *pool, uint64_t limit);
 
-/* Returns RESOURCE_LIMIT if buffers of `a` and `b` bytes would not fit together into empty staging
- * memory. */
+/* Returns RESOURCE_LIMIT if two buffers of `a` and `b` bytes would not fit into staging memory even
+ * if it were empty. */
 TD_MUST_CHECK td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
                                          struct td_error *err);
 
-/* Returns a buffer of at least `bytes`, and at least one byte, or NULL with err set. */
+/* Returns a buffer of at least `bytes` bytes and at least one byte, or NULL with err set. */
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err);
 
 /* True if the buffer is staging memory of which more than half is in use. Accepts any buffer. Any
@@ -45,7 +45,7 @@ bool td_staging_all_returned(struct td_staging *staging);
 /* Returns the limit given to td_staging_new. */
 uint64_t td_staging_limit(const struct td_staging *staging);
 
-/* Returns the number of bytes, in use and free. */
+/* Returns the size in bytes of all buffers, in use and free. */
 uint64_t td_staging_bytes(struct td_staging *staging);
 
 /* Releases the free buffers to the device. Returns false if there are none. */
@@ -54,8 +54,8 @@ bool td_staging_trim(struct td_staging *staging);
 /* Releases the memory to the device. Accepts NULL. */
 void td_staging_free(struct td_staging *staging);
 
-/* Frees the staging memory of a lost device without calling the device, because closing the device
- * frees its memory. Buffers in use stay valid until the device is closed. */
+/* Frees the staging memory of a lost device without calling the device, which frees its memory when
+ * it is closed. Buffers in use stay valid until then. */
 void td_staging_abandon(struct td_staging *staging);
 
 #endif

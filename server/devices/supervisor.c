@@ -21,11 +21,11 @@ struct td_supervisor {
     bool served; /* serve has returned */
 };
 
-/* Data that a device's thread refers to; left behind with a thread that does not return. */
+/* Data to which a device's thread refers. It is left behind with a thread that does not return. */
 struct service {
     struct td_supervisor *supervisor;
     struct td_hang_guard guard;
-    /* Data left to a call that was given up. The pointer keeps the data reachable. */
+    /* Data left to a call that was given up. This pointer keeps the data reachable. */
     void *left;
 };
 
@@ -92,8 +92,8 @@ static bool watch(struct td_supervisor *supervisor, struct td_hang_guard *guard)
     return !given_up;
 }
 
-/* Serves on the supervisor's thread if no second thread could be started. No thread then notices a
- * call that does not return. */
+/* Serves on the supervisor's thread if no second thread could be started. In that case, no thread
+ * notices a call that does not return. */
 static void serve_here(struct td_supervisor *supervisor)
 {
     supervisor->supervised.serve(supervisor->supervised.context, supervisor->supervised.device);

@@ -1,5 +1,5 @@
-/* supervisor.h - a thread that calls a device, and another one that takes over if a call does not
- * return.
+/* supervisor.h - a thread that calls a device, and a second thread that takes over if a call does
+ * not return.
  *
  *     supervisor ── starts ──► the device's thread: serve(context, api), whose calls are guarded
  *         ▲                        │ returns: the end
@@ -9,8 +9,8 @@
  * Calls      Calls through the api have the guard's time limit (hang_guard.h), or `hurry_ns` in a
  *            hurry.
  * Ownership  Borrows the context and the device's vtable until td_supervisor_free. A thread whose
- *            call did not return is left behind. If the call returns after all, the thread uses
- *            nothing.
+ *            call did not return is left behind. If the call returns after all, the thread no
+ *            longer uses anything.
  * Threads    serve and take_over never run at the same time. Any thread can call hurry. */
 #ifndef TD_SERVER_DEVICES_SUPERVISOR_H
 #define TD_SERVER_DEVICES_SUPERVISOR_H
@@ -22,7 +22,7 @@ struct td_supervisor;
 struct td_supervised {
     const struct td_device_api *device;
     void (*serve)(void *context, const struct td_device_api *api);
-    /* Returns the data that the call might still use, or NULL if there is none. */
+    /* Returns the data that the stuck call might still use, or NULL. */
     void *(*take_over)(void *context);
     void *context;
     int64_t limit_ns, hurry_ns; /* hurry_ns is at most limit_ns */
@@ -31,10 +31,10 @@ struct td_supervised {
 /* Returns NULL if memory or threads are lacking. */
 struct td_supervisor *td_supervisor_new(const struct td_supervised *supervised);
 
-/* Limits calls to hurry_ns from now on, including calls in progress. */
+/* Limits calls, including calls in progress, to hurry_ns from now on. */
 void td_supervisor_hurry(struct td_supervisor *supervisor);
 
-/* Hurries, and waits until serve has returned. Accepts NULL. */
+/* Hurries, and waits until `serve` has returned. Accepts NULL. */
 void td_supervisor_free(struct td_supervisor *supervisor);
 
 #endif

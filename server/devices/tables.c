@@ -9,15 +9,15 @@ enum { N_BUCKETS = 1024 };
 
 struct td_device_table {
     struct td_device_table *next; /* next table in the same bucket */
-    struct td_buffer *owner;      /* owner, to which this entry holds a reference */
+    struct td_buffer *owner;      /* owner of the table; this entry holds a reference to it */
     const void *from;             /* data on the host */
     size_t bytes;
     void *data; /* data on the device */
-    /* stream of the upload; NULL: the upload is complete */
+    /* Stream of the upload, or NULL if the upload is complete. */
     const struct td_device_stream *uploader;
     int users;
     bool kept;
-    uint64_t used; /* value of `uses` at the last use */
+    uint64_t used; /* value of the cache's `uses` at the last use */
 };
 
 struct td_device_tables {
@@ -32,8 +32,7 @@ struct td_device_tables {
     struct td_device_table *buckets[N_BUCKETS];
 };
 
-/* Returns the bucket. Depends only on the owner, so entries with the same owner are in one
- * bucket. */
+/* Returns the bucket of an owner. Entries with the same owner are in the same bucket. */
 static int bucket_of(const struct td_buffer *owner)
 {
     const uint64_t address = (uint64_t)(uintptr_t)owner / sizeof(struct td_buffer);
@@ -89,7 +88,7 @@ static bool evict_before(const struct td_device_table *a, const struct td_device
     return a->kept != b->kept ? b->kept : a->used < b->used;
 }
 
-/* Drops the least recently used table, and a kept table only if there is no other. Returns false if
+/* Drops the least recently used table, but a kept table only if there is no other. Returns false if
  * all tables are in use. */
 static bool evict(struct td_device_tables *tables)
 {
@@ -107,7 +106,7 @@ static bool evict(struct td_device_tables *tables)
     return true;
 }
 
-/* True if there would be room without all tables that are not in use. */
+/* True if `bytes` would fit if all tables that are not in use were evicted. */
 static bool may_fit(struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;
@@ -120,8 +119,8 @@ static bool may_fit(struct td_device_tables *tables, size_t bytes)
     return used <= info.memory && bytes <= info.memory - used;
 }
 
-/* True if there will be room once memory is free that work in flight still uses. Evicting more
- * tables would then not help. */
+/* True if `bytes` will fit once work in flight frees its memory. Evicting more tables would then
+ * not help. */
 static bool comes_back(const struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;
@@ -156,7 +155,7 @@ static void use(struct td_device_tables *tables, struct td_device_table *table)
     table->used = ++tables->uses;
 }
 
-/* Makes an entry, with its device memory, for a table that is not in the cache yet. */
+/* Makes an entry, with device memory, for a table that is not in the cache yet. */
 static td_status make(struct td_device_tables *tables, const struct td_tensor *tensor,
                       const struct td_device_stream *stream, struct td_device_table **out,
                       struct td_error *err)
@@ -166,8 +165,8 @@ static td_status make(struct td_device_tables *tables, const struct td_tensor *t
         td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left for the entry of a table");
         return TD_MEMORY_EXHAUSTED;
     }
-    /* Drops stale versions first, because the store might want to write the next version into the
-     * memory of the previous version. */
+    /* Stale versions are dropped first, because the store might want to write the next version into
+     * a previous version's memory. */
     td_device_tables_drop_stale(tables);
     const td_status status =
         td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
@@ -276,7 +275,7 @@ void td_device_tables_finish_uploads(struct td_device_tables *tables,
     pthread_mutex_unlock(&tables->mutex);
 }
 
-/* True if the table's version is replaced, or if all references to the version are the cache's. In
+/* True if the table's version has been replaced, or if only the cache holds references to it. In
  * the second case, no new reference can appear, because references are only made from existing
  * references. */
 static bool is_stale(const struct td_device_tables *tables, const struct td_device_table *table)

@@ -1,4 +1,5 @@
-/* tables.h - a cache of resident tables on a device, evicted least recently used first.
+/* tables.h - a cache of resident tables on a device, with eviction of the least recently used
+ * table.
  *
  * A table is one version of a tensor, identified by its owner (kernels/tensor.h). The cache holds a
  * reference to the owner, so that no other version can get the same address. A version is stale,
@@ -19,7 +20,7 @@
 struct td_device_tables;
 struct td_device_table;
 
-/* Returns NULL if memory runs out. */
+/* Returns NULL if allocation fails. */
 struct td_device_tables *td_device_tables_new(const struct td_device_api *api,
                                               struct td_device *device);
 
@@ -30,8 +31,8 @@ bool td_device_tables_uploading(struct td_device_tables *tables, const struct td
 /* True if the table is neither in the cache nor being uploaded. */
 bool td_device_tables_lacks(struct td_device_tables *tables, const struct td_tensor *tensor);
 
-/* Allocates device memory for a table that is not in the cache. The caller copies the bytes with
- * the stream. Otherwise like td_device_tables_use. */
+/* Allocates device memory for a table that is not in the cache. The caller copies the data on the
+ * stream. Otherwise, the function is like td_device_tables_use. */
 TD_MUST_CHECK td_status td_device_tables_add(struct td_device_tables *tables,
                                              const struct td_tensor *tensor,
                                              const struct td_device_stream *stream,
@@ -45,14 +46,15 @@ TD_MUST_CHECK td_status td_device_tables_use(struct td_device_tables *tables,
                                              struct td_device_table **out, bool *submitted,
                                              struct td_error *err);
 void *td_device_table_data(const struct td_device_table *table);
-void td_device_table_keep(struct td_device_table *table); /* marks the table to be evicted last */
+/* Marks the table so that it is evicted last. */
+void td_device_table_keep(struct td_device_table *table);
 void td_device_tables_unuse(struct td_device_tables *tables, struct td_device_table *table);
 
 /* Marks the stream's uploads as complete, for all streams. Called when the stream is idle. */
 void td_device_tables_finish_uploads(struct td_device_tables *tables,
                                      const struct td_device_stream *stream);
 
-/* Allocates other memory on the device, and evicts tables to make room. */
+/* Allocates device memory for other data, and evicts tables to make room. */
 TD_MUST_CHECK td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes,
                                                void **out, struct td_error *err);
 
@@ -70,8 +72,8 @@ struct td_device_tables_count td_device_tables_count(struct td_device_tables *ta
 /* Frees the memory on the device. Accepts NULL. */
 void td_device_tables_free(struct td_device_tables *tables);
 
-/* Frees the cache of a lost device without calling the device, because closing the device frees its
- * memory. A device that was not closed might still read versions that were being uploaded, so these
+/* Frees the cache of a lost device without calling the device, which frees its memory when it is
+ * closed. A device that was not closed might still read versions that were being uploaded, so these
  * versions are never released. */
 void td_device_tables_abandon(struct td_device_tables *tables, bool closed);
 

@@ -4,8 +4,8 @@
 
 enum { WINDOW = TD_UPLOAD_WINDOW, N_PIECES = TD_UPLOAD_PIECES };
 
-/* A piece of the largest size takes 300 us at 50 GB/s. Between two windows, the device waits for
- * the batcher's thread: about 20 us, or as long as this thread waits for another batch. */
+/* A piece of maximum size takes 300 us at 50 GB/s. Between two windows, the device waits for the
+ * batcher's thread for about 20 us, or as long as this thread waits for another batch. */
 #define LARGEST_PIECE  ((size_t)16 << 20)
 #define SMALLEST_PIECE ((size_t)64 << 10)
 
@@ -14,7 +14,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Takes pieces of at most `bytes` bytes, all or none. */
+/* Takes pinned memory for all pieces, each of at most `bytes` bytes. If one piece fails, takes
+ * none. */
 static bool take_pieces(struct td_upload *upload, size_t bytes, struct td_error *err)
 {
     struct td_staging *staging = upload->device.staging;
@@ -41,7 +42,7 @@ td_status td_upload_take(struct td_upload *upload, const struct td_upload_device
     }
 }
 
-/* Starts to fill each free piece. */
+/* Starts filling each free piece. */
 static void fill(struct td_upload *upload)
 {
     for (int k = 0; k < N_PIECES; k++) {
@@ -100,7 +101,7 @@ td_status td_upload_step(struct td_upload *upload, int64_t timeout_ns, bool *don
                          struct td_error *err)
 {
     bool idle;
-    /* While there is room, the step waits for a piece to be filled instead. */
+    /* While there is room, the step does not wait for the device, but for a piece to be filled. */
     td_status status = wait_for_device(upload, has_room(upload) ? 0 : timeout_ns, &idle, err);
     *done = false;
     if (status != TD_OK)

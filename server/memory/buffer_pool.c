@@ -9,15 +9,15 @@
 #include <stdlib.h>
 
 enum {
-    /* The smallest class has 16 KiB, so that every class consists of whole pages and all mapped
-     * bytes are counted. */
+    /* The smallest class has 16 KiB. Every class then consists of whole pages, so all mapped bytes
+     * are counted. */
     SMALLEST_SHIFT = 14,
     STEPS = 4, /* classes per power of two */
     N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS
 };
 
-/* Buffers of at least this size use huge pages, for 512 times fewer page faults on the first
- * access. */
+/* Minimum size of buffers that use huge pages, which reduce the page faults of the first access by
+ * a factor of 512. */
 #define HUGE_FROM ((size_t)4 << 20)
 
 struct pooled {
@@ -69,8 +69,8 @@ static void destroy_list(struct pooled *list)
     }
 }
 
-/* Removes warm buffers from the classes, the largest first, until `bytes` are removed. The caller
- * destroys the list after unlocking the mutex. */
+/* Removes warm buffers from the classes, largest first, until at least `bytes` bytes are removed.
+ * The caller destroys the list after unlocking the mutex. */
 static struct pooled *evict(struct td_buffer_pool *pool, uint64_t bytes)
 {
     struct pooled *evicted_list = NULL;
@@ -133,7 +133,7 @@ static uint64_t in_use_of(struct td_buffer_pool *pool)
     return in_use;
 }
 
-/* Releases spare buffers if `bytes` do not fit beside the memory in use. */
+/* Releases spare buffers if `bytes` do not fit in addition to the memory in use. */
 static void make_room(struct td_buffer_pool *pool, uint64_t bytes)
 {
     if (pool->release_spares && bytes <= pool->limit && in_use_of(pool) > pool->limit - bytes)
@@ -164,7 +164,7 @@ static bool count_in(struct td_buffer_pool *pool, uint64_t bytes, int size_class
     return fits;
 }
 
-/* Counts bytes as count_in does, but first releases spare buffers if necessary. */
+/* Like count_in, but first releases spare buffers if necessary. */
 static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
                          struct pooled **reuse, struct td_error *err)
 {
@@ -289,7 +289,7 @@ void td_buffer_pool_trim(struct td_buffer_pool *pool, int64_t since_ns)
         struct pooled **link = &pool->classes[i];
         while (*link && (*link)->warm_since_ns >= since_ns)
             link = &(*link)->next;
-        /* The list is sorted by time, so all buffers after the first old one are old. */
+        /* The list is sorted by time, so all buffers after the first old buffer are also old. */
         struct pooled *old = *link;
         *link = NULL;
         while (old) {

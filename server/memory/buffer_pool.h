@@ -9,11 +9,11 @@
  * (td_buffer_pool_trim). There are four size classes per power of two, so at most 1/4 of a buffer
  * is unused.
  *
- * Bounds     The bytes in use and the warm bytes never exceed `limit` together. Warm buffers are
+ * Bounds     The bytes in use and the warm bytes together never exceed `limit`. Warm buffers are
  *            evicted to make room.
  * Errors     The function `take` of the pool returns RESOURCE_LIMIT if the size exceeds the limit,
  *            and MEMORY_EXHAUSTED if it does not fit beside the memory in use.
- * Threads    Any. The pool's mutex is not held while memory is mapped or unmapped. */
+ * Threads    Any thread. The pool's mutex is not held while memory is mapped or unmapped. */
 #ifndef TD_SERVER_MEMORY_BUFFER_POOL_H
 #define TD_SERVER_MEMORY_BUFFER_POOL_H
 
@@ -30,36 +30,37 @@ struct td_buffer_pool_stats {
     uint64_t warm;
 };
 
-/* Returns NULL if no memory is available. */
+/* Returns NULL if allocation fails. */
 struct td_buffer_pool *td_buffer_pool_new(uint64_t limit, uint64_t warm_limit);
-/* Call after all buffers were released. NULL is allowed. */
+/* Frees the pool. Call only after all buffers were released. Accepts NULL. */
 void td_buffer_pool_free(struct td_buffer_pool *pool);
 
-/* Returns the pool as a source of buffers. Borrowed. */
+/* Returns the pool as a source of buffers. The pool still owns it. */
 struct td_memory *td_buffer_pool_memory(struct td_buffer_pool *pool);
 
-/* Sets the callback that releases spare buffers, which are kept only for reuse. The callback runs
- * before a request is refused, on the requesting thread, with no lock held. It can be NULL. Must
- * not be called while another thread might allocate. */
+/* Sets the callback that releases spare buffers, which are kept only for reuse, or NULL. The
+ * callback runs before a request is refused, on the requesting thread, with no lock held. Must not
+ * be called while another thread might allocate. */
 void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*release_spares)(void *context),
                            void *context);
 
 /* td_buffer_pool_charge counts memory allocated elsewhere, such as a library's tables, against the
- * budget. td_buffer_pool_discharge undoes this. */
+ * budget. td_buffer_pool_discharge undoes the charge. */
 TD_MUST_CHECK td_status td_buffer_pool_charge(struct td_buffer_pool *pool, uint64_t bytes,
                                               struct td_error *err);
 void td_buffer_pool_discharge(struct td_buffer_pool *pool, uint64_t bytes);
 
-/* Charges as td_buffer_pool_charge does, but does not release spare buffers. Returns false if there
- * is no room. */
+/* Like td_buffer_pool_charge, but does not release spare buffers. Returns false if there is no
+ * room. */
 bool td_buffer_pool_charge_if_room(struct td_buffer_pool *pool, uint64_t bytes);
 
-/* Checks whether `bytes` more fit now for a caller that holds `held` bytes. For admission, before
- * anything is allocated; `take` checks again. RESOURCE_LIMIT if held + bytes exceed the limit. */
+/* Checks whether a caller that holds `held` bytes can now allocate `bytes` more. Used at admission,
+ * before anything is allocated; `take` checks again. Returns RESOURCE_LIMIT if held + bytes exceeds
+ * the limit. */
 TD_MUST_CHECK td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t held,
                                              uint64_t bytes, struct td_error *err);
 
-/* Unmaps the buffers that have been warm since before `since_ns`. */
+/* Unmaps the buffers that were released before `since_ns` and are still unused. */
 void td_buffer_pool_trim(struct td_buffer_pool *pool, int64_t since_ns);
 
 struct td_buffer_pool_stats td_buffer_pool_stats(struct td_buffer_pool *pool);

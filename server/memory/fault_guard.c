@@ -47,8 +47,8 @@ static int find(uintptr_t address, uintptr_t *end)
 }
 
 /* Maps zeros from the faulting page to the end of the range. All pages beyond the end of a file
- * fault, and one mmap is cheaper than one for each page. After a read error, later pages could be
- * valid, but the range is marked and never returned again. */
+ * fault, and one mmap is cheaper than one per page. After a read error, later pages could be valid,
+ * but the range is marked and never used for a new request. */
 static bool map_zeros(uintptr_t address, uintptr_t end)
 {
     const uintptr_t page = address & ~(page_size - 1);
@@ -64,16 +64,16 @@ static void on_fault(int number, siginfo_t *info, void *context)
     const int saved = errno;
     uintptr_t end = 0;
     (void)context;
-    /* A signal sent by kill() has no address. */
+    /* A signal sent by kill() contains no address. */
     const int range = info->si_code > 0 ? find((uintptr_t)info->si_addr, &end) : -1;
     if (range >= 0) {
-        /* Marks the range before mapping the zeros, because another thread can then read the zeros
-         * without a fault. */
+        /* Marks the range before mapping the zeros, because other threads can read the zeros
+         * without a fault once they are mapped. */
         atomic_store(&ranges[range].marked, true);
         atomic_fetch_add(&faults, 1);
     }
     if (range < 0 || !map_zeros((uintptr_t)info->si_addr, end)) {
-        /* The read is retried and faults under the previous action. */
+        /* The read is retried, and then faults under the previous action. */
         sigaction(number, &previous, NULL);
         if (info->si_code <= 0)
             raise(number);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older headers lack it */
+#define MADV_POPULATE_WRITE 23 /* added in Linux 5.14; older headers lack it */
 #endif
 
 struct td_populator {
@@ -21,7 +21,8 @@ struct td_populator {
     bool stopped;
 };
 
-/* Populates the memory. Touches each page if the kernel does not support MADV_POPULATE_WRITE. */
+/* Populates the memory. If the kernel does not support MADV_POPULATE_WRITE, touches each page
+ * instead. */
 static void populate(char *data, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -32,8 +33,8 @@ static void populate(char *data, size_t bytes)
         ((volatile char *)data)[i] = 0;
 }
 
-/* Returns the next job, or NULL after a stop when the queue is empty. If *stopped, the job must not
- * be populated. */
+/* Returns the next job, or NULL if the populator is stopped and the queue is empty. If *stopped is
+ * set, the job must not be populated. */
 static struct td_populate_job *next_job(struct td_populator *populator, bool *stopped)
 {
     pthread_mutex_lock(&populator->mutex);
@@ -56,7 +57,7 @@ static void *run(void *context)
     struct td_populate_job *job;
     bool stopped;
     (void)pthread_setname_np(pthread_self(), "populate");
-    /* Prevents this thread from preempting I/O threads. */
+    /* Keeps this thread from preempting I/O threads. */
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal);
     while ((job = next_job(context, &stopped))) {
         if (!stopped)

@@ -3,8 +3,8 @@
  * On the first access to a page, the kernel allocates and clears it. This takes 0.1 s per GiB, and
  * ten times as long in a virtual machine whose host must also allocate the page. An I/O thread that
  * did this would stall all its connections. Instead, the connection of a large body is suspended
- * while this thread populates the next part of its memory. This also gives other connections a
- * turn, however fast one client sends.
+ * while this thread populates the next part of its memory. Other connections thus get a turn even
+ * if one client sends very fast.
  *
  * Ownership  A job is borrowed until it is done.
  * Threads    One thread. Any thread can call td_populator_submit. `done` runs on the populator's
@@ -17,21 +17,22 @@
 struct td_populator;
 
 struct td_populate_job {
-    char *data;   /* memory whose content can be overwritten */
+    char *data;   /* memory whose content may be overwritten */
     size_t bytes; /* number of bytes to populate */
     void (*done)(struct td_populate_job *job);
     struct td_populate_job *next; /* next job in the queue */
 };
 
-struct td_populator *td_populator_new(void); /* NULL if no memory or thread is available */
+/* Returns NULL if allocation fails or no thread can be started. */
+struct td_populator *td_populator_new(void);
 
-/* Stops accepting jobs. Calls `done` of the waiting jobs without populating their memory. NULL is
- * allowed. */
+/* Stops accepting jobs. Calls `done` for waiting jobs without populating their memory. Accepts
+ * NULL. */
 void td_populator_stop(struct td_populator *pages);
-void td_populator_free(struct td_populator *pages); /* also stops the thread; NULL is allowed */
+void td_populator_free(struct td_populator *pages); /* also stops the thread; accepts NULL */
 
-/* Submits a job. Jobs run in order. After a stop, `done` is called immediately, on the caller's
- * thread. */
+/* Submits a job. Jobs run in the order of submission. After a stop, `done` is called immediately,
+ * on the caller's thread. */
 void td_populator_submit(struct td_populator *pages, struct td_populate_job *job);
 
 #endif

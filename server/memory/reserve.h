@@ -1,8 +1,8 @@
-/* reserve.h - memory outside the budget, for short documents that are most needed when the budget
- * is exhausted, such as the metrics.
+/* reserve.h - memory outside the budget, for short documents such as the metrics, which are most
+ * needed when the budget is exhausted.
  *
  * Bounds     A fixed number of buffers at a time, each of at most TD_RESERVE_BYTES.
- * Threads    Any. */
+ * Threads    Any thread. */
 #ifndef TD_SERVER_MEMORY_RESERVE_H
 #define TD_SERVER_MEMORY_RESERVE_H
 

@@ -21,7 +21,8 @@ enum { KEY_SIZE = 256, NAME_SIZE = 1024 };
 /* A registered region. The buffer is the mapping. The registry and each request that uses the
  * region hold a reference. */
 struct region {
-    /* Must be first, because release casts back. Its data starts at the start of the region. */
+    /* Must be first, because release casts back. The data of the buffer starts at the start of the
+     * region. */
     struct td_buffer mapping;
     char *name, *key;
     uint64_t offset, bytes; /* position within the object */
@@ -58,8 +59,8 @@ static const char *name_at(const void *shm, int i)
     return ((const struct td_shm *)shm)->list[i]->name;
 }
 
-/* Returns the index of the name, or the index where to insert it, depending on *found. The caller
- * holds the mutex. */
+/* Returns the index of the name if *found, and otherwise the index at which to insert it. The
+ * caller holds the mutex. */
 static int place_of(const struct td_shm *shm, const char *name, size_t length, bool *found)
 {
     return td_sorted_find(shm, shm->count, name_at, name, length, found);
@@ -103,7 +104,7 @@ static td_status insert(struct td_shm *shm, struct region *region, struct td_err
 
 /* ---- register -------------------------------------------------------------------------------- */
 
-/* Extracts the only path component of a key, without its leading slashes. */
+/* Extracts the only path component of a key, which can have leading slashes. */
 static td_status read_key(const char *key, char object[KEY_SIZE + 1], struct td_error *err)
 {
     const char *name = key + strspn(key, "/");
@@ -124,7 +125,7 @@ static td_status read_key(const char *key, char object[KEY_SIZE + 1], struct td_
     return TD_OK;
 }
 
-/* All causes have the same error, so that clients cannot probe for other objects. */
+/* All causes give the same error, so that clients cannot probe for other objects. */
 static td_status not_opened(const char *key, struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT, "the key '%.128s' cannot be opened as shared memory",
@@ -261,8 +262,8 @@ static td_status unknown(const char *name, size_t length, struct td_error *err)
 }
 
 /* Checks that the object still has its size. A truncated region is refused even if the object grows
- * again: the lost bytes are zeros, and pages that the guard replaced are no longer shared with the
- * client. */
+ * again, because the lost bytes are zeros, and pages that the guard replaced are no longer shared
+ * with the client. */
 static td_status check_size(struct region *region, struct td_error *err)
 {
     struct stat stat;
@@ -271,10 +272,11 @@ static td_status check_size(struct region *region, struct td_error *err)
     if (!atomic_load_explicit(&region->truncated, memory_order_relaxed) &&
         !td_guard_marked(region->guard))
         return TD_OK;
-    return td_error_set(err, TD_INVALID_ARGUMENT,
-                        "the shared memory region '%.128s' was truncated since it was registered; "
-                        "register it again",
-                        region->name);
+    return td_error_set(
+        err, TD_INVALID_ARGUMENT,
+        "the shared memory region '%.128s' has been truncated since it was registered; "
+        "register it again",
+        region->name);
 }
 
 static td_status check_range(const struct region *region, uint64_t offset, uint64_t bytes,

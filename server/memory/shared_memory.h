@@ -1,5 +1,5 @@
-/* shared_memory.h - registered regions of POSIX shared memory, as the system shared memory
- * extension of the Open Inference Protocol defines them.
+/* shared_memory.h - registered regions of POSIX shared memory, as defined by the system shared
+ * memory extension of the Open Inference Protocol.
  *
  * A region is mapped until it is unregistered and the last request that uses it has ended. Clients
  * can truncate their object at any time. Therefore, ranges are guarded (fault_guard.h), the size is
@@ -10,7 +10,7 @@
  * file; symbolic links are not followed. Registering a region does not read its content.
  *
  * Bounds     At most TD_SHM_REGIONS regions at a time. Each has a file descriptor.
- * Threads    Any.
+ * Threads    Any thread.
  * Errors     INVALID_ARGUMENT (an invalid key, size or offset; a registered name; an object that
  *            cannot be opened, without revealing whether it exists; a truncated region), NOT_FOUND
  *            (an unknown region), RESOURCE_LIMIT. */
@@ -23,7 +23,7 @@ enum { TD_SHM_REGIONS = 1024 };
 
 struct td_shm;
 
-struct td_shm *td_shm_new(void);      /* NULL if no memory is available */
+struct td_shm *td_shm_new(void);      /* returns NULL if allocation fails */
 void td_shm_free(struct td_shm *shm); /* NULL is allowed */
 
 TD_MUST_CHECK td_status td_shm_register(struct td_shm *shm, const char *name, const char *key,
@@ -31,15 +31,15 @@ TD_MUST_CHECK td_status td_shm_register(struct td_shm *shm, const char *name, co
 /* Unregisters a region, or all regions if `name` is NULL. An unknown name is not an error. */
 void td_shm_unregister(struct td_shm *shm, const char *name);
 
-/* Lists one region, or all regions sorted by name if `name` is NULL. The strings are in the arena;
- * keys are as the client gave them. */
+/* Lists one region, or all regions sorted by name if `name` is NULL. The strings are in the arena.
+ * Keys are listed as the client sent them. */
 TD_MUST_CHECK td_status td_shm_list(struct td_shm *shm, const char *name, struct td_arena *arena,
                                     struct td_oip_region **list, int *count, struct td_error *err);
 
 /* Returns the number of registered regions. */
 int td_shm_count(struct td_shm *shm);
 
-/* Returns the registry as the API's resolver of regions. Borrowed. */
+/* Returns the registry as the API's resolver of regions. The registry still owns it. */
 struct td_regions *td_shm_regions(struct td_shm *shm);
 
 #endif

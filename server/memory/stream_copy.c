@@ -26,7 +26,7 @@ void td_stream_copy(char *to, const char *from, size_t bytes)
     size_t done = head;
     for (; bytes - done >= LINE; done += LINE)
         stream_line(to + done, from + done);
-    /* Non-temporal stores are not ordered before later stores. */
+    /* Required because non-temporal stores are not ordered before later stores. */
     _mm_sfence();
     memcpy(to + done, from + done, bytes - done);
 }

@@ -6,7 +6,7 @@
  * 16.5 ms (tests/bench/run.py --only upload). Short chunks, and machines without such stores, use
  * memcpy.
  *
- * Threads  Reentrant. The copy is visible to other threads as after memcpy. */
+ * Threads  Reentrant. The copy is visible to other threads in the same way as after memcpy. */
 #ifndef TD_SERVER_MEMORY_STREAM_COPY_H
 #define TD_SERVER_MEMORY_STREAM_COPY_H
 

@@ -8,7 +8,7 @@
  * sample of the family "requests" in OpenMetrics text. OpenMetrics text also ends with a special
  * line.
  *
- * Threads  Not synchronised. */
+ * Threads  One thread at a time. */
 #ifndef TD_SERVER_OBSERVE_EXPOSITION_H
 #define TD_SERVER_OBSERVE_EXPOSITION_H
 
@@ -37,17 +37,17 @@ void td_exposition_end(struct td_exposition *exposition);
 void td_family(struct td_exposition *exposition, const char *name, td_metric_type type,
                const char *help);
 
-/* Adds a label to the next sample. The sample is omitted if there is no room for its labels. The
- * value can be any UTF-8. */
+/* Adds a label to the next sample. If there is no room for its labels, the sample is omitted. The
+ * value can be any UTF-8 text. */
 void td_label(struct td_exposition *exposition, const char *name, const char *value);
 
-/* Write a sample with the labels added since the last one. The suffix is "", or for histograms
- * "_bucket", "_count" or "_sum". Counters get their suffix automatically. Durations are written in
- * seconds. */
+/* Write a sample with the labels added since the last sample. The suffix is "", or "_bucket",
+ * "_count" or "_sum" for a histogram. Counters get their suffix automatically. Durations are
+ * written in seconds. */
 void td_sample_uint(struct td_exposition *exposition, const char *suffix, uint64_t value);
 void td_sample_seconds(struct td_exposition *exposition, const char *suffix, uint64_t ns);
 
-/* Writes the samples of a histogram of durations, with the labels added since the last sample. */
+/* Writes the samples of a duration histogram, with the labels added since the last sample. */
 void td_sample_histogram(struct td_exposition *exposition, const int64_t *bounds_ns,
                          const uint64_t *buckets, int n_bounds, uint64_t sum_ns);
 

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Equal to PIPE_BUF: a write of this size to a pipe is either complete or fails. */
+/* Equal to PIPE_BUF, because a write of at most this size to a pipe either completes or fails. */
 enum { LINE_SIZE = 4096 };
 
 /* A line being built. It starts with a line feed, which is written only if the previous line is
@@ -26,7 +26,8 @@ struct line {
 
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
-/* Returns the room in the line, without the last eight bytes, which put_end uses. */
+/* Returns the remaining room in the line, without the last eight bytes, which are reserved for
+ * put_end. */
 static size_t room_in(const struct line *line)
 {
     return line->length < LINE_SIZE - 8 ? LINE_SIZE - 8 - line->length : 0;
@@ -35,7 +36,8 @@ static size_t room_in(const struct line *line)
 static void put(struct line *line, const char *text, size_t length)
 {
     if (length > room_in(line) || line->cut) {
-        /* All or nothing, because half an escape sequence is invalid JSON. */
+        /* The text is added completely or not at all, because half an escape sequence is invalid
+         * JSON. */
         line->cut = true;
         return;
     }
@@ -43,7 +45,7 @@ static void put(struct line *line, const char *text, size_t length)
     line->length += length;
 }
 
-/* Ends a value or the line. There is always room for this. */
+/* Ends a value or the line, for which there is always room. */
 static void put_end(struct line *line, const char *text)
 {
     memcpy(line->text + line->length, text, strlen(text));
@@ -68,9 +70,9 @@ static void put_plain(struct line *line, const char *text, size_t length)
     line->cut = line->cut || length > room;
 }
 
-/* Writes the escape of the text's first character, and returns the character's size. An escape in
- * JSON is a UTF-16 code unit, so a character beyond ASCII has one or two escapes. A byte that is
- * not UTF-8 is escaped separately. */
+/* Writes the escape sequence of the text's first character, and returns the character's size. An
+ * escape in JSON is a UTF-16 code unit, so a character outside ASCII has one or two escapes. A byte
+ * that is not valid UTF-8 is escaped on its own. */
 static size_t escape(const char *text, enum td_log_format format, char escaped[16])
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -103,8 +105,8 @@ static void put_escaped(struct line *line, const char *text, enum td_log_format 
     }
 }
 
-/* Adds a number with `decimals` digits after the point. snprintf would take ten times as long, a
- * third of the time of a line. */
+/* Adds a number with `decimals` digits after the point. snprintf would take ten times as long,
+ * which is a third of the time for a line. */
 static void put_number(struct line *line, bool negative, uint64_t number, int decimals)
 {
     char text[32];
@@ -183,7 +185,7 @@ static bool has_room(int fd)
     return poll(&poller, 1, 0) > 0 && (poller.revents & POLLOUT);
 }
 
-/* Returns the number of bytes written, 0 if there is no room, or -1 for an error. */
+/* Returns the number of bytes written, 0 if there is no room, or -1 on error. */
 static ssize_t write_some(const struct td_log *log, const char *text, size_t length)
 {
     if (log->kind == TD_LOG_SOCKET)
@@ -191,8 +193,8 @@ static ssize_t write_some(const struct td_log *log, const char *text, size_t len
     return log->kind == TD_LOG_SHARED && !has_room(log->fd) ? 0 : write(log->fd, text, length);
 }
 
-/* Returns the number of bytes written. The number is less than `length` if there is no more room or
- * the log is closed, which must not stop the daemon. */
+/* Returns the number of bytes written. It is less than `length` if there is no more room or writing
+ * fails, for example because the log is closed. A closed log must not stop the daemon. */
 static size_t write_most(const struct td_log *log, const char *text, size_t length)
 {
     size_t written = 0;
@@ -205,8 +207,8 @@ static size_t write_most(const struct td_log *log, const char *text, size_t leng
     return written;
 }
 
-/* Writes a line, after ending a previous line that was only partly written. Returns false if the
- * line is not written completely. */
+/* Writes a line. If the previous line was only partly written, ends that line first. Returns false
+ * if the line is not written completely. */
 static bool write_line(const struct td_log *log, const struct line *line)
 {
     struct td_log_state *state = log->state;
@@ -220,7 +222,7 @@ static bool write_line(const struct td_log *log, const struct line *line)
     return written == length;
 }
 
-/* Finishes and writes a line. Counts the line if it is dropped, together with the `reported`
+/* Finishes and writes a line. If the line is dropped, counts it again together with the `reported`
  * dropped lines that it should have reported. */
 static void finish_line(const struct td_log *log, struct line *line, uint64_t reported)
 {
@@ -270,9 +272,9 @@ void td_log_write(const struct td_log *log, enum td_log_level level, const char 
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-/* Opens a pipe or terminal again, for a descriptor that does not block. O_NONBLOCK on the original
- * descriptor would affect all processes that share it. Returns -1 if the process is not allowed to
- * open it. */
+/* Opens a pipe or terminal again, to get a descriptor that does not block. O_NONBLOCK on the
+ * original descriptor would affect all processes that share it. Returns -1 if the process is not
+ * allowed to open it. */
 static int open_again(int fd)
 {
     char path[32];

@@ -8,10 +8,11 @@
  *
  * Bounds   Values are escaped in both formats. A line longer than 4 KiB is truncated within its
  *          last string, which then ends with "...".
- * Threads  Any. A line is one write, so lines never interleave. The level can change at any time.
+ * Threads  Any thread. A line is one write, so lines never interleave. The level can change at any
+ *          time.
  * Blocking A log opened by td_log_open never waits for the reader of a pipe, socket or terminal. If
- *          there is no room for a line, the line is dropped and counted. The next line reports the
- *          number of dropped lines as `dropped`. */
+ * there is no room for a line, the line is dropped and counted. The next line reports the number of
+ * dropped lines as `dropped`. */
 #ifndef TD_SERVER_OBSERVE_LOG_H
 #define TD_SERVER_OBSERVE_LOG_H
 
@@ -22,20 +23,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Method of writing a line without waiting. */
+/* How a line is written without waiting. */
 enum td_log_kind {
     /* write(2), for a file or a descriptor that does not block. */
     TD_LOG_PLAIN,
     TD_LOG_SOCKET, /* send(2) with MSG_DONTWAIT */
-    /* A pipe or terminal that cannot be opened again; written only after poll(2) has reported
+    /* A pipe or terminal that cannot be opened again. Written only after poll(2) has reported
      * room. */
     TD_LOG_SHARED
 };
 
 /* State shared by the threads that write to a log. */
 struct td_log_state {
-    atomic_uint_fast64_t dropped;   /* lines dropped since the start */
-    atomic_uint_fast64_t unwritten; /* dropped lines not reported by a line yet */
+    atomic_uint_fast64_t dropped;   /* lines dropped since the server started */
+    atomic_uint_fast64_t unwritten; /* dropped lines that no line has reported yet */
     atomic_bool torn;               /* the last line was only partly written */
     pthread_mutex_t mutex;          /* for TD_LOG_SHARED: held during poll and write */
 };
@@ -68,18 +69,19 @@ struct td_log_field {
 void td_log_open(struct td_log *log, int fd, enum td_log_level level, enum td_log_format format,
                  struct td_log_state *state);
 
-/* True if lines of the level are written. Relaxed order: a line that is made while the level
- * changes can be written or not. */
+/* True if lines of this level are written. Uses relaxed order: while the level changes, a line
+ * might or might not be written. */
 static inline bool td_log_wants(const struct td_log *log, enum td_log_level level)
 {
     return level <= atomic_load_explicit(&log->level, memory_order_relaxed);
 }
 
-/* Makes the log more verbose by one level (1) or less (-1), within the existing levels. Logs the
- * change whatever the level. */
+/* Makes the log more verbose by one level (by = 1) or less verbose (by = -1), within the existing
+ * levels. Logs the change regardless of the level. */
 void td_log_change_level(struct td_log *log, int by);
 
-/* Writes a line whatever the log's level. Omits fields whose text is NULL or whose count is 0. */
+/* Writes a line regardless of the log's level. Omits fields whose text is NULL or whose count is
+ * 0. */
 void td_log_write(const struct td_log *log, enum td_log_level level, const char *event,
                   const struct td_log_field *fields, int n_fields);
 

@@ -13,7 +13,7 @@ bool td_log_limit_take(struct td_log_limit *limit, int64_t now_ns, unsigned per_
     uint_fast64_t seen = atomic_load_explicit(&limit->window, memory_order_relaxed), next;
     atomic_fetch_add_explicit(&limit->events, 1, memory_order_relaxed);
     do {
-        /* Threads can arrive with earlier seconds, which count as the last one. */
+        /* A thread can arrive with an earlier second, which counts as the last second. */
         const bool is_new = seen >> COUNT_BITS < second;
         const uint64_t count = is_new ? 0 : seen & ((1U << COUNT_BITS) - 1);
         if (count >= per_second) {

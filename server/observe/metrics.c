@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-/* A counter that one thread writes with plain loads and stores. An addition costs no more than for
- * a variable that is not atomic. */
+/* A counter that one thread writes with plain loads and stores. Adding to it costs no more than
+ * adding to a variable that is not atomic. */
 typedef atomic_uint_fast64_t counter;
 
 struct inferences {
@@ -211,7 +211,8 @@ void td_metrics_count(struct td_metrics *metrics, int shard, const struct td_req
     add(&operation->bytes_out, (int64_t)record->bytes_out);
 }
 
-/* Returns the place of a table, or n_tables if it has none. The caller holds the mutex. */
+/* Returns the place of a table, or n_tables if the table has no place. The caller holds the
+ * mutex. */
 static int find_table(const struct td_metrics *metrics, const char *name)
 {
     int place = 0;

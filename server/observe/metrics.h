@@ -1,7 +1,7 @@
-/* metrics.h - counters and durations of requests since the start, for all APIs.
+/* metrics.h - counters and durations of requests since the server started, for all APIs.
  *
- * A request is counted once, when its reply is made and before the reply is sent. A client that has
- * its reply therefore finds the request in the metrics.
+ * A request is counted once, when its reply is made and before the reply is sent. Once a client has
+ * its reply, the metrics therefore include the request.
  *
  * Cost       Each I/O thread has a separate shard, so threads share no cache lines and additions
  *            need no locks. A reader sums the shards.
@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Operations of requests other than ops. The operations 0 to TD_OP_COUNT - 1 are the ops of
- * td_ops(). The next ones are the ops that change tables. The operations below follow them. */
+/* Operations of requests other than ops. Operations 0 to TD_OP_COUNT - 1 are the ops of td_ops(),
+ * followed by the ops that change tables and then by the operations below. */
 #define TD_OPERATIONS(X)                                                                           \
     X(PLAN, "plan")                                                                                \
     X(LIST_TENSORS, "list_tensors")                                                                \
@@ -68,7 +68,7 @@ typedef enum td_transport {
 
 const char *td_transport_name(td_transport transport);
 
-/* Clock readings and durations of a call, in nanoseconds. */
+/* Times and durations of a call, in nanoseconds. */
 enum { TD_INTERVALS = 8 };
 
 struct td_times {
@@ -80,7 +80,8 @@ struct td_times {
     int64_t stage_end;
     /* Durations. Admission counts as compute. */
     int64_t decode, queue, compute, encode;
-    /* The intervals whose lengths add up to the durations. Further intervals are not kept. */
+    /* The intervals whose lengths add up to the durations. Only the first TD_INTERVALS intervals
+     * are kept. */
     struct td_interval {
         /* Name of the stage, or "admit". */
         const char *name;
@@ -89,8 +90,8 @@ struct td_times {
     int n_intervals;
 };
 
-/* Ends an interval that started at the end of the previous one, and adds it to the duration of its
- * stage. */
+/* Ends an interval that started at the end of the previous interval, and adds it to the duration of
+ * its stage. */
 static inline void td_times_end(struct td_times *times, const char *name, int64_t *duration,
                                 int64_t now)
 {
@@ -104,8 +105,9 @@ static inline void td_times_end(struct td_times *times, const char *name, int64_
 enum { TD_STAGE_DECODE, TD_STAGE_QUEUE, TD_STAGE_COMPUTE, TD_STAGE_ENCODE, TD_STAGE_COUNT };
 const char *td_stage_name(int stage);
 
-/* Statuses of replies that have separate counters, the most frequent ones first. Other statuses
- * count as the last one. 499 stands for clients that disconnected before their reply was made. */
+/* Reply statuses that have separate counters, the most frequent first. All other statuses are
+ * counted as the last status. 499 stands for clients that disconnected before their reply was
+ * made. */
 #define TD_COUNTED_CODES(X)                                                                        \
     X(200)                                                                                         \
     X(400)                                                                                         \
@@ -140,8 +142,8 @@ enum {
 };
 extern const int td_counted_codes[TD_CODE_COUNT];
 
-/* Upper bounds of the buckets of the histograms, in nanoseconds: for the durations of requests, and
- * of stages, which can be shorter than the shortest request. */
+/* Upper bounds of the histogram buckets, in nanoseconds, for the durations of requests and of
+ * stages. A stage can be shorter than the shortest request. */
 enum { TD_DURATION_BUCKETS = 19, TD_STAGE_BUCKETS = TD_DURATION_BUCKETS + 3 };
 extern const int64_t td_duration_bounds[TD_DURATION_BUCKETS];
 extern const int64_t td_stage_bounds[TD_STAGE_BUCKETS];
@@ -153,17 +155,17 @@ struct td_request_record {
     int code;        /* HTTP status, or TD_CODE_GONE */
     td_status error; /* TD_OK if there is no error */
     const struct td_times *times;
-    /* Bytes of the bodies: the request after decompression, the reply as it was made. */
+    /* Size of the request body after decompression, and size of the reply body as it was made. */
     size_t bytes_in, bytes_out;
 };
 
-/* Limits of the counters per table. Only the first TD_METRICS_TABLES tables that are requested have
+/* Limits of the per-table counters. Only the first TD_METRICS_TABLES tables that are requested have
  * separate counters. A name is kept after its table is deleted, so that counters never decrease. */
 enum { TD_METRICS_TABLES = 100, TD_METRICS_TABLE_NAME = 129 };
 
 struct td_metrics;
 
-/* Returns NULL if no memory is available. */
+/* Returns NULL if allocation fails. */
 struct td_metrics *td_metrics_new(int n_shards);
 void td_metrics_free(struct td_metrics *metrics); /* NULL is allowed */
 
@@ -171,36 +173,38 @@ void td_metrics_free(struct td_metrics *metrics); /* NULL is allowed */
 void td_metrics_count(struct td_metrics *metrics, int shard,
                       const struct td_request_record *record);
 
-/* Returns the place of a table, or TD_METRICS_TABLES for all tables without one. Any thread can
- * call it. */
+/* Returns the place of a table, or TD_METRICS_TABLES for all tables without a place. Any thread can
+ * call this function. */
 int td_metrics_table(struct td_metrics *metrics, const char *name);
 
-/* Counts what a lookup has read. Call on the thread of the shard. */
+/* Counts the rows that a lookup has read. Call on the shard's thread. */
 void td_metrics_count_rows(struct td_metrics *metrics, int shard, int table, uint64_t rows,
                            uint64_t bytes);
 
-/* Counts a lookup that has ended. Call on the thread of the shard. */
+/* Counts a completed lookup. Call on the shard's thread. */
 void td_metrics_count_lookup(struct td_metrics *metrics, int shard, int table, bool succeeded,
                              const struct td_times *times);
 
 struct td_table_totals {
-    /* TD_METRICS_OTHERS for the tables without a place, which come last. */
+    /* Name of the table, or TD_METRICS_OTHERS for the last entry, which counts all tables without a
+     * place. */
     char name[TD_METRICS_TABLE_NAME];
     uint64_t rows, bytes;
     uint64_t succeeded, failed; /* numbers of lookups */
 };
-#define TD_METRICS_OTHERS "(other)" /* tables cannot have this name */
+#define TD_METRICS_OTHERS "(other)" /* a name that no table can have */
 
-/* Stores the totals in the order of the first lookups. Returns their number. */
+/* Stores the totals, in the order in which tables were first looked up. Returns their number. */
 int td_metrics_read_tables(struct td_metrics *metrics,
                            struct td_table_totals out[TD_METRICS_TABLES + 1]);
 
-/* Numbers of requests that succeeded and failed. Durations are in nanoseconds. */
+/* Numbers of successful and failed requests. Durations are in nanoseconds. */
 struct td_inference_totals {
     uint64_t succeeded, failed;
     uint64_t stage_ns[TD_STAGE_COUNT];        /* requests that succeeded */
     uint64_t failed_stage_ns[TD_STAGE_COUNT]; /* requests that failed */
-    /* Time of the last success in milliseconds since the epoch, or 0 if there was none. */
+    /* Time of the last success in milliseconds since the epoch, or 0 if no request has
+     * succeeded. */
     uint64_t last_ms;
 };
 
@@ -208,13 +212,13 @@ struct td_inference_totals {
 void td_metrics_read_table(struct td_metrics *metrics, const char *name,
                            struct td_inference_totals *out);
 
-/* Sums over all shards for an operation. Durations are in nanoseconds. */
+/* Sums over all shards for one operation. Durations are in nanoseconds. */
 struct td_operation_totals {
     struct td_inference_totals inferences;
     uint64_t requests[TD_CODE_COUNT][TD_TRANSPORT_COUNT];
-    /* errors[TD_OK] counts requests that succeeded, or whose client had disconnected. */
+    /* errors[TD_OK] counts requests that succeeded or whose client had disconnected. */
     uint64_t errors[TD_STATUS_COUNT];
-    /* Not cumulative. The last bucket is for longer durations. */
+    /* Counts that are not cumulative. The last bucket is for longer durations. */
     uint64_t buckets[TD_DURATION_BUCKETS + 1];
     /* Durations of the stages of successful requests, in buckets that are not cumulative. Handlers
      * have no stages. */

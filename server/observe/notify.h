@@ -2,9 +2,9 @@
  *
  * Source     sd_notify(3): a datagram to the socket that NOTIFY_SOCKET names, with lines such as
  *            "READY=1". A name that starts with @ is in the abstract namespace.
- * Threads    Any.
- * Errors     None. Without a manager, nothing is sent; a manager that does not listen is
- * ignored. */
+ * Threads    Any thread.
+ * Errors     None. Without a manager, nothing is sent; a manager that does not listen
+ *            is ignored. */
 #ifndef TD_SERVER_OBSERVE_NOTIFY_H
 #define TD_SERVER_OBSERVE_NOTIFY_H
 

@@ -27,7 +27,8 @@ static void read_file(const char *path, char *text, size_t size)
         fclose(file);
 }
 
-/* Returns the number in the field `index` of a text, counted from 0, or 0 if there is none. */
+/* Returns the number in field `index` of a text, counting from 0, or 0 if there is no such
+ * field. */
 static uint64_t field_of(const char *text, int index)
 {
     for (; index > 0 && *text; index--) {
@@ -51,7 +52,7 @@ static void read_stat(uint64_t *threads, uint64_t *start_ticks)
     *start_ticks = field_of(after_name + 1, 19);
 }
 
-/* Returns the number of open files. Since Linux 6.2, the folder's size is this number; counting
+/* Returns the number of open files. Since Linux 6.2, the folder's size is this number. Counting
  * thousands of entries takes milliseconds. */
 static uint64_t count_files(void)
 {
@@ -69,7 +70,7 @@ static uint64_t count_files(void)
     return n > 0 ? n - 1 : 0; /* excludes the folder's own descriptor */
 }
 
-/* Returns the time of the system's start, in milliseconds since the epoch. */
+/* Returns the time at which the system started, in milliseconds since the epoch. */
 static int64_t boot_ms(void)
 {
     struct timespec now, since_boot;

@@ -21,8 +21,8 @@ static bool is_zero(const char *text, size_t digits)
     return strspn(text, "0") >= digits;
 }
 
-/* Checks a traceparent. Each check reads only bytes whose existence the checks before have
- * ensured. */
+/* Checks a traceparent. Each check reads only bytes that the previous checks have shown to
+ * exist. */
 static bool is_valid(const char *text)
 {
     if (!is_hex(text, 2) || strncmp(text, "ff", 2) == 0 || text[TRACE_ID_AT - 1] != '-')
@@ -100,7 +100,7 @@ static bool is_member(const char *text, size_t length)
            is_value(text + key + 1, length - key - 1);
 }
 
-/* List members can be empty and have blanks around them. */
+/* List members can be empty and can be surrounded by blanks. */
 bool td_trace_state_is_valid(const char *tracestate)
 {
     int n = 0;

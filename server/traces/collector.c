@@ -36,16 +36,16 @@ enum { POLL_MS = 50, CONNECT_TIMEOUT_MS = 5000, MOST_HEADERS = 32, LONGEST_URL =
     X(curl_slist_append)                                                                           \
     X(curl_slist_free_all)
 
-/* Functions of the library, by their names. */
+/* The library's functions by name. */
 struct library {
 #define MEMBER(name) __typeof__(name) *(name);
     FUNCTIONS(MEMBER)
 #undef MEMBER
 };
 
-/* Loads the library. Both variants have the same functions; other packages use the GnuTLS variant
- * too. The library is never unloaded, because the libraries that it uses might have threads and
- * handlers. */
+/* Loads libcurl. Both variants of the library have the same functions; other packages also use the
+ * GnuTLS variant. The library is never unloaded, because the libraries that it uses might have
+ * threads and handlers. */
 static bool load(struct library *library)
 {
     static const char *const names[] = { "libcurl-gnutls.so.4", "libcurl.so.4" };
@@ -91,7 +91,7 @@ static bool is_header(const char *text, size_t length)
     return name_length + 1 < length;
 }
 
-/* The message contains no header, because the values can be secret. */
+/* Checks the list of headers. The message contains no header, because the values can be secret. */
 static bool check_headers(const char *list, char message[TD_CONFIG_MESSAGE])
 {
     int n = 0;
@@ -121,7 +121,7 @@ bool td_collector_check(const struct td_config *config, char message[TD_CONFIG_M
     if (!is_endpoint(config->otlp_endpoint)) {
         snprintf(message, TD_CONFIG_MESSAGE,
                  "otlp-endpoint: '%.255s' is not the address of a collector; expected a URL such "
-                 "as http://localhost:4318, without user, query and fragment",
+                 "as http://localhost:4318, with no user, query or fragment",
                  config->otlp_endpoint);
         return false;
     }
@@ -146,7 +146,7 @@ struct td_collector {
     char reply[TD_COLLECTOR_REPLY];
 };
 
-/* Receives a part of the reply. Returns 0 if the reply is too long, which ends the transfer; the
+/* Receives part of the reply. If the reply is too long, returns 0, which ends the transfer; the
  * rest is not needed. */
 static size_t receive(char *data, size_t size, size_t n, void *context)
 {
@@ -166,7 +166,7 @@ static bool add_header(struct td_collector *collector, const char *header)
     return headers != NULL;
 }
 
-/* Adds the headers of a list "name=value,..." as "name: value". */
+/* Adds the headers in a list "name=value,..." as "name: value". */
 static bool add_headers(struct td_collector *collector, const char *list)
 {
     bool added = add_header(collector, "Content-Type: application/json") &&
@@ -184,7 +184,7 @@ static bool add_headers(struct td_collector *collector, const char *list)
     return added;
 }
 
-/* Some settings of OpenTelemetry include the protocol's path, others do not. */
+/* Sets the URL. Some OpenTelemetry settings include the protocol's path, others do not. */
 static void set_url(struct td_collector *collector, const char *endpoint)
 {
     size_t length = strlen(endpoint);
@@ -207,7 +207,7 @@ static bool set_options(struct td_collector *collector)
            set(easy, CURLOPT_WRITEFUNCTION, receive) == CURLE_OK &&
            set(easy, CURLOPT_WRITEDATA, collector) == CURLE_OK &&
            set(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-           /* Do not wait at the end for a resolver that does not answer. */
+           /* Do not wait at the end for a resolver that does not respond. */
            set(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK &&
            set(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS) == CURLE_OK &&
            set(easy, CURLOPT_TIMEOUT_MS, (long)(TD_COLLECTOR_TIMEOUT_NS / 1000000)) == CURLE_OK;
@@ -253,7 +253,7 @@ void td_collector_free(struct td_collector *collector)
 
 /* ---- a request ------------------------------------------------------------------------------- */
 
-/* Runs the transfer to its end. Returns false if there was not enough time. */
+/* Runs the transfer to its end. Returns false if the time was too short. */
 static bool transfer(struct td_collector *collector, const atomic_int_fast64_t *stop_by_ns,
                      CURLcode *result)
 {
@@ -313,12 +313,12 @@ void td_collector_post(struct td_collector *collector, const char *body, size_t 
     }
     const bool ended = transfer(collector, stop_by_ns, &result);
     (void)curl->curl_easy_getinfo(collector->easy, CURLINFO_RESPONSE_CODE, &status);
-    /* A reply that is too long still has a status, which counts. */
+    /* A reply that is too long still has a valid status. */
     if (ended && (result == CURLE_OK || result == CURLE_WRITE_ERROR) && status > 0)
         read_status(collector, status, reply);
     else
         snprintf(reply->reason, sizeof reply->reason, "%s",
                  ended ? curl->curl_easy_strerror(result)
-                       : "not complete before the end of the drain");
+                       : "not completed before the end of the drain");
     curl->curl_multi_remove_handle(collector->multi, collector->easy);
 }

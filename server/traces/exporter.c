@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With its stages, a request takes 1 to 2 KB of JSON. */
+/* Size of a body. A request with its stages takes 1 to 2 KB of JSON. */
 enum { BODY_BYTES = 1 << 20 };
 
 #define BATCH_NS       INT64_C(1000000000)
@@ -30,20 +30,20 @@ struct td_exporter {
 
     /* Used by all threads. */
     _Atomic(struct td_span *) given; /* newest span first */
-    atomic_int queued;               /* spans that were given and are neither sent nor lost */
+    atomic_int queued;               /* spans that were given and are neither sent nor lost yet */
     atomic_uint_fast64_t exported, dropped, failed;
     atomic_int_fast64_t stop_by_ns; /* TD_NEVER until the exporter stops */
-    /* eventfd, signalled for a full batch and at the end. */
+    /* eventfd that is signalled for a full batch and at the end. */
     int wake;
 
-    /* Used by the exporter's thread. */
+    /* Used only by the exporter's thread. */
     pthread_t thread;
     bool started;
     struct td_collector *collector;
     /* Spans in the order in which they were given. */
     struct td_span *pending, **pending_end;
     bool failing; /* the last batch was not accepted */
-    /* The exporter is stopping, and the collector does not answer. */
+    /* The exporter is stopping, and the collector does not respond. */
     bool given_up;
     char body[BODY_BYTES];
 };
@@ -61,14 +61,14 @@ void td_exporter_give(struct td_exporter *exporter, struct td_span *span)
         td_span_free(span);
         return;
     }
-    /* No other thread removes single spans, so comparing the head's address is sufficient. */
+    /* Comparing the head's address is sufficient, because no other thread removes single spans. */
     struct td_span *head = atomic_load_explicit(&exporter->given, memory_order_relaxed);
     do
         span->next = head;
     while (!atomic_compare_exchange_weak_explicit(&exporter->given, &head, span,
                                                   memory_order_release, memory_order_relaxed));
     if (queued % TD_EXPORTER_BATCH == 0)
-        /* Fails only if the counter is full; the thread is then awake. */
+        /* The write fails only if the counter is full. The thread is then awake. */
         (void)!write(exporter->wake, &one, sizeof one);
 }
 
@@ -107,7 +107,7 @@ static void pause_until(struct td_exporter *exporter, int64_t until_ns)
         wait_for(exporter, until_ns - now + 999999);
 }
 
-/* Appends the given spans to the pending ones, oldest first. */
+/* Appends the given spans, oldest first, to the pending spans. */
 static void take_given(struct td_exporter *exporter)
 {
     struct td_span *newest = atomic_exchange_explicit(&exporter->given, NULL, memory_order_acquire);
@@ -121,7 +121,7 @@ static void take_given(struct td_exporter *exporter)
     }
 }
 
-/* Removes the first n pending spans. Returns their number including their stages. */
+/* Removes the first n pending spans. Returns their number, including their stages. */
 static int64_t remove_pending(struct td_exporter *exporter, int n)
 {
     int64_t spans = 0;
@@ -150,8 +150,8 @@ static void log_change(struct td_exporter *exporter, bool failing, const char *r
     exporter->failing = failing;
 }
 
-/* Returns the delay before the next attempt. A random addition of up to a quarter prevents many
- * daemons from retrying at the same time. */
+/* Returns the delay before the next attempt. Adds a random delay of up to a quarter, so that many
+ * daemons do not retry at the same time. */
 static int64_t delay_of(int attempt, const struct td_collector_reply *reply, uint64_t random)
 {
     int64_t delay = FIRST_DELAY_NS << attempt;
@@ -209,7 +209,7 @@ static void *run(void *context)
         /* A pause between two attempts might have consumed the wakeup. */
         if (!is_stopping(exporter))
             wait_for(exporter, BATCH_NS);
-        /* Read first, because no span is given after the stop. */
+        /* This is read first, because no span is given after the stop. */
         stopping = is_stopping(exporter);
         take_given(exporter);
         while (exporter->pending && has_time(exporter))

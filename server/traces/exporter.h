@@ -4,12 +4,12 @@
  *
  * A batch is sent when TD_EXPORTER_BATCH requests are queued, or after a second. If the collector
  * cannot be reached or replies "later" (429, 502, 503, 504), the batch is sent again, up to
- * TD_EXPORTER_ATTEMPTS times in total. The delay is the one that the collector requests, or an
- * increasing one.
+ * TD_EXPORTER_ATTEMPTS times in total. The delay is either the delay that the collector requests or
+ * an increasing delay.
  *
  * Threads   Any thread can call td_exporter_give, which never waits, and read the counts. The main
  *           thread calls the other functions.
- * Bounds    A span that finds the queue full is dropped. Queued spans take at most 8 MiB, which do
+ * Bounds    A span is dropped if the queue is full. Queued spans take at most 8 MiB, which do
  *           not count toward the memory limit. */
 #ifndef TD_SERVER_TRACES_EXPORTER_H
 #define TD_SERVER_TRACES_EXPORTER_H
@@ -27,16 +27,16 @@ struct td_exporter;
 struct td_exporter *td_exporter_start(const struct td_config *config, const struct td_log *log);
 
 /* Sends the queued spans within for_ns, logs how many are lost, and ends the exporter. No spans can
- * be given after this call. NULL is allowed. */
+ * be given after this call. Accepts NULL. */
 void td_exporter_stop(struct td_exporter *exporter, int64_t for_ns);
 
 const struct td_sampler *td_exporter_sampler(const struct td_exporter *exporter);
 
-/* Queues the span, which the exporter then owns, or drops it. NULL, for a span without memory, is
- * counted as dropped. */
+/* Queues the span, which the exporter then owns, or drops it. NULL stands for a span that could not
+ * be allocated, and counts as dropped. */
 void td_exporter_give(struct td_exporter *exporter, struct td_span *span);
 
-/* Numbers of spans, of requests and of their stages, since the start. */
+/* Counts of spans, of requests and of their stages, since the server started. */
 struct td_exporter_counts {
     uint64_t exported; /* accepted by the collector */
     uint64_t dropped;  /* dropped before sending, because the queue was full */

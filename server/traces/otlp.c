@@ -8,7 +8,7 @@
 /* Constants from opentelemetry/proto/trace/v1/trace.proto. */
 enum { SPAN_KIND_INTERNAL = 1, SPAN_KIND_SERVER = 2, STATUS_CODE_ERROR = 2 };
 
-/* The W3C flag `sampled`, the bit that marks the next bit as valid, and the bit of a remote
+/* The W3C flag `sampled`, the bit that marks the next bit as valid, and the bit for a remote
  * parent. */
 enum { FLAG_SAMPLED = 1, FLAG_HAS_IS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the bits mixed by splitmix64. */
+/* Returns the bits as mixed by splitmix64. */
 static uint64_t mix(uint64_t bits)
 {
     bits += UINT64_C(0x9e3779b97f4a7c15);
@@ -18,7 +18,7 @@ static bool is_chosen(double fraction, uint64_t random)
     return (double)last_56_bits * 0x1p-56 < fraction;
 }
 
-/* Writes an ID as text. 0 is written as 1, because IDs of zeros are invalid. */
+/* Writes an ID as text. Writes 0 as 1, because IDs of zeros are invalid. */
 static void print_id(uint64_t id, char text[TD_SPAN_ID_DIGITS + 1])
 {
     id = id ? id : 1;

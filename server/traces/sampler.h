@@ -1,8 +1,8 @@
 /* sampler.h - selects the requests to trace, and makes the IDs of their spans.
  *
- * A request that belongs to a trace is recorded if its caller records the trace, as the flag
- * `sampled` of traceparent shows. A fraction of the other requests is chosen by the ID of the trace
- * that the request would start.
+ * A request that belongs to a trace is recorded if its caller records the trace, which the flag
+ * `sampled` of traceparent shows. Of the other requests, a fraction is chosen by the ID of the
+ * trace that each would start.
  *
  * Threads  Reentrant, without shared state: IDs are hashes of data that distinguishes requests.
  * Source   W3C Trace Context, level 2: the last 56 bits of a trace ID are random. */
@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 struct td_sampler {
-    double fraction;  /* fraction of the requests without a parent */
-    uint64_t seed[2]; /* random, so that processes make different IDs */
+    double fraction;  /* fraction of requests without a parent to record */
+    uint64_t seed[2]; /* random, so that processes generate different IDs */
 };
 
 struct td_span_ids {
@@ -27,12 +27,12 @@ struct td_span_ids {
 };
 
 /* Decides whether to trace a request. `begun_ns` is its start and `address` the address of its
- * call; no other request has both. `parent` is the caller's context, with empty IDs if there is
- * none. Stores the IDs if the result is true. */
+ * call; no two requests have both in common. `parent` is the caller's context, with empty IDs if
+ * there is none. Stores the IDs if the result is true. */
 bool td_sampler_choose(const struct td_sampler *sampler, const struct td_trace_context *parent,
                        int64_t begun_ns, const void *address, struct td_span_ids *ids);
 
-/* Makes the IDs of the n-th child of a span. n starts at 1. */
+/* Makes the IDs of the n-th child of a span, counting from 1. */
 void td_span_child_ids(const struct td_span_ids *span, int n, struct td_span_ids *child);
 
 #endif

@@ -16,7 +16,7 @@ static struct td_heap_node *meld(struct td_heap_node *a, struct td_heap_node *b)
     return root;
 }
 
-/* Takes the first node off a list of siblings and makes it a root. */
+/* Removes the first node from a list of siblings and makes it a root. */
 static struct td_heap_node *take_first(struct td_heap_node **siblings)
 {
     struct td_heap_node *node = *siblings;
@@ -27,8 +27,8 @@ static struct td_heap_node *take_first(struct td_heap_node **siblings)
     return node;
 }
 
-/* Joins siblings to one root: first in pairs, then the pairs from the last to the first. This order
- * makes the amortised cost logarithmic. */
+/* Joins siblings into one root: first in pairs, then the pairs from last to first. This order makes
+ * the amortised cost logarithmic. */
 static struct td_heap_node *meld_siblings(struct td_heap_node *siblings)
 {
     struct td_heap_node *pairs = NULL, *root = NULL;

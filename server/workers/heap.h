@@ -4,7 +4,7 @@
  * function can fail.
  *
  * Ownership  The heap borrows its nodes. A node is in one heap at a time, until it is removed.
- * Threads    Not synchronised.
+ * Threads    One thread at a time.
  * Cost       Inserting and decreasing a key take O(1), removing and increasing a key O(log n),
  *            amortised.
  * Source     Fredman, Sedgewick, Sleator, Tarjan: The Pairing Heap, 1986. */
@@ -17,7 +17,7 @@ struct td_heap_node {
     uint64_t key;
     struct td_heap_node *child; /* first child; no child has a smaller key */
     struct td_heap_node *next;  /* next sibling */
-    /* Previous sibling. For a first child, the parent. NULL for the root. */
+    /* Previous sibling, or the parent for a first child. NULL for the root. */
     struct td_heap_node *prev;
 };
 
@@ -28,7 +28,7 @@ struct td_heap {
 void td_heap_insert(struct td_heap *heap, struct td_heap_node *node, uint64_t key);
 void td_heap_remove(struct td_heap *heap, struct td_heap_node *node);
 
-/* Changes the key of a node in the heap. */
+/* Changes the key of a node that is in the heap. */
 void td_heap_update(struct td_heap *heap, struct td_heap_node *node, uint64_t key);
 
 #endif

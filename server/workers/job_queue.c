@@ -11,7 +11,7 @@ enum {
     FIXED_NS = 1000
 };
 
-/* Maximum cost of a job, so that the sum over the queue fits in 64 bits. */
+/* Maximum cost of a job, so that the total cost of the queue fits in 64 bits. */
 #define LONGEST_NS UINT64_C(3600000000000)
 
 int td_job_class_of(uint64_t cost_ns)
@@ -36,7 +36,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 
 /* ---- the number of jobs of a source --------------------------------------------------------- */
 
-/* Returns the source's key, which is smallest for the longest queue. */
+/* Returns the source's key. The longest queue has the smallest key. */
 static uint64_t length_key(const struct td_job_source *source)
 {
     return UINT64_MAX - (uint64_t)source->n_displaceable;
@@ -182,7 +182,7 @@ static struct td_job *take(struct td_job_queue *queue, int which)
     class->time = lane->time;
     remove_job(queue, job);
     td_job_queue_charge(queue, job, job->cost_ns + FIXED_NS);
-    /* When nothing is queued, no source is ahead of another. */
+    /* When nothing is queued, no source is ahead of any other. */
     if (!class->turns.root)
         class->time = class->latest;
     return job;

@@ -4,18 +4,18 @@
  *     source B ── small jobs, large jobs ─┼──► the source with the lowest virtual time; within a
  *     ...                                 ┘    source, the oldest job
  *
- * A source is the origin of jobs: a client. Sources take turns, so a client's waiting time depends
- * on its own jobs and the number of clients, not on the number of jobs that other clients have
- * queued. In each class, small and large, a source has a virtual time, which grows by the cost of
- * each job taken from the source. A source without queued jobs catches up with the time of the job
- * taken last, so it cannot save up time. Small jobs go first. Every eighth job taken is a large job
- * if one is queued, so neither class starves.
+ * A source is where jobs come from: a client. Sources take turns, so a client's waiting time
+ * depends on its own jobs and the number of clients, not on the number of jobs that other clients
+ * have queued. In each class, small and large, a source has a virtual time, which grows by the cost
+ * of each job taken from it. A source without queued jobs catches up with the time of the job taken
+ * last, so it cannot save up turns. Small jobs go first. Every eighth job taken is a large job if
+ * one is queued, so neither class starves.
  *
  * When the queue is full, a job of a source with fewer jobs displaces the newest job of the source
  * with the most jobs. No source can therefore keep another source out of the queue.
  *
  * Ownership  Borrows jobs and sources. A source must not end while one of its jobs is queued.
- * Threads    Not synchronised. The worker pool's mutex guards the queue and its content.
+ * Threads    One thread at a time. The worker pool's mutex guards the queue and its content.
  * Cost       O(log sources), amortised, for a job. O(jobs) to find the expired jobs.
  * Source     Goyal, Vin, Cheng: Start-time Fair Queueing, 1996; Suter et al.: Buffer Management
  *            Schemes for TCP in Gigabit Routers with Per-flow Queueing, 1999 (longest queue
@@ -35,16 +35,16 @@ struct td_worker;
 #define TD_JOB_SMALL_NS 1000000 /* jobs with a lower cost are small */
 
 struct td_job {
-    /* NULL for the common source of all jobs without one. */
+    /* Source of the job, or NULL for the common source of all jobs that have none. */
     struct td_job_source *source;
-    /* Estimated cost; determines the class, the turns, and Retry-After. */
+    /* Estimated cost, which determines the class, the turns, and Retry-After. */
     uint64_t cost_ns;
     int64_t deadline_ns; /* TD_NEVER without a deadline */
-    /* Never displace the job, because it is partly done or cannot be repeated. */
+    /* True if the job must not be displaced, because it is partly done or cannot be repeated. */
     bool keep;
     void (*run)(struct td_job *job, struct td_worker *worker);
-    /* Called instead of run if the job is dropped, with DEADLINE_EXCEEDED, DRAINING, or, if the job
-     * is displaced, QUEUE_FULL. */
+    /* Called instead of run if the job is dropped, with DEADLINE_EXCEEDED or DRAINING, or with
+     * QUEUE_FULL if the job is displaced. */
     void (*drop)(struct td_job *job, td_status why);
 
     /* Members that the queue uses. */
@@ -52,13 +52,13 @@ struct td_job {
     uint64_t number;   /* number in the order of submission */
     int64_t queued_ns; /* time of queueing */
 
-    /* Used by the pool. The job takes no place in the queue. */
+    /* The job takes no place in the queue. Used by the pool. */
     bool unplaced;
 };
 
 enum { TD_JOB_SMALL, TD_JOB_LARGE, TD_JOB_CLASSES };
 
-/* A source of jobs; zeros at first. The queue owns all members. */
+/* A source of jobs. Initially all zero. The queue owns all members. */
 struct td_job_source {
     struct td_job_lane {
         struct td_job *head, *tail;
@@ -85,44 +85,45 @@ struct td_job_queue {
     uint64_t n_submitted;
     struct td_heap lengths;
     struct td_job_source *sources; /* sources with jobs */
-    struct td_job_source common;   /* source of the jobs without one */
+    struct td_job_source common;   /* common source of all jobs that have no source of their own */
 };
 
 bool td_job_is_small(const struct td_job *job);
 int td_job_class_of(uint64_t cost_ns); /* returns TD_JOB_SMALL or TD_JOB_LARGE */
 
-/* Adds a job. Limits its cost to an hour, so that no sum overflows. */
+/* Adds a job. Limits its cost to one hour, so that no sum overflows. */
 void td_job_queue_push(struct td_job_queue *queue, struct td_job *job);
 
-/* Returns the approximate time at which the oldest queued job was queued, or TD_NEVER if no job is
- * queued. */
+/* Returns the approximate time at which the oldest queued job was queued, or TD_NEVER if the queue
+ * is empty. */
 int64_t td_job_queue_oldest(const struct td_job_queue *queue);
 
-/* Removes and returns the next job, or the next small job. Returns NULL if there is none. */
+/* td_job_queue_take removes and returns the next job, td_job_queue_take_small the next small job.
+ * Both return NULL if there is none. */
 struct td_job *td_job_queue_take(struct td_job_queue *queue);
 struct td_job *td_job_queue_take_small(struct td_job_queue *queue);
 
-/* Returns the approximate cost of the jobs of the class that would be taken before another job of
- * `source`. The estimate assumes that every source gets as much time as the queued jobs of
- * `source` cost, unless it has less. */
+/* Returns the approximate cost of the jobs of this class that would be taken before another job of
+ * `source`. The estimate assumes that every other source gets as much time as the queued jobs of
+ * `source` cost, or less if its own jobs cost less. */
 uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_source *source,
                             int job_class);
 
-/* Returns the approximate cost of the small jobs that would be taken before a large job, if large
- * jobs with the total cost large_ns are taken before it. */
+/* Returns the approximate cost of the small jobs that would be taken before a large job if large
+ * jobs with a total cost of large_ns were taken before it. */
 uint64_t td_job_queue_smalls_ahead(const struct td_job_queue *queue, uint64_t large_ns);
 
 /* Adds a cost to the virtual time of the job's source, whether or not the job is queued. */
 void td_job_queue_charge(struct td_job_queue *queue, const struct td_job *job, uint64_t cost_ns);
 
 /* Removes the newest displaceable job of the source with the most displaceable jobs, to make room
- * for a job of `source`. Returns NULL if that source would not be left with more jobs than `source`
- * then has. */
+ * for a job of `source`. Returns NULL if that source would then not have more jobs than
+ * `source`. */
 struct td_job *td_job_queue_displace(struct td_job_queue *queue,
                                      const struct td_job_source *source);
 
-/* Removes the jobs past their deadline, or all jobs if `everything`. Returns them as a list linked
- * by `next`. */
+/* Removes the jobs past their deadline, or all jobs if `everything` is set. Returns them as a list
+ * linked by `next`. */
 struct td_job *td_job_queue_take_expired(struct td_job_queue *queue, int64_t now_ns,
                                          bool everything);
 

@@ -13,7 +13,8 @@ void td_placement_sleep(struct td_placement *placement)
     placement->processor = sched_getcpu();
 }
 
-/* Allows or forbids the worker's processor. If a call fails, the kernel chooses the processor. */
+/* Allows or forbids the worker to run on its processor. If a call fails, the kernel chooses the
+ * processor. */
 static void set_allowed(const struct td_placement *placement, bool allowed)
 {
     cpu_set_t processors;

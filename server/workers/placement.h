@@ -1,8 +1,8 @@
-/* placement.h - wakes a worker on a processor other than the one of the thread it will help.
+/* placement.h - wakes a worker away from the processor of the thread that it will help.
  *
  * A worker that helped a thread on its own processor and fell asleep there is often woken there
- * again, because on a machine with two processors Linux does not search for an idle processor while
- * one is busy. The worker then waits for the thread that it is meant to help, for up to some
+ * again. On a machine with two processors, Linux does not search for an idle processor while one is
+ * busy. The worker then waits for the thread that it is meant to help, for up to several
  * milliseconds.
  *
  * A placement belongs to one worker. The lock that guards the worker's sleep also guards the
@@ -22,10 +22,10 @@ struct td_placement {
     bool elsewhere;
 };
 
-/* Makes this the placement of the calling thread. */
+/* Makes `placement` the placement of the calling thread. */
 void td_placement_init(struct td_placement *placement);
 
-/* Records that the calling thread is about to sleep, or is awake again. */
+/* Records that the calling thread is about to sleep, or that it is awake again. */
 void td_placement_sleep(struct td_placement *placement);
 void td_placement_wake(struct td_placement *placement);
 

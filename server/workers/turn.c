@@ -9,7 +9,7 @@
 
 enum { SLICE_NS = 200000 };
 
-/* Argument of sched_setattr(2), in the kernel's layout; glibc 2.36 has no function for the call. */
+/* Argument of sched_setattr(2), in the kernel's layout. glibc 2.36 has no wrapper for the call. */
 struct attributes {
     uint32_t size, policy;
     uint64_t flags;

@@ -1,8 +1,8 @@
-/* turn.h - makes threads leave the processor to others after short turns.
+/* turn.h - makes threads yield the processor after short turns.
  *
- * The kernel lets a thread run for 1 to 4 ms before it switches to a woken thread. A client with
- * few connections would wait that long whenever a worker or an I/O thread is busy with the requests
- * of another client. Threads with long work therefore yield after a turn.
+ * The kernel lets a thread run for 1 to 4 ms before it switches to a woken thread. Without turns, a
+ * client with few connections would wait that long whenever a worker or an I/O thread is busy with
+ * another client's requests. Threads with long work therefore yield after a turn.
  *
  * A turn belongs to one thread. */
 #ifndef TD_SERVER_WORKERS_TURN_H
@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* Duration of work after which a thread leaves the processor to others. */
+/* How long a thread works before it yields the processor. */
 #define TD_TURN_NS INT64_C(20000)
 
 struct td_turn {

@@ -9,12 +9,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* A job that computes in steps opens one loop after another. Sleeping between two loops costs as
- * much as a short loop: 30 us to wake a helper of the last loop, and as much for an owner that
- * waits for the last chunk. Both therefore poll for this long before they sleep. Measured with 2
- * workers (tests/bench/bench_loops.c): loops of two chunks of 20 us, back to back, take 21 us
- * instead of 52, and 42 us of processor time instead of 60. Loops of two chunks of 200 us take 201
- * us instead of 244. */
+/* How long a thread polls before it sleeps. A job that computes in steps opens one loop after
+ * another. Sleeping between two loops costs as much as a short loop: 30 us to wake a helper of the
+ * last loop, and the same for an owner that waits for the last chunk. Both therefore poll first.
+ * Measured with 2 workers (tests/bench/bench_loops.c), back-to-back loops of two chunks of 20 us
+ * take 21 us instead of 52, and 42 us of processor time instead of 60. Loops of two chunks of 200
+ * us take 201 us instead of 244. */
 #define LINGER_NS 50000
 
 /* A parallel loop in progress. The loop is on its owner's stack. */
@@ -23,9 +23,9 @@ struct loop {
     td_range_fn *fn;
     void *context;
     int64_t count, grain;
-    /* Items claimed by threads. Relaxed, because the mutex orders the data. */
+    /* Number of items claimed by threads. Relaxed, because the mutex orders the data. */
     atomic_int_fast64_t claimed;
-    /* Workers inside fn, except the owner. Changed under the mutex. */
+    /* Number of workers inside fn, without the owner. Changed under the mutex. */
     atomic_int helpers;
     pthread_cond_t helpers_done;
 };
@@ -35,7 +35,7 @@ struct td_worker {
     pthread_t thread;
     /* The worker is running a small job between the chunks of its own loop. */
     bool nested;
-    /* Time spent in such small jobs since the worker's own job started. */
+    /* Time spent in small jobs between chunks since the worker's own job started. */
     int64_t nested_ns;
     struct td_turn turn;
     struct td_placement placement; /* guarded by the mutex */
@@ -44,32 +44,32 @@ struct td_worker {
     bool opened_loop;
 };
 
-/* Running times of jobs relative to their estimated costs, in units of 1 / RATIO_ONE. Relaxed: a
- * lost update changes an average of many values only a little. */
+/* Ratio of the running times of jobs to their estimated costs, in units of 1 / RATIO_ONE. Relaxed,
+ * because a lost update barely changes an average of many values. */
 struct accuracy {
     atomic_uint_fast64_t ratio;
-    atomic_int n; /* jobs measured, at most RATIO_JOBS */
+    atomic_int n; /* number of jobs measured, at most RATIO_JOBS */
 };
 
 enum {
     RATIO_ONE = 1024,
-    RATIO_LEAST = RATIO_ONE / 64, /* minimum ratio of one job */
+    RATIO_LEAST = RATIO_ONE / 64, /* minimum ratio of a single job */
     RATIO_MOST = RATIO_ONE * 64,
-    RATIO_JOBS = 32, /* approximate number of jobs that are averaged */
-    RATIO_KNOWN = 8  /* number of jobs from which the ratio is used */
+    RATIO_JOBS = 32, /* approximate number of jobs in the average */
+    RATIO_KNOWN = 8  /* minimum number of jobs before the ratio is used */
 };
 
 struct td_worker_pool {
     int n_workers;
     int64_t queue_limit;
-    /* Places reserved or queued. A mere count, and therefore relaxed. */
+    /* Number of places reserved or queued. Relaxed, because it orders nothing else. */
     atomic_int_fast64_t places;
-    /* Lingering workers poll the next two members without the mutex, and then lock it. The members
-     * are changed under the mutex, with relaxed order. */
+    /* Lingering workers poll the next two members without the mutex, and then lock the mutex. The
+     * members are changed under the mutex, with relaxed order. */
     atomic_uint_fast64_t events; /* number of jobs submitted and loops opened so far */
-    /* Running jobs that have opened a loop and might open another. */
+    /* Number of running jobs that have opened a loop and might open another. */
     atomic_int jobs_with_loops;
-    /* Cost of the queued jobs. Changed under the mutex, with relaxed order. */
+    /* Total cost of the queued jobs. Changed under the mutex, with relaxed order. */
     atomic_uint_fast64_t queued_ns[TD_JOB_CLASSES];
     struct accuracy accuracies[TD_JOB_CLASSES];
     atomic_bool yields; /* relaxed: one turn more or less does not matter */
@@ -85,7 +85,7 @@ struct td_worker_pool {
 
 /* ---- the queue, under the mutex ------------------------------------------------------------- */
 
-/* Records the cost of the queued jobs. Call after every change of the queue. */
+/* Records the total cost of the queued jobs. Call after every change to the queue. */
 static void note_cost(struct td_worker_pool *pool)
 {
     for (int i = 0; i < TD_JOB_CLASSES; i++)
@@ -120,7 +120,7 @@ static struct td_job *next_job(struct td_worker_pool *pool)
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
-/* Runs one chunk. Returns false if none is left. */
+/* Runs one chunk. Returns false if no chunk is left. */
 static bool run_chunk(struct loop *loop)
 {
     const int64_t begin =
@@ -152,7 +152,7 @@ static void count_event(struct td_worker_pool *pool)
     atomic_fetch_add_explicit(&pool->events, 1, memory_order_relaxed);
 }
 
-/* Polls briefly for the next loop of a running job, or for a job. Returns at once if no running job
+/* Polls briefly for a job or for the next loop of a running job. Returns at once if no running job
  * has loops. Yields the processor between two polls. The caller holds the mutex, which is released
  * during the call. */
 static void linger(struct td_worker_pool *pool)
@@ -169,7 +169,7 @@ static void linger(struct td_worker_pool *pool)
     pool->lingering--;
 }
 
-/* Runs a chunk of the loop. The mutex is held at the call and at the return. */
+/* Runs a chunk of the loop. The caller holds the mutex, which is released during the call. */
 static void help_loop(struct td_worker *worker, struct loop *loop)
 {
     struct td_worker_pool *pool = worker->pool;
@@ -212,7 +212,7 @@ static bool has_no_helpers(struct loop *loop)
     return atomic_load_explicit(&loop->helpers, memory_order_relaxed) == 0;
 }
 
-/* Closes the loop, and returns when no helper uses it any more. */
+/* Closes the loop. Returns when no helper uses the loop any more. */
 static void loop_close(struct td_worker_pool *pool, struct loop *loop)
 {
     pthread_mutex_lock(&pool->mutex);
@@ -313,16 +313,16 @@ void td_pool_exec_init(struct td_pool_exec *exec, struct td_worker *worker, stru
 /* ---- threads -------------------------------------------------------------------------------- */
 
 /* Sets SCHED_BATCH, under which a woken worker does not preempt the thread that woke it. An I/O
- * thread then submits all requests that it has read, and the worker runs them in a row, instead of
- * a switch for each request. With 2 cores, a request takes 14 us of CPU time instead of 22, and the
- * rate doubles (tests/bench/run.py --only workers). */
+ * thread then submits all requests that it has read before the worker runs them in a row, which
+ * saves a thread switch per request. With 2 cores, a request takes 14 us of CPU time instead of 22,
+ * and the rate doubles (tests/bench/run.py --only workers). */
 static void prefer_io_threads(void)
 {
     const struct sched_param normal = { .sched_priority = 0 };
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal); /* failure is harmless */
 }
 
-/* Runs a job. The mutex is held at the call and at the return. */
+/* Runs a job. The caller holds the mutex, which is released during the call. */
 static void run_job(struct td_worker *worker, struct td_job *job)
 {
     struct td_worker_pool *pool = worker->pool;
@@ -453,8 +453,8 @@ static void drop_all(struct td_job *jobs, td_status why)
     }
 }
 
-/* A refused place is not counted, not even for a moment. Otherwise, a concurrent reserve would fail
- * or displace a job although there is a place. */
+/* A refused place is not counted, not even briefly. Otherwise, a concurrent reserve would fail or
+ * displace a job although there is a place. */
 bool td_worker_pool_reserve_free(struct td_worker_pool *pool)
 {
     int_fast64_t places = atomic_load_explicit(&pool->places, memory_order_relaxed);
@@ -470,7 +470,8 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
     if (td_worker_pool_reserve_free(pool))
         return true;
     pthread_mutex_lock(&pool->mutex);
-    /* Places are released under the mutex; a place might have been released before the lock. */
+    /* Places are released under the mutex, so a place might have been released before this thread
+     * locked it. */
     const bool is_free = td_worker_pool_reserve_free(pool);
     struct td_job *displaced = is_free ? NULL : td_job_queue_displace(&pool->queue, source);
     if (displaced) /* the caller takes over its place */
@@ -481,8 +482,8 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
     return is_free || displaced;
 }
 
-/* Queues a job. The caller holds the mutex, even for the signal: after unlocking, the job might be
- * done and the pool freed. */
+/* Queues a job. The caller holds the mutex even while signalling, because after unlocking, the job
+ * might be done and the pool freed. */
 static void push(struct td_worker_pool *pool, struct td_job *job)
 {
     job->queued_ns = td_now_ns();
@@ -513,8 +514,8 @@ bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *j
     return idle;
 }
 
-/* True if the cost is far above the estimate. Small jobs are charged only then, which saves them
- * the lock. */
+/* True if the cost is far above the estimate. Small jobs are charged only in this case, which saves
+ * locking the mutex. */
 static bool is_much_more(uint64_t cost_ns, uint64_t estimate_ns)
 {
     return cost_ns / 4 > estimate_ns || cost_ns > estimate_ns + TD_JOB_SMALL_NS;
@@ -528,7 +529,7 @@ bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint6
     job->cost_ns = cost_ns;
     if (was_small && !td_job_is_small(job)) {
         job->keep = true;
-        /* The place was released when the job was taken, so the queue can exceed its limit by
+        /* The place was released when the job was taken, so here the queue can exceed its limit by
          * one. */
         atomic_fetch_add_explicit(&pool->places, 1, memory_order_relaxed);
         td_worker_pool_submit(pool, job);
@@ -595,7 +596,7 @@ static bool is_measured(struct td_worker_pool *pool, int job_class)
            RATIO_KNOWN;
 }
 
-/* Returns how long jobs with this estimated cost run on one worker. */
+/* Returns how long jobs with this estimated cost would take on one worker. */
 static double real_ns(struct td_worker_pool *pool, int job_class, uint64_t cost_ns)
 {
     if (!is_measured(pool, job_class))
@@ -604,7 +605,7 @@ static double real_ns(struct td_worker_pool *pool, int job_class, uint64_t cost_
            (double)atomic_load_explicit(&pool->accuracies[job_class].ratio, memory_order_relaxed);
 }
 
-/* Returns how long the queued jobs of the first n classes run on all workers. */
+/* Returns how long the queued jobs of the first n classes would take on all workers. */
 static double queued_real_ns(struct td_worker_pool *pool, int n)
 {
     double ns = 0;

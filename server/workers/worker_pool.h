@@ -10,8 +10,8 @@
  * interleave. A worker that has helped polls for the next loop of the running jobs for about 50 us
  * before it sleeps. Without running loops, no worker spins.
  *
- * Ownership  The pool owns a job from submit until it calls the job's run or drop, once. The caller
- *            owns the sources. The pool does not use a job's source after run or drop.
+ * Ownership  The pool owns a job from submit until it calls either run or drop of the job. The
+ *            caller owns the sources. The pool does not use a job's source after run or drop.
  * Threads    Any thread can call submit, reserve and expire. A job's run is called on a worker, and
  *            drop on the thread that calls expire or reserve. The pool's mutex is never held while
  *            a job or a chunk runs.
@@ -28,13 +28,15 @@
 
 struct td_worker_pool;
 
-/* Starts a pool of at least one worker. Returns NULL if no memory or thread is available. */
+/* Starts a pool of at least one worker. Returns NULL if allocation fails or no thread can be
+ * started. */
 struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit);
 
-/* Sets the name of the threads for tools that show it. The name has at most 15 characters. */
+/* Sets the name of the threads, for tools that display thread names. The name has at most 15
+ * characters. */
 void td_worker_pool_name(struct td_worker_pool *pool, const char *name);
 
-/* Runs the queued jobs and joins the threads. No job can be submitted after this, but the state of
+/* Runs the queued jobs and joins the threads. Afterwards, no job can be submitted, but the state of
  * the queue can still be read. */
 void td_worker_pool_stop(struct td_worker_pool *pool);
 
@@ -43,37 +45,37 @@ void td_worker_pool_free(struct td_worker_pool *pool);
 
 /* td_worker_pool_reserve reserves a place in the queue for a job of `source`, which can be NULL. If
  * the queue is full, drops the newest job of the source with the most jobs, with QUEUE_FULL.
- * Returns false if `source` has as many jobs itself. td_worker_pool_submit queues a job in a
- * reserved place; each place is for one submit. */
+ * Returns false if `source` itself has as many jobs. td_worker_pool_submit queues a job in a
+ * reserved place. Each place is for one submit. */
 bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
 /* For work that no client waits for, which must not take anything from clients. reserve_free
  * returns false if the queue is full, and drops no job. submit_if_idle queues the job only if a
- * worker is idle, and no job is queued or about to be; it returns false otherwise. The job takes no
- * place in the queue, so no request is refused because of it. */
+ * worker is idle and no job is queued or about to be queued; otherwise, it returns false. The job
+ * takes no place in the queue, so no request is refused because of it. */
 bool td_worker_pool_reserve_free(struct td_worker_pool *pool);
 bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job);
 
-/* Corrects the estimated cost of a job, on the worker that runs it. If the job becomes large
- * instead of small, queues it again behind the other large jobs of its source and returns true. The
- * pool then owns the job again, and keeps it in the queue. Otherwise, charges the source if the
- * difference is large. */
+/* Corrects the estimated cost of a job, on the worker that runs the job. If a small job becomes
+ * large, queues it again behind the other large jobs of its source and returns true. The pool then
+ * owns the job again, and never displaces it. Otherwise, charges the source if the difference is
+ * large. */
 bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint64_t cost_ns);
 
-/* Drops the queued jobs past their deadline, or all queued jobs if `everything`. */
+/* Drops the queued jobs past their deadline, or all queued jobs if `everything` is set. */
 void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool everything);
 
-/* Records how long a job with this estimated cost has run, all its parts together. Estimates of
- * waiting times multiply the costs of queued jobs by the average ratio, so they are right even if
- * the cost estimates are not. Takes no lock. */
+/* Records how long a job with this estimated cost has run, as the sum of all its parts. Estimates
+ * of waiting times multiply the costs of queued jobs by the average ratio, so the estimates are
+ * right even if the costs are not. Takes no lock. */
 void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64_t took_ns);
 
-/* Returns the pool that the worker belongs to. */
+/* Returns the pool to which the worker belongs. */
 struct td_worker_pool *td_worker_pool_of(const struct td_worker *worker);
 
 /* Returns how long small jobs have run between the chunks of the worker's job. This time does not
- * belong to the job. Call on the worker. */
+ * count toward the job. Call on the worker. */
 int64_t td_worker_nested_ns(const struct td_worker *worker);
 
 /* True if a job of this source and cost would probably end later than left_ns from now, because of
@@ -85,12 +87,12 @@ struct td_expected {
 bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_source *source,
                             uint64_t cost_ns, int64_t left_ns, struct td_expected *expected);
 
-/* Returns the number of jobs that could be queued for workers that will soon be idle, or 0 while
- * any job is queued. */
+/* Returns the number of jobs that could be queued for workers that are about to become idle, or 0
+ * while any job is queued. */
 int64_t td_worker_pool_room(struct td_worker_pool *pool);
 
-/* Sets whether workers yield the processor after short turns (turn.h). At first, they do not. Call
- * when this changes, from any thread. */
+/* Sets whether workers yield the processor after short turns (turn.h). Initially they do not. Any
+ * thread can call this function. */
 void td_worker_pool_yield(struct td_worker_pool *pool, bool yield);
 
 /* State of the queue: number of jobs, waiting time of the oldest job, and estimated cost. */
@@ -100,13 +102,13 @@ struct td_queue_state {
 };
 struct td_queue_state td_worker_pool_queue(struct td_worker_pool *pool, int64_t now_ns);
 
-/* Returns the number of seconds until the queued work is done, at least 1, for Retry-After. Takes
- * no lock. */
+/* Returns the number of seconds until the queued work will be done, at least 1, for Retry-After.
+ * Takes no lock. */
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool);
 
-/* Execution of a call on `worker` with the help of its pool, or single-threaded on the calling
- * thread if `worker` is NULL. `stopped` is called between chunks and between loops, on the owner's
- * thread; any status other than TD_OK ends the loop. */
+/* Executes a call on `worker` with the help of its pool, or single-threaded on the calling thread
+ * if `worker` is NULL. `stopped` is called between chunks and between loops, on the owner's thread.
+ * Any status other than TD_OK ends the loop. */
 struct td_pool_exec {
     struct td_exec base;
     struct td_worker *worker;

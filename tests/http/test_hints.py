@@ -368,9 +368,9 @@ class Hints(HttpTest):
 
     def test_a_row_number_that_may_be_a_key_leads_to_keys(self):
         self.assertStatus(self.put("numbered", {"tensor": [[1.5], [2]], "keys": [1000, 1001]}), 201)
-        for path, body, hint in (("/v1/tensors/numbered/gather", {"indices": [1000]}, '; rows are found by key with "keys": [...] in its place'),
+        for path, body, hint in (("/v1/tensors/numbered/gather", {"indices": [1000]}, '; rows are found by key with "keys": [...] instead'),
                                  ("/v1/gather", {"params": {"ref": "numbered"}, "indices": [1000]}, '; rows are found by key with "indices": {"keys": [...]}'),
-                                 ("/v1/tensors/numbered/embedding_bag", {"indices": [[1000]]}, '; rows are found by key with "keys": [...] in its place')):
+                                 ("/v1/tensors/numbered/embedding_bag", {"indices": [[1000]]}, '; rows are found by key with "keys": [...] instead')):
             self.assertIn(hint, self.detail(path, body))
         self.assertNotIn("key", self.detail("/v1/gather", {"params": [1, 2], "indices": [1000]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/numbered"), 204)
@@ -535,7 +535,7 @@ class Paths(HttpTest):
     def test_an_error_of_keys_in_place_of_row_numbers_names_keys(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.bag", {"tensor": [[0.5]], "keys": ["a"]}), 201)
         problem = self.assertProblem(self.post("/v1/tensors/hint.bag/embedding_bag", {"keys": [[["a"]]]}), 422, "SHAPE_MISMATCH", input="keys")
-        self.assertIn("keys are given in place of indices", problem["detail"])
+        self.assertIn("keys are given instead of indices", problem["detail"])
         self.assertProblem(self.post("/v1/tensors/hint.bag/gather", b'{"keys": ["a"], "keys": ["a"]}'), 400, "MALFORMED_REQUEST", input="keys")
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.bag"), 204)
 

@@ -26,7 +26,7 @@ class Queue(HttpTest):
             for _ in range(6):
                 reply = self.request("POST", "/v1/gather", BODY)
                 problem = self.assertProblem(reply, 429, "QUEUE_FULL", op="gather")
-                self.assertEqual(problem["detail"], "the queue is full: at most 1 requests may wait (--queue-limit)")
+                self.assertEqual(problem["detail"], "the queue is full: at most 1 requests can wait (--queue-limit)")
                 self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
             gate.open()
             for raw in computed, queued:

@@ -164,7 +164,7 @@ class Refusals(RouteTest):
 
     def test_missing_row_numbers_lead_to_keys_where_the_table_has_some(self):
         name, _ = self.resident({"tensor": [[1], [2]], "keys": ["a", "b"]})
-        self.assertIn('; rows are found by key with "keys": [...] in its place', self.assertAnyProblem(self.look(name, "gather", {}))["detail"])
+        self.assertIn('; rows are found by key with "keys": [...] instead', self.assertAnyProblem(self.look(name, "gather", {}))["detail"])
         name, _ = self.resident([[1], [2]])
         self.assertNotIn("found by key", self.assertAnyProblem(self.look(name, "gather", {}))["detail"])
 

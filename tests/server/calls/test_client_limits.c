@@ -125,7 +125,7 @@ TD_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
     }
     ck_assert_uint_ge(td_problem_retry_after_s(&calls[2]->error), 1);
     ck_assert_str_eq(calls[2]->error.resource, "requests");
-    expect_reply(calls[2], 429, "the most that --client-requests allows");
+    expect_reply(calls[2], 429, "--client-requests allows no more");
     release_worker();
     await_calls(3);
     run_call(calls[4]);
