@@ -44,7 +44,7 @@ static const struct {
       { "text with a byte order mark", "send it without its first 3 bytes", SAVE } },
 };
 
-/* Formats that tensord reads, for bodies that were sent as a different one of these formats. */
+/* Formats that tensord reads, to name the real format of a body that was sent as another one. */
 static const struct td_foreign npy = { "a .npy file", "send it with PUT as application/x-npy", "" },
                                safetensors = { "a safetensors file",
                                                "send it as application/vnd.safetensors", "" },
@@ -66,7 +66,7 @@ static const struct td_foreign
               "send JSON such as [[1, 2], [3, 4]], or convert CSV to a table with deploy/import",
               "" };
 
-/* Binary files that were sent as text. */
+/* Binary files that were damaged by being sent as text. */
 #define BINARY "send it unchanged, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
 static const struct td_foreign
     stripped_npy = { "a .npy file without its NULs, as curl -d sends it", BINARY, "" },
@@ -80,7 +80,7 @@ static bool is_control(char c)
     return (unsigned char)c < ' ' && c != '\t' && c != '\n' && c != '\r';
 }
 
-/* Returns the code unit of UTF-16 or UTF-32 at `bytes`. */
+/* Returns the UTF-16 or UTF-32 code unit at `bytes`. */
 static uint32_t unit_at(const unsigned char *bytes, size_t width, bool is_big_endian)
 {
     uint32_t unit = 0;
@@ -96,9 +96,9 @@ static bool is_printable(uint32_t unit)
                               : unit >= FIRST_OF_LATIN && unit <= LAST_OF_UNICODE;
 }
 
-/* True if the text is UTF-16 or UTF-32 from start to end: complete JSON, or lines with a separator.
- * The first character must be ASCII. Elements of int16 and int32 can look like characters too, but
- * not in the places where such text has them. */
+/* True if the whole text is UTF-16 or UTF-32 and is either complete JSON or lines with a separator.
+ * The first character must be ASCII. Elements of int16 and int32 tensors can also look like
+ * characters, but they rarely form such a text. */
 static bool is_wide(const char *text, size_t size, size_t width)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -133,7 +133,7 @@ static bool is_form(const char *bytes, size_t size)
     return at > 0 && at < size && bytes[at] == '=';
 }
 
-/* True if the first line consists of values with separators between them, without brackets. */
+/* True if the first line consists of values with separators between them and has no brackets. */
 static bool is_lines(const char *bytes, size_t size)
 {
     enum { MOST = 4096 };
@@ -153,7 +153,7 @@ static bool is_lines(const char *bytes, size_t size)
     return separators > 0 || (ends && (spaces > 0 || at + 1 < size));
 }
 
-/* True if the body is the name of a file, which curl sends if the '@' is missing. */
+/* True if the body is a file name, which is what curl sends if the user forgot the '@'. */
 static bool is_file_name(const char *bytes, size_t size)
 {
     static const char *const endings[] = { ".npy", ".npz",     ".safetensors", ".json", ".jsonl",
@@ -173,9 +173,9 @@ static bool is_file_name(const char *bytes, size_t size)
     return false;
 }
 
-/* True if the body is not text: its first character is not UTF-8, or control characters are near
- * its start. False if the body starts like JSON, because the JSON error then names the wrong
- * byte. */
+/* True if the body is not text: its first character is not UTF-8, or there are control characters
+ * near its start. Returns false if the body starts like JSON, because the JSON error then names the
+ * invalid byte. */
 static bool is_binary(const char *bytes, size_t size)
 {
     enum { LOOKED_AT = 64 };
@@ -195,10 +195,10 @@ static bool begins(const char *bytes, size_t size, const char *with)
     return size >= length && memcmp(bytes, with, length) == 0;
 }
 
-/* Recognises binary files that were damaged on the way. `curl -d @file` leaves out NULs and line
- * breaks, or ends the body at the first NUL. Files that were decoded as text start with other bytes
- * instead of \x93: \xc2\x93 after decoding as Latin-1, the replacement character after a failed
- * decoding. */
+/* Recognises binary files that the client damaged. `curl -d @file` leaves out NULs and line breaks,
+ * or ends the body at the first NUL. A file that was decoded as text starts with other bytes
+ * instead of \x93: \xc2\x93 if it was decoded as Latin-1, or the replacement character if decoding
+ * failed. */
 static const struct td_foreign *find_stripped(const char *bytes, size_t size)
 {
     enum { NPY_MINOR = 7, HEADER = 256, LENGTH = 3 };
@@ -219,8 +219,8 @@ static const struct td_foreign *find_stripped(const char *bytes, size_t size)
     return NULL;
 }
 
-/* True if the body might be the start of a binary file, cut at its first NUL. The body has no NUL,
- * although binary files have one near their start, and is not text or was not sent as text. */
+/* True if the body might be a binary file that was cut at its first NUL. Such a body has no NUL,
+ * although binary files have one near their start, and it is not text or was not sent as text. */
 static bool may_be_cut(td_format sent, const char *bytes, size_t size)
 {
     if (size == 0 || memchr(bytes, 0, size))

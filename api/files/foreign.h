@@ -1,10 +1,9 @@
-/* foreign.h - recognises, by their first bytes, formats that tensord does not read, for error
- * messages: archives, compressed data, other formats of tensors and tables.
+/* foreign.h - recognises formats that tensord does not read by their first bytes, for error
+ * messages: archives, compressed data, and other tensor and table formats.
  *
- * The functions are called only after reading has failed, so bytes that are valid in some format
- * are never examined.
+ * The functions are called only after reading has failed, so they never reject a valid body.
  *
- * Cost       One comparison per format. A body of UTF-16 or UTF-32 is read to its end. */
+ * Cost       One comparison per format. A body in UTF-16 or UTF-32 is read to its end. */
 #ifndef TD_API_FILES_FOREIGN_H
 #define TD_API_FILES_FOREIGN_H
 
@@ -16,18 +15,18 @@
 struct td_foreign {
     const char *name;    /* "a Parquet file" */
     const char *of_body; /* advice for the body of a request */
-    const char *of_file; /* advice for a file of the data folder */
+    const char *of_file; /* advice for a file in the data folder */
 };
 
-/* Returns the format of the bytes, or NULL if it is not known. */
+/* Returns the format of the bytes, or NULL if the format is unknown. */
 const struct td_foreign *td_foreign_find(const void *bytes, size_t size);
 
-/* Returns `status`. If it is MALFORMED_REQUEST and the body does not have the format that it was
- * sent as, the error names the real format and says what to do. */
+/* Returns `status`. If `status` is MALFORMED_REQUEST and the body is in another format than the
+ * client stated, the error names the real format and tells the user what to do. */
 td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
                                   struct td_error *err);
 
-/* Same as td_foreign_explain_body, for a file of the data folder. */
+/* Same as td_foreign_explain_body, but for a file in the data folder. */
 td_status td_foreign_explain_file(td_status status, const void *bytes, size_t size,
                                   struct td_error *err);
 

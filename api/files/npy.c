@@ -93,7 +93,7 @@ static bool is_single(td_dtype dtype)
     return td_dtype_info(dtype)->size == 1;
 }
 
-/* Refuses a type string. The kind follows after `order` characters of byte order. */
+/* Refuses a type string. The kind comes after the `order` characters that give the byte order. */
 static td_status refuse_descr(const char *text, size_t length, size_t order, struct td_error *err)
 {
     const int kind = length > order ? text[order] : 0;
@@ -111,8 +111,8 @@ static td_status refuse_descr(const char *text, size_t length, size_t order, str
                         TD_SHOWN(text, length), what);
 }
 
-/* Returns the dtype of a type string without its byte order, or of a dtype's name as numpy.dtype()
- * accepts it. Returns TD_DTYPE_COUNT if there is no such dtype. */
+/* Returns the dtype for a type string without its byte order, or for a dtype name that
+ * numpy.dtype() accepts. Returns TD_DTYPE_COUNT if there is no such dtype. */
 static int find_dtype(const char *text, size_t length)
 {
     if (td_name_is("?", text, length))
@@ -124,7 +124,7 @@ static int find_dtype(const char *text, size_t length)
     return TD_DTYPE_COUNT;
 }
 
-/* Reads the type. '=', '|' and no byte order mean the byte order of the machine, which is
+/* Reads the type. '=', '|' or no byte order means the machine's byte order, which is
  * little-endian. */
 static td_status read_descr(struct literal *literal, struct td_npy *out)
 {
@@ -147,7 +147,7 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
 
 static td_status read_shape(struct literal *literal, struct td_shape *shape)
 {
-    /* Python needs a comma in a tuple of one element: (6) is a number. */
+    /* A Python tuple of one element needs a comma: (6) is a number. */
     bool tuple = false;
     shape->rank = 0;
     if (!take(literal, '('))
@@ -171,8 +171,8 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
                : TD_OK;
 }
 
-/* True if the order of the dimensions matters. It does not if at most one dimension is larger than
- * 1 or the array is empty. */
+/* True if Fortran and C order differ. They are the same if at most one dimension is larger than 1
+ * or the array is empty. */
 static bool has_order(const struct td_shape *shape)
 {
     int more = 0;
@@ -292,15 +292,15 @@ struct transposition {
     int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* strides in bytes */
     const struct td_stop *stop;
     struct td_error *err;
-    /* Result of the last check of `stop`. After an error nothing more is transposed. */
+    /* Result of the last check of `stop`. After an error, nothing more is transposed. */
     td_status status;
 };
 
-/* Maximum number of elements of a block that is not divided further. Its cache lines fit the L1
- * cache in either order. 16 by 16, chosen with tests/bench/bench_npy. */
+/* A block of at most this many elements is not divided further. The cache lines of the block fit in
+ * the L1 cache in either order. 16 by 16 was chosen with tests/bench/bench_npy. */
 #define BLOCK_ELEMENTS 256
 
-/* Transposes one plane of the first and the last dimension. */
+/* Transposes one plane, which spans the first and the last dimension. */
 static inline void transpose_plane_inline(const struct transposition *t, const char *from, char *to,
                                           size_t width)
 {
@@ -354,8 +354,8 @@ static void transpose_block(const struct transposition *t, const char *from, cha
 }
 
 /* Returns the index of the widest dimension, which is divided next. Among equally wide dimensions,
- * prefers one that is neither first nor last, because the first and the last are contiguous on one
- * side. */
+ * prefers an inner one, because the first and the last dimension are each contiguous in one of the
+ * two orders. */
 static int widest(const struct transposition *t)
 {
     int best = 0;
@@ -380,7 +380,7 @@ static void transpose_recursive(struct transposition *t, const char *from, char 
     }
     if (elements <= TD_STOP_ELEMENTS && 2 * elements > TD_STOP_ELEMENTS)
         t->status = td_stop_check(t->stop, t->err);
-    /* Divide at a power of two, so that blocks start at cache lines. */
+    /* Divide at a power of two, so that blocks start at cache-line boundaries. */
     int d = widest(t);
     int64_t whole = t->size[d];
     int64_t first = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)whole - 1));
@@ -424,7 +424,7 @@ static inline void swap_step(char *to, const char *from, size_t bytes, size_t wi
     }
 }
 
-/* Swaps the bytes of each number. `from` can be equal to `to`. Callers pass the width as a
+/* Swaps the bytes of each number. `from` and `to` can be the same. Callers pass the width as a
  * constant. */
 static inline __attribute__((always_inline)) td_status swap_bytes(char *to, const char *from,
                                                                   size_t bytes, size_t width,
@@ -452,8 +452,8 @@ td_status td_npy_convert(const struct td_npy *file, void *to, const struct td_st
             return status;
         from = to;
     }
-    /* The byte order is swapped per number. A complex number consists of two numbers, so its
-     * alignment gives the width. */
+    /* Bytes are swapped within each number. A complex number consists of two numbers, so the width
+     * of a number is the dtype's alignment. */
     switch (file->big_endian ? td_dtype_info(tensor->dtype)->align : 1) {
     case 8:
         return swap_bytes(to, from, tensor->bytes, 8, stop, err);

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* A parsed Range header. Positions that need more than 64 bits are UINT64_MAX. */
+/* A parsed Range header. A position that does not fit in 64 bits is stored as UINT64_MAX. */
 struct spec {
-    /* "-5" has only `last`, which is then the number of bytes at the end. */
+    /* For "-5", only `last` is set; it is the number of bytes at the end. */
     bool has_first, has_last;
     uint64_t first, last;
 };
@@ -28,11 +28,11 @@ static const char *read_position(const char *at, bool *found, uint64_t *out)
     return at;
 }
 
-/* Parses a Range header. Returns false for several ranges, another range unit, and malformed
- * headers. */
+/* Parses a Range header. Returns false if the header has several ranges, uses a unit other than
+ * bytes, or is malformed. */
 static bool read_spec(const char *range, struct spec *out)
 {
-    /* The list of ranges can have empty elements. */
+    /* The list of ranges can contain empty elements. */
     static const char between[] = " \t,";
     const char *at = skip(range, " \t");
     if (strncasecmp(at, "bytes=", 6) != 0)
@@ -46,7 +46,7 @@ static bool read_spec(const char *range, struct spec *out)
     return !out->has_first || !out->has_last || out->first <= out->last;
 }
 
-/* Keeps bytes [begin, end) of the reply without copying the chunks. */
+/* Reduces the reply to its bytes [begin, end) without copying the chunks. */
 static void cut(struct td_reply *reply, size_t begin, size_t end)
 {
     int kept = 0;
@@ -77,7 +77,7 @@ td_status td_range_apply(const char *range, struct td_reply *reply, struct td_ar
                          struct td_error *err)
 {
     struct spec spec;
-    char text[80]; /* room for three numbers of 20 digits */
+    char text[80]; /* enough for three numbers of 20 digits */
     uint64_t size = td_reply_bytes(reply);
     td_reply_header(reply, "Accept-Ranges", "bytes");
     if (!range || reply->http_status != 200 || !read_spec(range, &spec))

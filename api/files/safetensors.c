@@ -19,7 +19,7 @@
 
 /* ---- reading a header ---- */
 
-/* Range of a tensor's data. */
+/* Byte range of a tensor's data. */
 struct range {
     uint64_t begin, end;
     int entry;
@@ -59,8 +59,8 @@ static td_status read_text(struct header *header, const char *expected, const ch
     return *out ? TD_OK : header->err->status;
 }
 
-/* Reads a list of nonnegative integers. *count is their number; `out` gets the first `room` of
- * them. */
+/* Reads a list of nonnegative integers. Sets *count to their number and stores the first `room`
+ * integers in `out`. */
 static td_status read_integers(struct header *header, const char *expected, int64_t room,
                                int64_t *out, int64_t *count)
 {
@@ -148,7 +148,7 @@ static td_status read_member_of_entry(struct header *header, struct description 
                             : td_name_is("shape", key, length)        ? MEMBER_SHAPE
                             : td_name_is("data_offsets", key, length) ? MEMBER_OFFSETS
                                                                       : 0;
-    /* The reference implementation ignores unknown members too. */
+    /* The reference implementation also ignores unknown members. */
     if (member == 0)
         return td_json_ignore(scan, header->arena, header->err);
     if (out->seen & member)
@@ -193,8 +193,8 @@ mark_unreadable(struct header *header, struct td_safetensors_entry *entry, const
     return entry->unreadable ? TD_OK : header->err->status;
 }
 
-/* Returns the bits per element of a dtype that safetensors has but tensord lacks, or 0 if the dtype
- * is unknown. */
+/* Returns the number of bits per element of a safetensors dtype that tensord does not support, or 0
+ * if the dtype is unknown. */
 static int foreign_bits(const struct description *of)
 {
     static const struct {
@@ -208,8 +208,8 @@ static int foreign_bits(const struct description *of)
     return 0;
 }
 
-/* Checks a tensor whose dtype tensord lacks, and marks it unreadable. Its size is checked only if
- * the dtype has a known size. */
+/* Checks a tensor whose dtype tensord does not support, and marks it as unreadable. Checks the size
+ * of the data only if the size of the dtype is known. */
 static td_status describe_foreign(struct header *header, struct td_safetensors_entry *entry,
                                   const struct description *of)
 {
@@ -281,7 +281,7 @@ static td_status read_entry(struct header *header, struct td_safetensors_entry *
     return describe_tensor(header, entry, &of);
 }
 
-/* Reads {"name": "text", ...}, or null for no metadata. */
+/* Reads the metadata: {"name": "text", ...}, or null if there is none. */
 static td_status read_metadata(struct header *header)
 {
     struct td_json_scan *scan = &header->scan;
@@ -320,7 +320,7 @@ static td_status read_metadata(struct header *header)
     return TD_OK;
 }
 
-/* Doubles the capacity of entries and ranges. Returns false with err filled if no memory is
+/* Doubles the capacity for entries and ranges. Returns false with err filled if no memory is
  * left. */
 static bool grow_entries(struct header *header, struct td_safetensors *out)
 {
@@ -355,7 +355,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Detects repeated names. A few names are compared in pairs; more names are sorted. */
+/* Refuses repeated names. Compares a few names pairwise, and sorts longer lists. */
 static td_status check_names(struct header *header, const char *what, const char **names, int n)
 {
     const char *twice = NULL;
@@ -429,8 +429,8 @@ static td_status check_ranges(struct header *header)
     return TD_OK;
 }
 
-/* Checks the values of all tensors. Called after check_ranges, because the ranges of hostile
- * entries could overlap; after that check each byte is read only once. */
+/* Checks the values of all tensors. Must be called after check_ranges: the ranges in a hostile file
+ * could overlap, and that check ensures that each byte is read only once. */
 static td_status check_values(struct header *header)
 {
     const struct td_safetensors *out = header->out;
@@ -464,7 +464,7 @@ static td_status read_length(const char *file, size_t size, uint64_t *length, st
     return TD_MALFORMED_REQUEST;
 }
 
-/* Reads a member of the header: the metadata or a tensor. */
+/* Reads a member of the header, which is the metadata or a tensor. */
 static td_status read_member(struct header *header, bool *metadata_read)
 {
     struct td_json_scan *scan = &header->scan;
@@ -549,7 +549,8 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
 
 /* ---- a request ---- */
 
-/* Applies a metadata entry: an attribute, or an entry that libraries write and tensord ignores. */
+/* Applies a metadata entry. The entry is either an attribute or written by a library and
+ * ignored. */
 static td_status apply_metadata(struct td_request *request,
                                 const struct td_safetensors_metadata *item, struct td_arena *arena,
                                 struct td_error *err)
@@ -603,8 +604,8 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
 
 /* ---- a reply ---- */
 
-/* Maximum length of the header text of one output: name, dtype, 16 dimensions and two offsets of 19
- * digits. */
+/* Maximum length of the header text for one output: name, dtype, 16 dimensions and two offsets of
+ * 19 digits. */
 #define ENTRY_TEXT ((size_t)512)
 
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes)
@@ -619,7 +620,7 @@ bool td_safetensors_encoded_bound(const struct td_request *request, size_t *byte
     return true;
 }
 
-/* Starts a header: leaves room for its length, which end_header writes, and opens the object. */
+/* Starts a header: leaves space for the length, which end_header writes, and opens the object. */
 static char *begin_header(struct td_text *text)
 {
     char *length_at = text->at;
@@ -628,8 +629,8 @@ static char *begin_header(struct td_text *text)
     return length_at;
 }
 
-/* Writes the part of an entry after the tensor's name. *offset is the start of the tensor's data;
- * it is advanced to the end. */
+/* Writes the part of an entry after the tensor's name. Advances *offset from the start of the
+ * tensor's data to its end. */
 static void write_entry(struct td_text *text, const struct td_tensor *tensor, uint64_t *offset)
 {
     td_text_string(text, ":{\"dtype\":\"");
@@ -644,8 +645,7 @@ static void write_entry(struct td_text *text, const struct td_tensor *tensor, ui
     td_text_string(text, "]}");
 }
 
-/* Pads the header with spaces, so that the data is aligned to 8 bytes, and writes the header's
- * length. */
+/* Pads the header with spaces to align the data to 8 bytes, and writes the header's length. */
 static void end_header(struct td_text *text, char *length_at)
 {
     td_text_string(text, "}");

@@ -2,7 +2,7 @@
  * header, the data.
  *
  * In a request, tensors have the names of the op's inputs ("indices.0", "indices.1", ... for
- * lists), and __metadata__ has attributes as text. In a file of the data folder every entry is a
+ * lists), and __metadata__ has attributes as text. In a file in the data folder, every entry is a
  * table.
  *
  * Bounds     The header must fit the body, and each range must have the size of its tensor. The
@@ -18,10 +18,10 @@
 
 #include "api/message/message.h"
 
-/* A tensor of a file. */
+/* A tensor in a file. */
 struct td_safetensors_entry {
     const char *name;        /* NUL-terminated, in the arena */
-    struct td_tensor tensor; /* data points into the file; all zero if the tensor is unreadable */
+    struct td_tensor tensor; /* the data points into the file; all members are zero if the tensor is unreadable */
     /* Reason why the tensor is unreadable, in the arena. NULL if the tensor is readable. */
     const char *unreadable;
 };
@@ -39,36 +39,35 @@ struct td_safetensors {
     const char *data; /* start of the data section */
 };
 
-/* True if the bytes start like a safetensors file: the length of a header of less than 4 GiB, then
- * the header. */
+/* True if the bytes start like a safetensors file: a header length below 4 GiB, then the header. */
 bool td_safetensors_is(const void *bytes, size_t size);
 
-/* Reads and checks the header of a complete file in memory. The tensors borrow bytes[0..size). An
- * unreadable tensor is MALFORMED_REQUEST. */
+/* Reads and checks the header of a file that is completely in memory. The tensors borrow
+ * bytes[0..size). Returns MALFORMED_REQUEST if a tensor is unreadable. */
 TD_MUST_CHECK td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
                                             struct td_safetensors *out, struct td_error *err);
 
-/* Same as td_safetensors_open, but marks the entries of unreadable tensors instead of failing, for
- * callers that use the readable ones. */
+/* Same as td_safetensors_open, but marks unreadable tensors instead of failing, so that callers can
+ * use the readable tensors. */
 TD_MUST_CHECK td_status td_safetensors_open_partly(const void *bytes, size_t size,
                                                    struct td_arena *arena,
                                                    struct td_safetensors *out,
                                                    struct td_error *err);
 
 /* Decodes the body into `request`. The caller has already called td_request_init and applied the
- * query parameters. A metadata entry "params.ref" is the name of a resident tensor for the input
+ * query parameters. A metadata entry "params.ref" names a resident tensor to use as the input
  * "params". */
 TD_MUST_CHECK td_status td_safetensors_decode(const char *body, size_t bytes,
                                               struct td_resolver *resolver, struct td_arena *arena,
                                               struct td_request *request, struct td_error *err);
 
-/* Returns NOT_ACCEPTABLE if safetensors lacks the dtype of an output. The outputs do not have to be
- * computed yet. */
+/* Returns NOT_ACCEPTABLE if safetensors does not support the dtype of an output. The outputs do not
+ * have to be computed yet. */
 TD_MUST_CHECK td_status td_safetensors_can_encode(const struct td_request *request,
                                                   struct td_error *err);
 
-/* Computes an upper bound of the memory that encoding allocates: the header, and the outputs that
- * are copied after it. Returns false on overflow. */
+/* Computes an upper bound for the memory that encoding allocates, which holds the header and the
+ * outputs that are copied after it. Returns false on overflow. */
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes);
 
 /* Encodes the outputs as "output", as "outputs.0", ... for a list, or by their own names if the op
@@ -79,8 +78,8 @@ TD_MUST_CHECK td_status td_safetensors_encode(const struct td_request *request,
                                               struct td_arena *arena, struct td_reply *reply,
                                               struct td_error *err);
 
-/* Makes a reply with a file of one tensor, named "tensor", like td_raw_reply. Returns
- * NOT_ACCEPTABLE if safetensors lacks the dtype. */
+/* Builds a reply like td_raw_reply. The reply is a file with one tensor, named "tensor". Returns
+ * NOT_ACCEPTABLE if safetensors does not support the dtype. */
 TD_MUST_CHECK td_status td_safetensors_encode_tensor(const struct td_tensor *tensor,
                                                      struct td_arena *arena, struct td_reply *reply,
                                                      struct td_error *err);

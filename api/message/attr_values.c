@@ -52,7 +52,7 @@ int td_attr_choose(const char *name, const char *const *choices, const struct td
 
 /* ---- text ---- */
 
-/* Parses decimal digits with an optional sign. The whole text must match. */
+/* Parses an integer: an optional sign and decimal digits, which must be the whole text. */
 static bool parse_int64(const char *text, size_t length, int64_t *out)
 {
     const char *at = text, *end = text + length;
@@ -98,7 +98,8 @@ static td_status parse_ints(const char *text, size_t length, struct td_arena *ar
 }
 
 /* Parses a decimal number. As in JSON, the number must start with a digit after an optional minus
- * sign. This excludes the "nan" and "inf" of strtod; the check for 'x' excludes hexadecimal. */
+ * sign. This rule excludes "nan" and "inf", which strtod accepts; the check for 'x' excludes
+ * hexadecimal numbers. */
 static bool parse_number(const char *text, size_t length, double *out)
 {
     enum { LONGEST = 64 };
@@ -156,7 +157,8 @@ td_status td_attr_copy_text(const char *name, const struct td_attr_value *value,
     return *out ? TD_OK : err->status;
 }
 
-/* Stores a dtype, even one that the attribute does not accept; td_op_check reports that. */
+/* Stores a dtype. If the attribute does not accept the dtype, td_op_check reports the error
+ * later. */
 static td_status store_dtype(const struct td_attr_spec *spec, const struct td_attr_value *value,
                              struct td_op_args *args, struct td_error *err)
 {

@@ -1,4 +1,4 @@
-/* attr_values.h - parses values of attributes and stores them in the attrs struct of an op.
+/* attr_values.h - parses attribute values and stores them in the attrs struct of an op.
  *
  * A value from JSON is typed. Values from query strings, from the metadata of safetensors, and
  * lists in the Open Inference Protocol are text, because parameters of the protocol cannot be
@@ -23,7 +23,7 @@ struct td_attr_value {
         TD_VALUE_OTHER
     } kind;
     int64_t integer;
-    double number; /* value if the kind is TD_VALUE_FLOAT; infinite if the number is too large */
+    double number; /* value for TD_VALUE_FLOAT; infinite if the number is too large */
     bool boolean;
     struct td_ints list;
     /* For TD_VALUE_TEXT, the string. For other kinds, a description of the value, such as "a
@@ -44,13 +44,13 @@ TD_MUST_CHECK td_status td_attr_store(const struct td_attr_spec *spec,
                                       const struct td_attr_value *value, struct td_op_args *args,
                                       struct td_arena *arena, struct td_error *err);
 
-/* Copies a string value into the arena, NUL-terminated. */
+/* Copies a string value into the arena and NUL-terminates the copy. */
 TD_MUST_CHECK td_status td_attr_copy_text(const char *name, const struct td_attr_value *value,
                                           struct td_arena *arena, const char **out,
                                           struct td_error *err);
 
 /* Returns the index of the value in `choices`, a list that ends with NULL. Returns -1 with err
- * filled if the list does not have the value. */
+ * filled if the list does not contain the value. */
 TD_MUST_CHECK int td_attr_choose(const char *name, const char *const *choices,
                                  const struct td_attr_value *value, struct td_error *err);
 

@@ -131,13 +131,13 @@ static bool same_attr(const struct td_attr_spec *spec, const struct td_op_args *
     return a_size == b_size && (a_size == 0 || memcmp(a_bytes, b_bytes, a_size) == 0);
 }
 
-/* Meaning of a name in a request: an attribute of the op, or a request-wide option. */
+/* The attribute or request-wide option that a name in a request refers to. */
 struct place {
     const struct td_attr_spec *spec; /* NULL for an option */
     enum option option;
     const char *name;
     uint32_t bit; /* bit of the name in `set` and `by_query` */
-    /* Sets of the request that have the bit. NULL if the name is unknown. */
+    /* Sets of the request to which the bit belongs. NULL if the name is unknown. */
     uint32_t *set, *by_query;
 };
 
@@ -169,7 +169,7 @@ static td_status set_place(const struct place *place, const struct td_attr_value
                        : set_option(options, place->option, value, arena, err);
 }
 
-/* Checks that the body repeats the value from the query string. */
+/* Checks that the value in the body equals the value in the query string. */
 static td_status check_repeated(const struct place *place, const struct td_attr_value *value,
                                 struct td_request *request, struct td_arena *arena,
                                 struct td_error *err)
@@ -230,7 +230,7 @@ td_status td_attrs_set_query(struct td_request *request, const char *name, size_
     *known = place.set != NULL;
     if (!*known)
         return TD_OK;
-    *place.by_query &= ~place.bit; /* a query parameter that occurs twice is refused */
+    *place.by_query &= ~place.bit; /* a repeated query parameter is an error */
     const td_status status =
         td_attrs_set_text(request, name, length, text, text_length, arena, known, err);
     if (status == TD_OK)
@@ -259,7 +259,7 @@ static bool is_of_input(const char *input, const char *name, size_t length)
             td_name_ends(".ref", name, length));
 }
 
-/* Refuses the name of an input in a place where inputs cannot be given. */
+/* Reports an error for the name of an input in a place where inputs are not allowed. */
 static td_status refuse_place(const struct td_op *op, const struct td_input_spec *spec,
                               const char *where, struct td_error *err)
 {
@@ -277,8 +277,8 @@ static td_status refuse_place(const struct td_op *op, const struct td_input_spec
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, spec->name);
 }
 
-/* Lists the known names for the error about an unknown name. Inputs are listed only if the body has
- * them as members. */
+/* Lists the known names for an error about an unknown name. Lists inputs only if they are members
+ * of the body. */
 static const char *list_names(const struct td_request *request, const char *const *names, int n,
                               bool inputs, char *text, size_t size)
 {
@@ -360,7 +360,7 @@ td_status td_table_without_keys(const char *table, const char *whole,
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
         snprintf(numbers, sizeof numbers, "give row numbers as %s, or ", op->inputs[input].name);
-    /* A version that an alias names cannot get keys later. */
+    /* Keys cannot be added later to a version that an alias names. */
     if (strchr(table, '@'))
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "'%s' has no keys to find rows by; %sput another version with its "

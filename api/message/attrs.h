@@ -1,11 +1,11 @@
 /* attrs.h - sets an op's attributes and the request-wide members (device, response, timing, store)
  * from text or typed values.
  *
- * A request can give an attribute as a JSON member or in the metadata of safetensors, and also in
- * the query string with the same value. MALFORMED_REQUEST is the error if the two values differ, if
- * one place has the attribute twice, if a value has the wrong kind, or if a name is unknown. For an
- * unknown name, did_you_mean is the nearest known name. The op itself checks whether a value makes
- * sense.
+ * A request can set an attribute as a JSON member or in the metadata of safetensors. The query
+ * string can set the attribute too, but only to the same value. The error is MALFORMED_REQUEST if
+ * the two values differ, if an attribute occurs twice in one place, if a value has the wrong kind,
+ * or if a name is unknown. For an unknown name, did_you_mean is the nearest known name. The op
+ * itself checks whether a value makes sense.
  *
  * Errors     `attribute` is set to the name. The JSON decoder adds the pointer. */
 #ifndef TD_API_MESSAGE_ATTRS_H
@@ -18,7 +18,7 @@
  * TD_MEMBER, TD_METADATA or "query parameter". */
 #define TD_MEMBER   "member"
 #define TD_METADATA "metadata entry"
-#define TD_PERSIST  "persist" /* query parameter for changes of tables */
+#define TD_PERSIST  "persist" /* query parameter of requests that change a table */
 td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err);
 
@@ -28,8 +28,8 @@ TD_MUST_CHECK td_status td_attrs_set(struct td_request *request, const char *nam
                                      const struct td_attr_value *value, struct td_arena *arena,
                                      bool *known, struct td_error *err);
 
-/* Same as td_attrs_set for a value given as text: "2" is an integer if the attribute is an integer,
- * "0,2" is a list. */
+/* Same as td_attrs_set, for a value given as text: "2" is an integer if the attribute is an
+ * integer, and "0,2" is a list. */
 TD_MUST_CHECK td_status td_attrs_set_text(struct td_request *request, const char *name,
                                           size_t length, const char *text, size_t text_length,
                                           struct td_arena *arena, bool *known,
@@ -41,8 +41,8 @@ TD_MUST_CHECK td_status td_attrs_set_query(struct td_request *request, const cha
                                            struct td_arena *arena, bool *known,
                                            struct td_error *err);
 
-/* NULL-terminated lists of the names of td_device_choice values, of td_layout values and of
- * booleans. In td_bool_names, odd indices are true. */
+/* NULL-terminated lists of names for the td_device_choice values, the td_layout values and
+ * booleans. In td_bool_names, names at odd indices mean true. */
 extern const char *const td_device_names[], *const td_layout_names[], *const td_bool_names[];
 
 /* Hint for a client that asks for an unknown layout. */
@@ -54,25 +54,25 @@ extern const char *const td_device_names[], *const td_layout_names[], *const td_
 TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, const char *text,
                                   size_t length, struct td_error *err);
 
-/* Initializes a request for op: default attributes, no inputs. */
+/* Initializes a request for the op with default attributes and no inputs. */
 void td_request_init(struct td_request *request, const struct td_op *op);
 
-/* Member "keys" in the body of a request whose path names a table with keys: the keys to look up,
- * whatever the op calls this input. td_table_keys_input returns the index of the input, or -1 if
- * `name` is another name. */
+/* Member of the body that holds the keys to look up, whatever the op calls this input. The path of
+ * such a request names a table with keys. td_table_keys_input returns the index of the input, or -1
+ * if `name` is not TD_TABLE_KEYS. */
 #define TD_TABLE_KEYS "keys"
 int td_table_keys_input(const struct td_request *request, const char *name, size_t length);
 
-/* Sets the error for an op that needs the keys of a table without keys; the message says what to
- * give instead. `whole` is the table that `table` is a part of, whose keys number the rows, or
- * NULL. `tensor` is the tensor used as the table, which might hold the keys of `table`; NULL means
- * the table itself. */
+/* Sets the error for an op that needs keys, used on a table without keys. The message says what to
+ * send instead. If `table` is part of another table whose keys number the rows, `whole` is that
+ * table; otherwise NULL. `tensor` is the tensor used as the table, which might hold the keys of
+ * `table`; NULL means the table itself. */
 td_status td_table_without_keys(const char *table, const char *whole,
                                 const struct td_tensor *tensor, const struct td_op *op,
                                 struct td_error *err);
 
-/* If `name` is "keys" and the request cannot have this member, sets an error that says why and how
- * to choose rows. Otherwise returns TD_OK. */
+/* If `name` is "keys" and the request must not have this member, sets an error that says why and
+ * tells how to select rows. Otherwise returns TD_OK. */
 td_status td_table_keys_misplaced(const struct td_request *request, const char *name, size_t length,
                                   struct td_error *err);
 
@@ -80,7 +80,7 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
  * these are the inputs that the path names. */
 uint32_t td_inputs_set(const struct td_request *request);
 
-/* Sets MALFORMED_REQUEST for an input that is in the body although the path already names it. */
+/* Sets MALFORMED_REQUEST for an input that is in the body although the path already gives it. */
 td_status td_input_set_by_path(const struct td_input_spec *spec, struct td_error *err);
 
 #endif

@@ -58,7 +58,7 @@ cJSON *td_document_count(uint64_t value)
     return cJSON_CreateRaw(text);
 }
 
-/* Returns the default as JSON: a number, a name, or default_text. */
+/* Returns the default value as JSON: a number, a name, or default_text. */
 static cJSON *default_value(const struct td_attr_spec *spec)
 {
     if (spec->default_text)

@@ -9,7 +9,7 @@
 
 #include <cjson/cJSON.h>
 
-/* Prints the document into the arena, makes it a reply with status 200, and deletes it. Returns
+/* Prints the document into the arena as a reply with status 200, and deletes the document. Returns
  * MEMORY_EXHAUSTED if `complete` is false or no memory is left. */
 TD_MUST_CHECK td_status td_document_reply(cJSON *document, bool complete, struct td_arena *arena,
                                           struct td_reply *reply, struct td_error *err);
@@ -19,7 +19,8 @@ bool td_document_add(cJSON *object, const char *name, cJSON *item);
 bool td_document_append(cJSON *list, cJSON *item);
 bool td_document_text(cJSON *object, const char *name, const char *text);
 
-/* Return 64-bit integers as raw JSON. cJSON's numbers are doubles, which would round them. */
+/* Return 64-bit integers as raw JSON. cJSON stores numbers as doubles, which would round large
+ * integers. */
 cJSON *td_document_integer(int64_t value);
 cJSON *td_document_count(uint64_t value);
 

@@ -19,7 +19,7 @@ typedef enum td_layout { TD_LAYOUT_NESTED, TD_LAYOUT_FLAT, TD_LAYOUT_BASE64 } td
 /* Maximum time to live of a stored result, in seconds: one year. */
 #define TD_STORE_TTL_MAX 31536000
 
-/* Member "device": where the client wants the op to be computed. */
+/* Values of the member "device": the device on which the client wants the op to run. */
 typedef enum td_device_choice { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU } td_device_choice;
 
 /* Values of the request-wide members. All zero is the default. */
@@ -28,12 +28,13 @@ struct td_options {
     td_layout layout; /* member "response": layout of tensors in a JSON reply */
     bool timing;      /* ?timing=1 */
     /* Member "store": the outputs become resident tensors of this name, and the reply describes
-     * them. The outputs of a list are NAME.0, NAME.1, ...; named outputs are NAME.values, ... The
-     * name is in the arena, or NULL if not given. */
+     * them. A list of outputs becomes NAME.0, NAME.1, ...; named outputs become NAME.values, ...
+     * The name is in the arena, or NULL if not given. */
     const char *store;
-    /* Time to live of the stored outputs in seconds. 0: until they are deleted or replaced. */
+    /* Time to live of the stored outputs in seconds. 0: they stay until they are deleted or
+     * replaced. */
     int64_t store_ttl_s;
-    /* Bit i is set if member i was given. `enum option` in attrs.c numbers the members. */
+    /* Bit i is set if the request has member i. `enum option` in attrs.c numbers the members. */
     uint32_t set;
 };
 
@@ -45,13 +46,14 @@ struct td_request {
      * too. */
     struct td_op_args args;
     struct td_options options;
-    /* Bits of args.attrs_set and options.set that the query string has set and the body has not. */
+    /* Bits of args.attrs_set and options.set for values that only the query string has set so
+     * far. */
     struct {
         uint32_t attrs, options;
     } by_query;
-    /* Keys for the rows of the first input, a resident table. The keys replace input number
-     * row_input, which then has no tensor. In the arena. NULL and 0 if the request has no such
-     * keys. */
+    /* Keys for the rows of the first input, which is a resident table. The keys replace input
+     * number row_input, which then has no tensor. The keys are in the arena. NULL and 0 if the
+     * request has no row keys. */
     struct td_tensor *row_keys;
     int row_input;
     /* Name of row_keys in the body and in errors, or NULL for "INPUT.keys". */
@@ -65,7 +67,7 @@ struct td_request {
     bool called_keys;
     struct td_oip_request *oip; /* in the arena; NULL for requests that are not of /v2 */
     bool decoded;               /* true if all input tensors are set */
-    /* True if a complex tensor is base64 in JSON, without [re, im]. */
+    /* True if JSON has a complex tensor as base64, not as lists [re, im]. */
     bool has_complex_base64;
     /* The request neither sends nor stores outputs, so it cannot have "response" or "store". */
     bool has_no_output;
@@ -74,8 +76,9 @@ struct td_request {
     bool is_change;
 };
 
-/* Maximum number of tensors in a list input; more are RESOURCE_LIMIT (tensors). A tensor of one
- * element takes two bytes of a request, but hundreds of bytes of memory. */
+/* Maximum number of tensors in a list input; a longer list is RESOURCE_LIMIT (tensors). The limit
+ * exists because a tensor of one element takes two bytes of a request but hundreds of bytes of
+ * memory. */
 #define TD_MAX_LIST 16384
 
 /* Looks up a resident tensor. On success, *out describes the tensor and the arena holds a reference
@@ -85,15 +88,15 @@ struct td_resolver {
                          struct td_arena *arena, struct td_tensor *out, struct td_error *err);
 };
 
-/* Calls resolver->resolve. A NULL resolver has no resident tensors, so the result is
- * TENSOR_NOT_FOUND. */
+/* Calls resolver->resolve. Returns TENSOR_NOT_FOUND if `resolver` is NULL, which means that there
+ * are no resident tensors. */
 TD_MUST_CHECK td_status td_resolve(struct td_resolver *resolver, const char *name, size_t length,
                                    struct td_arena *arena, struct td_tensor *out,
                                    struct td_error *err);
 
-/* Looks up shared memory that a client has registered. On success, *out is the address of `bytes`
- * bytes at `offset` in the region, and the arena holds a reference to the region. Errors:
- * NOT_FOUND, INVALID_ARGUMENT. */
+/* Looks up shared memory that a client has registered. On success, *out points to `bytes` bytes at
+ * `offset` in the region, and the arena holds a reference to the region. Errors: NOT_FOUND,
+ * INVALID_ARGUMENT. */
 struct td_regions {
     td_status (*find)(struct td_regions *self, const char *name, size_t length, uint64_t offset,
                       uint64_t bytes, struct td_arena *arena, void **out, struct td_error *err);
@@ -105,8 +108,8 @@ struct td_chunk {
     size_t size;
 };
 
-/* Number of chunks without allocation, enough for one output. Replies with more chunks allocate the
- * array in the arena. */
+/* Number of chunks that a reply holds without allocation, enough for one output. For more chunks,
+ * the array is in the arena. */
 #define TD_REPLY_CHUNKS 4
 
 struct td_header {
@@ -130,7 +133,7 @@ struct td_reply {
 /* Returns the bounds policy of a request, or TD_BOUNDS_ERROR if the op has no such attribute. */
 td_bounds td_request_bounds(const struct td_request *request);
 
-/* Sets status, content type and a body of one chunk. */
+/* Sets the status, the content type and a body of one chunk. */
 void td_reply_set(struct td_reply *reply, int http_status, const char *content_type,
                   const void *data, size_t size);
 

@@ -116,8 +116,8 @@ static bool by_path(const struct td_request *request, int input)
     return request->args.inputs[input].tensors != NULL;
 }
 
-/* True if keys are accepted instead of the row numbers. If the path does not name the table, it is
- * not known yet whether the table has keys, so they are accepted. */
+/* True if keys are accepted instead of row numbers. Keys are also accepted if the path does not
+ * name the table, because it is not yet known whether the table has keys. */
 static bool takes_row_keys(const struct td_request *request, const struct td_input_spec *spec)
 {
     return td_input_is_row_numbers(spec) &&
@@ -209,7 +209,7 @@ static const char *called(const struct td_request *request, struct td_named_inpu
                            : name_text(request, target.input, target.keys, text, INPUT_NAME);
 }
 
-/* Refuses an input that the request already has under the name of `first`. */
+/* Reports an input that the request has already given under the name of `first`. */
 static td_status refuse_second(struct td_request *request, struct td_named_input first,
                                struct td_named_input target, struct td_error *err)
 {
@@ -222,7 +222,7 @@ static td_status refuse_second(struct td_request *request, struct td_named_input
                      "both %s and %s are given; expected only one of them", one, other);
     else
         td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", one);
-    /* The error is about the member that was read last. */
+    /* The error names the member that was read last. */
     request->called_keys = target.of_table;
     return refuse_input(request, target, TD_MALFORMED_REQUEST, err);
 }
@@ -234,7 +234,7 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
     int *count = &request->args.inputs[target.input].count;
     if (by_path(request, target.input))
         return td_input_set_by_path(spec, err);
-    /* Keys are counted as the input that they replace. */
+    /* Keys count as the input that they replace. */
     const struct td_named_input first = {
         .input = target.input,
         .keys = request->row_input > 0 && request->row_input == target.input,

@@ -1,6 +1,6 @@
 /* named_inputs.h - inputs and outputs that are given by name, as in safetensors and in the Open
- * Inference Protocol: "params", or "indices.3" for a tensor of a list. "indices.3.ref" gives the
- * name of a resident tensor for that input. "indices.keys" are keys of rows, given instead of row
+ * Inference Protocol: "params", or "indices.3" for a tensor of a list. "indices.3.ref" names a
+ * resident tensor to use as this input. "indices.keys" are keys of rows, given instead of row
  * numbers where the input accepts keys; request->row_keys_name can replace this name.
  *
  * Indices have no leading zeros. Tensors can come in any order. The caller first counts each tensor
@@ -34,8 +34,8 @@ int64_t td_named_output_find(const struct td_op *op, const char *name, size_t le
 /* Appends the name of output `index`. */
 void td_named_output_write(struct td_text *text, const struct td_op *op, int index);
 
-/* Writes the possible names of outputs for error messages: "output", "outputs.0, outputs.1, ...",
- * "values, indices". Returns `text`. */
+/* Writes the possible names of outputs, for error messages: "output", "outputs.0, outputs.1, ..."
+ * or "values, indices". Returns `text`. */
 #define TD_TENSOR_NAMES_TEXT 160
 const char *td_output_names_text(const struct td_op *op, char *text, size_t size);
 
@@ -44,7 +44,7 @@ const char *td_output_names_text(const struct td_op *op, char *text, size_t size
 bool td_named_input_find_ref(const struct td_request *request, const char *key, size_t length,
                              struct td_named_input *out);
 
-/* Finds the input with this name and counts a tensor for it. */
+/* Finds the input with this name and counts one more tensor for this input. */
 TD_MUST_CHECK td_status td_named_input_count(struct td_request *request, const char *name,
                                              size_t length, struct td_named_input *out,
                                              struct td_error *err);
@@ -68,12 +68,12 @@ TD_MUST_CHECK td_status td_named_input_resolve(struct td_request *request,
                                                size_t length, struct td_resolver *resolver,
                                                struct td_arena *arena, struct td_error *err);
 
-/* Writes the names that inputs in the body can have, for error messages: "indices.0, indices.1,
- * ...; data.0, data.1, ...". Must be called before td_named_inputs_alloc. Returns `text`. */
+/* Writes the possible names of inputs in the body, for error messages: "indices.0, indices.1, ...;
+ * data.0, data.1, ...". Must be called before td_named_inputs_alloc. Returns `text`. */
 const char *td_input_names_text(const struct td_request *request, char *text, size_t size);
 
-/* Returns the owner of these inputs for error messages: the name of the op, or "the table" if the
- * table is a model. */
+/* Returns the owner of the inputs for error messages: the name of the op, or "the table" if the
+ * model is a table. */
 const char *td_inputs_owner(const struct td_request *request);
 
 #endif

@@ -10,31 +10,31 @@ struct td_problem {
     int http_status;
     const char *title; /* "Index out of bounds" */
     const char *slug;  /* "index-out-of-bounds", as in /problems/index-out-of-bounds */
-    /* For clients: the meaning of the code and what to do, in a few sentences. */
+    /* A few sentences for clients: the meaning of the code, and what to do. */
     const char *explanation;
-    /* Complete body without details, used if no memory is left for a body with details. */
+    /* Complete body without details, for when no memory is left for a body with details. */
     const char *static_body;
 };
 
-/* Returns the problem of an error code, never NULL. `status` must not be TD_OK. */
+/* Returns the problem for an error code, never NULL. `status` must not be TD_OK. */
 const struct td_problem *td_problem_of(td_status status);
 
-/* Returns the number of seconds for the Retry-After header: from the error if it has a value,
- * otherwise from its code. Returns 0 if waiting does not help or the time is not known. */
+/* Returns the number of seconds for the Retry-After header. The error's own value takes precedence
+ * over the value for its code. Returns 0 if waiting does not help or the time is not known. */
 unsigned td_problem_retry_after_s(const struct td_error *err);
 
-/* Returns the code that is described at /problems/{slug}, or TD_OK if there is no such code. Also
- * accepts the name of the code, such as INDEX_OUT_OF_BOUNDS. */
+/* Returns the code that /problems/{slug} describes, or TD_OK if no code has this slug. Also accepts
+ * the name of a code, such as INDEX_OUT_OF_BOUNDS. */
 td_status td_problem_from_slug(const char *slug, size_t length);
 
-/* Writes the reply for err. op_name and request_id can be NULL. Cannot fail: if no memory is left,
- * the reply is the static body with type, title, status and code. */
+/* Writes the reply for `err`. op_name and request_id can be NULL. Cannot fail: if no memory is
+ * left, the reply is the static body with type, title, status and code. */
 void td_problem_write(const struct td_error *err, const char *op_name, const char *request_id,
                       struct td_arena *arena, struct td_reply *reply);
 
-/* Prints err as a document in the formats of both /v1 and /v2, for a request that could be from
- * either API. A title that is not NULL replaces the title of the code and leaves out the HTTP
- * status. Returns the length, or 0 if the buffer is too small. */
+/* Prints `err` as a document that is valid in both /v1 and /v2, for a request that could be for
+ * either API. If `title` is not NULL, it replaces the title of the code, and the HTTP status is
+ * left out. Returns the length, or 0 if the buffer is too small. */
 size_t td_problem_print(const struct td_error *err, const char *title, const char *request_id,
                         char *buffer, size_t size);
 

@@ -1,5 +1,5 @@
-/* raw.h - reads and writes tensor data as little-endian bytes, as in base64, safetensors, .npy and
- * binary requests of /v2. */
+/* raw.h - reads and writes tensor data as little-endian bytes, the form used in base64,
+ * safetensors, .npy and binary requests of /v2. */
 #ifndef TD_API_MESSAGE_RAW_H
 #define TD_API_MESSAGE_RAW_H
 
@@ -9,9 +9,9 @@
  * other dtypes are valid. */
 TD_MUST_CHECK td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err);
 
-/* Sets the data of a string tensor from `size` bytes, in which each element is its length in 4
- * bytes followed by its bytes. The tensor's shape must be set. The lengths are removed in place,
- * and `bytes` becomes the tensor's data. */
+/* Sets the data of a string tensor from `size` bytes. Each element is a 4-byte length followed by
+ * the bytes of the string. The tensor's shape must be set. The lengths are removed in place, and
+ * `bytes` becomes the tensor's data. */
 TD_MUST_CHECK td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor,
                                        struct td_arena *arena, struct td_error *err);
 
@@ -22,7 +22,7 @@ TD_MUST_CHECK td_status td_raw_write_strings(char *to, const struct td_tensor *t
                                              const struct td_stop *stop, struct td_error *err);
 
 /* Data below this size is copied after its header. Sending such data as its own chunk would cost
- * more than the copy, because header and chunk take two system calls. */
+ * more than the copy, because the header and the chunk would take two system calls. */
 #define TD_RAW_COPIED ((size_t)64 * 1024)
 
 static inline bool td_raw_is_copied(const struct td_tensor *tensor)
@@ -30,9 +30,9 @@ static inline bool td_raw_is_copied(const struct td_tensor *tensor)
     return tensor->bytes < TD_RAW_COPIED;
 }
 
-/* Makes a reply with status 200 from a header and the data of one tensor, which cannot have
- * strings. Small data is copied after the header, in the arena; otherwise the second chunk points
- * to the tensor's data. */
+/* Builds a reply with status 200 from a header and the data of one tensor, which must not be a
+ * string tensor. Small data is copied after the header, in the arena. Otherwise the second chunk
+ * points to the tensor's data. */
 TD_MUST_CHECK td_status td_raw_reply(const char *content_type, const char *header, size_t size,
                                      const struct td_tensor *tensor, struct td_arena *arena,
                                      struct td_reply *reply, struct td_error *err);

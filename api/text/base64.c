@@ -67,8 +67,8 @@ bool td_base64_decoded_size(const char *text, size_t length, size_t *out)
     return true;
 }
 
-/* Returns the position of the first invalid character among the first n of a group of four, or n if
- * all are valid. */
+/* Returns the position of the first invalid character among the first n characters of a group of
+ * four, or n if all of them are valid. */
 static size_t first_invalid(const unsigned char *group, size_t n)
 {
     size_t i = 0;

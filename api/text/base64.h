@@ -20,7 +20,7 @@ char *td_base64_encode(char *at, const void *bytes, size_t n);
  * if the length is not a multiple of four. */
 bool td_base64_decoded_size(const char *text, size_t length, size_t *out);
 
-/* True if `c` is in the alphabet. Padding is not. */
+/* True if `c` is in the alphabet, which does not include the padding character. */
 bool td_base64_is_digit(char c);
 
 /* Decodes into `bytes`. Returns `length`, or the position of the first invalid character. */

@@ -1,9 +1,9 @@
 /* sorted_names.h - binary search for a name in a sorted list.
  *
- * Names from a client can contain any byte, even NUL, so they are passed with their length. The
- * names in the list are NUL-terminated and sorted in strcmp order.
+ * Names from a client can contain any byte, including NUL, so they are passed with their length.
+ * The names in the list are NUL-terminated and sorted in strcmp order.
  *
- * Cost       One call of name_at per halving.
+ * Cost       One call of name_at for each halving of the list.
  * Threads    Reentrant; the list must not change during the call. */
 #ifndef TD_API_TEXT_SORTED_NAMES_H
 #define TD_API_TEXT_SORTED_NAMES_H
@@ -14,8 +14,8 @@
 /* Returns the i-th name of a list. */
 typedef const char *td_name_at_fn(const void *list, int i);
 
-/* Returns the index of the name among `count` names and sets *found to true. If the list does not
- * have the name, sets *found to false and returns the index at which to insert it. */
+/* Returns the index of the name in a list of `count` names and sets *found to true. If the list
+ * does not contain the name, sets *found to false and returns the index at which to insert it. */
 int td_sorted_find(const void *list, int count, td_name_at_fn *name_at, const char *name,
                    size_t length, bool *found);
 

@@ -11,7 +11,7 @@
  * did_you_mean has 64 bytes including the NUL. */
 enum { LONGEST = 63 };
 
-/* The given name as bit masks. */
+/* The given name, represented as bit masks. */
 struct pattern {
     uint64_t at[256]; /* bit i of at[c] is set if character i is c */
     uint64_t last;    /* bit of the pattern's last character */
@@ -28,9 +28,9 @@ static void pattern_init(struct pattern *pattern, const char *name, size_t lengt
 }
 
 /* Returns the edit distance between the pattern and a name, or `least` if the distance is not below
- * `least`. A column of the dynamic programming table is two words: bits for the rows where the
- * distance is one more (above) or one less (below) than in the previous row. Source: H. Hyyro, A
- * bit-vector algorithm for computing Levenshtein and Damerau edit distances, 2003. */
+ * `least`. Two words represent a column of the dynamic programming table: their bits mark the rows
+ * where the distance is one more (above) or one less (below) than in the previous row. Source: H.
+ * Hyyro, A bit-vector algorithm for computing Levenshtein and Damerau edit distances, 2003. */
 static size_t edit_distance(const struct pattern *pattern, const char *name, size_t length,
                             size_t least, uint32_t *work)
 {
@@ -57,7 +57,7 @@ static size_t edit_distance(const struct pattern *pattern, const char *name, siz
     return distance;
 }
 
-/* True if the text is the part of a longer name before a ':', '@' or '.', or the part after its
+/* True if the text is the part of the longer name before a ':', '@' or '.', or the part after the
  * first ':'. */
 static bool is_part(const char *text, size_t length, const char *name)
 {
@@ -108,8 +108,8 @@ void td_suggest(struct td_error *err, const char *name, size_t length, const cha
     set_did_you_mean(err, td_nearest_name(name, length, names, n_names, &work));
 }
 
-/* Other names of dtypes. Names of the Open Inference Protocol are in the table of dtypes. "i8" and
- * "u8" are left out, because NumPy and safetensors mean different dtypes by them. */
+/* Alternative names of dtypes. The names of the Open Inference Protocol are in the table of dtypes.
+ * "i8" and "u8" are left out, because they name different dtypes in NumPy and safetensors. */
 static const struct {
     const char *name;
     td_dtype dtype;

@@ -47,7 +47,7 @@ void td_text_print(struct td_text *text, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(text->at, capacity, format, arguments);
     va_end(arguments);
-    /* vsnprintf writes a NUL after the text, so `length` bytes are not enough. */
+    /* vsnprintf also writes a NUL, so `length` bytes are not enough. */
     if (length < 0 || (size_t)length >= capacity)
         text->full = true;
     else
@@ -98,7 +98,7 @@ static bool is_segment_character(char c)
 void td_text_segment(struct td_text *text, const char *name, size_t length)
 {
     static const char digits[] = "0123456789ABCDEF";
-    size_t plain = 0; /* number of plain characters before i, not written yet */
+    size_t plain = 0; /* number of plain characters before i that are not written yet */
     for (size_t i = 0; i < length; i++) {
         const unsigned char c = (unsigned char)name[i];
         const char escaped[] = { '%', digits[c / 16], digits[c % 16] };

@@ -19,7 +19,8 @@ struct td_text {
 /* Appends bytes unchanged. */
 void td_text_add(struct td_text *text, const char *bytes, size_t length);
 
-/* Append a NUL-terminated string, and a number in decimal (ten times as fast as snprintf). */
+/* Append a NUL-terminated string and a decimal number, respectively. td_text_number is ten times as
+ * fast as snprintf. */
 void td_text_string(struct td_text *text, const char *string);
 void td_text_uint(struct td_text *text, uint64_t value);
 
@@ -27,11 +28,11 @@ void td_text_uint(struct td_text *text, uint64_t value);
  * scalar. */
 void td_text_dims(struct td_text *text, const struct td_shape *shape);
 
-/* Appends formatted text like printf. */
+/* Appends text formatted as by printf. */
 void td_text_print(struct td_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Appends a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD. */
+/* Appends a JSON string, including its quotes. Replaces bytes that are not UTF-8 with U+FFFD. */
 void td_text_quote(struct td_text *text, const char *bytes, size_t length);
 
 /* Appends a name as a segment of a path. Bytes other than ASCII letters, ASCII digits and "-._~:@"

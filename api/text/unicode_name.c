@@ -34,7 +34,7 @@ static bool is_name_character(uint32_t c)
             !uc_is_property_default_ignorable_code_point(c));
 }
 
-/* Checks all characters. `reason` gets the first character that is refused. */
+/* Checks all characters. If a character is refused, `reason` names the first one. */
 static bool check_characters(const char *text, size_t length, struct td_unicode_reason *reason)
 {
     bool marks = false; /* true if a combining mark is allowed next */
@@ -60,8 +60,8 @@ static bool check_characters(const char *text, size_t length, struct td_unicode_
     return true;
 }
 
-/* Writes the NFC form both as text and as part of a path, because the text can look the same as the
- * given name. */
+/* Writes the NFC form both as text and percent-encoded as in a path, because the text can look the
+ * same as the given name. */
 static void name_nfc(const char *nfc, size_t length, const char *rest, size_t rest_length,
                      struct td_unicode_reason *reason)
 {
@@ -85,8 +85,8 @@ static void name_nfc(const char *nfc, size_t length, const char *rest, size_t re
     *text.at = '\0';
 }
 
-/* Checks that the text is in NFC. Sorting a run of more marks than any language has needs
- * memory. */
+/* Checks that the text is in NFC. Allocates memory only to sort a run of combining marks that is
+ * longer than in any language. */
 static bool check_nfc(const char *text, size_t length, size_t rest,
                       struct td_unicode_reason *reason)
 {

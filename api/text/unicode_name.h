@@ -1,6 +1,6 @@
-/* unicode_name.h - checks names of resident tensors that have characters beyond ASCII.
+/* unicode_name.h - checks the names of resident tensors that contain characters beyond ASCII.
  *
- * A name can have letters, combining marks and digits of any script (the general categories L, M
+ * A name can contain letters, combining marks and digits of any script (the general categories L, M
  * and N of Unicode), the marks inside words of Catalan, Hebrew, Tibetan and Japanese, and the
  * characters of ASCII names: A-Z, a-z, 0-9, '.', '_', ':' and '-'. The name must be in
  * normalisation form C (NFC), so that one text has one name. Everything else is refused: spaces,
@@ -29,9 +29,10 @@ struct td_unicode_reason {
     char text[384];
 };
 
-/* True if the text is empty, or consists of the allowed characters and is in NFC. Otherwise sets
- * *reason unless `reason` is NULL. The name that the reason suggests ends with the `rest` bytes
- * after the text, such as "@v" of a version. A text longer than TD_UNICODE_NAME is refused. */
+/* True if the text is empty, or consists of allowed characters and is in NFC. Otherwise returns
+ * false and sets *reason unless `reason` is NULL. The name that the reason suggests ends with the
+ * `rest` bytes after the text, such as "@v" for a version. A text longer than TD_UNICODE_NAME is
+ * refused. */
 bool td_unicode_name_valid(const char *text, size_t length, size_t rest,
                            struct td_unicode_reason *reason);
 
