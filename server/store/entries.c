@@ -185,7 +185,7 @@ const char *td_store_explain_absence(struct td_store *store, const char *name, c
         snprintf(text, size, "which might be in the folder %s, which is refused: %s%s", version,
                  reason, cut);
     else
-        snprintf(text, size, "which is not there");
+        snprintf(text, size, "which does not exist");
     return in_file || in_folder ? "repair that" : "put its file back";
 }
 

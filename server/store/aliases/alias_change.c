@@ -119,7 +119,7 @@ void td_alias_publish(struct td_store *store, const struct td_alias_table *table
 
 /* ---- aliases.json ---------------------------------------------------------------------------- */
 
-/* While the file is being replaced, do not trust any file found under its name. */
+/* While this process is replacing the file, the file must not be compared with its record. */
 static void set_writes_file(struct td_store *store, bool writes)
 {
     pthread_mutex_lock(&store->aliases_file_mutex);

@@ -30,9 +30,7 @@ static td_status check_wanted(const struct td_store *store, const struct td_alia
                      alias ? " now; GET /v1/aliases lists its target" : "");
     else
         td_error_set(err, TD_PRECONDITION_FAILED,
-                     "the alias '%.140s' exists; expected no such "
-                     "alias",
-                     wanted->name);
+                     "the alias '%.140s' exists; expected no such alias", wanted->name);
     if (alias)
         (void)td_store_use_locked(store, alias->target, &version);
     if (version && err)

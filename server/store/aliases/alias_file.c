@@ -63,7 +63,7 @@ static td_status read_checksum(struct reader *reader, const struct td_json_path 
         td_json_c_string(&reader->scan, path, "checksum", reader->arena, &given, reader->err);
     if (status != TD_OK)
         return status;
-    /* The search for the name in the text would miss a name that is written with escapes. */
+    /* A name with escapes is decoded elsewhere, so it does not point into the text. */
     if (name <= reader->scan.begin || name >= reader->scan.end)
         return td_json_refuse(path, reader->err, "the name checksum is written with escapes");
     print_digest(reader->scan.begin, (size_t)(name - 1 - reader->scan.begin), wanted);

@@ -313,11 +313,9 @@ TD_TEST(an_alias_by_hand_that_a_folder_sets_again_is_a_warning)
     put_version("1", "m.npy", 0, "\"aliases\":{\"x\":\"m@1\"}");
     put_version("2", "m.npy", 0, "\"aliases\":{\"x\":\"m@2\"}");
     put_text("aliases.json", "{\"aliases\": {\"x\": \"m@1\"}}");
-    expect(
-        check_options(NULL, NULL), true,
-        LINES(
-            "warning  aliases.json: skipped: its alias 'x' names m@1, but the folder 2, which its "
-            "\"taken\" lacks, sets it to m@2\n"));
+    expect(check_options(NULL, NULL), true,
+           LINES("warning  aliases.json: skipped: its alias 'x' names m@1, but the folder 2, which "
+                 "\"taken\" does not list, sets it to m@2\n"));
 }
 
 TD_TEST(nothing_in_the_folder_is_changed)

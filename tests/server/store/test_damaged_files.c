@@ -277,7 +277,7 @@ TD_TEST_EACH(an_alias_of_a_damaged_version_names_its_file, versions)
     ck_assert_ptr_nonnull(strstr(problems_of(store), wanted));
     ck_assert_int_eq(unlink(path_of(versions[_i])), 0);
     td_store_rescan(store);
-    expect_refused("m", "'m@2', which is not there");
+    expect_refused("m", "'m@2', which does not exist");
 }
 
 TD_TEST(an_alias_of_a_version_in_a_refused_folder_says_why_it_is_refused)
@@ -320,8 +320,8 @@ TD_TEST(an_alias_says_what_is_wrong_in_short_and_the_way_out)
     ck_assert_int_eq(unlink(path_of("q@3.safetensors")), 0);
     remove_version("2");
     td_store_rescan(store);
-    expect_way_out("m", "'m@2', which is not there; put its file back and send SIGHUP, or let the "
-                        "alias name another version");
+    expect_way_out("m", "'m@2', which does not exist; put its file back and send SIGHUP, or let "
+                        "the alias name another version");
 }
 
 /* ---- the list of problems

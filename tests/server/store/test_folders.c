@@ -263,7 +263,7 @@ TD_TEST(a_reader_keeps_the_alias_of_a_removed_folder_until_a_restart)
     store = open_reader();
     remove_version("1");
     td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "x: it names m@1, which is not there;");
+    ck_assert_str_eq(problems_of(store), "x: it names m@1, which does not exist;");
     ck_assert_int_eq(td_store_get(store, "x", 1, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE);
     put_version("1", "m.npy", 30, "");
@@ -293,12 +293,12 @@ TD_TEST(a_folder_and_an_alias_of_its_name_have_problems_of_their_own)
     move_file("a@2.npy", ".kept");
     td_store_rescan(store);
     ck_assert_int_eq(td_store_reading(store).problems, 2);
-    ck_assert_ptr_nonnull(strstr(problems_of(store), ";1: it names a@2, which is not there;"));
+    ck_assert_ptr_nonnull(strstr(problems_of(store), ";1: it names a@2, which does not exist;"));
     ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
                      TD_DEVICE_UNAVAILABLE);
     remove_version("1");
     td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "1: it names a@2, which is not there;");
+    ck_assert_str_eq(problems_of(store), "1: it names a@2, which does not exist;");
     move_file(".kept", "a@2.npy");
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "");
