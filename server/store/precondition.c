@@ -88,7 +88,7 @@ static td_status refuse(const char *name, const char *header, const char *list, 
                      strchr(list, '*')
                          ? "'%s' exists, but If-None-Match: * requires that it does not; send "
                            "If-Match with its ETag to replace it if it has not changed"
-                         : "'%s' still has an ETag that If-None-Match excludes",
+                         : "'%s' still has an ETag that If-None-Match lists",
                      name);
     else if (etag)
         td_error_set(err, TD_PRECONDITION_FAILED, "%s does not match the current version of '%s'%s",

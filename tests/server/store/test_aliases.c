@@ -894,11 +894,11 @@ TD_TEST(the_file_that_a_deleted_alias_has_hidden_is_served_by_the_next_rescan)
     ck_assert_int_eq(drop("f"), TD_OK);
     ck_assert_int_eq(look_up("f", &listing), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err,
-                   "an alias had its name when it was read; once there is no such alias, send "
-                   "SIGHUP to serve it");
+                   "an alias had its name when the file was read. After that alias is removed, "
+                   "send SIGHUP to serve the tensor");
     ck_assert_str_eq(problems_of(store),
-                     "f.npy: f: an alias had its name when it was read; once there is no such "
-                     "alias, send SIGHUP to serve it;");
+                     "f.npy: f: an alias had its name when the file was read. After that alias "
+                     "is removed, send SIGHUP to serve the tensor;");
     td_store_rescan(store);
     expect_value("f", 7);
     ck_assert_str_eq(problems_of(store), "");

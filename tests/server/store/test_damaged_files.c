@@ -112,7 +112,7 @@ TD_TEST_LOOP(a_damaged_persisted_file_gives_its_name_to_no_other_file, 0, 12)
         td_store_rescan(store);
         expect_refused(name, file);
         ck_assert_ptr_nonnull(
-            strstr(logged(), "takes precedence, might have a tensor of this name"));
+            strstr(logged(), "takes precedence, might contain a tensor of this name"));
         for (int persist = 0; persist < 2; persist++) {
             ck_assert_int_eq(update(name, persist), TD_DEVICE_UNAVAILABLE);
             EXPECT_MESSAGE(&err, file);
@@ -147,7 +147,7 @@ TD_TEST(a_folder_does_not_take_the_name_of_a_damaged_file)
         restart();
         expect_refused("m@1", "m@1.tensord");
         ck_assert_ptr_nonnull(
-            strstr(problems_of(store), "1: 'm@1' already exists, from m@1.tensord; "));
+            strstr(problems_of(store), "1: 'm@1' already exists: it is in m@1.tensord. "));
     }
     ck_assert_int_eq(unlink(path_of("m@1.tensord")), 0);
     td_store_rescan(store);
