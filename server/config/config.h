@@ -169,7 +169,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "on, off, or the fraction of requests to trace; for a request with a traceparent header, "   \
       "its sampled flag decides instead")
 
-/* X(member of the first option, heading): the sections of --help and of the man page. */
+/* X(member of the section's first option, heading): sections of --help and of the man page. */
 #define TD_OPTION_SECTIONS(X)                                                                      \
     X(listen, "Addresses and web pages")                                                           \
     X(token_file, "Access control")                                                                \
@@ -205,7 +205,7 @@ struct td_config {
 #undef TD_CONFIG_MEMBER
 };
 
-/* Action that the command line requests. */
+/* Action requested on the command line. */
 enum td_config_action {
     TD_CONFIG_RUN,
     TD_CONFIG_CHECK,        /* --check-config, with a valid configuration */
@@ -232,7 +232,7 @@ enum td_config_action {
     X(VERSION, "version", "v", "", "print the version and exit")                                   \
     X(HELP, "help", "h", "", "print this help and exit")
 
-/* Size in bytes of the buffer for an error message about the configuration. */
+/* Size in bytes of the buffer for configuration error messages. */
 #define TD_CONFIG_MESSAGE 768
 
 void td_config_free(struct td_config *config);
@@ -242,7 +242,7 @@ bool td_config_identifies_clients(const struct td_config *config);
 
 enum {
     TD_MOST_ADDRESSES = 16, /* maximum number of --listen addresses */
-    TD_ADDRESS_SIZE = 272   /* room for an address as text, with its '\0' */
+    TD_ADDRESS_SIZE = 272   /* room for an address as text, including its NUL */
 };
 
 /* Splits "HOST:PORT" or "[V6]:PORT" into host and port. Returns false for any other format. */
