@@ -300,7 +300,8 @@ static int run(struct td_services *services)
     stop(&daemon, serve_until(&daemon, TD_NEVER));
     status = 0;
 done:
-    /* Stop the workers before HTTP, because a worker might still use the connection that it resumed. */
+    /* Stop the workers before HTTP, because a worker might still use the connection that it
+     * resumed. */
     td_services_stop_workers(services);
     td_http_stop(daemon.http);
     stop_exporter(&daemon);

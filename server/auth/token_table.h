@@ -50,7 +50,7 @@ TD_MUST_CHECK bool td_token_table_seal(struct td_token_table *table, int *first,
 
 int td_token_table_count(const struct td_token_table *table);
 
-/* Returns the token on the first line after `line` that has one, or NULL if there is no such line.
+/* Returns the token on the first later line that has one, or NULL if no later line has a token.
  * Scans all tokens. */
 const struct td_bearer *td_token_table_after(const struct td_token_table *table, int line);
 

@@ -32,8 +32,8 @@ int td_http_connections(const struct td_http *http);
  * thread calls this function periodically while workers exist. */
 void td_http_tidy(struct td_http *http, int64_t now_ns, int parts);
 
-/* Stops serving. All calls must have been answered, because no connection may be suspended. NULL is
- * allowed. */
+/* Stops serving. All calls must have been answered, because no connection can be suspended at this
+ * point. NULL is allowed. */
 void td_http_stop(struct td_http *http);
 
 #endif

@@ -52,8 +52,7 @@ struct td_origin_request {
 };
 
 /* Parses the comma-separated lists --allow-origin and --allow-host. Returns NULL if a value is
- * invalid or no memory is available, with the reason in `message`, which has room for `size`
- * bytes. */
+ * invalid or no memory is available, with the reason in `message`, a buffer of `size` bytes. */
 struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, char *message,
                                   size_t size);
 

@@ -18,8 +18,8 @@
 struct td_proxies;
 
 /* Parses --trusted-proxy, a comma-separated list of addresses and prefixes such as 10.0.0.0/8.
- * Returns NULL if a value is invalid or no memory is available, with the reason in `message`, which
- * has room for `size` bytes. */
+ * Returns NULL if a value is invalid or no memory is available, with the reason in `message`, a
+ * buffer of `size` bytes. */
 struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t size);
 void td_proxies_free(struct td_proxies *proxies); /* NULL is allowed */
 

@@ -72,7 +72,7 @@ td_status td_store_check_name(const char *name, struct td_error *err)
                         why ? why : TD_NAME_EXPECTED);
 }
 
-/* Returns RESOURCE_LIMIT if there is no room for `count` names. */
+/* Returns RESOURCE_LIMIT if `count` names exceed the limit. */
 static td_status check_count(int count, struct td_error *err)
 {
     return count <= TD_STORE_TENSORS
@@ -238,8 +238,8 @@ static td_status check_folder(struct td_store *store, const char *name, struct t
         return TD_OK;
     return td_error_set(
         err, TD_DEVICE_UNAVAILABLE,
-        "there is no resident tensor '%s', but it might be in the folder %s, which is refused, as "
-        "'problems' of GET /v1/aliases explains; repair or remove that folder and send SIGHUP",
+        "there is no resident tensor '%s', but it might be in the folder %s, which is refused; "
+        "'problems' of GET /v1/aliases says why. Repair or remove that folder and send SIGHUP",
         name, version);
 }
 

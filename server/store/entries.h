@@ -124,9 +124,9 @@ TD_MUST_CHECK td_status td_store_reserve_name(struct td_store *store, struct td_
                                               struct td_error *err);
 void td_store_unreserve_name(struct td_store *store, struct td_version *version);
 
-/* Makes the version current and takes the reference to it. Returns the version that it replaces,
- * whose reference passes to the caller, or NULL. The name and the bytes of the version must be
- * reserved. */
+/* Makes the version current and takes over the reference to it. Returns the version that it
+ * replaces, whose reference passes to the caller, or NULL. The name and the bytes of the version
+ * must be reserved. */
 struct td_version *td_store_publish(struct td_store *store, struct td_version *version);
 
 /* Publishes several versions at once, like td_store_publish. All names must be new, and the

@@ -43,7 +43,7 @@ static bool is_tag(const char *etag, bool any_format, const char *at, size_t len
     return found;
 }
 
-/* Like td_etag_listed. `any_format` is as in is_tag. */
+/* Like td_etag_listed. For `any_format`, see is_tag. */
 static td_status find_tag(const char *header, const char *list, const char *etag, bool any_format,
                           bool weak, bool *listed, struct td_error *err)
 {

@@ -47,7 +47,7 @@ struct td_store {
     uint64_t hash_seed;
     /* True once td_store_open has loaded the folder. */
     bool opened;
-    /* As in td_store_options. Called only while td_store_open runs. */
+    /* Same as in td_store_options. Called only while td_store_open runs. */
     bool (*stop_requested)(void);
     enum td_verify verify;
     /* Number of versions to keep of each table; 0 keeps all. */
@@ -60,8 +60,8 @@ struct td_store {
     pthread_rwlock_t lock;
     struct td_entry **entries; /* sorted by name */
     int n_entries, capacity;
-    /* List of the reserved entries whose names are not versions. `entries` has room for all
-     * n_reserved entries. */
+    /* Reserved entries whose names are not versions. `entries` is large enough for all n_reserved
+     * entries. */
     struct td_entry *reserved;
     int n_reserved;
     struct td_alias_table aliases;
@@ -122,7 +122,7 @@ struct td_store {
     pthread_mutex_t files_mutex;
     struct td_known_file **files; /* sorted by name */
     int n_files, files_capacity;
-    /* Number of records that are reserved. `files` has room for them. */
+    /* Number of reserved records. `files` is large enough for them. */
     int n_files_reserved;
     /* True if the last scan could not read the folder. */
     atomic_bool folder_unread;

@@ -76,12 +76,12 @@ struct td_version {
  * memory is available. */
 struct td_version *td_version_new(const char *name, struct td_error *err);
 
-/* Sets version->tensor to `tensor`, whose bytes `bytes` keeps alive. Takes the reference to
+/* Sets version->tensor to `tensor`, whose bytes `bytes` keeps alive. Takes over the reference to
  * `bytes`. */
 void td_version_set(struct td_version *version, const struct td_tensor *tensor,
                     struct td_buffer *bytes);
 
-/* Sets the keys of the version and takes the reference to them. NULL removes the keys. */
+/* Sets the keys of the version and takes over the reference to them. NULL removes the keys. */
 void td_version_set_keys(struct td_version *version, struct td_keys *keys);
 
 /* Returns the size in bytes of the version's keys in memory, or 0 without keys. version->held

@@ -438,7 +438,7 @@ class Persisted(AliasTest):
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@2"}}), 200)
             edit("m@2", "m@1")
             reason = daemon.wait_log(lambda event: event.get("event") == "aliases_refused")["reason"]
-            self.assertIn("it is damaged, or was edited", reason)
+            self.assertIn("it is damaged or was edited", reason)
             self.assertIn("After an edit, remove the member checksum and the comma before it", reason)
             with open(path, encoding="ascii") as file:
                 checksum = file.read().partition(",\n\"checksum\"")

@@ -24,7 +24,7 @@ bool td_alias_may_write(const struct td_store *store);
 TD_MUST_CHECK td_status td_alias_make_room(struct td_alias_table *edits, int count,
                                            struct td_error *err);
 
-/* Appends the edit of one alias to a table that has room for it. A NULL target removes the
+/* Appends the edit of one alias to a table, which must have room for it. A NULL target removes the
  * alias. */
 void td_alias_edit(struct td_alias_table *edits, const char *name, const char *target);
 

@@ -118,8 +118,8 @@ static td_status check_target(const struct td_store *store, const struct td_alia
                             alias->target);
     if (use != TD_NAME_CURRENT)
         return td_error_set(err, TD_TENSOR_NOT_FOUND,
-                            "the alias '%s' cannot name '%s': there is no such version",
-                            alias->name, alias->target);
+                            "the alias '%s' cannot name '%s', which does not exist", alias->name,
+                            alias->target);
     return persist ? check_persisted(alias, version, err) : TD_OK;
 }
 

@@ -6,7 +6,7 @@
 
 #include "server/store/aliases/alias_check.h"
 
-/* Publishes the versions of the folder and sets the folder's aliases, all at once. Takes the
+/* Publishes the versions of the folder and sets the folder's aliases, all at once. Takes over the
  * references to the versions. Persists the aliases if this process is allowed to write aliases.json
  * and the file is not damaged; otherwise, they are persisted as soon as both are true. Does not set
  * aliases again that a folder of this name and digest has set before. Changes nothing on

@@ -250,7 +250,7 @@ td_status td_store_update_begin(struct td_store *store, const struct td_store_wr
 /* ---- commit --------------------------------------------------------------------------------- */
 
 /* Keeps the replaced version as the spare copy for the next update, because it lacks only these
- * slices. Takes the reference to the replaced version. */
+ * slices. Takes over the reference to the replaced version. */
 static void keep_as_spare(struct update *update, struct td_version *replaced, uint64_t number,
                           const uint64_t *offsets, int64_t count, size_t slice_bytes)
 {

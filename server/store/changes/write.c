@@ -176,7 +176,7 @@ static td_status make_keys(const struct change *change, const struct td_tensor *
     return TD_DEVICE_UNAVAILABLE;
 }
 
-/* Prepares the next version with these keys. Takes the reference to the keys. */
+/* Prepares the next version with these keys. Takes over the reference to the keys. */
 static td_status prepare(struct change *change, struct td_keys *keys, struct td_arena *arena,
                          struct td_error *err)
 {
@@ -295,7 +295,7 @@ static td_status share_rows(struct change *change, struct td_error *err)
     return TD_OK;
 }
 
-/* Changes the keys of an existing table. Takes the reference to the keys. */
+/* Changes the keys of an existing table. Takes over the reference to the keys. */
 static td_status change_keys(struct change *change, struct td_keys *keys, struct td_arena *arena,
                              struct td_error *err)
 {

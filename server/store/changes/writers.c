@@ -275,8 +275,8 @@ td_status td_version_check_folder(const struct td_version *version, struct td_er
                  : TD_OK;
 }
 
-/* Removes all files that can hold the name from the list of problems, because the files are
- * gone. */
+/* Removes from the list of problems all files that might have held the name, because these files
+ * were removed. */
 static void solve_problems(struct td_store *store, const char *name)
 {
     char stem[TD_TENSOR_NAME];

@@ -23,8 +23,8 @@ static uint64_t add(uint64_t a, uint64_t b)
     return a < UINT64_MAX - b ? a + b : UINT64_MAX;
 }
 
-/* Sets *bytes to the size of a file, or to 0 if the file is gone or not a regular file. Returns 0
- * or errno. */
+/* Sets *bytes to the size of a file, or to 0 if the file does not exist or is not a regular file.
+ * Returns 0 or errno. */
 static int size_of(const struct td_data_dir *dir, const char *file, uint64_t *bytes)
 {
     struct stat info;

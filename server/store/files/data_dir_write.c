@@ -74,7 +74,7 @@ struct new_file {
     const char *name;
     char file[TD_FILE_NAME], temporary[TD_HIDDEN_NAME];
     struct td_tensor_file content;
-    /* Ranges of the two sources, as in td_data_dir_write. */
+    /* Fault guard ranges of the two sources; see td_data_dir_write. */
     const int *ranges;
 };
 

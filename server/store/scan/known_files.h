@@ -110,7 +110,7 @@ TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char 
 void td_known_file_free(struct td_known_file *known); /* NULL is fine */
 
 /* True if the file's record contains the name, and the tensor has an equivalent dtype. Sets
- * *not_served as in the record. */
+ * *not_served to the flag in the record. */
 bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
                          bool *not_served);
 

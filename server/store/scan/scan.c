@@ -21,8 +21,8 @@
 #include <string.h>
 
 /* Files whose content this scan does not know, because they are malformed or could not be read. No
- * other file can take the name of a tensor that might be in one of them. `files` has room for all
- * files. */
+ * other file can take the name of a tensor that might be in one of them. `files` is large enough
+ * for all files. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
     int count;

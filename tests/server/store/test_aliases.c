@@ -565,7 +565,7 @@ static void start_damaged(void)
     restart();
     ck_assert_str_eq(aliases_of(store), "x=m@2 y=m@1 ");
     ck_assert_int_eq(drop("x"), TD_CONFLICT); /* a restart would set it again */
-    EXPECT_MESSAGE(&err, "has not read the aliases: without the file they are lost");
+    EXPECT_MESSAGE(&err, "has not read the aliases. Without the file, the aliases are lost");
 }
 
 TD_TEST_LOOP(a_flip_stays_after_a_start_without_the_file, 0, 2)

@@ -77,7 +77,7 @@ TD_TEST(a_file_that_is_gone_below_changes_in_memory_is_told)
     (void)logged();
     td_store_rescan(store);
     expect_once(logged_with_scans(),
-                " warn table_skipped file=a.npy tensor=a reason=\"the file is gone, ");
+                " warn table_skipped file=a.npy tensor=a reason=\"the file no longer exists, ");
     expect_names(store, "a");
     td_store_rescan(store);
     ck_assert_int_eq(count_of(logged_with_scans(), "table_skipped"), 0);
