@@ -1,5 +1,5 @@
 /* main.c - reads the configuration, starts the modules in order, waits for a signal, drains, and
- * stops them in reverse order. */
+ * stops the modules in reverse order. */
 #include "server/calls/credentials.h"
 #include "server/calls/services_open.h"
 #include "server/check/check.h"
@@ -34,7 +34,7 @@ enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 
 #define TICK_NS         100000000   /* maximum delay until an expired request is refused */
 #define DRAIN_TICK_NS   2000000     /* maximum delay until the end of a drain is noticed */
-#define IDLE_GRACE_NS   500000000   /* a drain keeps idle connections open for this long */
+#define IDLE_GRACE_NS   500000000   /* how long a drain keeps idle connections open */
 #define EXPORT_NS       3000000000  /* time for sending the last spans, within the drain timeout */
 #define REPLY_GRACE_NS  500000000   /* time for sending replies made after the drain timeout */
 #define END_GRACE_NS    3000000000  /* the process ends at most this long after the drain */
@@ -42,8 +42,8 @@ enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 #define FORGET_AFTER_NS 60000000000 /* time after which a client without connections is forgotten */
 #define TIDY_EACH_NS    1000000000
 
-/* True if a signal to stop is pending. During the start, signals are blocked and no thread waits
- * for them. With --verify start, the start takes as long as reading the data folder. */
+/* True if a signal to stop is pending. During startup, signals are blocked and no thread waits for
+ * them. With --verify start, startup takes as long as reading the data folder. */
 static bool is_stop_pending(void)
 {
     sigset_t pending;
@@ -59,11 +59,11 @@ static void set_up_signals(sigset_t *signals)
     sigaddset(signals, SIGHUP);
     sigaddset(signals, SIGUSR1);
     sigaddset(signals, SIGUSR2);
-    /* Before the first thread starts: all threads inherit the mask, so only main receives the
-     * signals. */
+    /* Do this before starting the first thread. All threads inherit the mask, so only the main
+     * thread receives the signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* writes beyond the file size limit fail with EFBIG instead */
+    signal(SIGXFSZ, SIG_IGN); /* makes writes beyond the file size limit fail with EFBIG */
 }
 
 /* State of the running daemon. */
@@ -72,18 +72,18 @@ struct daemon {
     struct td_http *http;
     sigset_t signals;
     const char *manager; /* the service manager's NOTIFY_SOCKET, or NULL */
-    bool reloading;      /* the manager was told that a reload is running */
+    bool reloading;      /* true if the manager was told that a reload is running */
     int64_t tidied_ns;
     /* End of the drain timeout, or 0 before the drain. */
     int64_t drained_by_ns;
     pthread_t timekeeper;
-    /* Time at which the process is ended, or TD_NEVER before the drain. */
+    /* Time at which the process is forced to end, or TD_NEVER before the drain. */
     atomic_int_fast64_t ends_by_ns;
-    atomic_bool ended; /* the timekeeper is no longer needed */
+    atomic_bool ended; /* set when the timekeeper is no longer needed */
 };
 
-/* Periodic work: reloads the credentials and scans the data folder if `rescan` is set, refuses
- * expired requests, starts the verification of files, and from time to time trims memory. */
+/* Does periodic work: reloads the credentials and scans the data folder if `rescan` is set, refuses
+ * expired requests, starts the verification of files, and occasionally trims memory. */
 static void keep_house(struct daemon *daemon, bool rescan)
 {
     struct td_services *services = daemon->services;
@@ -110,8 +110,8 @@ static void keep_house(struct daemon *daemon, bool rescan)
     }
 }
 
-/* Waits for a signal and returns it, or 0 if none arrives within a tick. Handles the signals for
- * the log level itself, and returns 0 after them. */
+/* Waits for a signal and returns it, or 0 if no signal arrives within a tick. Handles the signals
+ * for the log level itself and then returns 0. */
 static int wait_for_signal(const struct daemon *daemon, const struct timespec *tick)
 {
     struct td_log *log = &daemon->services->log;
@@ -141,8 +141,8 @@ static int serve_until(struct daemon *daemon, int64_t until_ns)
 /* ---- stopping ------------------------------------------------------------------------------- */
 
 /* Ends the process at the end of the drain. A disk, a device or a trace collector might still be
- * busy, and none of them can be interrupted. As after kill -9, no acknowledged change is lost. This
- * thread is created at the start of the daemon, when memory for it is available. */
+ * busy, and such work cannot be interrupted. As after kill -9, no acknowledged change is lost. This
+ * thread is created at startup, while memory for it is available. */
 static void *keep_time(void *argument)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
@@ -160,8 +160,9 @@ static void *keep_time(void *argument)
     return NULL;
 }
 
-/* Sets the end of the process, once no connection is served any more or the time for serving is
- * over. The exporter gets the rest of the drain timeout, but at most EXPORT_NS. */
+/* Sets the time at which the process ends. Called when no connections are served any more, or when
+ * the time for serving is over. The exporter gets the rest of the drain timeout, but at most
+ * EXPORT_NS. */
 static void set_end(struct daemon *daemon)
 {
     const int64_t now = td_now_ns(), export_by = now + EXPORT_NS;
@@ -177,9 +178,9 @@ static bool is_hurried(const struct daemon *daemon)
     return signal_number > 0 && signal_number != SIGHUP;
 }
 
-/* Serves the open connections until none is busy. Each reply announces that its connection closes,
- * and idle connections get IDLE_GRACE_NS to send another request. Returns true if the drain was cut
- * short by the time limit or a signal. */
+/* Serves the open connections until all are idle. Each reply announces that its connection closes,
+ * and idle connections get IDLE_GRACE_NS to send another request. Returns true if the time limit or
+ * a signal cut the drain short. */
 static bool drain_connections(struct daemon *daemon, int64_t until_ns)
 {
     struct td_services *services = daemon->services;
@@ -213,8 +214,8 @@ static void end_calls(struct daemon *daemon)
         nanosleep(&tick, NULL);
 }
 
-/* Stops in three steps: first only the readiness ends, for --drain-delay-ms; then no connection is
- * accepted; then no call runs. Another signal skips the rest of the first two steps. */
+/* Stops in three steps: first, only /readyz fails, for --drain-delay-ms; then, no connections are
+ * accepted; finally, no calls run. Another signal cuts the first two steps short. */
 static void stop(struct daemon *daemon, int signal_number)
 {
     struct td_services *services = daemon->services;
@@ -299,7 +300,8 @@ static int run(struct td_services *services)
     stop(&daemon, serve_until(&daemon, TD_NEVER));
     status = 0;
 done:
-    /* Before HTTP, because a worker might still use the connection that it resumed. */
+    /* Stop the workers before HTTP, because a worker might still use the connection that it
+     * resumed. */
     td_services_stop_workers(services);
     td_http_stop(daemon.http);
     stop_exporter(&daemon);
@@ -348,8 +350,8 @@ static bool check_proxies(const struct td_config *config, char message[TD_CONFIG
     return proxies != NULL;
 }
 
-/* Logs unknown variables. They are not fatal, because the author of a container does not choose all
- * of its variables. */
+/* Logs unknown variables. They are not fatal, because the author of a container does not control
+ * all of its variables. */
 static void report_unknown_variables(const struct td_log *log)
 {
     struct td_unknown_variable unknown;
@@ -369,8 +371,8 @@ static int columns_of(int fd)
     return size.ws_col < FEWEST ? FEWEST : size.ws_col;
 }
 
-/* Opens standard streams that are closed. Otherwise, a file could get the number of a standard
- * stream, and the log would be written to it. */
+/* Opens standard streams that are closed. Otherwise, another file could get the number of a
+ * standard stream, and log lines would be written to that file. */
 static void open_standard_streams(void)
 {
     int fd;

@@ -71,6 +71,6 @@ td_status td_access_need_table(const struct td_access *access, const char *name,
 {
     return td_access_has_table(access, name, length)
                ? TD_OK
-               : td_access_forbid(access, err, "the token is not for the tensor '%s'",
+               : td_access_forbid(access, err, "the token is not valid for the tensor '%s'",
                                   TD_SHOWN(name, length));
 }

@@ -1,11 +1,11 @@
-/* access.h - permissions of a request: its role and the tables that it is allowed to name.
+/* access.h - permissions of a request: its role, and the tables that it is allowed to name.
  *
  * A struct td_access of zeros allows nothing that needs a role.
  *
  * Ownership  struct td_access borrows its prefixes.
  * Threads    Reentrant.
- * Errors     FORBIDDEN. The message names the role or the table. The result does not depend on
- *            which tables exist. */
+ * Errors     FORBIDDEN. The message names the role or the table. The result does not reveal which
+ *            tables exist. */
 #ifndef TD_SERVER_AUTH_ACCESS_H
 #define TD_SERVER_AUTH_ACCESS_H
 
@@ -32,8 +32,8 @@ struct td_prefix {
 
 struct td_access {
     td_access_role role;
-    bool read_only; /* the server refuses every change, whatever the role */
-    /* Number of prefixes of table names; 0 allows all tables. */
+    bool read_only; /* refuse every change, whatever the role */
+    /* Number of prefixes of table names, or 0 to allow all tables. */
     int n_prefixes;
     const struct td_prefix *prefixes;
 };
@@ -44,11 +44,11 @@ TD_MUST_CHECK td_status td_access_need_role(const struct td_access *access, td_a
                                             struct td_error *err);
 
 /* Writes "tensors whose names begin with 'app' or 'shop:'", or "every tensor", and returns `text`.
- * Prefixes that do not fit are only counted. */
+ * If not all prefixes fit, writes the number of omitted ones. */
 const char *td_access_tables_text(const struct td_access *access, char *text, size_t size);
 
-/* Returns FORBIDDEN with the message and a hint that lists the token's tables. Used for requests
- * that the token's prefixes refuse. */
+/* Returns FORBIDDEN with the message, and a hint that lists the token's tables. Use for requests
+ * that the token's prefixes do not allow. */
 td_status td_access_forbid(const struct td_access *access, struct td_error *err, const char *format,
                            ...) __attribute__((format(printf, 3, 4)));
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Opens the file and checks that it is regular and not too large. Does not block, not even on a
- * FIFO without a writer. Returns NULL, or a description of the error. */
+/* Opens the file and checks that it is a regular file and not too large. Does not block, not even
+ * on a FIFO without a writer. Returns NULL, or a description of the error. */
 static const char *open_regular(const char *path, size_t most, int *file, struct stat *info,
                                 char reason[TD_READ_ERROR])
 {
@@ -43,15 +43,15 @@ static ssize_t read_all(int file, char *bytes, size_t capacity)
     return (ssize_t)length;
 }
 
-/* Returns NULL, or a description of the error. Requests one byte more than the file's size, to
- * detect that the file is growing. */
+/* Reads the whole file. Returns NULL, or a description of the error. Requests one byte more than
+ * the file's size, to detect that the file is growing. */
 static const char *read_file(int file, const struct stat *info, struct td_secret *secret)
 {
     const size_t bytes = (size_t)info->st_size;
     secret->bytes = malloc(bytes + 1);
     if (!secret->bytes)
         return strerror(ENOMEM);
-    secret->length = bytes + 1; /* on an error, all these bytes are wiped */
+    secret->length = bytes + 1; /* wipe all these bytes even after an error */
     const ssize_t length = read_all(file, secret->bytes, bytes + 1);
     if (length < 0)
         return strerror(errno);

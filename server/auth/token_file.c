@@ -90,7 +90,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the next word off the line. Returns false if no word is left. */
+/* Takes the next word off the line. Returns false if no words are left. */
 static bool next_word(struct word *line, struct word *word)
 {
     size_t begin = 0, end;
@@ -182,8 +182,8 @@ static bool parse_line(struct parser *parser, struct word line)
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-/* Returns a table with room for as many tokens, prefixes and bytes as the text can contain at
- * most. */
+/* Returns an empty table large enough for all tokens, prefixes and bytes that the text might
+ * contain. */
 static struct td_token_table *new_table(const struct td_token_key *key, const char *text,
                                         size_t bytes)
 {

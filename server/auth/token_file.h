@@ -6,7 +6,7 @@
  * ROLE is read, write or admin. TOKEN consists of the characters of RFC 6750's b64token. NAME
  * identifies the token in logs; several tokens can have the same name, such as the old and the new
  * token of one user. A token with prefixes is valid only for tables whose names start with one of
- * the prefixes. Words are separated by blanks and tabs. Lines end with LF or CR LF. A byte order
+ * its prefixes. Words are separated by blanks and tabs. Lines end with LF or CR LF. A byte order
  * mark at the start is ignored.
  *
  * Bounds     A token has TD_TOKEN_LEAST to TD_TOKEN_MOST characters, a line at most TD_TOKEN_LINE
@@ -22,8 +22,8 @@ enum {
     TD_TOKEN_LEAST = 16,
     TD_TOKEN_MOST = 512,
     TD_TOKENS = 10000,
-    TD_TOKEN_NAME = 64,    /* maximum characters of a token's name */
-    TD_TOKEN_PREFIX = 128, /* maximum bytes of a prefix, as for a tensor's name */
+    TD_TOKEN_NAME = 64,    /* maximum length of a token's name */
+    TD_TOKEN_PREFIX = 128, /* maximum size of a prefix in bytes, the same as for a tensor's name */
     TD_TOKEN_LINE = 4096,
     TD_TOKEN_FILE = 16 << 20
 };
@@ -32,7 +32,7 @@ enum {
 bool td_token_is_valid(const char *text, size_t length);
 
 /* Parses the text of a token file. `name` is the file's name in error messages. Returns NULL, with
- * the message set, if the text is wrong. */
+ * the message set, if the text is invalid. */
 struct td_token_table *td_token_file_parse(const struct td_token_key *key, const char *name,
                                            const char *text, size_t bytes, char *message,
                                            size_t size);

@@ -43,7 +43,7 @@ static void make_digest(const struct td_token_key *key, const char *token, size_
 #else
     hmac_sha256_digest(&hmac, SHA256_DIGEST_SIZE, digest);
 #endif
-    explicit_bzero(&hmac, sizeof hmac); /* the context contains a block of the token */
+    explicit_bzero(&hmac, sizeof hmac); /* the context contains a block of the token, so wipe it */
 }
 
 struct td_token_table *td_token_table_new(const struct td_token_key *key, int tokens, int prefixes,
@@ -70,8 +70,8 @@ struct td_token_table *td_token_table_ref(struct td_token_table *table)
     return table;
 }
 
-/* Acquire and release order: the thread that frees the table sees what other threads did with
- * it. */
+/* Acquire and release order, so that the thread that frees the table sees what other threads did
+ * with it. */
 void td_token_table_unref(struct td_token_table *table)
 {
     if (!table || atomic_fetch_sub_explicit(&table->references, 1, memory_order_acq_rel) > 1)
@@ -158,7 +158,7 @@ const struct td_bearer *td_token_table_find(const struct td_token_table *table, 
                                             size_t length)
 {
     uint8_t digest[SHA256_DIGEST_SIZE];
-    /* [low, high] contains the index of the first digest that is not less than `digest`. */
+    /* The index of the first digest that is not less than `digest` is in [low, high]. */
     int low = 0, high = table->n_tokens;
     make_digest(&table->key, token, length, digest);
     while (low < high) {

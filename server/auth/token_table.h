@@ -1,6 +1,6 @@
 /* token_table.h - the tokens read from a token file.
  *
- * Holds digests instead of tokens: HMAC-SHA-256 with a random key. One thread fills a table and
+ * Stores tokens as digests: HMAC-SHA-256 with a random key. One thread fills a table and
  * seals it. A sealed table does not change.
  *
  * Ownership  Tables are shared and reference-counted. Freeing a table wipes its content.
@@ -27,11 +27,11 @@ struct td_bearer {
     const char *name;
 };
 
-/* Makes a random key. Returns false if no random bytes are available. */
+/* Generates a random key. Returns false if no random bytes are available. */
 TD_MUST_CHECK bool td_token_key_make(struct td_token_key *key);
 
 /* Makes a table for at most `tokens` tokens, `prefixes` prefixes and `text_bytes` bytes of names
- * and prefixes. Each name counts with its NUL. Copies the key. Returns NULL if no memory is
+ * and prefixes. Each name includes its NUL. Copies the key. Returns NULL if no memory is
  * available. */
 struct td_token_table *td_token_table_new(const struct td_token_key *key, int tokens, int prefixes,
                                           size_t text_bytes);
@@ -45,12 +45,13 @@ void td_token_table_add(struct td_token_table *table, td_access_role role, int l
 void td_token_table_set_name(struct td_token_table *table, const char *text, size_t length);
 void td_token_table_add_prefix(struct td_token_table *table, const char *text, size_t length);
 
-/* Sorts the tokens. If two tokens are equal, returns false and stores their line numbers. */
+/* Sorts the tokens. If two tokens are equal, stores their line numbers and returns false. */
 TD_MUST_CHECK bool td_token_table_seal(struct td_token_table *table, int *first, int *second);
 
 int td_token_table_count(const struct td_token_table *table);
 
-/* Returns the token of the first line after `line`, or NULL if there is none. Scans all tokens. */
+/* Returns the token on the first later line that has one, or NULL if no later line has a token.
+ * Scans all tokens. */
 const struct td_bearer *td_token_table_after(const struct td_token_table *table, int line);
 
 /* Returns the entry of the token, or NULL if the table does not contain it. The entry lives as long

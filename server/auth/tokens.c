@@ -14,7 +14,7 @@ struct td_tokens {
     char *path;
     struct td_token_key key; /* never changes, because a token's digest identifies its client */
     bool exposed;
-    /* Held while a reference to the table is taken and while the table is replaced. */
+    /* Held while taking a reference to the table and while replacing the table. */
     pthread_mutex_t mutex;
     _Atomic(struct td_token_table *) table;
 };
@@ -107,7 +107,7 @@ const struct td_bearer *td_pass_check(struct td_pass *pass, struct td_tokens *to
         td_token_table_unref(table);
         return NULL;
     }
-    char *copy = malloc(length); /* without memory, every check looks the token up */
+    char *copy = malloc(length); /* if allocation fails, every check looks the token up */
     if (copy)
         memcpy(copy, text, length);
     *pass = (struct td_pass){ table, token, copy, copy ? length : 0 };

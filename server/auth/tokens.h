@@ -1,4 +1,4 @@
-/* tokens.h - the current tokens, and the token that each connection last presented.
+/* tokens.h - the current tokens, and the token that each connection presented last.
  *
  * Ownership  A pass holds a reference to its table, and a copy of the token's text, which is wiped
  *            after use.
@@ -12,22 +12,22 @@
 struct td_tokens;
 
 /* Reads the token file. Returns NULL, with the message set, if the file cannot be read or is
- * wrong. */
+ * invalid. */
 struct td_tokens *td_tokens_open(const char *path, char *message, size_t size);
-/* Frees the tokens after the last check. NULL is allowed. */
+/* Frees the tokens. Call after the last check. NULL is allowed. */
 void td_tokens_free(struct td_tokens *tokens);
 
-/* Reads the file again. If the file is wrong, returns false, with the message set, and keeps the
+/* Reads the file again. If the file is invalid, returns false with the message set, and keeps the
  * current tokens. */
 TD_MUST_CHECK bool td_tokens_reload(struct td_tokens *tokens, char *message, size_t size);
 
-/* Properties of the file as it was last read. */
+/* Properties of the file when it was last read. */
 int td_tokens_count(const struct td_tokens *tokens);
 const struct td_bearer *td_tokens_after(const struct td_tokens *tokens, int line);
 /* True if users other than the file's owner and group can read or change it. */
 bool td_tokens_are_exposed(const struct td_tokens *tokens);
 
-/* The token that a connection last presented; zeros if it presented none. */
+/* Token that a connection presented last; zeros if it presented none. */
 struct td_pass {
     /* Table that contains the token. */
     struct td_token_table *table;
@@ -37,9 +37,9 @@ struct td_pass {
     size_t length;
 };
 
-/* Returns the current token with this text, or NULL if there is none. The result is valid until the
- * next check or the end of the pass. Sets *renewed if the token was looked up; the last check might
- * then have returned another token. */
+/* Returns the current token with this text, or NULL if no token matches. The result is valid until
+ * the next check or the end of the pass. Sets *renewed if the token was looked up, in which case
+ * the last check might have returned another token. */
 const struct td_bearer *td_pass_check(struct td_pass *pass, struct td_tokens *tokens,
                                       const char *text, size_t length, bool *renewed);
 void td_pass_end(struct td_pass *pass);

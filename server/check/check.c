@@ -25,7 +25,7 @@ struct check {
     const struct td_log *log;
     FILE *out;
     int errors;
-    /* Tensors skipped so far in the file being read. */
+    /* Number of tensors skipped so far in the file being read. */
     int skipped;
 };
 
@@ -91,7 +91,7 @@ static void check_metrics_address(struct check *check, const struct td_listeners
         close(fd);
 }
 
-/* Each address stays bound while the next ones are checked, because addresses can exclude each
+/* Keep each address bound while the next ones are checked, because addresses can exclude each
  * other. */
 static void check_listen(struct check *check)
 {

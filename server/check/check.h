@@ -1,4 +1,4 @@
-/* check.h - the report of --check-config: one line for each item that a start would use.
+/* check.h - the report of --check-config, with one line for each item that the daemon would use.
  *
  *     ok       listen 127.0.0.1:8080: can be bound
  *     warning  table.npy: skipped: it is empty or not a regular file
@@ -17,8 +17,8 @@
 
 #include <stdio.h>
 
-/* Prints the report. Returns true if no line is an error. The configuration must have passed
- * td_config_check_system. `tokens` are the tokens of --token-file, or NULL. */
+/* Prints the report. Returns true if no line reports an error. The configuration must have passed
+ * td_config_check_system. `tokens` are the tokens from --token-file, or NULL. */
 bool td_check_start(const struct td_config *config, const struct td_tokens *tokens,
                     const struct td_log *log, FILE *out);
 

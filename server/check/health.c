@@ -12,7 +12,7 @@
 
 enum { STEP_S = 2, STATUS_LINE = 12 /* bytes of "HTTP/1.1 200" */ };
 
-/* Replaces 0.0.0.0 or [::] with the loopback address, on which the daemon can be reached. */
+/* Replaces 0.0.0.0 or [::] with the loopback address, at which the daemon can be reached. */
 static void replace_any_address(struct sockaddr *address)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)address;
@@ -23,7 +23,7 @@ static void replace_any_address(struct sockaddr *address)
         v6->sin6_addr = in6addr_loopback;
 }
 
-/* Returns a connected socket, or -1, with *why set, on failure. */
+/* Returns a connected socket, or -1 with *why set. */
 static int connect_to(const char *address, const char **why)
 {
     char host[256], service[8];
@@ -53,16 +53,16 @@ static int connect_to(const char *address, const char **why)
     return fd;
 }
 
-/* Connection to the daemon: a socket, with a TLS session if the daemon has a certificate. */
+/* Connection to the daemon: a socket, and a TLS session if the daemon has a certificate. */
 struct peer {
     int fd;
     gnutls_session_t session; /* NULL without TLS */
     gnutls_certificate_credentials_t credentials;
 };
 
-/* Performs the TLS handshake. The certificate is not verified, because it is for a name other than
- * localhost. Verification would add nothing: a process that could replace the daemon on this
- * machine could also answer here. */
+/* Performs the TLS handshake. The certificate is not verified, because it is issued for a name
+ * other than localhost. Verification would add nothing: a process that could replace the daemon on
+ * this machine could also answer here. */
 static bool secure(struct peer *peer, const char **why)
 {
     int code = gnutls_certificate_allocate_credentials(&peer->credentials);

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Sends GET /healthz to the first address of --listen and prints a line with the result. Uses the
+/* Sends GET /healthz to the first address of --listen and prints the result on one line. Uses the
  * loopback address if the daemon listens on all addresses. Returns true if the status of the reply
  * is 200. Each step takes at most two seconds. */
 bool td_check_health(const struct td_config *config, FILE *out);

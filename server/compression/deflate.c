@@ -8,7 +8,7 @@
 enum {
     CHUNK = 1 << 20, /* bytes between two deadline checks, about 10 ms */
     GZIP = 16 + 15,
-    /* Formats of zlib, with a window of 32 KiB. */
+    /* Formats in zlib's notation, with a window of 32 KiB. */
     ZLIB = 15,
     MEMORY_LEVEL = 8
 };
@@ -45,7 +45,7 @@ td_encoding td_deflate_choose(const char *accept_encoding)
 
 /* ---- compressing ----------------------------------------------------------------------------- */
 
-/* Compresses all chunks. Sets *fits to false if the output does not fit. */
+/* Compresses all chunks. Sets *fits to false if the output does not fit in the buffer. */
 static td_status compress_chunks(z_stream *stream, const struct td_reply *reply, bool *fits,
                                  const struct td_stop *stop, struct td_error *err)
 {
@@ -68,7 +68,7 @@ static td_status compress_chunks(z_stream *stream, const struct td_reply *reply,
     return TD_OK;
 }
 
-/* Returns a buffer of `bytes` bytes, or NULL. */
+/* Allocates a buffer of `bytes` bytes. Returns NULL on failure. */
 static struct td_buffer *alloc_output(struct td_memory *memory, size_t bytes)
 {
     struct td_error ignored;
@@ -89,11 +89,13 @@ td_status td_deflate(struct td_reply *reply, td_encoding encoding, struct td_mem
     if (!buffer)
         return TD_OK;
     /* Level 1 takes 12 ns per byte on numbers as text and shrinks them to 0.45 of their size. Level
-     * 6 takes 69 ns per byte for 0.39. Random float32 shrinks to 0.92 with both levels. */
+     * 6 takes 69 ns per byte for 0.39. Random float32 data shrinks to 0.92 of its size with both
+     * levels. */
     if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, encoding == TD_ENCODING_GZIP ? GZIP : ZLIB,
                      MEMORY_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK) {
         stream.next_out = buffer->data;
-        stream.avail_out = (uInt)(bytes - 1); /* the output must be smaller than the original */
+        /* the output must be smaller than the original body */
+        stream.avail_out = (uInt)(bytes - 1);
         status = compress_chunks(&stream, reply, &fits, &arena->stop, err);
         deflateEnd(&stream);
     }

@@ -6,9 +6,9 @@
 #include <zlib.h>
 
 enum {
-    FIRST_GUESS = 4,      /* multiple of the compressed size */
+    FIRST_GUESS = 4,      /* first buffer, as a multiple of the compressed size */
     FIRST_MOST = 1 << 20, /* maximum size of the first buffer */
-    ANY_HEADER = 32 + 15, /* zlib detects gzip or zlib; 32 KiB window */
+    ANY_HEADER = 32 + 15, /* window of 32 KiB; zlib detects gzip or zlib */
     RAW = -15             /* some clients send raw data as "deflate", against the RFC */
 };
 
@@ -28,7 +28,7 @@ td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error 
     return TD_UNSUPPORTED_MEDIA_TYPE;
 }
 
-/* Replaces `buffer` with a buffer of at least `bytes` bytes that has the same first `used` bytes.
+/* Replaces `buffer` with a buffer of at least `bytes` bytes, and copies the first `used` bytes.
  * Returns NULL, and leaves `buffer` unchanged, if no memory is available or the call is stopped. */
 static struct td_buffer *enlarge(struct td_buffer *buffer, size_t used, size_t bytes,
                                  struct td_memory *memory, const struct td_stop *stop,
@@ -50,15 +50,15 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Starts the next gzip member, if there is one. Members can be concatenated (RFC 1952, section
- * 2.2). */
+/* Starts the next gzip member, if the data contains one. Members can be concatenated (RFC 1952,
+ * section 2.2). */
 static bool begin_member(z_stream *stream)
 {
     const Bytef *in = stream->next_in;
     return stream->avail_in >= 2 && in[0] == 0x1f && in[1] == 0x8b && inflateReset(stream) == Z_OK;
 }
 
-/* Returns the maximum number of bytes that a body of `bytes` bytes can expand to. */
+/* Returns the maximum size in bytes to which a body of `bytes` bytes can expand. */
 static size_t most_output(const struct td_inflate_limits *limits, size_t bytes)
 {
     size_t by_ratio;
@@ -80,7 +80,7 @@ static td_status refuse_output(const struct td_inflate_limits *limits, size_t li
     return td_error_too_large(err, limit, text);
 }
 
-/* Runs the stream to its end into *buffer. */
+/* Runs the stream to its end and writes the output to *buffer. */
 static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_limits *limits,
                         size_t limit, size_t padding, struct td_memory *memory,
                         const struct td_stop *stop, struct td_buffer **buffer, size_t *used,
@@ -113,7 +113,7 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
         if (status != TD_OK)
             return status;
         if (*used < room)
-            /* The step was full, but the buffer is not. */
+            /* The output of this step was full, but the buffer is not. */
             continue;
         const size_t larger = room > most / 2 ? most : 2 * room;
         struct td_buffer *grown = enlarge(*buffer, *used, larger + padding, memory, stop, err);
@@ -123,8 +123,8 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
     }
 }
 
-/* Rejects a body that is neither gzip nor zlib and is not readable as raw deflate. Such a body is
- * most likely not compressed. */
+/* Rejects a body that is neither gzip nor zlib and cannot be read as raw deflate. Such a body is
+ * probably not compressed. */
 static td_status refuse_unknown(const unsigned char *in, size_t bytes, struct td_error *err)
 {
     enum { SHOWN = 4 };

@@ -39,7 +39,7 @@ void td_kept_free(struct td_kept *kept)
     free(kept);
 }
 
-/* Returns the document, or NULL if there is none. The caller holds the mutex. */
+/* Returns the document, or NULL if it is not kept. The caller holds the mutex. */
 static const struct document *find(const struct td_kept *kept, const char *tag,
                                    td_encoding encoding)
 {
@@ -58,7 +58,7 @@ static const struct document *find_locked(struct td_kept *kept, const char *tag,
     return document;
 }
 
-/* Keeps a copy of the bytes. Keeps nothing if no memory is available. */
+/* Keeps a copy of the bytes, unless no memory is available. */
 static void keep(struct td_kept *kept, const char *tag, td_encoding encoding,
                  const struct td_chunk *bytes)
 {

@@ -9,13 +9,13 @@
 /* One hierarchy of control groups, and the group of this process in it. */
 struct hierarchy {
     const char *root;       /* as in td_cgroup_limits_read */
-    const char *controller; /* "cpu" or "memory"; "" for version 2, which has all controllers */
+    const char *controller; /* "cpu" or "memory", or "" for version 2, which has all controllers */
     char group[PATH_MAX];
 };
 
 /* A line of mountinfo; the strings point into the line. */
 struct mount {
-    char *group; /* the hierarchy's group at the mount point */
+    char *group; /* group of the hierarchy that is at the mount point */
     char *point;
     const char *type;
     const char *options;
@@ -136,7 +136,7 @@ static bool goes_up(const char *path)
     return false;
 }
 
-/* Returns the path from the top of the mount to the group, "" or "/a/b", or NULL if the group is
+/* Returns the path from the top of the mount to the group ("" or "/a/b"), or NULL if the group is
  * not below the mount. */
 static const char *path_in_mount(const char *group, const char *top)
 {
@@ -147,8 +147,8 @@ static const char *path_in_mount(const char *group, const char *top)
     return goes_up(group) ? NULL : strcmp(group, "/") == 0 ? "" : group;
 }
 
-/* Reads a decimal number and moves *text past it. Returns 0 for anything else: "max", -1, or a
- * number of more than 63 bits. */
+/* Reads a decimal number and advances *text past it. Returns 0 for "max", -1, a number of more than
+ * 63 bits, or any other text. */
 static int64_t take_number(const char **text)
 {
     int64_t value = 0;
@@ -160,7 +160,7 @@ static int64_t take_number(const char **text)
         value = value * 10 + digit;
     }
     *text = at;
-    return strchr(" \n", *at) ? value : 0; /* `*at` can also be the final '\0' */
+    return strchr(" \n", *at) ? value : 0; /* `*at` can also be the final NUL */
 }
 
 /* Reads up to two numbers from a file. Missing numbers are 0. */
@@ -193,8 +193,8 @@ static void lower_cpus(int64_t *limit, int64_t quota, int64_t period)
         lower(limit, quota / period + (quota % period != 0));
 }
 
-/* Applies the limits of one group. A missing file, such as one of the other version, sets no
- * limit. */
+/* Applies the limits of one group. Missing files, such as the files of the other version, set no
+ * limits. */
 static void read_group(const char *folder, struct td_cgroup_limits *limits)
 {
     static const char *const memory[] = { "/memory.max", "/memory.high", "/memory.limit_in_bytes" };
@@ -227,7 +227,7 @@ static void read_groups(const char *root, const char *point, const char *path,
 }
 
 /* Reads the process's group in all mounts of its hierarchy. With `outside`, reads the topmost group
- * of the first mount instead, wherever the group is. */
+ * of the first mount instead, because the process's group is outside all mounts. */
 static bool read_mounts(const struct hierarchy *hierarchy, bool outside,
                         struct td_cgroup_limits *limits)
 {

@@ -1,8 +1,9 @@
-/* cgroup.h - limits of CPU time and memory that control groups set for this process.
+/* cgroup.h - CPU and memory limits that control groups set for this process.
  *
- * Reads version 1, version 2, or both side by side. All groups from the group of the process up to
- * the mount count, and the lowest limit wins. If the process was moved out of its control group
- * namespace, its group is outside the mount; the limits of the mount's topmost group then apply.
+ * Reads version 1, version 2, or both side by side. The limits of all groups from the process's
+ * group up to the mount apply, and the lowest limit wins. If the process was moved out of its
+ * control group namespace, its group is outside the mount; the limits of the mount's topmost group
+ * then apply.
  *
  * Errors     None. A limit that is missing, or is not a number of at most 63 bits, is not applied.
  * Source     cgroups(7), cgroup_namespaces(7), proc_pid_mountinfo(5); cgroup-v2.rst and

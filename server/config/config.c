@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The loop covers every string in the table, so new options need no change here. */
+/* The loop frees every string in the table, so new options need no change here. */
 void td_config_free(struct td_config *config)
 {
 #define FREE_TEXT(member, ...)                                                                     \
@@ -36,7 +36,7 @@ bool td_config_split_address(const char *address, char host[256], uint16_t *port
         begin++;
         length -= 2;
     } else if (memchr(begin, ':', length)) {
-        return false; /* a bare IPv6 address: its last group could be taken for a port */
+        return false; /* a bare IPv6 address, whose last group could be taken for a port */
     }
     if (length == 0 || length > 255)
         return false;

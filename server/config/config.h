@@ -70,10 +70,10 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(workers, "workers", COUNT, "0", 0, 1024, "N",                                                \
       "compute threads; 0 means one for each CPU that affinity and control groups allow")          \
     X(queue_limit, "queue-limit", COUNT, "1024", 1, 1000000, "N",                                  \
-      "maximum requests waiting for a worker or for the answer of a device; more get 429")         \
+      "maximum number of requests waiting for a worker or a device; more get 429")                 \
     X(client_requests, "client-requests", COUNT, "0", 0, 1000000, "N",                             \
-      "maximum requests that one client can have queued or running; more get 429; 0 means no "     \
-      "limit per client")                                                                          \
+      "maximum number of requests that one client can have queued or running; more get 429; "      \
+      "0 means no limit per client")                                                               \
     X(memory_limit, "memory-limit", BYTES, "0", 1 << 20, INT64_MAX, "BYTES",                       \
       "memory for bodies, outputs and workspaces of all requests; 0 means half of the RAM, or "    \
       "half of the control groups' limit if that is lower")                                        \
@@ -87,25 +87,25 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "maximum size of the buffers kept warm between requests; idle buffers are released after "   \
       "a few seconds")                                                                             \
     X(max_body, "max-body", BYTES, "256M", 1024, INT64_MAX, "BYTES",                               \
-      "largest request body, after decompression; a larger body gets 413")                         \
+      "maximum size of a request body after decompression; larger bodies get 413")                 \
     X(max_expansion, "max-expansion", COUNT, "100", 0, 1000000, "N",                               \
-      "largest ratio of a body's size to its compressed size, not applied to the first 1M; a "     \
+      "maximum ratio of a body's size to its compressed size, not applied to the first 1M; a "     \
       "larger ratio gets 413; 0 means no limit")                                                   \
     X(max_output, "max-output", BYTES, "1G", 1024, INT64_MAX, "BYTES",                             \
-      "largest result of one request; a larger result gets 422")                                   \
+      "maximum size of the result of one request; larger results get 422")                         \
     X(max_flops, "max-flops", COUNT, "10000000000000", 0, INT64_MAX, "N",                          \
-      "maximum operations of one einsum; an einsum that needs more gets 422; 0 means no limit")    \
+      "maximum number of operations of one einsum; more get 422; 0 means no limit")                \
     X(default_timeout_ms, "default-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                 \
       "deadline of requests that do not set one; 0 means no deadline")                             \
     X(idle_timeout_ms, "idle-timeout-ms", COUNT, "60000", 0, 86400000, "MS",                       \
-      "how long a client can send and read nothing; its connection is then closed within two "     \
-      "more seconds; 0 means no limit")                                                            \
+      "how long a client can be idle, neither sending nor reading; its connection is then closed " \
+      "within two more seconds; 0 means no limit")                                                 \
     X(connection_limit, "connection-limit", COUNT, "10000", 1, 1000000, "N",                       \
-      "maximum open connections; clients on additional connections can only ask for the "          \
-      "server's health and get 503 for other requests")                                            \
+      "maximum number of open connections; clients on additional connections can only ask for "    \
+      "the server's health and get 503 for other requests")                                        \
     X(client_connections, "client-connections", COUNT, "0", 1, 1000000, "N",                       \
-      "maximum open connections of one client, that is, of one address; 0 means half of the "      \
-      "connection limit")                                                                          \
+      "maximum number of open connections of one client, that is, of one address; 0 means half "   \
+      "of the connection limit")                                                                   \
     X(trusted_proxy, "trusted-proxy", LIST, "", 0, 0, "ADDRESS,...",                               \
       "addresses or prefixes of proxies whose X-Forwarded-For header identifies the client")       \
     X(header_timeout_ms, "header-timeout-ms", COUNT, "10000", 1, 86400000, "MS",                   \
@@ -148,7 +148,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(gpu_retry_ms, "gpu-retry-ms", COUNT, "5000", 1, 86400000, "MS",                              \
       "interval between attempts to open a device that was lost or could not be opened")           \
     X(batch_limit, "batch-limit", COUNT, "256", 1, 65536, "N",                                     \
-      "maximum requests merged into one launch on the device")                                     \
+      "maximum number of requests merged into one launch on the device")                           \
     X(batch_wait_us, "batch-wait-us", COUNT, "0", 0, 1000000, "US",                                \
       "how long an idle device waits after a first request for others to merge with it")           \
     X(log_level, "log-level", LEVEL, "info", 0, 0, "LEVEL",                                        \
@@ -169,7 +169,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "on, off, or the fraction of requests to trace; for a request with a traceparent header, "   \
       "its sampled flag decides instead")
 
-/* X(member of the first option, heading): the sections of --help and of the man page. */
+/* X(member of the section's first option, heading): sections of --help and of the man page. */
 #define TD_OPTION_SECTIONS(X)                                                                      \
     X(listen, "Addresses and web pages")                                                           \
     X(token_file, "Access control")                                                                \
@@ -205,7 +205,7 @@ struct td_config {
 #undef TD_CONFIG_MEMBER
 };
 
-/* Action that the command line requests. */
+/* Action requested on the command line. */
 enum td_config_action {
     TD_CONFIG_RUN,
     TD_CONFIG_CHECK,        /* --check-config, with a valid configuration */
@@ -232,7 +232,7 @@ enum td_config_action {
     X(VERSION, "version", "v", "", "print the version and exit")                                   \
     X(HELP, "help", "h", "", "print this help and exit")
 
-/* Size in bytes of the buffer for an error message about the configuration. */
+/* Size in bytes of the buffer for configuration error messages. */
 #define TD_CONFIG_MESSAGE 768
 
 void td_config_free(struct td_config *config);
@@ -242,7 +242,7 @@ bool td_config_identifies_clients(const struct td_config *config);
 
 enum {
     TD_MOST_ADDRESSES = 16, /* maximum number of --listen addresses */
-    TD_ADDRESS_SIZE = 272   /* room for an address as text, with its '\0' */
+    TD_ADDRESS_SIZE = 272   /* room for an address as text, including its NUL */
 };
 
 /* Splits "HOST:PORT" or "[V6]:PORT" into host and port. Returns false for any other format. */

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the number of CPUs this process can run on, which is less than the number online under
- * taskset or in a container. `limit` is the limit of its control groups, or 0. */
+/* Returns the number of CPUs that this process can run on, which is less than the number online
+ * under taskset or in a container. `limit` is the limit set by control groups, or 0. */
 static int64_t usable_cpus(int64_t limit)
 {
     cpu_set_t set;
@@ -28,7 +28,8 @@ static int64_t usable_cpus(int64_t limit)
     return cpus > 0 ? cpus : 1;
 }
 
-/* Returns the size of the RAM, or the control groups' limit if that is lower and not 0. */
+/* Returns the size of the RAM, or `limit`, the limit set by control groups, if it is lower and not
+ * 0. */
 static int64_t usable_memory(int64_t limit)
 {
     int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
@@ -37,9 +38,9 @@ static int64_t usable_memory(int64_t limit)
     return limit > 0 && limit < memory ? limit : memory;
 }
 
-/* Returns the default number of I/O threads. On two or more CPUs, they do not outnumber the CPUs,
- * even with the I/O thread for first connections, because threads that wait for a time slice answer
- * late. */
+/* Returns the default number of I/O threads. On two or more CPUs, the I/O threads, including the
+ * thread for first connections, do not outnumber the CPUs, because a thread that waits for a time
+ * slice answers late. */
 static int64_t io_threads_for(int64_t cpus)
 {
     return cpus <= 2 ? 1 : 2;
@@ -60,7 +61,7 @@ static void resolve_zeros(struct td_config *config)
         config->client_memory = config->memory_limit / 2;
 }
 
-/* Stores the path of the options file, which --config or else TENSORD_CONFIG names, and its origin.
+/* Stores the path of the options file, from --config or else from TENSORD_CONFIG, and its origin.
  * Returns false, with the message set, if the path is empty. */
 static bool find_config(struct td_command_line *line, char **environment,
                         char message[TD_CONFIG_MESSAGE])
@@ -95,7 +96,8 @@ static enum td_config_action load(struct td_config *config, int argc, char **arg
         if (!td_option_set(config, &td_options[i], td_options[i].default_text, &td_option_built_in,
                            message))
             goto wrong;
-    /* The command line is read twice: first for --config, whose file has a lower precedence. */
+    /* Read the command line twice: the first time only to find --config, because its file has a
+     * lower precedence. */
     if (!td_config_read_arguments(config, argc, argv, false, &line, origins, message))
         goto wrong;
     if (!find_config(&line, environment, message))
@@ -156,7 +158,7 @@ bool td_config_print(FILE *out, int argc, char **argv, char **environment,
 }
 
 /* Checks that the address resolves. The syntax was checked when the option was parsed. An empty
- * address means none and is valid. */
+ * address means no address and is valid. */
 static bool check_address(const char *option, const char *address, char message[TD_CONFIG_MESSAGE])
 {
     char host[256];
@@ -213,11 +215,11 @@ enum { INDENT = 32, NARROW = 64 };
 /* Layout of a help text that is `columns` wide. */
 struct page {
     FILE *out;
-    /* `column` is where the next word goes. */
+    /* Column at which the next word starts. */
     int columns, indent, column;
 };
 
-/* Prints the words, wrapped to the page and indented by page->indent. */
+/* Prints the words, wrapped to the width of the page and indented by page->indent. */
 static void print_words(struct page *page, const char *text)
 {
     while (*text) {

@@ -1,4 +1,4 @@
-/* load.h - loads the configuration at the start: reads the sources, resolves defaults, checks
+/* load.h - loads the configuration at startup: reads the sources, resolves defaults, checks
  * values.
  *
  * Ownership  The caller frees a loaded configuration with td_config_free. */
@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-/* Loads the configuration from all sources. Zeros that stand for "one per CPU" or "half of the RAM"
- * are replaced with numbers. After TD_CONFIG_WRONG there is nothing to free. */
+/* Loads the configuration from all sources. Replaces zeros that stand for "one per CPU" or "half of
+ * the RAM" with numbers. After TD_CONFIG_WRONG, the caller has nothing to free. */
 enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
                                      char **environment, char message[TD_CONFIG_MESSAGE]);
 
@@ -24,7 +24,7 @@ void td_config_name_source(int argc, char **argv, char **environment,
                            char message[TD_CONFIG_MESSAGE]);
 
 /* Prints the name, value and source of each option, one line each. Omits the values of headers,
- * which can be secret. Returns false, with the message set, if an option is wrong. */
+ * which can be secret. Returns false, with the message set, if an option is invalid. */
 bool td_config_print(FILE *out, int argc, char **argv, char **environment,
                      char message[TD_CONFIG_MESSAGE]);
 

@@ -41,8 +41,8 @@ enum { N_SWITCH_WORDS = sizeof switch_words / sizeof *switch_words };
 
 enum { MOST_NAMES = TD_N_OPTIONS + 8, LONGEST_NAME = 63 };
 
-/* Converts a name to the spelling of options: lower case, with '-' instead of '_'. Returns false if
- * the name is too long. */
+/* Converts a name to the spelling of options: lower case, with '-' for '_'. Returns false if the
+ * name is too long. */
 static bool spell(const char *given, size_t length, char name[LONGEST_NAME])
 {
     for (size_t i = 0; i < length && i < LONGEST_NAME; i++)
@@ -50,8 +50,8 @@ static bool spell(const char *given, size_t length, char name[LONGEST_NAME])
     return length <= LONGEST_NAME;
 }
 
-/* Returns the name in `names` that is nearest to `given`, or NULL if none is near. The names are in
- * lower case with '-'; `given` can be in any case and contain '_'. */
+/* Returns the name in `names` that is nearest to `given`, or NULL if none is near. `names` are in
+ * lower case with '-'; `given` can be in any case and can contain '_'. */
 static const char *nearest_of(const char *given, size_t length, const char *const *names, int n)
 {
     char name[LONGEST_NAME];
@@ -64,7 +64,7 @@ static const char *nearest_of(const char *given, size_t length, const char *cons
     return td_nearest_name(name, length, names, n, &work);
 }
 
-/* Names that other servers use for an option. */
+/* Names that other servers use for some options. */
 static const struct {
     const char *name, *option;
 } other_names[] = {
@@ -109,7 +109,7 @@ static bool may_be_off(const struct td_option *option)
     return found;
 }
 
-/* Returns the option that another server's name or no-OPTION stands for. */
+/* Returns the option that corresponds to another server's name or to no-OPTION. */
 static struct td_option_meant other_name(const char *given, size_t length)
 {
     struct td_option_meant meant = { .name = NULL };
@@ -309,7 +309,7 @@ static bool parse_fraction(const char *value, double *out)
            *end == '\0' && *out >= 0 && *out <= 1;
 }
 
-/* The devices auto and off take no options. */
+/* "auto" and "off" are not followed by device options. */
 static bool is_device(const char *value)
 {
     return strcspn(value, ":") > 0 && strncmp(value, "auto:", 5) != 0 &&
@@ -343,7 +343,7 @@ static bool add_text(char **member, const char *value, char message[TD_CONFIG_ME
     return true;
 }
 
-/* Several addresses with port 0 are distinct, because each gets its own free port. */
+/* The same address can be repeated with port 0, because each occurrence gets its own free port. */
 static bool is_any_port(const char *address)
 {
     char host[256];
@@ -373,7 +373,8 @@ static bool check_following(const char *list, const char *address,
     return false;
 }
 
-/* Replaces the list with the values, or appends them if the same source has already set it. */
+/* Replaces the list with the values. If the same source has already set the list, appends the
+ * values instead. */
 static bool set_addresses(const struct td_option *option, char **member, const char *values,
                           const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {
@@ -407,8 +408,8 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     char *member = (char *)config + option->offset;
     char host[256];
     uint16_t port;
-    /* Without this check, an unset shell variable, as in --token-file "$TOKENS", would disable
-     * protection or override the value of a source with lower precedence. */
+    /* Reject empty values. An unset shell variable, as in --token-file "$TOKENS", would otherwise
+     * disable protection or override the value of a source with lower precedence. */
     if (!*value && !*option->default_text)
         return source == &td_option_built_in
                    ? set_text((char **)(void *)member, value, message)
@@ -447,7 +448,7 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
-/* Writes the exact number of bytes with the largest suffix that divides it. */
+/* Writes the exact number of bytes with the largest suffix that divides the number. */
 static void print_bytes(int64_t bytes, char *text, size_t size)
 {
     static const char suffixes[] = "KMGT";

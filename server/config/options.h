@@ -50,15 +50,15 @@ enum { TD_ARGUMENTS(TD_ARGUMENT_INDEX) TD_N_ARGUMENTS };
 #undef TD_ARGUMENT_INDEX
 extern const struct td_argument td_arguments[TD_N_ARGUMENTS];
 
-/* Returns the argument that an element of argv names, such as "--version", "-v" or "--config=FILE",
- * or NULL if it names none. */
+/* Returns the argument that an element of argv specifies, such as "--version", "-v" or
+ * "--config=FILE", or NULL if it specifies none. */
 const struct td_argument *td_argument_find(const char *given);
 
-/* Source of a value, as messages show it: "--workers", "TENSORD_WORKERS", "workers in
+/* Source of a value as shown in messages: "--workers", "TENSORD_WORKERS", "workers in
  * /etc/tensord.json". */
 struct td_option_source {
     char text[300];
-    /* True if the same source has already set the option; the value is then appended to the
+    /* True if the same source has already set the option, so that the value is appended to the
      * list. */
     bool repeated;
 };
@@ -88,8 +88,8 @@ bool td_option_parse_switch(const char *value, bool *out);
 /* Maximum number of choices of one option. */
 enum { TD_MOST_CHOICES = 8 };
 
-/* Stores the names of the values that the option accepts and returns their number, or 0 if the
- * option accepts arbitrary values. For KIND_DEVICE, stores only the values that have names. */
+/* Stores the names of the values that the option accepts. Returns their number, or 0 if the option
+ * accepts arbitrary values. For KIND_DEVICE, stores only the values that have names. */
 int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES]);
 
 /* Writes the current value of the option to `text`, in the form in which it can be set. Secrets are
@@ -106,7 +106,7 @@ const struct td_option *td_option_find(const char *name, size_t length);
 
 /* Suggestion for an unknown name. */
 struct td_option_meant {
-    /* Suggested name, of an option or one of `others`, or NULL if no name is near. */
+    /* Suggested option name or element of `others`, or NULL if no name is near. */
     const char *name;
     /* Suggested value: "HOST:PORT" for port, "off" for no-compress, or "" for a misspelt name. */
     char value[32];

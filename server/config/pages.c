@@ -49,14 +49,14 @@ static bool takes_value(const struct item *item)
     return item->value_name[0] || item->may_be_alone;
 }
 
-/* Prints the choices separated by spaces: "info warn". */
+/* Prints the choices, separated by spaces: "info warn". */
 static void print_choices(const struct item *item)
 {
     for (int i = 0; item->choices[i]; i++)
         printf("%s%s", i > 0 ? " " : "", item->choices[i]);
 }
 
-/* Prints the text with `prefix` before each of the characters. */
+/* Prints the text, with `prefix` before each occurrence of one of the characters. */
 static void print_escaped(const char *text, const char *characters, const char *prefix)
 {
     for (; *text; text++) {
@@ -66,8 +66,8 @@ static void print_escaped(const char *text, const char *characters, const char *
     }
 }
 
-/* Prints the text for use inside single quotes of a shell, with a backslash before each of the
- * characters. */
+/* Prints the text for use inside single quotes in a shell, with a backslash before each occurrence
+ * of one of the characters. */
 static void print_quoted(const char *text, const char *characters)
 {
     for (; *text; text++)
@@ -245,7 +245,7 @@ static const struct {
     { "fish-lines", print_fish_lines },
 };
 
-/* Prints the part that a line "{{NAME}}\n" names. Prints any other line unchanged. */
+/* Prints the part that a line "{{NAME}}\n" names. Prints other lines unchanged. */
 static bool print_line(const char *line)
 {
     const size_t length = strlen(line);

@@ -57,7 +57,7 @@ static bool set_list_from_json(struct td_config *config, const struct td_option 
                                const cJSON *array, struct td_option_source *source,
                                char message[TD_CONFIG_MESSAGE])
 {
-    /* An empty array is deliberate, but an empty string can come from an unset shell variable. */
+    /* An empty array is deliberate, but an empty string might come from an unset shell variable. */
     bool valid = array->child ||
                  td_option_set(config, option, "",
                                option->kind == KIND_LIST ? &td_option_built_in : source, message);
@@ -84,8 +84,8 @@ static bool is_argument(const char *name)
     return false;
 }
 
-/* Writes "FAULT; did you mean --NAME VALUE? (see --help)", or the suggestion in JSON syntax if the
- * name is in the file. */
+/* Writes "FAULT; did you mean --NAME VALUE? (see --help)". Uses JSON syntax for the suggestion if
+ * the name is from the file. */
 static bool reject_name(char message[TD_CONFIG_MESSAGE], const char *fault,
                         struct td_option_meant meant, bool in_file)
 {
@@ -139,7 +139,7 @@ static bool check_unique(const cJSON *root, const cJSON *item, const char *path,
                          char message[TD_CONFIG_MESSAGE])
 {
     if (cJSON_GetObjectItemCaseSensitive(root, item->string) == item)
-        return true; /* the first member of this name */
+        return true; /* first member with this name */
     snprintf(message, TD_CONFIG_MESSAGE, "%.60s in %.200s: duplicate option", item->string, path);
     return false;
 }

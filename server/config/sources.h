@@ -7,7 +7,7 @@
 
 #include "server/config/options.h"
 
-/* Results of reading the command line, apart from the options of the table. */
+/* Results of reading the command line, other than the options in the table. */
 struct td_command_line {
     enum td_config_action action;
     const char *config_path;
@@ -15,13 +15,13 @@ struct td_command_line {
     bool given[TD_N_OPTIONS]; /* options set by an argument */
 };
 
-/* Source of each option's value, as messages show it, or "" for the default. */
+/* Source of each option's value as shown in messages, or "" for the default. */
 struct td_config_origins {
     char text[TD_N_OPTIONS][sizeof(((struct td_option_source *)NULL)->text)];
 };
 
-/* Reads the JSON file. `named_by` is the option or variable that contains the path, for
- * messages. */
+/* Reads the JSON file. `named_by` is the option or variable that contains the path; messages quote
+ * it. */
 bool td_config_read_file(struct td_config *config, const char *named_by, const char *path,
                          struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE]);
 

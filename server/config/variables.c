@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True if Kubernetes sets the variable in every container for a Service whose name starts with
- * tensord: TENSORD_SERVICE_HOST, TENSORD_SERVICE_PORT and TENSORD_SERVICE_PORT_HTTP, or, with an
- * address as the value, TENSORD_PORT, TENSORD_PORT_80_TCP and TENSORD_PORT_80_TCP_ADDR. */
+/* True if Kubernetes sets the variable in every container because a Service has a name that starts
+ * with tensord: TENSORD_SERVICE_HOST, TENSORD_SERVICE_PORT and TENSORD_SERVICE_PORT_HTTP, or, with
+ * an address as the value, TENSORD_PORT, TENSORD_PORT_80_TCP and TENSORD_PORT_80_TCP_ADDR. */
 static bool is_service_link(const char *name, size_t length, const char *value)
 {
     char text[200];

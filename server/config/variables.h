@@ -7,12 +7,12 @@
 /* An environment variable that starts with TENSORD_ but sets nothing. */
 struct td_unknown_variable {
     char name[128]; /* truncated if longer */
-    /* Variable that sets an option, possibly with "=VALUE", or "" if none is near. */
+    /* Suggested variable, possibly with "=VALUE", or "" if no variable is near. */
     char did_you_mean[100];
 };
 
 /* Finds the next unknown TENSORD_ variable from *environment on, and advances *environment past it.
- * Returns false if there is none. Skips the variables of the scripts in deploy/, and those that
+ * Returns false if there is none. Skips variables of the scripts in deploy/, and variables that
  * Kubernetes sets for a Service named tensord. */
 bool td_config_unknown_variable(char ***environment, struct td_unknown_variable *out);
 

@@ -21,7 +21,7 @@ static td_status not_here(struct td_call *call)
                             : "; the console is at /");
 }
 
-/* Compresses the reply and adds the headers common to all replies of the console. */
+/* Compresses the reply, and adds the headers common to all replies of the console. */
 static td_status finish(struct td_call *call, const char *etag)
 {
     struct td_reply *reply = &call->reply;
@@ -31,9 +31,9 @@ static td_status finish(struct td_call *call, const char *etag)
     td_reply_header(reply, "Content-Security-Policy", policy);
     td_reply_header(reply, "X-Content-Type-Options", "nosniff");
     td_reply_header(reply, "Referrer-Policy", "no-referrer");
-    /* A site that opens the page in a window gets no handle to it. Otherwise, the site could wait
-     * until the user types a token, and then navigate the window to a request of the site's
-     * choice. */
+    /* Do not give a site that opens the page in a window a handle to it. With a handle, the site
+     * could wait until the user types a token, and then navigate the window to a request of the
+     * site's choice. */
     td_reply_header(reply, "Cross-Origin-Opener-Policy", "same-origin");
     return TD_OK;
 }
@@ -48,7 +48,7 @@ td_status td_get_console_file(struct td_call *call)
     return finish(call, file->etag);
 }
 
-/* Returns the page with the console's mode in it. The script reads the mode before it shows
+/* Returns the page with the console's mode inserted. The script reads the mode before it shows
  * anything. */
 td_status td_get_console_page(struct td_call *call)
 {

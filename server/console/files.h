@@ -1,4 +1,4 @@
-/* files.h - the files of the console, which the build copies from page/ into the program. */
+/* files.h - the files of the console, which the build embeds in the program from page/. */
 #ifndef TD_SERVER_CONSOLE_FILES_H
 #define TD_SERVER_CONSOLE_FILES_H
 

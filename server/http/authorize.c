@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Returns the text after "Bearer ", or NULL if there is no such header or it has another scheme. */
+/* Returns the text after "Bearer ", or NULL if the header is missing or uses another scheme. */
 static const char *bearer(const struct td_call *call)
 {
     static const char scheme[] = "Bearer ";
@@ -17,8 +17,8 @@ static const char *bearer(const struct td_call *call)
     return text + strspn(text, " ");
 }
 
-/* Returns the holder of a token as a client. The key is the second half of the digest, because
- * tokens are sorted by the first half. */
+/* Returns the client that holds the token. The key is the second half of the digest, because tokens
+ * are sorted by the first half. */
 static struct td_client *holder_of(struct td_clients *clients, const struct td_bearer *token)
 {
     const struct td_client_key key =
@@ -26,8 +26,8 @@ static struct td_client *holder_of(struct td_clients *clients, const struct td_b
     return td_clients_find(clients, &key);
 }
 
-/* Returns the token of the call, and makes the token's holder the client of the call. Returns NULL,
- * with the error set, if the token is missing or unknown. */
+/* Returns the token of the call, and makes the token's holder the call's client. Returns NULL, with
+ * the error set, if the token is missing or unknown. */
 static const struct td_bearer *find_token(struct td_call *call, struct td_connection *record)
 {
     struct td_services *services = call->services;
@@ -45,7 +45,7 @@ static const struct td_bearer *find_token(struct td_call *call, struct td_connec
         td_client_unref(record->holder);
         record->holder = holder_of(services->clients, token);
     }
-    if (record->holder) { /* without memory, the client remains the address */
+    if (record->holder) { /* if allocation fails, the client remains the address */
         td_client_unref(call->client);
         call->client = td_client_ref(record->holder);
     }

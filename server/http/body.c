@@ -19,14 +19,14 @@ enum {
     STREAMED = 8 << 20,
     /* Bytes of a body above STREAMED to populate at a time. */
     POPULATED = 4 << 20,
-    /* Populate more when at most this many populated bytes are left. */
+    /* Populate more when no more than this many populated bytes are left. */
     POPULATED_LEFT = 256 << 10,
     /* Bodies with more chunks than this must have an average chunk size of at least CHUNK_BYTES. */
     CHUNKS = 64 << 10,
     CHUNK_BYTES = 16
 };
 
-/* Returns the option that determines the limit of the body, or NULL if there is none. */
+/* Returns the option that sets the limit of the body, or NULL if no option does. */
 static const char *limit_option(const struct td_call *call, int64_t limit)
 {
     const struct td_config *config = &call->services->config;
@@ -94,8 +94,8 @@ td_status td_body_begin(struct td_call *call)
     return call->body ? TD_OK : call->error.status;
 }
 
-/* Refuses bodies in too many small chunks, because each chunk, even a packet of a body of known
- * length, has a fixed cost. `bytes` is the size of the chunk that has just arrived. */
+/* Refuses bodies that arrive in too many small chunks, because each chunk, even a packet of a body
+ * of known length, has a fixed cost. `bytes` is the size of the chunk that has just arrived. */
 static td_status check_chunks(struct td_call *call, size_t bytes)
 {
     if (++call->http.body_chunks < CHUNKS ||
@@ -103,8 +103,8 @@ static td_status check_chunks(struct td_call *call, size_t bytes)
         return TD_OK;
     call->http.close_connection = true;
     return td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                        "the body arrived in %d chunks of less than %d bytes each; expected fewer "
-                        "and larger chunks",
+                        "the body arrived in %d chunks of less than %d bytes on average; "
+                        "expected fewer and larger chunks",
                         CHUNKS, CHUNK_BYTES);
 }
 
@@ -143,7 +143,7 @@ td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
     return status;
 }
 
-/* Returns the end of the body if it is known, otherwise the end of its buffer. */
+/* Returns the end of the body if it is known; otherwise returns the end of its buffer. */
 static size_t known_end(const struct td_call *call)
 {
     const int64_t announced = call->headers.content_length;

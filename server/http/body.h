@@ -12,14 +12,14 @@
 
 #include "server/calls/call.h"
 
-/* Prepares for the body before its first byte: refuses a Content-Length above the limit, and makes
- * room for a small body. */
+/* Prepares for the body before its first byte arrives: refuses a Content-Length above the limit,
+ * and makes room for a small body. */
 TD_MUST_CHECK td_status td_body_begin(struct td_call *call);
 
 TD_MUST_CHECK td_status td_body_receive(struct td_call *call, const char *data, size_t bytes);
 
 /* True if the next range of the body's memory must be populated before more bytes are received.
- * Stores the range in call->http.populate; the range then counts as populated. */
+ * Stores the range in call->http.populate, and then treats it as populated. */
 bool td_body_must_populate(struct td_call *call);
 
 #endif

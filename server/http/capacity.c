@@ -7,14 +7,15 @@
 #include <sys/resource.h>
 
 enum {
-    /* Files for the log, the listening sockets, the data folder, and files being read or
+    /* Number of files for the log, the listening sockets, the data folder, and files being read or
      * written. */
     SPARE_FILES = 64,
     FILES_PER_IO_THREAD = 2, /* an epoll and an eventfd descriptor */
     FEWEST_CONNECTIONS = 64, /* the daemon does not start with fewer connections */
     MEMORY_SHARE = 4,
     FEW_CONNECTIONS = 16,
-    LIBRARY_BYTES = 2048 /* memory of a connection in libmicrohttpd, beside --connection-memory */
+    /* memory of a connection in libmicrohttpd, in addition to --connection-memory */
+    LIBRARY_BYTES = 2048
 };
 
 /* Returns the limit on open files, after raising it as far as the system allows. */
@@ -30,7 +31,7 @@ static int64_t file_limit(void)
     return files.rlim_cur >= (rlim_t)INT64_MAX ? INT64_MAX : (int64_t)files.rlim_cur;
 }
 
-/* Returns the number of files needed besides the connections of --connection-limit. */
+/* Returns the number of files needed in addition to the connections of --connection-limit. */
 static int64_t reserved_files(const struct td_config *config)
 {
     return SPARE_FILES + TD_LINGER_SOCKETS + TD_RESTRICTED_CONNECTIONS + TD_ENDING +
@@ -80,7 +81,7 @@ bool td_capacity_find(const struct td_config *config, struct td_capacity *capaci
     capacity->limits.per_client = (int)(per_client == 0     ? (open + 1) / 2
                                         : per_client < open ? per_client
                                                             : open);
-    /* The kernel always uses the lowest free descriptor number. */
+    /* The kernel always assigns the lowest free descriptor number. */
     capacity->n_sockets = (int)(open + 2 * reserved + 1024);
     return true;
 }

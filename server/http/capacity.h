@@ -1,4 +1,4 @@
-/* capacity.h - computes the number of possible connections from the options and the limit on open
+/* capacity.h - computes the maximum number of connections from the options and the limit on open
  * files.
  *
  * Threads  Main thread, before the daemon serves. */
@@ -14,22 +14,22 @@ struct td_capacity {
     struct td_connection_limits limits;
     int n_sockets; /* all socket numbers are below this */
     int64_t files; /* maximum number of open files */
-    /* Minimum number of connections for a start, and the number of files that they need. */
+    /* Minimum number of connections required to start, and the number of files that they need. */
     int64_t fewest, needed;
-    /* Reason for fewer connections than --connection-limit, or NULL. */
+    /* Reason that fewer connections than --connection-limit are possible, or NULL. */
     const char *lowered_by;
 };
 
-/* Returns the memory that a connection takes, excluding the memory of its request. */
+/* Returns the memory that a connection needs, excluding the memory of its request. */
 size_t td_capacity_connection_bytes(const struct td_config *config);
 
-/* Raises the limit on open files as far as the system allows. If that is not enough for
- * --connection-limit, the limits allow fewer connections. Returns false if too few connections
- * would be possible; then sets only files, fewest and needed. */
+/* Raises the limit on open files as far as the system allows, and computes the possible
+ * connections, which can be fewer than --connection-limit. If too few connections would be
+ * possible, returns false and sets only files, fewest and needed. */
 bool td_capacity_find(const struct td_config *config, struct td_capacity *capacity);
 
-/* Logs limits that are lower than the options request, or too low. `found` is the result of
- * td_capacity_find. */
+/* Logs limits that are lower than the options request, or too low to start. `found` is the result
+ * of td_capacity_find. */
 void td_capacity_log(const struct td_capacity *capacity, bool found, const struct td_config *config,
                      const struct td_log *log);
 

@@ -17,16 +17,16 @@
 /* Headers that are checked in this file and not stored in the call. */
 struct header_fields {
     struct td_call *call;
-    /* A header that was repeated although it is allowed only once. */
+    /* Header that was repeated although it is allowed only once. */
     const char *repeated;
-    /* Bit set of the places whose lists have several lines. */
+    /* Bit set of the places of lists that have several lines. */
     unsigned lists;
     struct td_field host, content_length, transfer_encoding;
     struct td_field request_id, inference_header;
     struct td_field origin, sec_fetch_site, preflight_method, content_range;
 };
 
-/* Meaning of several lines with the same header. */
+/* Meaning of repeated lines with the same header. */
 enum repetition {
     ONCE, /* a repetition is an error */
     LAST, /* the last line counts */
@@ -44,7 +44,8 @@ struct header_place {
     enum repetition repetition;
 };
 
-/* A constant table with known lengths, because every header of every request is looked up in it. */
+/* The table is constant and has known lengths, because every header of every request is looked up
+ * in it. */
 #define PLACE(text, type, member, in_fields, repetition)                                           \
     {                                                                                              \
         text, sizeof(text) - 1, offsetof(type, member), in_fields, repetition                      \
@@ -131,10 +132,10 @@ static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, cons
     return MHD_YES;
 }
 
-/* The lines of a list, joined by commas. */
+/* Lines of a list, joined by commas. */
 struct joined {
     const struct header_place *place;
-    char *text; /* NULL to compute only `bytes` */
+    char *text; /* buffer, or NULL to compute only `bytes` */
     size_t bytes;
 };
 
@@ -153,8 +154,8 @@ static enum MHD_Result append_line(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* Joins the lines of each list that has several lines. Measures them first, so that the memory of
- * the headers bounds the memory of the result. */
+/* Joins the lines of each list that has several lines. Measures the lines first, so that the memory
+ * of the headers bounds the memory of the result. */
 static td_status join_lists(struct header_fields *fields)
 {
     struct td_call *call = fields->call;
@@ -174,7 +175,7 @@ static td_status join_lists(struct header_fields *fields)
     return TD_OK;
 }
 
-/* Uses the client's request ID if it is short and printable, and makes one otherwise. */
+/* Uses the client's request ID if it is short and printable; otherwise generates one. */
 static void choose_request_id(struct td_call *call, struct td_field given)
 {
     bool plain = given.length > 0 && given.length < TD_REQUEST_ID_SIZE;
@@ -232,8 +233,8 @@ static td_status check_framing(struct header_fields *fields)
         at_fault = "Content-Length";
     if (!at_fault)
         return TD_OK;
-    /* The client, or a proxy in front of it, might disagree about the end of this request, so the
-     * connection accepts no further request. */
+    /* The client, or a proxy in front of it, might disagree about where this request ends, so the
+     * connection accepts no further requests. */
     call->http.close_connection = true;
     if (fields->repeated)
         snprintf(sentence, sizeof sentence, "duplicate header %s", fields->repeated);
@@ -243,8 +244,8 @@ static td_status check_framing(struct header_fields *fields)
     return refuse_header(&call->error, TD_MALFORMED_REQUEST, at_fault, sentence);
 }
 
-/* Refuses Content-Range, because such a body is only a part of the content (RFC 9110, section
- * 14.5). */
+/* Refuses Content-Range, because a body with this header is only part of the content (RFC 9110,
+ * section 14.5). */
 static td_status check_whole_body(const struct header_fields *fields)
 {
     struct td_call *call = fields->call;
@@ -269,9 +270,9 @@ static td_status read_inference_header(struct td_call *call, const char *text)
                : TD_OK;
 }
 
-/* Checks the origin of a request. A refused request is answered before its body. Its connection is
- * then closed, because a client that does not use Expect: 100-continue is already sending the
- * body. */
+/* Checks the origin of a request. A refused request is answered before its body arrives, and its
+ * connection is then closed, because a client that does not use Expect: 100-continue is already
+ * sending the body. */
 static td_status check_origin(const struct td_origins *origins, bool loopback,
                               const struct header_fields *fields)
 {

@@ -1,4 +1,4 @@
-/* headers.h - the headers of a request, read once and before its body.
+/* headers.h - reads the headers of a request, once and before the body.
  *
  * Sets the call's request ID, headers and deadline. Checks the framing of every request for
  * ambiguities, and its origin (origin.h).
@@ -14,9 +14,8 @@
 #include "server/http/origin.h"
 #include "server/http/target.h"
 
-/* Reads and checks the headers. `loopback` has the meaning it has in struct td_origin_request.
- * `authority` is the authority of a target in absolute form, which replaces Host; its text is NULL
- * for other forms. */
+/* Reads and checks the headers. For `loopback`, see struct td_origin_request. `authority` is the
+ * authority of a target in absolute form, which replaces Host; its text is NULL for other forms. */
 TD_MUST_CHECK td_status td_headers_read(struct td_call *call, const struct td_origins *origins,
                                         bool loopback, struct td_field authority);
 

@@ -41,9 +41,10 @@
 #include <unistd.h>
 
 enum {
-    /* A refused body is read up to this size, so that the connection can be reused. */
+    /* A refused body of up to this size is read and dropped, so that the connection can be
+     * reused. */
     DISCARDED_BODY = 64 << 10,
-    /* Memory is returned to the system when this many connections have ended. */
+    /* Number of ended connections after which memory is returned to the system. */
     STORM = 1024,
     REQUESTS_PER_TURN = 8, /* takes about 0.1 ms */
     /* Sweeps end idle connections. The library's own timeout counts only its writes to the kernel,
@@ -54,7 +55,7 @@ enum {
     LIBRARY_TIMEOUT_S = 3600
 };
 
-/* Shards of the metrics that follow the shards of the I/O threads. */
+/* Shards of the metrics after the shards of the I/O threads. */
 enum { LISTENER_SHARD, MAIN_SHARD, OTHER_SHARDS };
 
 struct td_http {
@@ -68,7 +69,7 @@ struct td_http {
     struct td_populator *populator;
     struct td_origins *origins;
     struct td_proxies *proxies;
-    /* Writes the refusals of sweeps. */
+    /* Writes the error replies of sweeps. */
     struct td_transport_errors sweeps;
     /* True if the listening sockets are inherited. */
     bool inherited;
@@ -91,8 +92,8 @@ static struct td_connection *record_of(struct MHD_Connection *connection)
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-/* Counts the call before checking whether calls are refused, so that no call starts after the end
- * of a drain has found none in flight. */
+/* Counts the call before checking whether calls are refused. Otherwise, a call could start after
+ * the end of a drain has found no call in flight. */
 static td_status accept_call(struct td_call *call)
 {
     call->http.accepted = true;
@@ -104,8 +105,8 @@ static td_status accept_call(struct td_call *call)
                         "the server is stopping and accepts no new requests");
 }
 
-/* Refuses a request of a restricted connection, which can only ask for the server's state, and only
- * once. */
+/* Refuses a request on a restricted connection unless it asks for the server's state. Such a
+ * connection can make only one request. */
 static td_status check_restriction(struct td_call *call, const struct td_connection *record)
 {
     const struct td_connection_limits *limits = &call->services->connection_limits;
@@ -134,8 +135,9 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
     return err->status;
 }
 
-/* Returns the client of a request that a trusted proxy forwards: the address in X-Forwarded-For, or
- * else the proxy's address. Returns NULL if no memory is available. */
+/* Returns the client of a request that a trusted proxy forwards. The client is the address in
+ * X-Forwarded-For, or the proxy's address if the header names no client. Returns NULL if no memory
+ * is available. */
 static struct td_client *forwarded_client(const struct td_http *http, struct td_call *call)
 {
     struct td_sender *sender = &call->sender;
@@ -148,7 +150,7 @@ static struct td_client *forwarded_client(const struct td_http *http, struct td_
     return td_clients_find(http->services->clients, &key);
 }
 
-/* Sets the sender as far as the headers identify it. The token is not checked yet. */
+/* Sets the sender as far as the headers identify it. The token has not been checked yet. */
 static void identify(const struct td_http *http, struct td_call *call,
                      const struct td_connection *record)
 {
@@ -159,8 +161,8 @@ static void identify(const struct td_http *http, struct td_call *call,
         call->client = td_client_ref(record->client);
 }
 
-/* Handles a preflight request. It does not report errors of the announced request, which reports
- * them itself. */
+/* Handles a preflight request. It does not report errors of the announced request; the announced
+ * request reports them itself. */
 static td_status begin_preflight(struct td_call *call)
 {
     call->error.status = TD_OK;
@@ -207,9 +209,10 @@ static td_status begin(const struct td_http *http, struct td_call *call,
     return status == TD_OK && has_body ? td_body_begin(call) : status;
 }
 
-/* True if the error must be sent before the body, and the connection closed: the body is large, its
- * length is unknown, or the client waits for 100 Continue. Otherwise, the small body of a refused
- * request is read and dropped, so that the connection can be reused. */
+/* True if the error must be sent before the body is read, and the connection closed. This applies
+ * if the body is large, if its length is unknown, or if the client waits for 100 Continue.
+ * Otherwise, the small body of a refused request is read and dropped, so that the connection can be
+ * reused. */
 static bool answer_before_body(const struct td_call *call)
 {
     return call->http.close_connection || call->headers.chunked ||
@@ -217,7 +220,7 @@ static bool answer_before_body(const struct td_call *call)
            (call->headers.expect && call->headers.content_length > 0);
 }
 
-/* Sends the call's reply, unless the connection has been ended. */
+/* Sends the call's reply, unless the connection was ended. */
 static enum MHD_Result send_reply(struct td_call *call)
 {
     td_call_count(call, record_of(call->http.connection)->io_thread);
@@ -255,7 +258,7 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
     return send_error(call);
 }
 
-/* Resumes the connection of the job. Runs on the populator's thread. */
+/* Resumes the connection of the job. Called on the populator's thread. */
 static void resume(struct td_populate_job *job)
 {
     struct td_call *call =
@@ -276,7 +279,7 @@ static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, 
 {
     td_connection_received(record_of(call->http.connection), bytes);
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
-        /* An error stays in call->error, and is sent after the body. */
+        /* Keep an error in call->error; the reply is sent after the body. */
         if (td_body_receive(call, data, bytes) == TD_OK && td_body_must_populate(call))
             suspend_to_populate(http, call);
         return MHD_YES;
@@ -346,8 +349,8 @@ static bool first_is_shared(const struct td_http *http)
            td_connections_one_has_many(connections);
 }
 
-/* Yields the processor after some requests, because an I/O thread can have hundreds of requests to
- * answer in one round. */
+/* Yields the processor after a number of requests, because an I/O thread can have hundreds of
+ * requests to answer in one round. */
 static void take_turns(struct td_http *http, int io_thread)
 {
     struct td_io_thread *thread = &http->io_threads[io_thread];
@@ -359,8 +362,8 @@ static void take_turns(struct td_http *http, int io_thread)
         sched_yield();
 }
 
-/* Ends the call after the last byte was sent or the client has disconnected. libmicrohttpd might
- * still hold the response, but no longer reads from it. */
+/* Ends the call after the last byte is sent or the client disconnects. libmicrohttpd might still
+ * hold the response, but no longer reads from it. */
 static void completed(void *context, struct MHD_Connection *connection, void **state,
                       enum MHD_RequestTerminationCode code)
 {
@@ -388,7 +391,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
 }
 
 /* Tracks the start and the end of a connection. If the library could not set up a connection, it
- * reports neither. */
+ * reports neither of them. */
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
                                enum MHD_ConnectionNotificationCode change)
 {
@@ -470,8 +473,7 @@ static bool start_io_threads(struct td_http *http)
     return true;
 }
 
-/* Listens on each address of --listen. If that fails for an address, returns false, with *why and
- * the address set. */
+/* Listens on each address of --listen. On failure, sets *why and the address, and returns false. */
 static bool listen_on_all(struct td_http *http, char address[TD_ADDRESS_SIZE], const char **why)
 {
     const char *rest = http->services->config.listen;
@@ -482,8 +484,8 @@ static bool listen_on_all(struct td_http *http, char address[TD_ADDRESS_SIZE], c
     return true;
 }
 
-/* Starts all parts. On failure, returns false and sets *why and the address that caused it, or
- * "". */
+/* Starts all parts. On failure, returns false, and sets *why and the address that caused the
+ * failure, or "" if no address did. */
 static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], const char **why)
 {
     struct td_services *services = http->services;
@@ -609,7 +611,8 @@ int td_http_connections(const struct td_http *http)
     return td_connections_count(http->services->connections);
 }
 
-/* Returns memory to the system after many connections have ended. The C library would keep it. */
+/* Returns memory to the system after many connections have ended, because the C library would
+ * otherwise keep it. */
 static void trim_after_storm(struct td_http *http)
 {
     const int count = td_connections_count(http->services->connections);

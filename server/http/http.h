@@ -14,12 +14,12 @@
 struct td_http;
 struct td_listeners;
 
-/* Serves on the inherited sockets (listener.h) and takes them over. If there are none, serves on
- * each address of --listen. Returns NULL, after logging the reason, if an address is not
+/* Serves on the inherited sockets (listener.h) and takes them over. If no sockets are inherited,
+ * serves on each address of --listen. Returns NULL, after logging the reason, if an address is not
  * available. */
 struct td_http *td_http_start(struct td_services *services, const struct td_listeners *inherited);
 
-/* Accepts no more connections. Serves connections that the kernel has completed, unless the sockets
+/* Stops accepting connections. Serves connections that the kernel has completed, unless the sockets
  * were inherited; those connections then wait for the next process that accepts from the
  * sockets. */
 void td_http_stop_accepting(struct td_http *http);
@@ -27,13 +27,13 @@ void td_http_stop_accepting(struct td_http *http);
 /* Returns the number of open connections. */
 int td_http_connections(const struct td_http *http);
 
-/* Sweeps one of `parts` parts of the connections (connections.h): ends connections that are too
+/* Sweeps one of `parts` parts of the connections (connections.h). Ends connections that are too
  * slow or whose client has disconnected unnoticed. Tells the workers whether to yield. The main
- * thread calls this function periodically while there are workers. */
+ * thread calls this function periodically while workers exist. */
 void td_http_tidy(struct td_http *http, int64_t now_ns, int parts);
 
-/* Stops serving. All calls must have been answered, because no connection can be suspended. NULL is
- * allowed. */
+/* Stops serving. All calls must have been answered, because no connection can be suspended at this
+ * point. NULL is allowed. */
 void td_http_stop(struct td_http *http);
 
 #endif

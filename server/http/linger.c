@@ -30,7 +30,7 @@ struct td_linger {
     pthread_mutex_t mutex; /* guards the following members */
     int taken[TD_LINGER_SOCKETS];
     int n_taken; /* sockets that the thread has not received yet */
-    int n_all;   /* all sockets, in `taken` or with the thread */
+    int n_all;   /* number of all sockets, whether in `taken` or with the thread */
     bool stop;
 };
 
@@ -38,7 +38,7 @@ static void wake(const struct td_linger *linger)
 {
     const uint64_t one = 1;
     const bool woken = write(linger->wake, &one, sizeof one) == sizeof one;
-    /* Fails only if the counter is full; the thread then wakes anyway. */
+    /* The write fails only if the counter is full, and the thread then wakes anyway. */
     (void)woken;
 }
 
@@ -57,11 +57,11 @@ void td_linger_take(struct td_linger *linger, int socket)
         close(socket);
 }
 
-/* Drops received bytes. Returns false at the end of the stream, or when the limit is reached. */
+/* Drops received bytes. Returns false at the end of the stream or when the limit is reached. */
 static bool discard_received(struct lingering_socket *one)
 {
     for (;;) {
-        /* With MSG_TRUNC a TCP socket drops the bytes without copying them. */
+        /* With MSG_TRUNC, a TCP socket drops the bytes without copying them. */
         const ssize_t got = recv(one->socket, NULL, EACH_READ, MSG_TRUNC | MSG_DONTWAIT);
         if (got < 0)
             return errno == EAGAIN || errno == EINTR;

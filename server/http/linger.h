@@ -1,12 +1,12 @@
-/* linger.h - lingering close of connections whose request was refused before its body arrived.
+/* linger.h - closes connections slowly if their request was refused before its body arrived.
  *
  * The reply is sent at once, and the sending side is shut down. If the server closed the socket
  * while the client is still sending, the kernel would reset the connection, and the client could
- * lose the reply. This module therefore reads and drops incoming bytes, up to a limited time and
- * size.
+ * lose the reply. This module therefore reads and drops incoming bytes, up to a time and size
+ * limit.
  *
  * Bounds     At most TD_LINGER_SOCKETS at a time, each for at most 5 s and 256 MiB. Further sockets
- *            are closed at once, and all sockets when the server stops.
+ *            are closed at once. All sockets are closed when the server stops.
  * Threads    The module has one thread. Any thread can call td_linger_take. */
 #ifndef TD_SERVER_HTTP_LINGER_H
 #define TD_SERVER_HTTP_LINGER_H

@@ -52,7 +52,7 @@ static td_status read_request(const struct td_metrics_listener *listener, struct
     return td_query_read(call);
 }
 
-/* Answers when the headers have arrived, because bodies do not matter here. */
+/* Answers when the headers have arrived, because bodies are ignored. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *data,
                               size_t *bytes, void **state)
@@ -100,8 +100,8 @@ static void forget(struct td_metrics_listener *listener, int socket)
         }
 }
 
-/* Tracks open connections. The library closes a connection that was shut down as if its client had
- * closed it. */
+/* Tracks open connections. When a connection has been shut down, the library closes it as if its
+ * client had closed it. */
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
                                enum MHD_ConnectionNotificationCode change)
 {

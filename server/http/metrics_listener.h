@@ -1,9 +1,9 @@
 /* metrics_listener.h - an address that serves only /metrics and the health paths
  * (--metrics-listen).
  *
- * The address has a separate thread, so scrapes do not wait for clients of the other addresses, nor
- * for free places among their connections. A connection beyond TD_METRICS_OPEN ends the oldest one,
- * so no client can hold all places.
+ * The address has its own thread and connection limit, so scrapes never wait for clients of the
+ * other addresses. A connection beyond TD_METRICS_OPEN ends the oldest one, so no client can hold
+ * all places.
  *
  * Threads    The main thread starts and stops the listener. */
 #ifndef TD_SERVER_HTTP_METRICS_LISTENER_H
@@ -14,14 +14,15 @@
 
 enum {
     TD_METRICS_OPEN = 48,
-    /* Open connections, including those that were ended but are not closed yet. Others wait. */
+    /* Maximum number of open connections, including those that were ended but are not closed yet.
+     * Additional connections wait. */
     TD_METRICS_CONNECTIONS = 64
 };
 
 struct td_metrics_listener;
 
-/* Serves on --metrics-listen, and counts the requests in `shard` of the metrics. On failure,
- * returns NULL and sets *why. */
+/* Serves on --metrics-listen, and counts the requests in the metrics shard `shard`. On failure,
+ * sets *why and returns NULL. */
 struct td_metrics_listener *td_metrics_listener_start(struct td_services *services,
                                                       const struct td_listeners *others, int shard,
                                                       const char **why);

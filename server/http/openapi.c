@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Returns the 64-bit FNV-1a hash. Collisions are harmless, because nobody gains from two documents
- * of this server with the same ETag.
+/* Returns the 64-bit FNV-1a hash. Collisions are harmless, because an attacker gains nothing from
+ * two documents of this server with the same ETag.
  * Source  Fowler, Noll, Vo, The FNV Non-Cryptographic Hash Algorithm, IETF draft. */
 static uint64_t digest(const unsigned char *bytes, size_t size)
 {

@@ -1,7 +1,7 @@
 /* openapi.h - GET /openapi.json: the document that describes all routes.
  *
  * The document is made for each request, on the I/O thread. Its ETag is a digest of its text, so
- * that clients that have the document get 304. */
+ * clients that already have the document get 304. */
 #ifndef TD_SERVER_HTTP_OPENAPI_H
 #define TD_SERVER_HTTP_OPENAPI_H
 

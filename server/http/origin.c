@@ -20,7 +20,7 @@ enum {
     NO_PORT = -1
 };
 
-/* host[:port], as in Host and in an origin. The members point into the parsed text. */
+/* Parsed host[:port], as in Host and in an origin. The members point into the parsed text. */
 struct authority {
     enum { NAME, IPV4, IPV6 } kind;
     struct td_field name;
@@ -63,7 +63,7 @@ static bool is_word(struct td_field field, const char *word)
     return is_equal(field, (struct td_field){ word, strlen(word) });
 }
 
-/* Reads "", ":" or ":" and a number. */
+/* Reads a port: "", ":", or ":" and a number. */
 static bool read_port(const char *text, size_t length, int *port)
 {
     *port = NO_PORT;
@@ -82,8 +82,8 @@ static bool read_port(const char *text, size_t length, int *port)
     return number <= 65535;
 }
 
-/* Reads four decimal numbers. Refuses leading zeros, because some parsers read such numbers as
- * octal. */
+/* Reads an IPv4 address: four decimal numbers. Refuses leading zeros, because some parsers read
+ * such numbers as octal. */
 static bool read_ipv4(const char *text, size_t length, unsigned char address[16])
 {
     size_t at = 0;
@@ -101,8 +101,8 @@ static bool read_ipv4(const char *text, size_t length, unsigned char address[16]
     return at == length;
 }
 
-/* True for labels of letters, digits, '-' and '_', even with a trailing dot. The last label must
- * not be a number, because such a name is an IPv4 address in an unusual form. */
+/* True for labels of letters, digits, '-' and '_', optionally with a trailing dot. The last label
+ * must not be a number, because such a name is an IPv4 address in an unusual form. */
 static bool is_host_name(const char *text, size_t length)
 {
     const size_t end = length > 0 && text[length - 1] == '.' ? length - 1 : length;
@@ -188,7 +188,7 @@ static bool is_same_host(const struct authority *a, const struct authority *b)
                            : memcmp(a->address, b->address, a->kind == IPV4 ? 4 : 16) == 0;
 }
 
-/* Returns the default port of http and https, and NO_PORT for other schemes. */
+/* Returns the default port of http or https, or NO_PORT for other schemes. */
 static int default_port(struct td_field scheme)
 {
     return is_word(scheme, "http") ? 80 : is_word(scheme, "https") ? 443 : NO_PORT;
@@ -221,7 +221,7 @@ static bool is_listed(const struct td_origins *origins, const struct origin *ori
     return false;
 }
 
-/* Returns the name without the trailing dot of a fully qualified name. */
+/* Returns the name without the trailing dot that fully qualified names can have. */
 static struct td_field without_dot(struct td_field name)
 {
     return (struct td_field){ name.text, name.length - (name.text[name.length - 1] == '.') };
@@ -278,12 +278,12 @@ static td_status refuse_origin(const struct td_origin_request *request, struct t
     const struct td_field host = request->host.text ? request->host : (struct td_field){ "", 0 };
     if (is_word(request->origin, "null")) /* --allow-origin cannot name "null" */
         td_error_set(err, TD_FORBIDDEN,
-                     "Origin is 'null', which pages opened from a file or in a sandbox send; serve "
-                     "the page over HTTP, and name its origin in --allow-origin");
+                     "Origin is 'null', as sent by pages opened from a file or in a sandbox; "
+                     "serve the page over HTTP and add its origin to --allow-origin");
     else
         td_error_set(err, TD_FORBIDDEN,
-                     "Origin is '%.*s', not the site of this server, '%.*s'; expected an origin "
-                     "that --allow-origin names",
+                     "Origin is '%.*s', but this server is '%.*s'; expected the server's own "
+                     "origin or one that --allow-origin names",
                      shown(request->origin), request->origin.text, shown(host), host.text);
     return td_error_at_attribute(err, TD_FORBIDDEN, "Origin");
 }
@@ -326,7 +326,8 @@ td_status td_origin_preflight(struct td_call *call)
                     "Accept, Authorization, Content-Encoding, Content-Type, If-Match, "
                     "If-None-Match, If-Range, Inference-Header-Content-Length, Range, traceparent, "
                     "tracestate, X-Request-Id, X-Request-Timeout-Ms");
-    /* Long enough to cover many requests of a page, but short enough for configuration changes. */
+    /* Long enough to cover many requests of a page, but short enough for configuration changes to
+     * take effect. */
     td_reply_header(reply, "Access-Control-Max-Age", "600");
     return TD_OK;
 }

@@ -1,5 +1,5 @@
-/* origin.h - refuses requests from web pages of other sites, and hosts that only DNS rebinding
- * uses.
+/* origin.h - refuses requests from web pages of other sites, and Host headers that only DNS
+ * rebinding produces.
  *
  * A browser sends a page's requests to any address that it can reach, so a page of any site could
  * write to a daemon that listens only on loopback. Two checks prevent this, both before the body is
@@ -39,21 +39,20 @@ struct td_field {
     size_t length;
 };
 
-/* The checked parts of a request. */
+/* Parts of a request that are checked. */
 struct td_origin_request {
-    /* Host, or the authority of an absolute request target. */
+    /* Host header, or the authority of an absolute request target. */
     struct td_field host;
-    /* The headers Origin and Sec-Fetch-Site. */
+    /* Headers Origin and Sec-Fetch-Site. */
     struct td_field origin;
     struct td_field sec_fetch_site;
-    /* The listening socket of the connection is bound to a loopback address. */
+    /* True if the listening socket of the connection is bound to a loopback address. */
     bool loopback;
     bool page; /* the request is for a page of the console */
 };
 
 /* Parses the comma-separated lists --allow-origin and --allow-host. Returns NULL if a value is
- * invalid or no memory is available, with the reason in `message`, which has room for `size`
- * bytes. */
+ * invalid or no memory is available, with the reason in `message`, a buffer of `size` bytes. */
 struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, char *message,
                                   size_t size);
 
@@ -63,17 +62,17 @@ void td_origins_free(struct td_origins *origins);
 /* True if the text is a host[:port], as in Host. */
 bool td_origin_is_authority(struct td_field text);
 
-/* Returns TD_OK or FORBIDDEN. Sets *listed if --allow-origin names the request's Origin; its page
- * can then read the reply, even an error. */
+/* Returns TD_OK or FORBIDDEN. Sets *listed if --allow-origin names the request's Origin, so that
+ * the origin's page can read the reply, even an error. */
 TD_MUST_CHECK td_status td_origin_check(const struct td_origins *origins,
                                         const struct td_origin_request *request, bool *listed,
                                         struct td_error *err);
 
-/* Handler of a preflight request: replies with the methods and headers that are allowed for every
+/* Handles a preflight request: replies with the methods and headers that are allowed for every
  * path. */
 td_status td_origin_preflight(struct td_call *call);
 
-/* Reply headers that a page can read in addition to those that are always readable. */
+/* Reply headers that a page can read, in addition to the headers that pages can always read. */
 #define TD_ORIGIN_EXPOSED                                                                          \
     "Accept-Ranges, Allow, Content-Encoding, Content-Range, ETag, "                                \
     "Inference-Header-Content-Length, Location, Retry-After, Server-Timing, WWW-Authenticate, "    \

@@ -2,8 +2,8 @@
  *
  * A proxy connects for many clients. If --trusted-proxy names its address, the client of a request
  * is the last address in X-Forwarded-For that is not itself a trusted proxy. Each proxy appends the
- * address that connected to it, so only addresses that trusted proxies have appended are believed.
- * If there is no such address, the client is the proxy. X-Forwarded-For of other peers is ignored.
+ * address that connected to it, so only addresses appended by trusted proxies are used. If the
+ * header has no such address, the client is the proxy. X-Forwarded-For from other peers is ignored.
  *
  * Ownership  td_proxies owns its list.
  * Threads    Constant after td_proxies_new. */
@@ -17,17 +17,17 @@
 
 struct td_proxies;
 
-/* Parses the comma-separated list --trusted-proxy of addresses and prefixes such as 10.0.0.0/8.
- * Returns NULL if a value is invalid or no memory is available, with the reason in `message`, which
- * has room for `size` bytes. */
+/* Parses --trusted-proxy, a comma-separated list of addresses and prefixes such as 10.0.0.0/8.
+ * Returns NULL if a value is invalid or no memory is available, with the reason in `message`, a
+ * buffer of `size` bytes. */
 struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t size);
 void td_proxies_free(struct td_proxies *proxies); /* NULL is allowed */
 
 /* True if the peer is a trusted proxy. */
 bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *peer);
 
-/* Finds the client in X-Forwarded-For, whose lines are joined by commas. Returns false if the
- * header names no client. */
+/* Finds the client in the value of X-Forwarded-For, whose lines are joined by commas. Returns false
+ * if the header names no client. */
 bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_for,
                        struct td_forwarded *client);
 

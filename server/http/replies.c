@@ -11,7 +11,7 @@
 /* A response to which headers are being added. */
 struct headed {
     struct MHD_Response *response;
-    bool complete; /* false if there was no memory for a header */
+    bool complete; /* false if no memory was available for a header */
 };
 
 static void add_header(struct headed *headed, const char *name, const char *value)
@@ -75,14 +75,15 @@ static void add_reply_headers(const struct td_call *call, struct headed *headed)
         add_error_headers(call, headed);
     if (call->request.options.timing)
         add_timing(call, headed);
-    /* Relaxed order: a reply made while the drain starts can have the header or not. */
+    /* Relaxed order is sufficient, because a reply made at the start of a drain can have the header
+     * or omit it. */
     if (call->http.close_connection ||
         atomic_load_explicit(&call->services->draining, memory_order_relaxed))
         add_header(headed, "Connection", "close");
 }
 
 /* Makes a response from the reply's bytes, which stay in the call. The library's completion
- * callback frees the call after the response. */
+ * callback frees the call after the response is sent. */
 static struct MHD_Response *make_response(struct td_call *call)
 {
     const struct td_reply *reply = &call->reply;
@@ -107,7 +108,7 @@ enum MHD_Result td_reply_send(struct td_call *call)
     if (!headed.response)
         return MHD_NO;
     add_reply_headers(call, &headed);
-    /* A reply that lacks a header could have another meaning, so the connection is closed
+    /* A reply without one of its headers could have another meaning, so close the connection
      * instead. */
     const enum MHD_Result queued =
         headed.complete ? MHD_queue_response(call->http.connection,

@@ -6,13 +6,13 @@
 
 #include <stddef.h>
 
-/* Returns the address that a connection of the HTTP library comes from. */
+/* Returns the peer address of a connection of the HTTP library. */
 struct td_peer td_request_peer(struct MHD_Connection *connection);
 
-/* Writes the shapes of the inputs: "params[16,8] indices[4]". */
+/* Writes the shapes of the inputs, such as "params[16,8] indices[4]". */
 void td_request_inputs(const struct td_call *call, char *text, size_t size);
 
-/* Returns where an op was computed, "cpu" or "gpu", or NULL if no op was computed. */
+/* Returns the place where the op ran, "cpu" or "gpu", or NULL if no op ran. */
 const char *td_request_device(const struct td_call *call);
 
 #endif

@@ -13,8 +13,8 @@
 
 enum reason { NO_LINE, FAILED, SLOW, ACCESS, DEBUG };
 
-/* True if the request belongs to the fraction --access-log. The bits of the clock decide, mixed by
- * splitmix64, so that requests at regular intervals are chosen like others. */
+/* True if the request belongs to the fraction --access-log. Mixes the bits of the clock with
+ * splitmix64, so that requests at regular intervals are chosen as often as others. */
 static bool is_chosen(const struct td_services *services, int64_t begun_ns)
 {
     const double fraction = services->config.access_log;
@@ -34,7 +34,7 @@ static bool is_probe_of_drain(const struct td_call *call)
 }
 
 /* True if the server is at fault. Any client can cause the excluded errors; the last of them
- * refuses a request before any work. */
+ * refuses a request before any work is done. */
 static bool is_fault(const struct td_call *call)
 {
     return !call->gone && !is_probe_of_drain(call) && call->error.status != TD_NOT_SUPPORTED &&
@@ -65,7 +65,7 @@ static enum reason reason_of(const struct td_call *call)
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-/* Returns NULL for "", which omits the field. */
+/* Returns NULL for "", so that the field is omitted. */
 static const char *given(const char *text)
 {
     return text[0] ? text : NULL;
@@ -95,7 +95,7 @@ static void write_line(const struct td_call *call, const struct line *line)
     td_trace_context_read(call->headers.traceparent, &trace);
     td_sender_print(&call->sender, &sender);
     td_request_inputs(call, inputs, sizeof inputs);
-    /* Strings whose length the client controls come last, so that they do not displace other
+    /* Put strings whose length the client controls last, so that they do not displace other
      * fields. */
     const struct td_log_field fields[] = {
         TD_TEXT("why", reasons[line->reason]),
@@ -138,7 +138,7 @@ void td_request_log(const struct td_call *call, bool complete)
     struct line line = { .reason = reason_of(call), .complete = complete };
     if (line.reason == NO_LINE)
         return;
-    /* The request counts as slow, although its line reports the failure. */
+    /* Count the request as slow, although its line reports the failure. */
     if (line.reason == FAILED && is_slow(call))
         atomic_fetch_add_explicit(&slow->events, 1, memory_order_relaxed);
     if (line.reason == SLOW) {

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Maximum bytes of strings whose length a client controls; together they fit in a span. */
+/* Maximum sizes in bytes of strings whose length a client controls. Together, these strings fit in
+ * a span. */
 enum { PATH = 512, USER_AGENT = 200, HOST = 200, INPUTS = 200, REASON = 200, SHORT = 130 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -55,7 +56,8 @@ static void add_server(struct td_span *span, const char *host)
         td_span_number(span, "server.port", port);
 }
 
-/* Returns the method if it is a standard one, or NULL. Clients can send any method. */
+/* Returns the method if it is a standard one, or NULL otherwise, because clients can send any
+ * method. */
 static const char *method_of(const struct td_call *call)
 {
     static const char *const known[] = { "GET",     "HEAD",    "POST",  "PUT",  "DELETE",
@@ -130,7 +132,7 @@ static void add_op(struct td_span *span, const struct td_call *call)
 
 /* ---- tracestate ------------------------------------------------------------------------------ */
 
-/* The lines of tracestate, which form one list. */
+/* Lines of tracestate, which form one list. */
 struct state {
     char text[TD_TRACE_STATE + 2];
     size_t length; /* greater than TD_TRACE_STATE if the list is too long */

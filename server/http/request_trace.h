@@ -1,8 +1,8 @@
 /* request_trace.h - the span of a request, made when the request has ended.
  *
  * The attributes follow the semantic conventions for HTTP servers, with additional `tensord.`
- * attributes. The children of the span are the stages. The time before them is spent receiving the
- * body, the time after them sending the reply.
+ * attributes. The children of the span are the stages. The time before the first stage is spent
+ * receiving the body, and the time after the last stage is spent sending the reply.
  *
  * Cost     Some tens of instructions for a request that is not sampled.
  * Threads  The I/O thread of the connection.

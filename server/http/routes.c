@@ -25,7 +25,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Enough for any equation over sixteen shapes, but little work for an I/O thread. */
+/* Large enough for any equation over sixteen shapes, but causes little work for an I/O thread. */
 enum { SMALL_BODY = 64 << 10 };
 
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
@@ -39,8 +39,8 @@ static const struct route {
     td_handler *handler;
     const struct td_task *task;
     size_t body_limit;      /* maximum body of a task */
-    const struct td_op *op; /* op of a task whose path does not name it */
-    /* Operation for metrics; OP for the operation of the op. */
+    const struct td_op *op; /* op of a task whose path does not name the op */
+    /* Operation for metrics, or OP to use the operation of the op. */
     int operation;
 } routes[] = {
     { GET, "/", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
@@ -161,8 +161,8 @@ static const struct route {
 };
 enum { N_ROUTES = sizeof routes / sizeof *routes };
 
-/* Duplicate enumerators would not compile. This ensures that no op has the same name as another
- * path below a tensor. */
+/* Enumerators must be unique, so this does not compile if an op has the same name as another path
+ * below a tensor. */
 enum {
 #define TD_OP(folder, name) PATH_OF_##name,
 #include "kernels/ops.def"
@@ -198,14 +198,14 @@ static const char *method_name(unsigned methods)
     return methods & GET ? "GET" : methods & POST ? "POST" : methods & PUT ? "PUT" : "DELETE";
 }
 
-/* A segment of the path that a {name} of the pattern matches. */
+/* Segment of the path that matches a {name} in the pattern. */
 struct segment {
     /* `name` is the text within the braces. */
     const char *name, *text;
     size_t name_length, length;
 };
 
-/* True if the path matches the pattern. Stores the *n segments that names match, as sent and not
+/* True if the path matches the pattern. Stores the *n segments that match names, as sent and not
  * decoded. The other segments must equal the pattern's segments, without escapes. */
 static bool match(const char *pattern, const char *path, struct segment *segments, int *n)
 {
@@ -234,8 +234,8 @@ static bool is_called(const struct segment *segment, const char *name)
     return td_name_is(name, segment->name, segment->name_length);
 }
 
-/* Returns a route of /v1 whose last segment, below another name, is this segment, such as "scatter"
- * in "/v1/tensors/{name}/scatter". Returns NULL if there is none. */
+/* Returns the route under /v1 that has this segment as its last one, below another name, such as
+ * "scatter" in "/v1/tensors/{name}/scatter". Returns NULL if no route has it. */
 static const struct route *route_ending_with(const struct segment *segment)
 {
     for (int i = 0; i < N_ROUTES; i++) {
@@ -264,7 +264,7 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
                            "GET /v1/ops");
 }
 
-/* Reports a segment that is an op of another route, or an unknown name. An unknown name might come
+/* Reports a segment that is unknown or is an op of another route. An unknown segment might come
  * from a '/' in the name of the tensor. */
 static td_status unknown_lookup(const struct segment *segment, const char *const *names, int n,
                                 struct td_error *err)
@@ -301,7 +301,8 @@ static int tensor_paths(unsigned methods, const char *names[N_ROUTES])
     return n;
 }
 
-/* Reports an unknown path below a tensor. With POST, such a path would be an op. */
+/* Reports an unknown path below a tensor, for methods other than POST. With POST, the path would
+ * name an op. */
 static td_status unknown_path(struct td_call *call, const struct segment *segment)
 {
     const char *names[N_ROUTES];
@@ -356,7 +357,7 @@ static td_status find_op(struct td_call *call, const struct segment *segment)
     return call->op ? TD_OK : unknown_op(segment, &call->error);
 }
 
-/* Finds an op. Any other name becomes the name of a table, which is looked up when the role of the
+/* Finds an op. Any other name becomes the name of a table, which is looked up once the role of the
  * call is known. */
 static td_status find_model(struct td_call *call, const struct segment *segment)
 {
@@ -388,7 +389,8 @@ static td_status find_table(struct td_call *call, const struct segment *segment)
     return call->table.name ? TD_OK : call->error.status;
 }
 
-/* Functions for the segments with these names. Segments with other names are arguments. */
+/* Functions for path segments with these names in the pattern. Segments with other names become
+ * arguments. */
 static const struct {
     const char *name;
     td_status (*read)(struct td_call *call, const struct segment *segment);
@@ -441,7 +443,7 @@ static td_status reply_allowed_methods(struct td_call *call)
     return TD_OK;
 }
 
-/* Refuses the method of a path that has a route for other methods, or answers OPTIONS. */
+/* Refuses the method of a path that has routes for other methods, or answers OPTIONS. */
 static td_status refuse_method(struct td_call *call, unsigned methods)
 {
     char allow[ALLOW_SIZE];
@@ -496,8 +498,8 @@ td_style td_route_style(const char *path)
     return v2 ? TD_STYLE_OIP : TD_STYLE_PROBLEM;
 }
 
-/* Refuses a path. Paths that clients often try have a hint; entries that end with '/' apply to all
- * paths below them. */
+/* Refuses a path. Adds a hint for paths that clients often try; entries that end with '/' apply to
+ * all paths below them. */
 static td_status refuse_path(struct td_call *call)
 {
     static const struct {
@@ -507,7 +509,7 @@ static td_status refuse_path(struct td_call *call)
           "use DELETE /v1/tensors/{alias} to remove an alias, POST /v1/aliases to set an alias" },
         { "/v1/tensor/", "the paths of a tensor start with /v1/tensors/{name}" },
         { "/v1/tensors/", "GET /v1/tensors lists the tensors" },
-        { "/v1/v1/", "the path has /v1 twice: leave it out of the base URL" },
+        { "/v1/v1/", "the path contains /v1 twice: leave it out of the base URL" },
         { "/v1/v2/", "paths of /v2 start with /v2: leave /v1 out of the base URL" },
         { "/problems", "the page of an error is at its `type`, such as /problems/key-not-found" },
         { "/problems/", "the page of an error is at its `type`, such as /problems/key-not-found" },
@@ -523,20 +525,20 @@ static td_status refuse_path(struct td_call *call)
             hint = tried[i].hint;
     }
     if (strstr(call->path, "//"))
-        hint = "two '/' follow each other: remove one, or put a name between them";
+        hint = "the path has two '/' in a row: remove one, or put a name between them";
     return td_error_set(&call->error, TD_NOT_FOUND, "there is nothing at %.200s; %s", call->path,
                         hint);
 }
 
 td_status td_route_call(struct td_call *call)
 {
-    struct segment segments[TD_PATH_ARGUMENTS + 2]; /* also room for an op and a version */
+    struct segment segments[TD_PATH_ARGUMENTS + 2]; /* with room for an op and a version */
     const unsigned method = method_bit(call->method);
     const char *pattern = NULL; /* pattern that matches the path */
     unsigned methods = 0;
     int n;
     call->style = td_route_style(call->path);
-    call->http.role = TD_ACCESS_READ; /* role for a path that is not found */
+    call->http.role = TD_ACCESS_READ; /* required role if the path is not found */
     const td_status escapes =
         td_target_check(call->path, strlen(call->path), "the path", &call->error);
     if (escapes != TD_OK)

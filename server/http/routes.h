@@ -12,8 +12,9 @@
  * encoded slash is therefore part of a name, and the fixed segments of a pattern have only one
  * spelling.
  *
- * A line has the role that a request needs. It also has a handler, which replies at once, or a
- * task, which the scheduler runs after the body has arrived, of at most `body_limit` bytes.
+ * Each line states the role that a request needs. It also has either a handler, which replies at
+ * once, or a task, which the scheduler runs after the body has arrived. The body of a task can have
+ * at most `body_limit` bytes.
  *
  * Errors   MALFORMED_REQUEST (a malformed escape, or a NUL), NOT_FOUND, UNKNOWN_OP (with the
  *          nearest name) and METHOD_NOT_ALLOWED (with the allowed methods), in the style of the
@@ -28,7 +29,7 @@
  * call->path. On failure, sets call->error and the style, and the op if it is known. */
 TD_MUST_CHECK td_status td_route_call(struct td_call *call);
 
-/* True if a routed call asks for the server's state. Such requests are always answered. */
+/* True if a routed call asks only for the server's state. Such requests are always answered. */
 bool td_route_is_open(const struct td_call *call);
 
 /* True if the path is a page of the console, to which other sites can link. */

@@ -50,7 +50,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* Returns the byte that text[0..2] encodes, or -1 if it is not an escape. */
+/* Returns the byte that the escape text[0..2] encodes, or -1 if the text is not an escape. */
 static int escaped_byte(const char *text, const char *end)
 {
     const int high = end - text > 2 ? hex_digit(text[1]) : -1;

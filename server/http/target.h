@@ -25,21 +25,21 @@ struct td_target {
     const char *path;
 };
 
-/* Parses a target. MALFORMED_REQUEST for any other form, and for a URI that has another scheme, no
- * host, or a user. */
+/* Parses a target. Returns MALFORMED_REQUEST for any other form, and for a URI that has another
+ * scheme, no host, or a user. */
 TD_MUST_CHECK td_status td_target_read(const char *method, const char *text, struct td_target *out,
                                        struct td_error *err);
 
 /* Returns the path of a target, valid or not, or "" if it has no path. */
 const char *td_target_path(const char *text);
 
-/* Checks that two hexadecimal digits follow every '%' of the text. `what` names the text in the
- * error, such as "the path". */
+/* Checks that every '%' in the text is followed by two hexadecimal digits. `what` describes the
+ * text in the error, such as "the path". */
 TD_MUST_CHECK td_status td_target_check(const char *text, size_t length, const char *what,
                                         struct td_error *err);
 
-/* Undoes percent-encoding: "%41" becomes "A". The result can contain any bytes and is followed by a
- * NUL. Errors are those of td_target_check, and MEMORY_EXHAUSTED. */
+/* Decodes percent-encoding: "%41" becomes "A". The result can contain any bytes and is followed by
+ * a NUL. Returns the errors of td_target_check, and MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_target_decode(const char **text, size_t *length, const char *what,
                                          struct td_arena *arena, struct td_error *err);
 

@@ -1,6 +1,7 @@
 #include "server/store/copy.h"
 
-/* Copies below this size come from the heap, because the smallest buffer of the pool has 16 KiB. */
+/* Copies smaller than this come from the heap, because the smallest buffer of the pool has 16
+ * KiB. */
 enum { SMALL = 8 << 10 };
 
 td_status td_store_copy(struct td_memory *memory, const struct td_tensor *tensor,

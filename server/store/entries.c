@@ -32,7 +32,7 @@ static const char *name_at(const void *store, int i)
     return ((const struct td_store *)store)->entries[i]->name;
 }
 
-/* Returns the index of the name, or the index where the name would be inserted. Call with
+/* Returns the index of the name, or the index at which the name would be inserted. Call with
  * store->lock held. */
 static int place_of(const struct td_store *store, const char *name, size_t length, bool *found)
 {
@@ -72,7 +72,7 @@ td_status td_store_check_name(const char *name, struct td_error *err)
                         why ? why : TD_NAME_EXPECTED);
 }
 
-/* Returns RESOURCE_LIMIT if there is no room for `count` names. */
+/* Returns RESOURCE_LIMIT if `count` names exceed the limit. */
 static td_status check_count(int count, struct td_error *err)
 {
     return count <= TD_STORE_TENSORS
@@ -84,7 +84,7 @@ static td_status check_count(int count, struct td_error *err)
 td_status td_store_no_folder(struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "persist needs a data folder: the server was started without --data-dir");
+                 "persist needs a data folder, but the server was started without --data-dir");
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "persist");
 }
 
@@ -113,24 +113,25 @@ static int copy_neighbours(const struct td_store *store, const struct td_access 
     return n;
 }
 
-/* Adds a hint to the error for a name such as "w@2.keys" or "w@2.scale", because "w.keys@2" or
- * "w.scale@2" was probably meant. */
+/* Adds a hint to the error for a name such as "w@2.keys" or "w@2.scale", because the client
+ * probably meant "w.keys@2" or "w.scale@2". */
 static void hint_part_of_version(const char *name, size_t length, struct td_error *err)
 {
     const char *version = memchr(name, '@', length);
     const size_t rest = version ? length - (size_t)(version - name) : 0;
     if (td_name_ends(".keys", version, rest))
-        td_error_hint(err, "the keys of a version are NAME.keys@VERSION");
+        td_error_hint(err, "the keys of a version are named NAME.keys@VERSION");
     for (int i = 0; i < TD_TABLE_PARTS; i++) {
         char suffix[16];
         snprintf(suffix, sizeof suffix, ".%s", td_table_parts[i]);
         if (td_name_ends(suffix, version, rest))
-            td_error_hint(err, "the %s of a version is NAME%s@VERSION", td_table_parts[i], suffix);
+            td_error_hint(err, "the %s of a version is named NAME%s@VERSION", td_table_parts[i],
+                          suffix);
     }
 }
 
-/* Suggests only adjacent names. The nearest names come first, because the search for similar names
- * is limited. The search runs without the lock. */
+/* Suggests only adjacent names, nearest first, because the search for similar names is limited. The
+ * search runs without the lock. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err)
 {
@@ -185,7 +186,7 @@ const char *td_store_explain_absence(struct td_store *store, const char *name, c
         snprintf(text, size, "which might be in the folder %s, which is refused: %s%s", version,
                  reason, cut);
     else
-        snprintf(text, size, "which is not there");
+        snprintf(text, size, "which does not exist");
     return in_file || in_folder ? "repair that" : "put its file back";
 }
 
@@ -196,7 +197,7 @@ static td_status may_be_alias(const char *name, size_t length, struct td_error *
     return td_error_set(
         err, TD_DEVICE_UNAVAILABLE,
         "there is no resident tensor '%s', but it might be an alias: %s in the data folder could "
-        "not be read at the start; repair the file, or restore it from a backup, and send SIGHUP",
+        "not be read at startup; repair the file, or restore it from a backup, and send SIGHUP",
         TD_SHOWN(name, length), TD_ALIASES_FILE);
 }
 
@@ -207,7 +208,8 @@ static bool is_alias_unread(const struct td_store *store, const char *name, size
     return !memchr(name, '@', length) && td_store_check_aliases(store, TD_IGNORED) != TD_OK;
 }
 
-/* Returns DEVICE_UNAVAILABLE if a refused file has, or might have, a tensor of this name. */
+/* Returns DEVICE_UNAVAILABLE if a refused file contains, or might contain, a tensor of this
+ * name. */
 static td_status check_refused(struct td_store *store, const char *name, struct td_error *err)
 {
     struct td_refused_file refused;
@@ -225,10 +227,10 @@ static td_status check_refused(struct td_store *store, const char *name, struct 
                               name, refused.file, refused.reason);
 }
 
-/* Returns DEVICE_UNAVAILABLE for a name NAME@V if the folder of versions V is refused, because the
- * names in that folder are not known for certain. The error does not repeat why the folder is
- * refused: the reason might name tensors that the request is not allowed to see. The list of
- * problems has the reason. */
+/* Returns DEVICE_UNAVAILABLE for NAME@V if the version folder V is refused, because the names in
+ * that folder are not known for certain. The error does not say why the folder is refused: the
+ * reason might mention tensors that the request is not allowed to know. The list of problems
+ * contains the reason. */
 static td_status check_folder(struct td_store *store, const char *name, struct td_error *err)
 {
     const char *version = td_name_valid(name) ? td_table_version(name) : NULL;
@@ -236,8 +238,8 @@ static td_status check_folder(struct td_store *store, const char *name, struct t
         return TD_OK;
     return td_error_set(
         err, TD_DEVICE_UNAVAILABLE,
-        "there is no resident tensor '%s', but it might be in the folder %s, which is refused, as "
-        "'problems' of GET /v1/aliases explains; repair or remove that folder and send SIGHUP",
+        "there is no resident tensor '%s', but it might be in the folder %s, which is refused; "
+        "'problems' of GET /v1/aliases says why. Repair or remove that folder and send SIGHUP",
         name, version);
 }
 
@@ -278,7 +280,7 @@ struct td_version *td_store_current(struct td_store *store, const char *name, si
     return version;
 }
 
-/* Like find, but also resolves an alias. Call with store->lock held. */
+/* Like find, but also resolves aliases. Call with store->lock held. */
 static const struct td_entry *resolve(const struct td_store *store, const char *name, size_t length)
 {
     const struct td_entry *entry = find(store, name, length);
@@ -444,8 +446,8 @@ void td_store_expire_again(struct td_store *store, int64_t now_ns)
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Returns the number of damaged tensors. Searches the entries only if damage was found before.
- * Call with store->lock held. */
+/* Returns the number of damaged tensors. Searches the entries only if damage has been found. Call
+ * with store->lock held. */
 static int count_damaged(const struct td_store *store)
 {
     int damaged = 0;
@@ -500,7 +502,7 @@ td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t b
                            uint64_t *outgoing, struct td_error *err)
 {
     pthread_rwlock_wrlock(&store->lock);
-    /* If the replacement fails, the replaced bytes stay. */
+    /* If the replacement fails, the replaced bytes remain in use. */
     *outgoing = replaced < bytes ? replaced : bytes;
     /* td_store_admit is called without the lock of the name, so a concurrent DELETE might have
      * released these bytes. */
@@ -610,8 +612,8 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
-/* Adds an entry to the reserved ones. Call with store->lock held. The list holds only names that
- * could become aliases. Names of versions cannot, and a folder can have many of those. */
+/* Adds an entry to the reserved entries. Call with store->lock held. The list holds only names that
+ * could become aliases; names of versions cannot, and a folder can have many of them. */
 static void begin_reservation(struct td_store *store, struct td_entry *entry)
 {
     store->n_reserved++;
@@ -638,7 +640,7 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
     struct td_entry *entry = calloc(1, sizeof *entry);
     pthread_rwlock_wrlock(&store->lock);
     const int count = store->n_entries + store->n_reserved;
-    /* Only the writer of a name adds or removes the name. */
+    /* Only the writer of a name adds or removes it. */
     const bool found = find(store, version->name, strlen(version->name)) != NULL;
     const bool claimed = td_alias_claims_locked(store, version->name);
     const bool reserved =
@@ -696,8 +698,8 @@ static struct td_version *set_current(struct td_store *store, struct td_entry *e
     return replaced;
 }
 
-/* Merges two sorted arrays from the end. The entries between two new names move together, because a
- * file of 65535 tensors publishes each name by itself. */
+/* Merges two sorted arrays from the end. Entries between two new names are moved together, because
+ * publishing a file of 65535 tensors adds each name separately. */
 void td_store_publish_new_locked(struct td_store *store, struct td_version **versions, int count)
 {
     struct td_entry **entries = store->entries;

@@ -22,8 +22,8 @@
  * `successor`. */
 struct td_spare {
     struct td_version *version; /* NULL for none */
-    /* Bytes in memory of the rows. The keys do not count, because the current version has them
-     * too. */
+    /* Size in bytes of the rows in memory. The keys do not count, because the current version also
+     * has them. */
     uint64_t held;
     /* Number of the version that has these slices. */
     uint64_t successor;
@@ -43,14 +43,14 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 /* ---- current versions ---- */
 
 /* Sets and returns the error for a name without a version. The error is DEVICE_UNAVAILABLE if the
- * name is an alias, or if a file or folder that is damaged, refused or unreadable might define the
- * name. Otherwise it is TENSOR_NOT_FOUND. */
+ * name is an alias, or if a damaged, refused or unreadable file or folder might define the name.
+ * Otherwise it is TENSOR_NOT_FOUND. */
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err);
 
-/* Writes to `text` why a name has no version, as a relative clause: "which is not there", or "whose
- * file m@1.npy is damaged: it is empty". A long reason is shortened. Returns what the operator can
- * do: "put its file back". */
+/* Writes the reason that a name has no version to `text`, as a relative clause: "which does not
+ * exist", or "whose file m@1.npy is damaged: it is empty". Shortens a long reason. Returns what the
+ * operator can do, such as "put its file back". */
 enum { TD_ABSENCE = 512 };
 const char *td_store_explain_absence(struct td_store *store, const char *name, char *text,
                                      size_t size);
@@ -83,15 +83,15 @@ struct td_version **td_store_all_current(struct td_store *store, const struct td
 struct td_version *td_store_next_pending(struct td_store *store, int *place);
 
 /* td_store_expired returns the current versions that have expired, referenced, in a malloc'ed
- * array. It returns NULL if no version has expired, or if no memory is available; in the latter
- * case the next call tries again. td_store_expire_again makes the next call search again. */
+ * array. It returns NULL if no version has expired or no memory is available; in the latter case,
+ * the next call tries again. td_store_expire_again makes the next call search again. */
 struct td_version **td_store_expired(struct td_store *store, int64_t now_ns, int *count);
 void td_store_expire_again(struct td_store *store, int64_t now_ns);
 
 /* ---- numbers and quota ---- */
 
-/* Returns the number of a new version: `given` unless it is 0. A nonzero `given` is the number of a
- * version that was stored before the start. */
+/* Returns `given`, the number of a version that was stored before the server started, or a new
+ * number if `given` is 0. */
 uint64_t td_store_next_number(struct td_store *store, uint64_t given);
 
 /* Returns the largest number assigned so far. */
@@ -99,9 +99,9 @@ uint64_t td_store_last_number(struct td_store *store);
 
 /* Counts `bytes` against the quota for a version that replaces `replaced` bytes (0 if it replaces
  * nothing). The replaced bytes do not count in addition. Until the version is published or
- * abandoned, the larger of both sizes counts for other writers. Sets *outgoing to the bytes that
- * must not count twice: pass it on in the version, or to td_store_unreserve. Returns RESOURCE_LIMIT
- * if the bytes do not fit. */
+ * abandoned, the larger of the two sizes counts for other writers. Sets *outgoing to the bytes that
+ * must not count twice. Pass *outgoing on in the version, or to td_store_unreserve. Returns
+ * RESOURCE_LIMIT if the bytes do not fit. */
 TD_MUST_CHECK td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t bytes,
                                          uint64_t *outgoing, struct td_error *err);
 void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoing);
@@ -109,35 +109,35 @@ void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoin
 /* ---- spare copies ---- */
 
 /* td_spare_take removes the spare copy of a name from its entry and returns it. td_spare_keep
- * stores a spare copy, or frees it if the name is gone or the quota is full. td_spare_free frees a
- * spare copy. */
+ * stores a spare copy, or frees it if the name no longer exists or the quota is full. td_spare_free
+ * frees a spare copy. */
 struct td_spare td_spare_take(struct td_store *store, const char *name);
 void td_spare_keep(struct td_store *store, const char *name, struct td_spare *spare);
 void td_spare_free(struct td_spare *spare);
 
 /* ---- changes ---- */
 
-/* Reserves an entry for the version's name, so that publishing cannot fail: a change must not fail
- * once it is on disk. td_store_publish consumes the reservation, and td_store_unreserve_name
- * releases it. Returns CONFLICT if the name is an alias, RESOURCE_LIMIT, or MEMORY_EXHAUSTED. */
+/* Reserves an entry for the version's name, so that publishing cannot fail after the change is on
+ * disk. td_store_publish consumes the reservation, and td_store_unreserve_name releases it. Returns
+ * CONFLICT if the name is an alias, RESOURCE_LIMIT, or MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_store_reserve_name(struct td_store *store, struct td_version *version,
                                               struct td_error *err);
 void td_store_unreserve_name(struct td_store *store, struct td_version *version);
 
-/* Makes the version current and takes the reference to it. Returns the version that it replaces,
- * whose reference passes to the caller, or NULL. The name and the bytes of the version must be
- * reserved. */
+/* Makes the version current and takes over the reference to it. Returns the version that it
+ * replaces, whose reference passes to the caller, or NULL. The name and the bytes of the version
+ * must be reserved. */
 struct td_version *td_store_publish(struct td_store *store, struct td_version *version);
 
 /* Publishes several versions at once, like td_store_publish. All names must be new, and the
  * versions sorted by name. Call this function with the write lock held. */
 void td_store_publish_new_locked(struct td_store *store, struct td_version **versions, int count);
 
-/* Returns the state of a name, and sets *current to the current version of the name or to NULL.
- * Call this function with store->lock held, at least for reading. */
+/* Returns the state of a name. Sets *current to the name's current version, or to NULL. Call this
+ * function with store->lock held, at least for reading. */
 enum td_name_use {
     TD_NAME_FREE,
-    /* A writer has reserved the name and might publish it. */
+    /* A writer has reserved the name and might publish a version of it. */
     TD_NAME_RESERVED,
     TD_NAME_CURRENT,
     /* The name is being deleted. */
@@ -146,8 +146,8 @@ enum td_name_use {
 enum td_name_use td_store_use_locked(const struct td_store *store, const char *name,
                                      const struct td_version **current);
 
-/* td_store_begin_delete is called before the files of a version are removed. It returns CONFLICT if
- * an alias names the version. Afterwards no alias can name the version until it is dropped or
+/* Call td_store_begin_delete before removing the files of a version. It returns CONFLICT if an
+ * alias names the version. Afterwards no alias can name the version until it is dropped or
  * td_store_cancel_delete is called. */
 TD_MUST_CHECK td_status td_store_begin_delete(struct td_store *store, const char *name,
                                               struct td_error *err);

@@ -1,4 +1,4 @@
-/* keys.h - the keys of a table: a vector with a key for each row, and its index.
+/* keys.h - the keys of a table: a vector with one key per row, and the index of the keys.
  *
  *     version ─► keys ─► tensor and index, in a mapped file or in the store's memory
  *
@@ -18,20 +18,20 @@
 struct td_store;
 
 struct td_keys {
-    /* First member: release casts back. */
+    /* Must be the first member: release casts back. */
     struct td_buffer base;
-    /* Has no owner. Its key_index is `index`. */
+    /* Has no owner. Its key_index is the member `index`. */
     struct td_tensor tensor;
     struct td_key_index index;
-    /* `bytes` keeps the tensor alive, and `image` the image of the index. `image` is NULL if
+    /* `bytes` keeps the tensor alive, and `image` keeps the index's image alive. `image` is NULL if
      * `bytes` keeps both alive. */
     struct td_buffer *bytes;
     struct td_buffer *image;
-    /* Bytes in memory, and mapped bytes. */
+    /* Size in bytes of the memory, and of the mapped data. */
     uint64_t held, mapped;
     /* Range of the fault guard, or -1 if nothing is mapped. */
     int range;
-    /* Name of the mapped file, or "" for none. */
+    /* Name of the mapped file, or "" if nothing is mapped. */
     char file[TD_FILE_NAME];
 };
 
@@ -43,8 +43,8 @@ TD_MUST_CHECK td_status td_keys_check(const struct td_tensor *keys, const char *
 /* True if `vector` has the same keys in the same order. */
 bool td_keys_equal(const struct td_keys *keys, const struct td_tensor *vector);
 
-/* Returns the bytes in memory of a vector of keys and its index, or UINT64_MAX if the sum
- * overflows. */
+/* Returns the size in bytes of the memory for a vector of keys and its index, or UINT64_MAX if the
+ * sum overflows. */
 uint64_t td_keys_footprint(const struct td_tensor *keys);
 
 /* Copies keys into the store's memory and builds their index. Returns INVALID_ARGUMENT with the
@@ -53,16 +53,16 @@ TD_MUST_CHECK td_status td_keys_make(struct td_store *store, const struct td_ten
                                      struct td_exec *exec, const struct td_stop *stop,
                                      struct td_keys **out, struct td_error *err);
 
-/* Makes the keys that `file` holds. Maps the keys, or copies them if they cannot be mapped. Uses
- * the index in the file if it fits; otherwise builds an index in memory. Returns the errors of
- * td_keys_make. */
+/* Makes the keys that `file` contains. Maps the keys, or copies them if they cannot be mapped. Uses
+ * the index in the file if it matches the keys; otherwise builds an index in memory. Returns the
+ * errors of td_keys_make. */
 TD_MUST_CHECK td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
                                         const char *file, struct td_keys **out,
                                         struct td_error *err);
 
-/* The two steps of td_keys_of_file, for a caller that must not fail between them. td_keys_new
- * returns NULL if no memory is available. td_keys_map maps the keys and keeps the mapping alive. It
- * returns false if the file has no index that fits. */
+/* Together, these functions do what td_keys_of_file does, for a caller that must not fail between
+ * the two steps. td_keys_new returns NULL if no memory is available. td_keys_map maps the keys and
+ * keeps the mapping alive. It returns false if the file has no index that matches the keys. */
 struct td_keys *td_keys_new(struct td_error *err);
 bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found, const char *file);
 

@@ -21,7 +21,7 @@ uint64_t td_store_counted_bytes(struct td_store *store)
     return store->dir ? td_data_dir_counted_bytes(store->dir) : 0;
 }
 
-/* Logs a warning if the files exceed the disk quota, for example after the quota was lowered. An
+/* Logs a warning if the files exceed the disk quota, for example because the quota was lowered. An
  * inspector calls td_store_counted_bytes itself. */
 static void warn_of_quota(struct td_store *store, uint64_t quota)
 {
@@ -59,7 +59,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota,
                                                     options->read_only, options->log)
                                  : NULL;
-    /* Load the aliases before the files, so that no tensor gets the name of an alias. */
+    /* Load the aliases before the files, so that no tensor takes the name of an alias. */
     if (store->dir)
         (void)td_alias_load(store);
     if (options->dir[0] && (!store->dir || !td_store_scan(store))) {

@@ -43,7 +43,7 @@ static bool is_tag(const char *etag, bool any_format, const char *at, size_t len
     return found;
 }
 
-/* Like td_etag_listed. `any_format` is as in is_tag. */
+/* Like td_etag_listed. For `any_format`, see is_tag. */
 static td_status find_tag(const char *header, const char *list, const char *etag, bool any_format,
                           bool weak, bool *listed, struct td_error *err)
 {
@@ -88,7 +88,7 @@ static td_status refuse(const char *name, const char *header, const char *list, 
                      strchr(list, '*')
                          ? "'%s' exists, but If-None-Match: * requires that it does not; send "
                            "If-Match with its ETag to replace it if it has not changed"
-                         : "'%s' still has an ETag that If-None-Match excludes",
+                         : "'%s' still has an ETag that If-None-Match lists",
                      name);
     else if (etag)
         td_error_set(err, TD_PRECONDITION_FAILED, "%s does not match the current version of '%s'%s",

@@ -1,7 +1,8 @@
 /* precondition.h - If-Match and If-None-Match, and the entity tags that they list.
  *
- * A version has one tag, for example "abc". Each format in which the version is sent has its own
- * tag, because a strong tag identifies bytes: "abc" for JSON, "abc-npy", "abc-safetensors".
+ * A version has one tag, for example "abc". Because a strong tag identifies exact bytes, each
+ * format in which the version is sent has its own form of the tag: "abc" for JSON, "abc-npy",
+ * "abc-safetensors".
  *
  * Source  RFC 9110, sections 8.8.1 (strong tags), 8.8.3 (comparison), 13.1.1 (If-Match), 13.1.2
  *         (If-None-Match) and 13.2.2 (If-Match is evaluated first). */
@@ -15,14 +16,14 @@ struct td_condition {
     const char *if_match, *if_none_match;
 };
 
-/* Sets *listed to true if a list of entity tags, or "*", matches `etag`. Nothing matches a NULL
+/* Sets *listed to true if a list of entity tags, or "*", matches `etag`. No list matches a NULL
  * `etag`, which stands for a tensor that does not exist. `etag` is strong. A weak tag in the list
  * matches only if `weak` is true. Returns MALFORMED_REQUEST, naming the header, if the list is
  * malformed. */
 TD_MUST_CHECK td_status td_etag_listed(const char *header, const char *list, const char *etag,
                                        bool weak, bool *listed, struct td_error *err);
 
-/* Writes to `text` the tag that a version with the tag `etag` has in a format. */
+/* Writes the tag of a version in the given format to `text`. `etag` is the version's own tag. */
 enum { TD_ETAG_SIZE = 96 };
 void td_etag_of_format(const char *etag, td_format format, char text[TD_ETAG_SIZE]);
 

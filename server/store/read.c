@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tensor that a name refers to, or, if the name has the suffix ".keys", the keys of that
- * tensor. */
+/* Tensor that a name refers to or, if the name has the suffix ".keys", the keys of the tensor. */
 struct wanted {
     const char *name;
     size_t length;
@@ -72,14 +71,15 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
     const struct td_version *version = td_version_of(tensor);
     if (!version)
         return TD_OK;
-    /* The kernel sends mapped pages without a fault in this process, so the check looks at the end
-     * of the file. */
+    /* When the kernel sends mapped pages, this process sees no fault, so the check compares the
+     * size of the file. */
     return td_version_check(version, err);
 }
 
 td_status td_store_no_keys(const char *table, struct td_error *err)
 {
-    /* A version that an alias names cannot get keys, so suggest another version. */
+    /* A version that an alias names cannot get keys, so the error suggests putting another
+     * version. */
     if (td_table_version(table))
         return td_error_set(
             err, TD_TENSOR_NOT_FOUND,

@@ -3,7 +3,7 @@
  *
  *     open.c                              opening, closing, rescanning the folder
  *     read.c   write.c   update.c         GET and refs; PUT and DELETE; row updates
- *     scan.c   folders.c                  the data folder; folders of versions in it
+ *     scan.c   folders.c                  the data folder; version folders in it
  *     alias_flip.c                        flips of aliases
  *     alias_check.c                       checks of flips
  *     retention.c                         removal of old versions
@@ -37,17 +37,17 @@
 #include <stdatomic.h>
 
 struct td_store {
-    /* First member: td_store_resolve casts back. */
+    /* Must be the first member: td_store_resolve casts back. */
     struct td_resolver resolver;
     const struct td_log *log;
     struct td_memory *memory;
     struct td_data_dir *dir; /* NULL for none */
     uint64_t quota, seed;
-    /* Seed of the indices of keys. Replies must not reveal it. */
+    /* Seed of the key indices. Replies must not reveal it. */
     uint64_t hash_seed;
     /* True once td_store_open has loaded the folder. */
     bool opened;
-    /* As in td_store_options. Called only while td_store_open runs. */
+    /* Same as in td_store_options. Called only while td_store_open runs. */
     bool (*stop_requested)(void);
     enum td_verify verify;
     /* Number of versions to keep of each table; 0 keeps all. */
@@ -60,8 +60,8 @@ struct td_store {
     pthread_rwlock_t lock;
     struct td_entry **entries; /* sorted by name */
     int n_entries, capacity;
-    /* List of the reserved entries whose names are not versions. `entries` has room for all
-     * n_reserved entries. */
+    /* Reserved entries whose names are not versions. `entries` is large enough for all n_reserved
+     * entries. */
     struct td_entry *reserved;
     int n_reserved;
     struct td_alias_table aliases;
@@ -72,11 +72,11 @@ struct td_store {
     int n_spares;
     /* Counter of the changes of all names. Read without the lock. */
     atomic_uint_fast64_t changes;
-    /* No version expires before this time. */
+    /* Time before which no version expires. */
     int64_t next_expiry_ns;
     uint64_t last_version;
-    /* Bytes in memory of current and reserved versions, mapped bytes of current versions, and bytes
-     * of spare copies. */
+    /* Size in bytes of current and reserved versions in memory, of the mapped data of current
+     * versions, and of spare copies. */
     uint64_t held, mapped, spare_bytes;
     /* Bytes in `held` that are counted both for a version and for its replacement. */
     uint64_t outgoing;
@@ -87,25 +87,26 @@ struct td_store {
     struct td_file_id aliases_file;
     /* Identity of aliases.json when it could not be read or applied. */
     struct td_file_id aliases_refused;
-    /* This process is replacing aliases.json. */
+    /* True while this process is replacing aliases.json. */
     bool writes_aliases_file;
 
     /* Used only by the writer of the aliases, except for the atomic members. */
 
-    /* An alias has given up a name since the last scan started, and a file has a tensor of that
-     * name. */
+    /* True if an alias has released a name since the last scan started, and a file contains a
+     * tensor of that name. */
     bool name_freed;
     /* Folders whose aliases have been set, as aliases.json lists them. */
     struct td_taken_folder *taken;
     int n_taken;
-    /* aliases.json lacks a folder or aliases that must be written to it. */
+    /* True if aliases.json lacks a folder or aliases that must be written to it. */
     bool to_write;
-    /* aliases.json has aliases but no folders, as if a person wrote it. Cleared when a scan
-     * ends. */
+    /* True if aliases.json contains aliases but no folders, as if written by hand. Cleared when a
+     * scan ends. */
     bool folders_unknown;
-    /* The last attempt to read aliases.json failed. The list of problems has the reason. */
+    /* True if the last attempt to read aliases.json failed. The list of problems contains the
+     * reason. */
     atomic_bool aliases_unread;
-    /* An attempt to read aliases.json has succeeded, or this process has written the file. */
+    /* True if aliases.json has been read successfully, or this process has written the file. */
     atomic_bool aliases_known;
 
     /* Guards the writers (writer_queue.h). */
@@ -121,9 +122,9 @@ struct td_store {
     pthread_mutex_t files_mutex;
     struct td_known_file **files; /* sorted by name */
     int n_files, files_capacity;
-    /* Number of records that are reserved. `files` has room for them. */
+    /* Number of reserved records. `files` is large enough for them. */
     int n_files_reserved;
-    /* The last scan could not read the folder. */
+    /* True if the last scan could not read the folder. */
     atomic_bool folder_unread;
     /* Held during a scan. */
     pthread_mutex_t scanning;
@@ -134,11 +135,11 @@ struct td_store {
 
     /* Used only by the thread that runs td_store_verify, except for the atomic members. */
 
-    /* Scans must end early: td_store_stop was called. */
+    /* True if scans must end early, because td_store_stop was called. */
     atomic_bool stopping;
-    /* A version might be pending. Set when a pending version becomes current. */
+    /* True if a version might be pending. Set when a pending version becomes current. */
     atomic_bool unverified;
-    /* Damage was found in a version, which might have been replaced since. */
+    /* True if damage was found in a version, which might have been replaced since. */
     atomic_bool damage_found;
     /* Version that is being compared, referenced, or NULL. */
     struct td_version *verifying;

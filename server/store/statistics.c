@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Returns the member in which the version keeps the statistics of its rows or of its keys, or NULL
- * if the tensor is not resident. */
+/* Returns the member in which the version keeps the statistics of its rows or its keys. Returns
+ * NULL if the tensor is not resident. */
 static _Atomic(struct td_buffer *) *place_of(const struct td_tensor *tensor)
 {
     /* Readers share the version and change only this member. */
@@ -25,8 +25,8 @@ void td_store_keep_statistics(struct td_store *store, const struct td_tensor *te
                               const struct td_statistics *statistics)
 {
     _Atomic(struct td_buffer *) *place = place_of(tensor);
-    /* Statistics that take more than 1/16 of the tensor's size are not kept: computing them again
-     * takes microseconds. */
+    /* Do not keep statistics that take more than 1/16 of the tensor's size, because computing them
+     * again takes only microseconds. */
     enum { SHARE = 16 };
     const size_t bytes = td_statistics_bytes(tensor);
     if (bytes > td_tensor_footprint(tensor) / SHARE)

@@ -17,20 +17,18 @@
  *            skipped; the rest is served. The store reads only headers, bool data (bytes other than
  *            0 and 1 are invalid), and the offsets of strings (which must stay within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder. After a crash at any point the
- *            folder has either the complete old version or the complete new one, and the next start
- *            removes the temporary file. A PUT, update or DELETE that fails changes neither memory
- *            nor folder. There is one exception, which its error describes: if the folder can be
- *            neither fsynced nor restored, both have changed. A tensor persisted by PUT is mapped
- *            from its file afterwards, as after a restart. Of such a tensor only the offsets of
- *            strings count against the quota, because they are in memory. A tensor persisted by an
- *            update stays in memory for the next update.
+ * folder has either the complete old version or the complete new one, and the next start removes
+ * the temporary file. A PUT, update or DELETE that fails changes neither memory nor folder. There
+ * is one exception, which its error describes: if the folder can be neither fsynced nor restored,
+ * both have changed. A tensor persisted by PUT is mapped from its file afterwards, as after a
+ * restart. Of such a tensor only the offsets of strings count against the quota, because they are
+ * in memory. A tensor persisted by an update stays in memory for the next update.
  * Lock       Only the process that holds the lock of a data folder changes it. Other processes
  *            serve its files, and a PUT, update or DELETE that would change the folder is
  *            DATA_DIR_LOCKED until they get the lock (td_store_retry_lock, td_store_rescan).
  *            Without permission to lock the folder, such a change is FORBIDDEN.
  * Truncation A truncated mapped file reads as zeros. The store discards a version made from such
- *            data before publishing it. td_store_check reports the truncation to a caller that
- *            sends the data.
+ * data before publishing it. td_store_check reports the truncation to a caller that sends the data.
  * Damage     NAME.tensord has checksums. TD_VERIFY_START compares a file with them before serving
  *            its tensor, and TD_VERIFY_BACKGROUND while serving it (td_store_verify). A damaged
  *            file is handled like a truncated one: the tensor, and the results of updates and calls
@@ -39,9 +37,9 @@
  *            listed, and is refused unless another file or a PUT provides it.
  * Versions   Version numbers increase with every change of the store. ETags are strong. The ETag of
  *            a mapped or persisted tensor is derived from the checksums in its file, or from the
- *            size and modification time of a file without checksums. So the ETag survives a
+ *            size and modification time of a file without checksums. The ETag therefore survives a
  *            restart, and replicas that serve copies of the file return the same ETag. Other ETags
- *            are derived from the version and a random number drawn at the start.
+ *            are derived from the version and a random number chosen at startup.
  * Limits     Bytes that are not mapped count against the quota (RESOURCE_LIMIT, resident_bytes).
  *            There are at most TD_STORE_TENSORS names (RESOURCE_LIMIT, resident_tensors). Files
  *            written into the folder count against the disk quota (RESOURCE_LIMIT, disk_bytes).
@@ -70,14 +68,14 @@ enum { TD_STORE_TENSORS = 65536 };
 
 /* Receives what the store finds in each file of the folder, in loading order: first each skipped
  * tensor, then the number of tensors in the file, including skipped ones. If the whole file is
- * skipped, `tensor` is NULL and nothing follows. `file` is NULL if the report is not about a single
- * file. */
+ * skipped, `tensor` is NULL and no number follows. `file` is NULL if the report does not concern a
+ * single file. */
 struct td_store_inspector {
     void (*skipped)(void *context, const char *file, const char *tensor, const char *why);
     void (*read)(void *context, const char *file, int tensors);
-    /* Called for each file of keys. `table` is the file of the table whose rows have these keys. */
+    /* Called for each file of keys. `table` is the file whose rows these keys identify. */
     void (*keys)(void *context, const char *file, const char *table);
-    /* Called for a file that does not hold tensors. */
+    /* Called for a file that contains no tensors. */
     void (*ignored)(void *context, const char *file);
     void *context;
 };
@@ -85,26 +83,26 @@ struct td_store_inspector {
 struct td_store_options {
     /* Path of the data folder, or "" for none. */
     const char *dir;
-    /* Maximum bytes of tensors in memory. Mapped bytes do not count. */
+    /* Maximum size in bytes of the tensors in memory. Mapped bytes do not count. */
     uint64_t quota;
-    /* Maximum bytes of the files that the store writes, or 0 for no limit. */
+    /* Maximum total size in bytes of the files that the store writes, or 0 for no limit. */
     uint64_t disk_quota;
-    /* Number of the newest versions to keep of each table, besides the versions that aliases name.
-     * 0 keeps all versions. */
+    /* Number of versions to keep of each table: the newest ones, in addition to the versions that
+     * aliases name. 0 keeps all versions. */
     int64_t keep_versions;
-    /* When the store compares files with their checksums. */
+    /* When to verify the checksums of files. */
     enum td_verify verify;
-    /* Allocates the tensors that are not mapped. */
+    /* Allocator for the tensors that are not mapped. */
     struct td_memory *memory;
     const struct td_log *log;
-    /* Never lock the folder. The store then cannot change the folder. */
+    /* Never lock the folder. The store then cannot change it. */
     bool read_only;
-    /* NULL, or a function that returns true to end the opening early. The store then leaves out
-     * what it has not loaded yet. The opening thread calls the function before each file and before
-     * each MiB that it compares. */
+    /* Function that returns true to end the opening early, or NULL. The opening thread calls the
+     * function before each file and before each MiB that it verifies. After an early end, the store
+     * lacks everything not yet loaded. */
     bool (*stop_requested)(void);
-    /* NULL, or an inspector. With an inspector, the store loads the folder but changes nothing in
-     * it, not even the lock, and tells the inspector what it would otherwise log about files. */
+    /* Inspector, or NULL. With an inspector, the store loads the folder but changes nothing in it,
+     * not even the lock, and reports to the inspector what it would otherwise log about files. */
     const struct td_store_inspector *inspector;
 };
 
@@ -116,19 +114,19 @@ void td_store_free(struct td_store *store); /* NULL is fine */
 uint64_t td_store_counted_bytes(struct td_store *store);
 
 /* Sets *out to the current version. The strings and the tensor in *out live as long as the arena.
- * Returns TENSOR_NOT_FOUND, with the most similar neighbouring name, or DEVICE_UNAVAILABLE if the
- * file was truncated. */
+ * Returns TENSOR_NOT_FOUND, with the most similar adjacent name, or DEVICE_UNAVAILABLE if the file
+ * was truncated. */
 TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, size_t length,
                                      struct td_arena *arena, struct td_tensor_listing *out,
                                      struct td_error *err);
 
-/* Returns false if td_store_get of this tensor or alias would return TENSOR_NOT_FOUND, or
- * DEVICE_UNAVAILABLE only because a refused folder might hold the tensor. Costs one lookup, because
- * it does not search for a similar name. */
+/* Returns false if td_store_get would return TENSOR_NOT_FOUND for this tensor or alias, or would
+ * return DEVICE_UNAVAILABLE only because a refused folder might contain the tensor. Costs one
+ * lookup, because it does not search for a similar name. */
 bool td_store_knows(struct td_store *store, const char *name);
 
-/* Returns a counter of the changes of all names. If the counter is the same before the first and
- * after the last of several lookups, all lookups saw the same state of the store. */
+/* Returns a counter of the changes of all names. If the counter is the same before the first of
+ * several lookups and after the last, all of them saw the same state of the store. */
 uint64_t td_store_changes(const struct td_store *store);
 
 /* Looks up `count` names in one state of the store, and sets out[i] to the tensor of names[i].
@@ -142,31 +140,31 @@ TD_MUST_CHECK td_status td_store_resolve_all(struct td_store *store,
                                              struct td_arena *arena, struct td_tensor *out,
                                              struct td_error *err);
 
-/* Returns DEVICE_UNAVAILABLE if the file of the listed version has been truncated, or found
- * damaged, since td_store_get. */
+/* Returns DEVICE_UNAVAILABLE if the file of the listed version was truncated, or found damaged,
+ * after td_store_get. */
 TD_MUST_CHECK td_status td_store_check(const struct td_tensor_listing *listing,
                                        struct td_error *err);
 
-/* True if the file of the version `owner`, or the file of the version's keys, has been truncated,
- * cannot be read, or is damaged. Call this function after reading the bytes. */
+/* True if the file of the version `owner`, or the file of its keys, has been truncated, cannot be
+ * read, or is damaged. Call this function after reading the bytes. */
 bool td_store_is_cut(struct td_buffer *owner);
 
-/* True if the version `owner` has been replaced or deleted. Caches of tensors use this function. */
+/* True if the version `owner` has been replaced or deleted. Used by caches of tensors. */
 bool td_store_is_replaced(struct td_buffer *owner);
 
 /* True if the tensor is mapped from a file. Such a file can be truncated while it is read. */
 bool td_store_is_mapped(const struct td_tensor *tensor);
 
 /* Returns a pointer to the tensor's index in the metrics plus one. The value is 0 until an index is
- * assigned; a version inherits the value of the version that it replaces. Sets *name to the name of
- * the tensor. Returns NULL, and sets *name to NULL, if the tensor is not resident. */
+ * assigned; a version inherits the value of its predecessor. Sets *name to the name of the tensor.
+ * If the tensor is not resident, returns NULL and sets *name to NULL. */
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name);
 
-/* Returns the statistics that the version of a listed tensor keeps, or NULL if it keeps none. The
- * statistics live as long as the version. */
+/* Returns the statistics stored with the version of a listed tensor, or NULL if none are stored.
+ * The statistics live as long as the version. */
 const struct td_statistics *td_store_statistics(const struct td_tensor *tensor);
 
-/* Keeps a copy of the statistics with the version, in the store's memory. All kept statistics
+/* Stores a copy of the statistics with the version, in the store's memory. All stored statistics
  * together take at most a sixteenth of the size of their tensors. Does nothing if the tensor is
  * small, if the version already has statistics, or if no memory is available. */
 void td_store_keep_statistics(struct td_store *store, const struct td_tensor *tensor,
@@ -193,8 +191,8 @@ TD_MUST_CHECK td_status td_store_list_range(struct td_store *store,
                                             struct td_arena *arena, struct td_tensor_listing **list,
                                             int *count, struct td_error *err);
 
-/* Sets and returns TENSOR_NOT_FOUND, with the most similar neighbouring name that `access` allows.
- * If `access` is NULL, all names are considered. */
+/* Sets and returns TENSOR_NOT_FOUND, with the most similar adjacent name that `access` allows. NULL
+ * allows all names. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err);
 
@@ -204,32 +202,35 @@ TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *e
 /* A requested change. */
 struct td_store_write {
     const char *name;
-    /* If the condition does not hold, the change returns PRECONDITION_FAILED and sets err->etag to
-     * the current ETag. */
+    /* Precondition. If it does not hold, the change returns PRECONDITION_FAILED and sets err->etag
+     * to the current ETag. */
     struct td_condition condition;
-    /* Write the tensor to the data folder. INVALID_ARGUMENT if the store has no data folder. */
+    /* Write the tensor to the data folder. The change returns INVALID_ARGUMENT if the store has no
+     * data folder. */
     bool persist;
     /* The change is a DELETE, possibly of an alias or a version. */
     bool removes;
-    /* The names that the token allows, or NULL for all names. */
+    /* Names that the token allows, or NULL for all names. */
     const struct td_access *access;
-    /* The tensor is the result of an op, which is stored in memory only. CONFLICT if a file holds a
-     * tensor of the name, even if a client has replaced that tensor in memory. */
+    /* The tensor is the result of an op, which is stored in memory only. The change returns
+     * CONFLICT if a file contains a tensor of the name, even if a client has replaced that tensor
+     * in memory. */
     bool is_result;
     /* Seconds until td_store_expire removes the tensor, or 0 to keep it. */
     int64_t ttl_s;
-    /* A writer that has entered with the name, as td_store_plan_write describes it. If it is NULL,
-     * the change blocks its thread until the other writers of the name have left. */
+    /* Writer that has entered for the name, as described by td_store_plan_write. If it is NULL, the
+     * change blocks its thread until the other writers of the name have left. */
     struct td_writer *writer;
 };
 
-/* Describes in *writer the writer that the change needs, except for the deadline and ready().
- * Returns true if the change might wait for a disk. */
+/* Sets *writer to the writer that the change needs, except for the deadline and ready(). Returns
+ * true if the change might wait for a disk. */
 bool td_store_plan_write(struct td_store *store, const struct td_store_write *write,
                          struct td_writer *writer);
 
-/* Checks the name, the condition, and that a data folder exists if the write persists. For changes
- * that need no memory, before their body arrives. The change itself checks again. */
+/* Checks the name, the condition, and that a data folder exists if the write persists. Use this
+ * function before the body of a change that needs no memory arrives. The change itself checks
+ * again. */
 TD_MUST_CHECK td_status td_store_check_change(struct td_store *store,
                                               const struct td_store_write *write,
                                               struct td_error *err);
@@ -239,11 +240,11 @@ TD_MUST_CHECK td_status td_store_check_change(struct td_store *store,
 TD_MUST_CHECK td_status td_store_admit(struct td_store *store, const struct td_store_write *write,
                                        uint64_t bytes, struct td_error *err);
 
-/* Like td_store_admit, for each of several tensors that will be put into memory in this order. The
- * tensor must fit beside the tensors already admitted with the same `totals`. Zero `totals` before
- * the first call. */
+/* Like td_store_admit, but for each of several tensors that will be put into memory in this order.
+ * The tensor must fit in addition to the tensors already admitted with the same `totals`. Set
+ * `totals` to zero before the first call. */
 struct td_store_totals {
-    /* Size of the new tensors, and size of the versions that they replace. */
+    /* Sizes of the new tensors, and of the versions that they replace. */
     uint64_t bytes, replaced;
     int new_names;
 };
@@ -252,17 +253,17 @@ TD_MUST_CHECK td_status td_store_admit_next(struct td_store *store,
                                             struct td_store_totals *totals, struct td_error *err);
 
 /* Makes `tensor` the current version. If the tensor's owner is not much larger than the tensor, the
- * version keeps the owner; otherwise the data is copied. Data that has an owner must never change:
- * pass a tensor without an owner if the caller or a client might still write to the data. */
+ * version keeps the owner; otherwise, the data is copied. Data that has an owner must never change.
+ * If the caller or a client might still write to the data, pass a tensor without an owner. */
 TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_store_write *write,
                                      const struct td_tensor *tensor, struct td_arena *arena,
                                      struct td_tensor_listing *out, bool *created,
                                      struct td_error *err);
 
-/* Like td_store_put, with keys for the rows: a vector as long as the table, or NULL. Builds the
- * index with `exec`. Returns CONFLICT if the lengths differ, INVALID_ARGUMENT with the positions of
- * two equal keys, or DEVICE_UNAVAILABLE if the keys are from another table whose file was
- * truncated. */
+/* Like td_store_put, but with keys for the rows. `keys` is a vector as long as the table, or NULL.
+ * Builds the index with `exec`. Returns CONFLICT if the lengths differ, INVALID_ARGUMENT with the
+ * positions of two equal keys, or DEVICE_UNAVAILABLE if the keys come from another table whose file
+ * was truncated. */
 TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
                                            const struct td_store_write *write,
                                            const struct td_tensor *rows,
@@ -292,24 +293,24 @@ TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
 /* Sets and returns the TENSOR_NOT_FOUND error for a table without keys. */
 td_status td_store_no_keys(const char *table, struct td_error *err);
 
-/* Deletes the tensor and removes all files that hold it, so that neither a restart nor a rescan
- * brings it back. Returns FORBIDDEN if one of the files also holds other tensors. *persisted is
+/* Deletes the tensor and removes all files that contain it, so that neither a restart nor a rescan
+ * brings it back. Returns FORBIDDEN if one of the files also contains other tensors. *persisted is
  * true if the data folder has changed. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                                         bool *persisted, struct td_error *err);
 
-/* A private copy of the current version, for changing a few bytes of it. If the previous version is
- * kept as the spare copy and no reader holds it, only the slices that have changed since are
- * copied. So the second of two changes costs only what the first has changed. An update never
- * writes to the current version: readers would have to wait for the writer, which might be a worker
- * that runs a nested request for the same tensor. Other writers of the name wait until the update
- * ends. Strings are not copied and must not be written to. */
+/* Private copy of the current version, for changing a few bytes of it. If the spare copy of the
+ * previous version exists and no reader holds it, only the slices that have changed since are
+ * copied, so the cost of the second and later changes depends only on the size of the last change.
+ * An update never writes to the current version. Otherwise, readers would have to wait for the
+ * writer, which might be a worker that runs a nested request for the same tensor. Other writers of
+ * the name wait until the update ends. Strings are not copied and must not be written to. */
 struct td_store_update {
-    /* Change this tensor in place, or replace it by a tensor in the arena. */
+    /* Change this tensor in place, or replace it with a tensor in the arena. */
     struct td_tensor tensor;
     /* Number of the version that was copied. */
     uint64_t from;
-    /* Set this flag before td_store_update_abort to keep the copy for the next update. */
+    /* Set this flag before calling td_store_update_abort to keep the copy for the next update. */
     bool unchanged;
     /* The current version. It is read-only and lives until the update ends. */
     const struct td_tensor *before;
@@ -332,9 +333,9 @@ TD_MUST_CHECK td_status td_store_update_open(struct td_store *store,
 TD_MUST_CHECK td_status td_store_update_copy(struct td_store_update *update, int64_t rows,
                                              struct td_error *err);
 
-/* Publishes the change. If the number of rows is the same, slice_bytes bytes were written at each
- * of the `count` offsets. A tensor that replaces update->tensor (strings) is taken as a whole. Also
- * returns the errors of td_store_put_table about keys. Ends the update even on failure; the
+/* Publishes the change. If the number of rows is unchanged, slice_bytes bytes were written at each
+ * of the `count` offsets. A tensor that replaces update->tensor (strings) is published as a whole.
+ * Also returns the errors of td_store_put_table about keys. Ends the update even on failure; the
  * previous version then stays current. */
 TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                const uint64_t *offsets, int64_t count,
@@ -342,9 +343,9 @@ TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                struct td_tensor_listing *out, struct td_error *err);
 void td_store_update_abort(struct td_store_update *update); /* NULL is fine */
 
-/* Scans the data folder for new, changed and removed files. A tensor of a changed file is replaced.
- * A tensor that was PUT stays, unless its file has changed since. If the path of the folder now
- * leads to another folder, the store uses the other folder from then on. */
+/* Scans the data folder for new, changed and removed files. Replaces the tensors of changed files.
+ * A tensor stored by PUT stays, unless its file has changed since. If the path of the folder now
+ * leads to another folder, the store uses that folder from then on. */
 void td_store_rescan(struct td_store *store);
 
 /* td_store_is_locked_out is true if the folder cannot be changed because this process does not hold
@@ -352,8 +353,8 @@ void td_store_rescan(struct td_store *store);
 bool td_store_is_locked_out(struct td_store *store);
 void td_store_retry_lock(struct td_store *store);
 
-/* With TD_VERIFY_BACKGROUND, compares the next block with its checksum. Returns false if no block
- * is left. Call this function on one thread at a time. It can block on the disk. */
+/* With TD_VERIFY_BACKGROUND, verifies the checksum of the next block. Returns false if no block is
+ * left. Only one thread at a time can call this function. It can block on the disk. */
 bool td_store_verify(struct td_store *store);
 bool td_store_has_unverified(struct td_store *store); /* from any thread */
 
@@ -361,8 +362,8 @@ bool td_store_has_unverified(struct td_store *store); /* from any thread */
  * server stops. */
 void td_store_stop(struct td_store *store);
 
-/* Removes the tensors whose time to live has passed. Never waits for a writer: the next call
- * removes the tensors that are being written now. Call this function on one thread at a time. */
+/* Removes the tensors whose time to live has passed. Never waits for a writer; tensors that are
+ * being written now are left to the next call. Only one thread at a time can call this function. */
 void td_store_expire(struct td_store *store, int64_t now_ns);
 
 /* Releases the spare copies that have not been used since `since_ns`. */
@@ -370,11 +371,11 @@ void td_store_trim(struct td_store *store, int64_t since_ns);
 
 struct td_store_stats {
     int tensors;
-    /* Number of tensors that are refused because a checksum does not match. */
+    /* Number of tensors that are refused because of a checksum mismatch. */
     int damaged;
     /* Bytes of mapped files. */
     uint64_t mapped;
-    /* Bytes in memory, including spare copies; at most `quota`. */
+    /* Size in bytes of the tensors in memory, including spare copies; at most `quota`. */
     uint64_t held;
     /* Bytes of spare copies. */
     uint64_t spare;
@@ -382,21 +383,21 @@ struct td_store_stats {
 };
 struct td_store_stats td_store_stats(struct td_store *store);
 
-/* The parts of the data folder that the last scan could read. */
+/* Parts of the data folder that the last scan could read. */
 struct td_store_reading {
     bool folder;
-    /* True if aliases.json was read, or does not exist. */
+    /* True if aliases.json was read or does not exist. */
     bool aliases;
-    /* Number of problems, including the ones that td_store_list_problems leaves out. */
+    /* Number of problems, including those that td_store_list_problems omits. */
     int problems;
 };
 struct td_store_reading td_store_reading(struct td_store *store);
 
-/* Returns DEVICE_UNAVAILABLE if aliases.json could not be read at the start or since then, so that
+/* Returns DEVICE_UNAVAILABLE if aliases.json could not be read at startup or since then, so that
  * its aliases are missing. */
 TD_MUST_CHECK td_status td_store_check_aliases(const struct td_store *store, struct td_error *err);
 
-/* Returns the store as the resolver of refs that the api uses. The result is borrowed. */
+/* Returns the store as the resolver of refs for the api module. The result is borrowed. */
 struct td_resolver *td_store_resolver(struct td_store *store);
 
 #endif

@@ -36,7 +36,7 @@ static bool is_ascii(char c)
     return (unsigned char)c < 0x80;
 }
 
-/* True if a BASE can consist of these characters. For a name in ASCII this costs one strspn. */
+/* True if these characters can form a BASE. For a name in ASCII, this costs one strspn. */
 static bool base_valid(const char *name, size_t base)
 {
     const size_t plain = strspn(name, LETTERS DIGITS "._:-");
@@ -123,7 +123,7 @@ size_t td_table_base(const char *name)
     return strcspn(name, "@");
 }
 
-/* Compares the numbers at the start of both texts, and advances both texts past the numbers. */
+/* Compares the numbers at the start of both texts, and advances both texts past these numbers. */
 static int compare_numbers(const char **a, const char **b)
 {
     *a += strspn(*a, "0");

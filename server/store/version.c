@@ -159,9 +159,9 @@ static uint64_t mix(uint64_t mixed, uint64_t part)
 }
 
 /* Returns a number that identifies a file without checksums. It is derived from sizes and
- * modification times, which a copy can keep, and from the first and the last page, because all
- * files of an image can have the same time. It does not depend on the inode, which clients should
- * not learn and which differs between replicas. */
+ * modification times, which a copy can keep, and from the first and last pages, because all files
+ * of an image can have the same time. It does not depend on the inode, which differs between
+ * replicas and should not be revealed to clients. */
 static uint64_t mix_file(const struct td_file_id *id, uint64_t stored_number)
 {
     const uint64_t parts[] = {
@@ -185,8 +185,8 @@ void td_version_set_file_etag(struct td_version *version, const struct td_file_i
 {
     uint64_t digest = stored->checksums.digests ? td_checksums_digest(&stored->checksums)
                                                 : mix_file(id, stored->version);
-    /* Include the name: an alias can flip from one tensor of a file, or of a copy of the file, to
-     * another. */
+    /* Include the name, because an alias can flip between two tensors of one file, or of copies of
+     * the file. */
     for (const char *at = version->name; *at; at++)
         digest = mix(digest, (unsigned char)*at);
     snprintf(version->etag, sizeof version->etag, "\"f%016" PRIx64 "\"", digest);

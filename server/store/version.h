@@ -22,7 +22,8 @@
 struct td_store;
 
 struct td_version {
-    /* First member: release_version casts back. Owner of the tensors handed to readers. */
+    /* Must be the first member: release_version casts back. Owner of the tensors handed to
+     * readers. */
     struct td_buffer base;
     /* Tensor of the rows. Its owner is &base. */
     struct td_tensor tensor;
@@ -33,14 +34,14 @@ struct td_version {
     /* Vector of the keys, as handed to readers. Its owner is &base. */
     struct td_tensor key_vector;
     uint64_t number;
-    /* Bytes in memory, including the keys. */
+    /* Size in bytes of the memory, including the keys. */
     uint64_t held;
-    /* Mapped bytes, without the keys. */
+    /* Size in bytes of the mapped data, excluding the keys. */
     uint64_t rows_mapped;
-    /* Before the version is current: bytes that are also counted for the version that it
+    /* Before the version is current: number of bytes that are also counted for the version that it
      * replaces. */
     uint64_t outgoing;
-    /* Before the version is current: its reserved entry, if the name is new. */
+    /* Before the version is current: its reserved entry if the name is new. */
     struct td_entry *entry;
     /* Range of the fault guard, or -1 if nothing is mapped. */
     int range;
@@ -52,9 +53,9 @@ struct td_version {
     int64_t expires_ns;
     /* True if the version is no longer current. */
     atomic_bool replaced;
-    /* True if another file has taken the name `file` and cannot be read. */
+    /* True if another file now has the name `file` and cannot be read. */
     atomic_bool orphaned;
-    /* Index in the metrics plus one, or 0 if none is assigned yet. */
+    /* Index in the metrics plus one, or 0 if no index is assigned yet. */
     atomic_int place;
     /* struct td_statistics of the rows and of the keys, or NULL until a reader has computed
      * them. */
@@ -71,26 +72,26 @@ struct td_version {
     char etag[64];
 };
 
-/* Returns a version with one reference, without a tensor or a number. Returns NULL, and fills err,
- * if no memory is available. */
+/* Returns a version with one reference but no tensor or number. Returns NULL, and fills err, if no
+ * memory is available. */
 struct td_version *td_version_new(const char *name, struct td_error *err);
 
-/* Sets version->tensor to `tensor`, whose bytes `bytes` keeps alive. Takes the reference to
+/* Sets version->tensor to `tensor`, whose bytes `bytes` keeps alive. Takes over the reference to
  * `bytes`. */
 void td_version_set(struct td_version *version, const struct td_tensor *tensor,
                     struct td_buffer *bytes);
 
-/* Sets the keys of the version and takes the reference to them. NULL removes the keys. */
+/* Sets the keys of the version and takes over the reference to them. NULL removes the keys. */
 void td_version_set_keys(struct td_version *version, struct td_keys *keys);
 
-/* Returns the bytes in memory of the version's keys, or 0 without keys. version->held includes
- * them. */
+/* Returns the size in bytes of the version's keys in memory, or 0 without keys. version->held
+ * includes this size. */
 uint64_t td_version_keys_held(const struct td_version *version);
 
-/* Returns the mapped bytes of the version, including its keys. */
+/* Returns the size in bytes of the version's mapped data, including its keys. */
 uint64_t td_version_mapped(const struct td_version *version);
 
-/* The buffer that keeps one of a version's two tensors alive: the rows or the keys. The rows can be
+/* Buffer that keeps one of a version's two tensors alive: the rows or the keys. The rows can be
  * mapped while the keys are in memory, and vice versa. td_version_part returns the buffer for a
  * tensor that is the rows, the keys, or a part of them. */
 struct td_part {
@@ -101,11 +102,12 @@ struct td_part {
 };
 struct td_part td_version_part(const struct td_version *version, const struct td_tensor *tensor);
 
-/* Returns the bytes that a mapped tensor takes in memory: the offsets of strings. */
+/* Returns the number of bytes in memory that a mapped tensor needs, which is the size of its string
+ * offsets. */
 uint64_t td_version_mapped_held(const struct td_tensor *tensor);
 
-/* Sets version->tensor to the mapped tensor of a file, and references the tensor's owner. Set the
- * keys of the version first. */
+/* Sets version->tensor to the mapped tensor of a file, and takes a reference to the tensor's owner.
+ * Set the keys of the version first. */
 void td_version_map(struct td_version *version, const struct td_data_tensor *mapped);
 
 /* Sets version->tensor to a copy in the store's memory. The offsets of copied strings start at 0.
@@ -115,7 +117,7 @@ TD_MUST_CHECK td_status td_version_copy(struct td_store *store, struct td_versio
                                         struct td_error *err);
 
 /* Sets version->tensor to the rows of `before`, in the same bytes. `held` is the number of bytes in
- * memory, including the version's keys. The file of `before` does not hold the new version. */
+ * memory, including the version's keys. The file of `before` does not contain the new version. */
 void td_version_share(struct td_version *version, const struct td_version *before, uint64_t held);
 
 /* Returns the version that owns the tensor, or NULL if no version owns it. */
@@ -125,18 +127,18 @@ const struct td_version *td_version_of(const struct td_tensor *tensor);
  * guard. */
 bool td_version_is_cut(const struct td_version *version);
 
-/* True if the version's mapping cannot be used, but mapping the file again might help. False for
- * damage, which is in the file. */
+/* True if the version's mapping cannot be used but mapping the file again might help. False for
+ * damage, because the damage is in the file. */
 bool td_version_is_lost(const struct td_version *version);
 
 /* Returns DEVICE_UNAVAILABLE if the version's file, or the file of its keys, has been truncated or
- * is damaged. Call this function after the bytes are copied and before the copy is published. */
+ * is damaged. Call this function after copying the bytes and before publishing the copy. */
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
 /* td_version_set_etag derives the ETag from the version's number. td_version_set_file_etag derives
  * it from the tensor's name and the checksums of the file. Without checksums it uses the size, the
- * modification time, and the first and the last page of the file. The result is the same in each
- * process that serves the file or a copy of it. */
+ * modification time, and the first and the last page of the file. All processes that serve the file
+ * or a copy of it derive the same ETag. */
 void td_version_set_etag(const struct td_store *store, struct td_version *version);
 void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
                               const struct td_data_tensor *stored);

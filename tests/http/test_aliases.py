@@ -164,7 +164,7 @@ class Flips(AliasTest):
         self.assertStatus(self.flip(**{"bytes": "b@1", "bytes.scale": "b.scale@1"}), 200)
         problem = self.assertProblem(self.flip(bytes="b@2"), 409, "CONFLICT", attribute="set")
         self.assertEqual(problem["detail"],
-                         "the alias 'bytes' cannot name 'b@2', which has no scale, while there is the alias 'bytes.scale': set that to null in the same flip")
+                         "the alias 'bytes' cannot name 'b@2', which has no scale, while the alias 'bytes.scale' exists. Set that alias to null in the same flip")
         self.assertStatus(self.flip(**{"bytes": "b@2", "bytes.scale": None}), 200)
         problem = self.assertProblem(self.flip(**{"bytes.scale": "b.scale@1"}), 409, "CONFLICT", attribute="set")
         self.assertEqual(problem["detail"], "the alias 'bytes.scale' cannot be set: the version that 'bytes' names has no scale")
@@ -438,7 +438,7 @@ class Persisted(AliasTest):
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@2"}}), 200)
             edit("m@2", "m@1")
             reason = daemon.wait_log(lambda event: event.get("event") == "aliases_refused")["reason"]
-            self.assertIn("it is damaged, or was edited", reason)
+            self.assertIn("it is damaged or was edited", reason)
             self.assertIn("After an edit, remove the member checksum and the comma before it", reason)
             with open(path, encoding="ascii") as file:
                 checksum = file.read().partition(",\n\"checksum\"")
@@ -501,7 +501,7 @@ class Persisted(AliasTest):
             daemon.send_signal(signal.SIGHUP)
             event = daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
             self.assertEqual(event["source"], "aliases.json")
-            self.assertIn("'m' names m@22, which is not there", event["reason"])
+            self.assertIn("'m' names m@22, which does not exist", event["reason"])
             self.assertEqual(client.request("GET", "/v1/tensors/m?response=flat").json()["data"], [1])
             self.assertEqual(client.request("GET", ALIASES).json()["problems"], [{"source": "aliases.json", "reason": event["reason"]}])
             self.assertIn(b'\ntensord_last_reload_successful{what="aliases"} 0\n', client.request("GET", "/metrics").body)
@@ -586,9 +586,9 @@ class Folders(AliasTest):
             shutil.rmtree(os.path.join(folder, "1"))
             daemon.send_signal(signal.SIGHUP)
             event = daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
-            self.assertEqual((event["source"], event["reason"]), ("x", "it names a@1, which is not there"))
+            self.assertEqual((event["source"], event["reason"]), ("x", "it names a@1, which does not exist"))
             self.assertEqual(client.request("GET", ALIASES).json()["problems"],
-                             [{"source": "x", "reason": "it names a@1, which is not there"}])
+                             [{"source": "x", "reason": "it names a@1, which does not exist"}])
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
             self.assertEqual(len(client.request("GET", ALIASES).json()["problems"]), 1)
             self.assertStatus(client.request("PUT", "/v1/tensors/a@4?persist=1", [3]), 201)
@@ -739,7 +739,7 @@ class Retention(AliasTest):
             done = subprocess.run([BINARY, "--check-config", "--listen", "127.0.0.1:0", "--data-dir", folder, *options], env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT)
             self.assertEqual(done.returncode, 0, done)
             self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("warning")],
-                             [f"warning  {name}.tensord: tensor {name} is skipped: the start removes its file, because --keep-versions keeps only newer versions and no alias names this one" for name in removed])
+                             [f"warning  {name}.tensord: tensor {name} is skipped: a start would remove its file, because --keep-versions keeps only newer versions and no alias names this one" for name in removed])
             self.assertEqual(sorted(os.listdir(folder))[-1], "m@4.tensord")
             self.assertTrue(os.path.exists(os.path.join(folder, "m@2.tensord")))
 

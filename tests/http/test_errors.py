@@ -70,7 +70,7 @@ class MalformedRequests(HttpTest):
 class Routes(HttpTest):
     def test_a_slash_too_many_in_a_path_is_pointed_out(self):
         for path in ("//v1/gather", "/v1//gather", "/v1/tensors//gather", "//healthz"):
-            self.assertIn("two '/' follow each other", self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")["detail"])
+            self.assertIn("the path has two '/' in a row", self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")["detail"])
         for path in ("/v1/gather/", "/v1/tensors/x/", "/v1/tensors/x/gather/", "/v1/aliases/x/"):
             self.assertIn("leave out the last '/'", self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")["detail"])
 

@@ -540,7 +540,7 @@ class Paths(HttpTest):
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.bag"), 204)
 
     def test_a_part_of_a_version_named_after_its_version_leads_to_its_name(self):
-        for part, form in (("keys", "the keys of a version are NAME.keys@VERSION"), ("scale", "the scale of a version is NAME.scale@VERSION")):
+        for part, form in (("keys", "the keys of a version are named NAME.keys@VERSION"), ("scale", "the scale of a version is named NAME.scale@VERSION")):
             problem = self.assertProblem(self.post("/v1/gather", {"params": {"ref": "hint.table@2." + part}, "indices": [0]}), 404, "TENSOR_NOT_FOUND")
             self.assertIn(form, problem["detail"])
 

@@ -59,7 +59,7 @@ void td_alias_claim(struct td_store *store, const struct td_alias_table *claims)
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
-/* Returns the target that the alias has in the table, or NULL if it serves none there. */
+/* Returns the target of the alias in the table, or NULL if the table does not serve the alias. */
 static const char *target_in(const struct td_alias_table *table, const char *name)
 {
     const struct td_alias *alias = td_alias_in(table, name, strlen(name));
@@ -80,7 +80,8 @@ static bool log_change(const struct td_store *store, const char *source, const c
     return true;
 }
 
-/* Logs each alias that `source` has changed, up to TD_SCAN_LINES of them, and their number. */
+/* Logs the aliases that `source` has changed, at most TD_SCAN_LINES of them, and their total
+ * number. */
 static void log_changes(const struct td_store *store, const char *source,
                         const struct td_alias_table *before, const struct td_alias_table *now)
 {
@@ -110,7 +111,7 @@ void td_alias_publish(struct td_store *store, const struct td_alias_table *table
     store->claims = NULL;
     atomic_fetch_add(&store->changes, 1);
     pthread_rwlock_unlock(&store->lock);
-    /* The table needs no lock here: only the writer of the aliases replaces it. */
+    /* The table needs no lock here, because only the writer of the aliases replaces it. */
     if (source && !store->inspector)
         log_changes(store, source, &before, table);
     free(before.aliases);
@@ -118,7 +119,7 @@ void td_alias_publish(struct td_store *store, const struct td_alias_table *table
 
 /* ---- aliases.json ---------------------------------------------------------------------------- */
 
-/* While the file is being replaced, what is found under its name means nothing. */
+/* While this process is replacing the file, the file must not be compared with its record. */
 static void set_writes_file(struct td_store *store, bool writes)
 {
     pthread_mutex_lock(&store->aliases_file_mutex);
@@ -160,7 +161,8 @@ td_status td_alias_write_file(struct td_store *store, const struct td_alias_tabl
         for (int i = 0; i < store->n_taken; i++)
             store->taken[i].stored = true;
         store->to_write = false;
-        td_store_solve_problem(store, TD_ALIASES_FILE); /* the file may have been damaged before */
+        /* the file might already have been damaged */
+        td_store_solve_problem(store, TD_ALIASES_FILE);
     }
     free(text);
     return status;

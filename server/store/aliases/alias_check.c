@@ -23,14 +23,14 @@ static td_status check_wanted(const struct td_store *store, const struct td_alia
     const struct td_version *version = NULL;
     if (alias ? wanted->target && strcmp(alias->target, wanted->target) == 0 : !wanted->target)
         return TD_OK;
-    /* The error does not tell the target: the token may be for the alias alone. */
+    /* The error does not reveal the target, because the token might be valid only for the alias. */
     if (wanted->target)
         td_error_set(err, TD_PRECONDITION_FAILED, "the alias '%.140s' does not %s '%.140s'%s",
                      wanted->name, alias ? "name" : "exist, so it does not name", wanted->target,
                      alias ? " now; GET /v1/aliases lists its target" : "");
     else
-        td_error_set(err, TD_PRECONDITION_FAILED, "the alias '%.140s' exists; expected none",
-                     wanted->name);
+        td_error_set(err, TD_PRECONDITION_FAILED,
+                     "the alias '%.140s' exists; expected no such alias", wanted->name);
     if (alias)
         (void)td_store_use_locked(store, alias->target, &version);
     if (version && err)
@@ -39,23 +39,23 @@ static td_status check_wanted(const struct td_store *store, const struct td_alia
     return td_error_at_attribute(err, TD_PRECONDITION_FAILED, "if");
 }
 
-/* Sets the error of a target without a '@'. */
+/* Sets the error for a target without an '@'. */
 static td_status refuse_unversioned(const struct td_store *store, const struct td_alias *alias,
                                     enum td_name_use use, struct td_error *err)
 {
     if (td_alias_claims_locked(store, alias->target))
         return td_error_set(
             err, TD_CONFLICT,
-            "the alias '%s' cannot name '%s', which is an alias: expected a version, "
+            "the alias '%s' cannot name '%s', which is an alias; expected a version, "
             "NAME@VERSION",
             alias->name, alias->target);
     return use == TD_NAME_CURRENT
                ? td_error_set(err, TD_INVALID_ARGUMENT,
-                              "the alias '%s' cannot name '%s', which is no version: expected "
+                              "the alias '%s' cannot name '%s', which is not a version; expected "
                               "NAME@VERSION",
                               alias->name, alias->target)
                : td_error_set(err, TD_TENSOR_NOT_FOUND,
-                              "the alias '%s' cannot name '%s', which is not there: expected a "
+                              "the alias '%s' cannot name '%s', which does not exist; expected a "
                               "version, NAME@VERSION",
                               alias->name, alias->target);
 }
@@ -65,7 +65,8 @@ static const char *name_at(const void *folder, int i)
     return ((const struct td_alias_folder *)folder)->versions[i]->name;
 }
 
-/* True if the alias names a version of the folder, which is not published yet. NULL: no folder. */
+/* True if the alias names a version in the folder, which is not published yet. `folder` can be
+ * NULL. */
 static bool is_in_folder(const struct td_alias_folder *folder, const char *target)
 {
     bool found = false;
@@ -74,8 +75,8 @@ static bool is_in_folder(const struct td_alias_folder *folder, const char *targe
     return found;
 }
 
-/* Returns CONFLICT unless a restart finds the version that the alias names. The error names the
- * request that persists the version: its rows cannot be put again, its keys can. */
+/* Returns CONFLICT unless the version that the alias names would survive a restart. The error says
+ * which request persists the version: a version's rows cannot be put again, but its keys can. */
 static td_status check_persisted(const struct td_alias *alias, const struct td_version *version,
                                  struct td_error *err)
 {
@@ -117,8 +118,8 @@ static td_status check_target(const struct td_store *store, const struct td_alia
                             alias->target);
     if (use != TD_NAME_CURRENT)
         return td_error_set(err, TD_TENSOR_NOT_FOUND,
-                            "the alias '%s' cannot name '%s': there is no such version",
-                            alias->name, alias->target);
+                            "the alias '%s' cannot name '%s', which does not exist", alias->name,
+                            alias->target);
     return persist ? check_persisted(alias, version, err) : TD_OK;
 }
 
@@ -128,14 +129,14 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
 {
     const struct td_version *version;
     const bool known = td_alias_in(&store->aliases, alias->name, strlen(alias->name)) != NULL;
-    /* A hidden alias can be removed although a tensor has its name. */
+    /* A hidden alias can be removed even though a tensor has its name. */
     if (!alias->target[0] && known)
         return TD_OK;
     if (td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE)
         return td_error_set(
             err, TD_CONFLICT,
-            "'%s' is a tensor, so it cannot be an alias: choose another name, or delete the tensor "
-            "first, which also removes its file, if it has one",
+            "'%s' is a tensor, so it cannot be an alias. Choose another name, or first delete "
+            "the tensor, which also removes its file",
             alias->name);
     return !alias->target[0] || is_in_folder(folder, alias->target)
                ? TD_OK
@@ -148,11 +149,11 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
 struct plan {
     const struct td_store *store;
     const struct td_alias_table *edits;
-    const struct td_alias_folder *folder; /* published with the flip; NULL: no folder */
-    const struct td_access *access;       /* of the request; NULL: all names */
+    const struct td_alias_folder *folder; /* folder published with the flip, or NULL */
+    const struct td_access *access;       /* access of the request, or NULL for all names */
 };
 
-/* Returns the alias as the flip makes it, or NULL if it will not be served. */
+/* Returns the alias as it will be after the flip, or NULL if it will not be served. */
 static const struct td_alias *planned(const struct plan *plan, const char *name)
 {
     const struct td_alias *alias = td_alias_in(plan->edits, name, strlen(name));
@@ -176,9 +177,9 @@ bool td_alias_are_versions_of_one(const char *a, const char *b)
 }
 
 /* Checks that the alias of a table of integers and the alias of a part, such as the scales, name
- * the same version: rows of one version with the scales of another would give wrong sums. `set` is
- * the alias that the flip sets. The error does not tell what the other alias names, because the
- * token may not be for that version. */
+ * the same version. Using the rows of one version with the scales of another would give wrong sums.
+ * `set` is the alias that the flip sets. The error does not reveal the target of the other alias,
+ * because the token might not be valid for that version. */
 static td_status check_pair(const struct plan *plan, const struct td_alias *rows,
                             const char *part_name, const struct td_alias *set, struct td_error *err)
 {
@@ -190,11 +191,11 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         return TD_OK;
     const bool exists = td_alias_version_comes_locked(plan->store, plan->folder, target);
     if (!exists && !td_alias_are_versions_of_one(part->target, target))
-        return TD_OK; /* the user chose this part for rows that have none of their own */
+        return TD_OK; /* the user chose this part for rows that have no such part */
     if (!exists && set == rows)
         return td_error_set(err, TD_CONFLICT,
-                            "the alias '%.128s' cannot name '%.128s', which has no %s, while there "
-                            "is the alias '%.128s': set that to null in the same flip",
+                            "the alias '%.128s' cannot name '%.128s', which has no %s, while the "
+                            "alias '%.128s' exists. Set that alias to null in the same flip",
                             rows->name, rows->target, part_name, name);
     if (!exists)
         return td_error_set(err, TD_CONFLICT,
@@ -203,28 +204,29 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
                             set->name, rows->name, part_name);
     return td_error_set(
         err, TD_CONFLICT,
-        "the alias '%.128s' cannot name '%.128s' while '%.128s' names another version: rows and "
-        "their scales change together; set both",
+        "the alias '%.128s' cannot name '%.128s' while '%.128s' names another version. Rows and "
+        "their scales must change together; set both",
         set->name, set->target, set == rows ? name : rows->name);
 }
 
-/* Returns FORBIDDEN unless the token is for the table to which `part` belongs and for the version
- * that its alias names, whether they exist or not. */
+/* Returns FORBIDDEN unless the token is valid for the table that `part` belongs to and for the
+ * version that the table's alias names, whether or not they exist. */
 static td_status check_rows_known(const struct plan *plan, const char *table,
                                   const struct td_alias *rows, const struct td_alias *part,
                                   struct td_error *err)
 {
     if (!may_know(plan->access, table))
         return td_access_forbid(plan->access, err,
-                                "the alias '%.128s' is a part of the table '%.128s', which the "
-                                "token is not for: rows and their scales change together",
+                                "the alias '%.128s' is a part of the table '%.128s', for which "
+                                "the token is not valid. Rows and their scales must change "
+                                "together",
                                 part->name, table);
     return !rows || may_know(plan->access, rows->target)
                ? TD_OK
                : td_access_forbid(plan->access, err,
                                   "the alias '%.128s' is a part of the table '%.128s', and the "
-                                  "token is not for the version that this one names: rows and "
-                                  "their scales change together",
+                                  "token is not valid for the version that this table's alias "
+                                  "names. Rows and their scales must change together",
                                   part->name, table);
 }
 
@@ -278,7 +280,7 @@ td_status td_alias_check_condition(const struct td_store_write *write, const cha
     if (!header || may_know(write->access, target))
         return TD_OK;
     return td_access_forbid(write->access, err,
-                            "the token is not for the version that '%s' names, with whose ETag %s "
-                            "is compared; leave %s out",
+                            "the token is not valid for the version that '%s' names, so %s "
+                            "cannot be compared with its ETag; leave %s out",
                             write->name, header, header);
 }

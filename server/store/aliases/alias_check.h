@@ -1,8 +1,8 @@
 /* alias_check.h - checks of flips and of the DELETE of an alias. Private to server/store.
  *
- * Threads    The writer of the aliases has entered and the names of the flip are claimed, so what
- *            was checked remains true. The function named _locked is called with store->lock held,
- *            the others without it. */
+ * Threads    The writer of the aliases has entered and the names of the flip are claimed, so the
+ *            result of a check remains true. The function named _locked is called with store->lock
+ *            held; the others are called without it. */
 #ifndef TD_SERVER_STORE_ALIAS_CHECK_H
 #define TD_SERVER_STORE_ALIAS_CHECK_H
 
@@ -11,7 +11,8 @@
 
 struct td_version;
 
-/* A folder of versions that a scan takes. Its versions are reserved, and their names locked. */
+/* A version folder that a scan is publishing. Its versions are reserved, and their names are
+ * locked. */
 struct td_alias_folder {
     const char *name;
     const char *digest;           /* of the manifest */
@@ -20,25 +21,25 @@ struct td_alias_folder {
     int n_versions, n_set;
 };
 
-/* Checks the conditions of a flip, then the names and targets of its edits, and that tables and
- * their parts name the same versions. `folder` is published with the flip; NULL: no folder. Errors
- * as of td_store_flip. */
+/* Checks the conditions of a flip, then the names and targets of its edits, and finally that tables
+ * and their parts name the same versions. `folder` is published with the flip, or NULL. Errors:
+ * same as for td_store_flip. */
 TD_MUST_CHECK td_status td_alias_check_flip(struct td_store *store,
                                             const struct td_alias_flip *flip,
                                             const struct td_alias_table *edits,
                                             const struct td_alias_folder *folder,
                                             struct td_error *err);
 
-/* True if the version is current, or in the folder. NULL: no folder. */
+/* True if the version is current or is in the folder. `folder` can be NULL. */
 bool td_alias_version_comes_locked(const struct td_store *store,
                                    const struct td_alias_folder *folder, const char *version);
 
-/* True if both names are the same up to the version. */
+/* True if both names have the same BASE. */
 bool td_alias_are_versions_of_one(const char *a, const char *b);
 
-/* Returns FORBIDDEN if the write has a condition and its token is not for the target of the alias:
- * the condition is compared with the ETag of the target, so the reply would tell whether it
- * exists. */
+/* Returns FORBIDDEN if the write has a condition but its token is not valid for the target of the
+ * alias. The condition is compared with the target's ETag, so the reply would reveal whether the
+ * target exists. */
 TD_MUST_CHECK td_status td_alias_check_condition(const struct td_store_write *write,
                                                  const char *target, struct td_error *err);
 

@@ -35,7 +35,7 @@ td_status td_alias_check(const char *name, const char *target, struct td_error *
         td_table_of_keys(name, strlen(name), table, &length))
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "'%.140s' cannot be an alias: expected the name of a tensor without "
-                            "'@', and not one of keys, X.keys",
+                            "'@', but not the name of keys, X.keys",
                             name);
     if (target && (!td_name_valid(target) || !td_table_version(target)))
         return td_error_set(err, TD_INVALID_ARGUMENT,
@@ -63,7 +63,7 @@ static td_status read_checksum(struct reader *reader, const struct td_json_path 
         td_json_c_string(&reader->scan, path, "checksum", reader->arena, &given, reader->err);
     if (status != TD_OK)
         return status;
-    /* A name with escapes is not in the text. */
+    /* A name with escapes is decoded elsewhere, so it does not point into the text. */
     if (name <= reader->scan.begin || name >= reader->scan.end)
         return td_json_refuse(path, reader->err, "the name checksum is written with escapes");
     print_digest(reader->scan.begin, (size_t)(name - 1 - reader->scan.begin), wanted);
@@ -71,7 +71,7 @@ static td_status read_checksum(struct reader *reader, const struct td_json_path 
     return strcmp(given, wanted) == 0
                ? TD_OK
                : td_json_refuse(path, reader->err,
-                                "it is damaged, or was edited: its checksum is %.40s; expected %s. "
+                                "it is damaged or was edited: its checksum is %.40s; expected %s. "
                                 "After an edit, remove the member checksum and the comma before it",
                                 given, wanted);
 }
@@ -154,7 +154,8 @@ static void add_pair(struct td_text *text, const char *name, const char *value,
 char *td_alias_file_text(const struct td_alias_table *table, const struct td_taken_folder *taken,
                          int n, size_t *bytes)
 {
-    /* Two texts with quotes, a colon, a comma and a new line each; none needs escapes. */
+    /* Each line has two strings in quotes, a colon, a comma and a line feed. The strings need no
+     * escapes. */
     enum {
         PER_ALIAS = 2 * TD_TENSOR_NAME + 8,
         PER_FOLDER = TD_TABLE_VERSION + TD_MANIFEST_DIGEST + 8,

@@ -6,9 +6,9 @@
  *     "20261122":"9f86d081…"},
  *     "checksum":"xxh3-64:f00d5c2f1b2a3c4d"}
  *
- * "taken", which may be absent, lists the folders of versions whose aliases have been set, with the
- * SHA-256 of their manifests. "checksum" is the last member; it covers the bytes before its name. A
- * file written by a person may have none.
+ * "taken", which is optional, lists the version folders whose aliases have been set, with the
+ * SHA-256 of their manifests. "checksum" is the last member and covers all bytes before its name.
+ * It can be missing from a file written by hand.
  *
  * Errors  MALFORMED_REQUEST if the text is not such a document, does not match its checksum, or has
  *         a name that cannot be an alias or a version. */
@@ -34,8 +34,8 @@ struct td_alias_file {
 TD_MUST_CHECK td_status td_alias_file_read(const char *text, size_t bytes, struct td_arena *arena,
                                            struct td_alias_file *out, struct td_error *err);
 
-/* Returns the text of aliases.json with these aliases and `n` taken folders, or NULL if there is no
- * memory. The caller frees it. */
+/* Returns the text of aliases.json with these aliases and `n` taken folders, or NULL if no memory
+ * is available. The caller frees the text. */
 char *td_alias_file_text(const struct td_alias_table *table, const struct td_taken_folder *taken,
                          int n, size_t *bytes);
 

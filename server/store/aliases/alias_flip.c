@@ -17,8 +17,8 @@ static td_status at_set(td_status status, struct td_error *err)
     return td_error_at_attribute(err, status, "set");
 }
 
-/* A flip may remove all aliases and set as many new ones, but not more: an edit takes 323 bytes,
- * which no limit of memory counts, and all edits are checked under the lock. */
+/* A flip can remove all aliases and set as many new ones, but no more. Each edit takes 323 bytes,
+ * which do not count against any memory limit, and all edits are checked under the lock. */
 static td_status check_size(const struct td_alias_flip *flip, struct td_error *err)
 {
     enum { MOST = 2 * TD_STORE_TENSORS };
@@ -32,8 +32,8 @@ static td_status check_size(const struct td_alias_flip *flip, struct td_error *e
     return TD_OK;
 }
 
-/* A flip in memory keeps the folder that set the alias before: if aliases.json does not list that
- * folder, reading the file again must not undo the flip. */
+/* An edit in memory keeps the name of the folder that set the alias. If aliases.json does not list
+ * that folder, reading the file again must not undo the flip. */
 static void keep_folder(const struct td_store *store, struct td_alias *alias)
 {
     const struct td_alias *before = td_alias_in(&store->aliases, alias->name, strlen(alias->name));
@@ -67,7 +67,7 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
                               struct td_error *err)
 {
     struct td_alias_table edits = { 0 };
-    /* A process that may not write the file learns why from the write. */
+    /* If this process is not allowed to write the file, the write returns the reason. */
     td_status status = td_alias_may_write(store) ? td_alias_check_file(store, err) : TD_OK;
     if (status == TD_OK)
         status = make_edits(store, flip, &edits, err);
@@ -148,8 +148,8 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
     if (write->writer && !write->writer->aliases)
         return td_error_set(
             err, TD_CONFLICT,
-            "'%s' was a tensor when the request came and is an alias now; to delete "
-            "the alias, repeat the request",
+            "'%s' was a tensor when the request arrived, but is now an alias; to delete the "
+            "alias, repeat the request",
             write->name);
     if (!write->writer)
         td_alias_enter(store, &writer);

@@ -35,7 +35,7 @@ void td_alias_forget_gone(struct td_store *store)
     td_writer_leave(store, &writer);
 }
 
-/* Publishes the folder together with the table. With `persist` it writes aliases.json first. */
+/* Publishes the folder together with the table. With `persist`, writes aliases.json first. */
 static td_status publish_folder(struct td_store *store, const struct td_alias_folder *folder,
                                 const struct td_alias_table *table, bool persist,
                                 struct td_error *err)
@@ -44,7 +44,8 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     td_status status = td_taken_note(store, folder->name, folder->digest, err);
     if (status == TD_OK && persist)
         status = td_alias_write_file(store, table, &done, err);
-    /* The file of a folder without aliases only saves the next start a comparison. */
+    /* If the folder sets no aliases, its entry in the file only spares the next start a
+     * comparison. */
     if (!done && folder->n_set > 0) {
         td_taken_forget(store, folder->name);
         return status;
@@ -55,8 +56,9 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     return TD_OK;
 }
 
-/* Reads which folders the process that writes the file has taken: it may have flipped their aliases
- * since. The aliases themselves are read after the folders, whose versions they name. */
+/* Reads which folders the process that writes the file has taken, because it might have flipped
+ * their aliases since. The aliases themselves are read after the folders, because they name
+ * versions in the folders. */
 static void read_taken(struct td_store *store)
 {
     struct td_file_id id;
@@ -69,8 +71,8 @@ static void read_taken(struct td_store *store)
     td_arena_reset(&arena);
 }
 
-/* Warns of the aliases of aliases.json that the folder sets again. A file that a person wrote lists
- * no folders, so it does not say whether its aliases are newer than a folder. */
+/* Warns about aliases in aliases.json that the folder sets again. A file written by hand lists no
+ * folders, so it does not show whether its aliases are newer than a folder. */
 static void warn_of_aliases(const struct td_store *store, const struct td_alias_folder *folder,
                             const struct td_alias_table *edits)
 {
@@ -82,10 +84,10 @@ static void warn_of_aliases(const struct td_store *store, const struct td_alias_
     }
 }
 
-/* The aliases that a folder changes. */
+/* Aliases that a folder changes. */
 struct folder_changes {
-    /* First the n_given aliases that the folder sets, then those that it removes. The names of the
-     * removed aliases are allocated. */
+    /* The first n_given aliases are the ones that the folder sets; the rest are the ones that it
+     * removes. The names of the removed aliases are allocated. */
     struct td_alias_change *set;
     int n_set, n_given;
 };
@@ -98,9 +100,9 @@ static bool sets(const struct td_alias_folder *folder, const char *name)
     return false;
 }
 
-/* True if the folder makes the alias of a part, such as the scales, obsolete: the alias names the
+/* True if the folder makes the alias of a part, such as the scales, obsolete: the alias names a
  * part of another version of the rows, and the version that the folder sets has no such part. This
- * happens when floats follow bytes. Sets `name` to the alias of the part. */
+ * happens when floats replace bytes. Sets `name` to the alias of the part. */
 static bool loses_part(struct td_store *store, const struct td_alias_folder *folder,
                        const struct td_alias_change *rows, const char *part,
                        char name[TD_TENSOR_NAME])
@@ -125,8 +127,9 @@ static void free_changes(struct folder_changes *changes)
     free(changes->set);
 }
 
-/* Collects what the folder sets, and the aliases of parts that it makes obsolete. A flip names the
- * aliases that it removes; a folder cannot, so without this it would be refused. */
+/* Collects the aliases that the folder sets, and the aliases of parts that it makes obsolete. A
+ * flip lists the aliases to remove, but a folder cannot. Unless obsolete aliases were removed here,
+ * the folder would be refused. */
 static td_status changes_of(struct td_store *store, const struct td_alias_folder *folder,
                             struct folder_changes *changes, struct td_error *err)
 {
@@ -167,7 +170,7 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
     struct folder_changes changes;
     struct td_alias_table edits = { 0 }, table = { 0 };
     const bool writes = td_alias_may_write(store);
-    /* A file that another process changed, or that is damaged, is not overwritten. */
+    /* Never overwrite a file that is damaged or that another process has changed. */
     const bool may_write = writes && td_alias_load_entered(store, folder);
     if (!writes)
         read_taken(store);

@@ -1,15 +1,16 @@
-/* alias_folder.h - the aliases that folders of versions set. Private to server/store.
+/* alias_folder.h - aliases set by version folders. Private to server/store.
  *
- * Threads    As of a scan. */
+ * Threads    Same as for a scan. */
 #ifndef TD_SERVER_STORE_ALIAS_FOLDER_H
 #define TD_SERVER_STORE_ALIAS_FOLDER_H
 
 #include "server/store/aliases/alias_check.h"
 
-/* Publishes the versions of the folder, whose references it takes, and sets the folder's aliases,
- * at once. The aliases are persisted if this process may write aliases.json and the file is not
- * damaged; otherwise as soon as both are true. Aliases that a folder of this name and digest has
- * set before are not set again. If it fails, nothing has changed. */
+/* Publishes the versions of the folder and sets the folder's aliases, all at once. Takes over the
+ * references to the versions. Persists the aliases if this process is allowed to write aliases.json
+ * and the file is not damaged; otherwise, they are persisted as soon as both are true. Does not set
+ * aliases again that a folder of this name and digest has set before. Changes nothing on
+ * failure. */
 TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
                                              const struct td_alias_folder *folder,
                                              struct td_error *err);
@@ -17,8 +18,9 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 /* True if the aliases of the folder with this name and digest have been set. */
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
-/* Called after a scan. Forgets the oldest folders that are gone, beyond TD_TAKEN_KEPT, and writes
- * aliases.json if it lacks folders or aliases and this process may write it. */
+/* Called after a scan. Keeps at most TD_TAKEN_KEPT folders that no longer exist, and forgets the
+ * oldest ones first. If aliases.json lacks folders or aliases, writes it if this process is allowed
+ * to. */
 void td_alias_forget_gone(struct td_store *store);
 
 #endif

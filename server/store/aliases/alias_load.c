@@ -23,8 +23,8 @@ static bool is_tensor(struct td_store *store, const char *name)
     return is;
 }
 
-/* True if a folder set the alias while the file could not be written, and the file that was read
- * now does not know this folder. A restart would set the alias again, so the target in the file is
+/* True if a folder set the alias while the file could not be written, and the file as just read
+ * does not list this folder. A restart would set the alias again, so the target in the file is
  * ignored. */
 static bool is_pending(const struct td_store *store, const struct td_alias *alias,
                        const struct td_string_map *read_taken)
@@ -36,9 +36,9 @@ static bool is_pending(const struct td_store *store, const struct td_alias *alia
            !td_data_dir_has_gone(store->dir, alias->folder);
 }
 
-/* Makes the edits that turn the aliases in force into those of the file. If the file has not
- * changed since it was read, only the aliases that folders set are compared: a flip in memory
- * stays. */
+/* Makes the edits that turn the aliases in effect into the aliases of the file. If the file is
+ * unchanged since it was last read, compares only the aliases that folders set, so that flips in
+ * memory stay. */
 static td_status compare_file(const struct td_store *store, const struct td_alias_file *found,
                               bool changed, struct td_alias_table *edits, struct td_error *err)
 {
@@ -75,8 +75,8 @@ static td_status compare_file(const struct td_store *store, const struct td_alia
     return status;
 }
 
-/* Hides the aliases that have the name of a tensor: a rescan does not take away a tensor that is
- * served. A start reads the aliases before it serves any tensor. */
+/* Hides the aliases that have the name of a tensor, because a rescan does not remove a tensor that
+ * is served. At startup, the aliases are read before any tensor is served. */
 static void hide_taken_names(struct td_store *store, struct td_alias_table *edits)
 {
     for (int i = 0; i < edits->count; i++) {
@@ -85,8 +85,8 @@ static void hide_taken_names(struct td_store *store, struct td_alias_table *edit
     }
 }
 
-/* Removes the edited aliases from the problems, lists those that are hidden, and notes whether an
- * alias has given up the name of a tensor in a file. */
+/* Removes the problems of the edited aliases, adds a problem for each hidden alias, and notes
+ * whether any alias has released a name that a tensor in a file also has. */
 static void note_edits(struct td_store *store, const struct td_alias_table *edits)
 {
     char unused[TD_FILE_NAME];
@@ -96,18 +96,18 @@ static void note_edits(struct td_store *store, const struct td_alias_table *edit
         if (alias->hidden)
             td_store_report_alias(store, alias->name,
                                   "the alias in aliases.json is not served until a restart: a "
-                                  "tensor has its name, which a restart does not serve; delete "
-                                  "the tensor, or remove the alias from aliases.json, and send "
-                                  "SIGHUP");
+                                  "tensor has the same name, and a restart would serve the alias "
+                                  "instead. Delete the tensor, or remove the alias from "
+                                  "aliases.json, and send SIGHUP");
         if (!alias->target[0] && td_store_find_file(store, alias->name, unused))
             store->name_freed = true;
     }
 }
 
 /* Returns TENSOR_NOT_FOUND if the file moves an alias from a version that is served to a version
- * that is not. No alias changes then, because the file may flip several aliases that belong
- * together. At the start no alias has a version to keep. `folder` is the folder that is being
- * taken; its versions count as served. NULL: no folder. */
+ * that is not. No alias changes in that case, because the file might flip several aliases that
+ * belong together. At startup, no alias has a served version to keep. `folder` is the folder that
+ * is being published, or NULL; its versions count as served. */
 static td_status check_targets(struct td_store *store, const struct td_alias_table *edits,
                                const struct td_alias_folder *folder, struct td_error *err)
 {
@@ -124,12 +124,12 @@ static td_status check_targets(struct td_store *store, const struct td_alias_tab
     }
     pthread_rwlock_unlock(&store->lock);
     return missing ? td_error_set(err, TD_TENSOR_NOT_FOUND,
-                                  "its alias '%s' names %s, which is not there", missing->name,
+                                  "its alias '%s' names %s, which does not exist", missing->name,
                                   missing->target)
                    : TD_OK;
 }
 
-/* Makes the edits. `folder` as of check_targets. */
+/* Makes the edits. For `folder`, see check_targets. */
 static td_status set_aliases(struct td_store *store, struct td_alias_table *edits,
                              const struct td_alias_folder *folder, struct td_error *err)
 {
@@ -159,7 +159,7 @@ static td_status take_aliases(struct td_store *store, const struct td_alias_file
 
 /* ---- reading the file ------------------------------------------------------------------------ */
 
-/* Reads the file. If it does not exist, there are no aliases. */
+/* Reads the file. A missing file means that there are no aliases. */
 td_status td_alias_read_file(const struct td_store *store, struct td_arena *arena,
                              struct td_alias_file *read, struct td_file_id *id,
                              struct td_error *err)
@@ -176,7 +176,7 @@ td_status td_alias_read_file(const struct td_store *store, struct td_arena *aren
     return status;
 }
 
-/* Reads the file and puts its aliases in force. */
+/* Reads the file and puts its aliases into effect. */
 static td_status take_file(struct td_store *store, bool changed,
                            const struct td_alias_folder *folder, struct td_error *err)
 {
@@ -197,7 +197,7 @@ static td_status take_file(struct td_store *store, bool changed,
     return status;
 }
 
-/* Serves the hidden aliases whose names no tensor has any more. */
+/* Serves hidden aliases whose names no longer belong to a tensor. */
 static td_status show_hidden(struct td_store *store, struct td_error *err)
 {
     struct td_alias_table edits;
@@ -208,15 +208,15 @@ static td_status show_hidden(struct td_store *store, struct td_error *err)
     for (int i = 0; i < now->count; i++)
         if (now->aliases[i].hidden && !is_tensor(store, now->aliases[i].name))
             td_alias_edit(&edits, now->aliases[i].name, now->aliases[i].target);
-    /* set_aliases hides an alias again if a tensor was put under its name meanwhile. */
+    /* If a tensor has been put under the name since, set_aliases hides the alias again. */
     if (edits.count > 0)
         status = set_aliases(store, &edits, NULL, err);
     free(edits.aliases);
     return status;
 }
 
-/* Returns an error if the file cannot be read: the next start has to, even if it has not
- * changed. */
+/* Returns an error if the file cannot be read. The file must be readable for the next start, even
+ * if it has not changed. */
 static td_status check_readable(struct td_store *store, struct td_error *err)
 {
     struct td_error why;
@@ -226,20 +226,20 @@ static td_status check_readable(struct td_store *store, struct td_error *err)
                : td_error_set(err, status, "%s cannot be read: %s", TD_ALIASES_FILE, why.message);
 }
 
-/* Handles a file that could not be read or written before and is gone now. The aliases in force
- * stay, and are written to a new file after the folders have been scanned. */
+/* Handles a file that could not be read or written before and no longer exists. The aliases in
+ * effect stay, and are written to a new file after the folders have been scanned. */
 static td_status keep_aliases(struct td_store *store, struct td_error *err)
 {
     if (!td_alias_may_write(store))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "it is gone after it could not be read; the daemon that writes the "
-                            "data folder writes it again after SIGHUP, or put a right file in its "
-                            "place, and send SIGHUP");
+                            "it could not be read, and then it was removed. Send SIGHUP to the "
+                            "daemon that writes the data folder, which then writes the file "
+                            "again, or put a correct file in its place and send SIGHUP");
     store->to_write = true;
     return TD_OK;
 }
 
-/* True if the file is as it was when it was read or written last; a file that did not exist then
+/* True if the file is unchanged since it was last read or written. A file that did not exist then
  * must still not exist. */
 static bool is_unchanged(const struct td_store *store, td_file_state state,
                          const struct td_file_id *id)
@@ -272,19 +272,19 @@ bool td_alias_load_entered(struct td_store *store, const struct td_alias_folder 
     const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
     const bool same = state == TD_FILE_PRESENT && is_unchanged(store, state, &id);
     if (load(store, state, &id, folder, &err) == TD_OK) {
-        /* If the file could not be written, that problem stays. */
+        /* Keep the problem if the file could not be written. */
         if (!same || store->aliases_unread)
             td_store_solve_problem(store, TD_ALIASES_FILE);
         if (state == TD_FILE_GONE && td_store_check_aliases(store, TD_IGNORED) != TD_OK)
             td_log(store->log, TD_LOG_WARN, "aliases_lost", TD_TEXT("source", TD_ALIASES_FILE),
-                   TD_TEXT("reason", "it was removed unread; only what the folders of versions set "
-                                     "is left of the aliases"));
+                   TD_TEXT("reason", "it could not be read at startup and was then removed; only "
+                                     "the aliases set by version folders remain"));
         td_alias_note_read(store, true);
         return true;
     }
     td_alias_note_read(store, false);
     if (atomic_load(&store->aliases_known))
-        td_error_hint(&err, "the aliases read before stay in force, until a restart");
+        td_error_hint(&err, "the aliases that were read before stay in effect until a restart");
     td_alias_set_file(store, &store->aliases_refused, &id);
     td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     return false;

@@ -1,6 +1,7 @@
-/* alias_load.h - reads aliases.json and puts its aliases in force. Private to server/store.
+/* alias_load.h - reads aliases.json and puts its aliases into effect. Private to server/store.
  *
- * Threads    td_alias_load as of a scan. The writer of the aliases has entered for the others. */
+ * Threads    td_alias_load: same as for a scan. The other functions are called by a thread that has
+ *            entered as the writer of the aliases. */
 #ifndef TD_SERVER_STORE_ALIAS_LOAD_H
 #define TD_SERVER_STORE_ALIAS_LOAD_H
 
@@ -8,17 +9,17 @@
 #include "server/store/aliases/alias_file.h"
 #include "server/store/files/data_dir.h"
 
-/* Reads aliases.json unless it is unchanged since it was read or written last. Its aliases replace
- * those in force. If the file is damaged, or vanishes after it could not be read, no alias changes,
- * and the problem is logged and listed. Returns true if an alias has given up the name of a tensor
- * in a file since the last call, so that a scan would serve that tensor. */
+/* Reads aliases.json unless it is unchanged since it was last read or written. Its aliases replace
+ * the aliases in effect. If the file is damaged, or if it disappears after it could not be read, no
+ * alias changes, and the problem is logged and listed. Returns true if, since the last call, an
+ * alias has released the name of a tensor in a file, so that a scan would serve that tensor. */
 bool td_alias_load(struct td_store *store);
 
-/* Does the same. Returns true if the aliases of the file are in force. `folder` is a folder that is
- * being taken, whose versions the file may name; NULL: no folder. */
+/* Does the same as td_alias_load. Returns true if the aliases of the file are in effect. `folder`
+ * is a folder that is being published, or NULL; the file is allowed to name its versions. */
 bool td_alias_load_entered(struct td_store *store, const struct td_alias_folder *folder);
 
-/* Reads the file into the arena, and sets *id. Puts nothing in force. */
+/* Reads the file into the arena and sets *id. Does not put the aliases into effect. */
 TD_MUST_CHECK td_status td_alias_read_file(const struct td_store *store, struct td_arena *arena,
                                            struct td_alias_file *read, struct td_file_id *id,
                                            struct td_error *err);

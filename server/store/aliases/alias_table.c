@@ -36,7 +36,7 @@ bool td_alias_claims_locked(const struct td_store *store, const char *name)
     return td_alias_is_served(claimed) || td_alias_find_locked(store, name, length);
 }
 
-/* A linear search is enough: versions are deleted rarely. */
+/* A linear search is sufficient, because versions are deleted rarely. */
 static bool names(const struct td_alias_table *table, const char *version)
 {
     for (int i = 0; i < table->count; i++)
@@ -100,7 +100,7 @@ static void append(struct td_alias_table *table, const struct td_alias *alias)
 
 enum aliases_file { KNOWN, REFUSED, CHANGED };
 
-/* aliases_file_mutex is held, and this process is not writing the file. */
+/* Call with aliases_file_mutex held, while this process is not writing the file. */
 static enum aliases_file compare_id(const struct td_store *store)
 {
     struct td_file_id id;
@@ -108,7 +108,7 @@ static enum aliases_file compare_id(const struct td_store *store)
     if (state == TD_FILE_GONE)
         return KNOWN;
     if (state == TD_FILE_UNKNOWN)
-        return REFUSED; /* such as a link to nothing, which cannot be read */
+        return REFUSED; /* for example a dangling link, which cannot be read */
     return td_file_id_equal(&id, &store->aliases_file)      ? KNOWN
            : td_file_id_equal(&id, &store->aliases_refused) ? REFUSED
                                                             : CHANGED;
@@ -131,19 +131,19 @@ td_status td_alias_check_file(struct td_store *store, struct td_error *err)
     case REFUSED:
         return td_error_set(
             err, TD_CONFLICT,
-            "%s in the data folder cannot be read, is damaged, or names a version that is not "
-            "there, as GET /v1/aliases tells: put a right file in its place%s",
+            "%s in the data folder cannot be read, is damaged, or names a version that does not "
+            "exist; GET /v1/aliases says which. Put a correct file in its place%s",
             TD_ALIASES_FILE,
             atomic_load(&store->aliases_known)
                 ? ", or move it away, and send SIGHUP, which then writes the persisted aliases "
                   "again"
-                : " and send SIGHUP. This server has not read the aliases: without the file they "
-                  "are lost, and so are the versions that only they keep from --keep-versions");
+                : " and send SIGHUP. This server has not read the aliases. Without the file, the "
+                  "aliases are lost, and --keep-versions removes the versions that only they name");
     default:
         return td_error_set(
             err, TD_CONFLICT,
-            "%s in the data folder is not as this server read or wrote it last: send "
-            "SIGHUP, so that it is read first",
+            "%s in the data folder has changed since this server last read or wrote it; send "
+            "SIGHUP so that the server reads it",
             TD_ALIASES_FILE);
     }
 }
@@ -179,11 +179,12 @@ td_status td_store_check_aliases(const struct td_store *store, struct td_error *
                ? TD_OK
                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
                               TD_ALIASES_FILE
-                              " in the data folder could not be read at the start. Aliases that "
-                              "requests set are missing, and those of folders of versions may "
-                              "differ. Repair the file, let uid %u read it, or restore it from a "
-                              "backup, and send SIGHUP; the log says what is wrong with it. "
-                              "Without the file, only the aliases that the folders set are left, "
-                              "and --keep-versions removes the versions that the others named",
+                              " in the data folder could not be read at startup. Aliases that "
+                              "requests set are missing, and aliases that version folders set "
+                              "might be wrong. Repair the file, let uid %u read it, or restore "
+                              "it from a backup, and send SIGHUP; the log says why the file "
+                              "cannot be read. Without the file, only the aliases that the "
+                              "folders set remain, and --keep-versions removes the versions that "
+                              "the other aliases named",
                               (unsigned)geteuid());
 }

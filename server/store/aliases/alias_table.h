@@ -1,10 +1,10 @@
 /* alias_table.h - the aliases of a store, and the names that a flip has claimed. Private to
  * server/store.
  *
- * A flip claims its names before it checks them. Until the flip is done, no tensor can take a
- * claimed name and no claimed target can be deleted, so what the flip has checked remains true.
+ * A flip claims its names before it checks them. Until the flip ends, no tensor can take a claimed
+ * name and no claimed target can be deleted, so the results of the checks remain true.
  *
- * Threads    Functions named _locked are called with store->lock held, for reading at least. */
+ * Threads    Functions named _locked are called with store->lock held, at least for reading. */
 #ifndef TD_SERVER_STORE_ALIAS_TABLE_H
 #define TD_SERVER_STORE_ALIAS_TABLE_H
 
@@ -17,22 +17,22 @@ struct td_store;
 
 struct td_alias {
     char name[TD_TENSOR_NAME];
-    /* The version that the alias names. "" in an edit that removes the alias. */
+    /* Version that the alias names, or "" in an edit that removes the alias. */
     char target[TD_TENSOR_NAME];
-    /* The folder of versions that set the alias while aliases.json could not be written, or "". */
+    /* Version folder that set the alias while aliases.json could not be written, or "". */
     char folder[TD_TABLE_VERSION];
-    /* True if a tensor had the name of the alias when aliases.json was read. The tensor is served
-     * instead of the alias. */
+    /* True if a tensor had the name of the alias when aliases.json was read. The store then serves
+     * the tensor instead of the alias. */
     bool hidden;
 };
 
-/* True if the alias, which may be NULL, is served: it has a target and is not hidden. */
+/* True if the alias is served: it is not NULL, has a target, and is not hidden. */
 static inline bool td_alias_is_served(const struct td_alias *alias)
 {
     return alias && alias->target[0] && !alias->hidden;
 }
 
-/* Sorted by name; never changed, only replaced. */
+/* Sorted by name. Never changed, only replaced. */
 struct td_alias_table {
     struct td_alias *aliases;
     int count;
@@ -46,10 +46,10 @@ const struct td_alias *td_alias_in(const struct td_alias_table *table, const cha
 const struct td_alias *td_alias_find_locked(const struct td_store *store, const char *name,
                                             size_t length);
 
-/* True if no tensor may get this name because it is an alias, or a flip is making it one. */
+/* True if no tensor can take this name, because it is an alias or a flip is making it one. */
 bool td_alias_claims_locked(const struct td_store *store, const char *name);
 
-/* True if an alias names this version, or a flip is making an alias name it. */
+/* True if an alias names this version, or a flip is setting an alias to it. */
 bool td_alias_names_locked(const struct td_store *store, const char *version);
 
 /* Copies the target of an alias. Returns false if no alias of this name is served. */
@@ -62,18 +62,18 @@ td_status td_alias_conflict(const char *name, struct td_error *err);
 TD_MUST_CHECK td_status td_alias_check_name(struct td_store *store, const char *name,
                                             struct td_error *err);
 
-/* Returns CONFLICT if a tensor hides an alias of this name: a restart would serve the alias instead
- * of a file of the tensor. */
+/* Returns CONFLICT if a tensor hides an alias of this name, because a restart would serve the alias
+ * instead of the tensor's file. */
 TD_MUST_CHECK td_status td_alias_check_hidden(struct td_store *store, const char *name,
                                               struct td_error *err);
 
-/* Returns CONFLICT if another process has changed aliases.json since this process read or wrote it:
- * the file may set aliases and name versions that this process does not know. */
+/* Returns CONFLICT if another process has changed aliases.json since this process read or wrote it.
+ * Such a file might set aliases and name versions that this process does not know. */
 TD_MUST_CHECK td_status td_alias_check_file(struct td_store *store, struct td_error *err);
 
-/* Sets *out to `table` with the aliases of `edits` in place of the aliases of the same names.
- * Aliases without a target are left out. The caller frees out->aliases. RESOURCE_LIMIT (aliases),
- * MEMORY_EXHAUSTED. */
+/* Sets *out to `table` with the edits applied: each edit replaces the alias of the same name, and
+ * aliases without a target are left out. The caller frees out->aliases. Returns RESOURCE_LIMIT
+ * (aliases) or MEMORY_EXHAUSTED on failure. */
 TD_MUST_CHECK td_status td_alias_merge(const struct td_alias_table *table,
                                        const struct td_alias_table *edits,
                                        struct td_alias_table *out, struct td_error *err);

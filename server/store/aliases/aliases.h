@@ -2,19 +2,20 @@
  *
  *     alias ─► version ─► tensor        a lookup resolves an alias once
  *
- * A flip sets and removes any number of aliases at once: a reader sees all of the flip or nothing.
- * A name is an alias or a tensor, never both. An alias names a version, never another alias.
+ * A flip sets and removes any number of aliases at once. A reader sees all of the flip or none of
+ * it. A name is an alias or a tensor, never both. An alias names a version, never another alias.
  *
- * Persisting  If this process may write the data folder, every flip is persisted: aliases.json is
- *             replaced before the aliases change, and after a crash at any point it has all of the
- *             flip or nothing. Otherwise a flip lasts until the process ends or another process
- *             changes aliases.json, whose aliases then replace those in memory.
+ * Persisting  If this process is allowed to write the data folder, every flip is persisted:
+ *             aliases.json is replaced before the aliases change. After a crash at any point, the
+ *             file contains all of the flip or none of it. Otherwise a flip lasts until the process
+ *             ends or another process changes aliases.json, whose aliases then replace the aliases
+ *             in memory.
  * Deleting    A version that an alias names cannot be deleted. If somebody removes its file from
- *             the folder, the alias stays, and its requests get DEVICE_UNAVAILABLE until the
- *             version is there again.
+ *             the folder, the alias stays, and requests that use it get DEVICE_UNAVAILABLE until
+ *             the version exists again.
  * Ownership   Functions borrow their arguments for the call.
- * Threads     Any. Flips are made one after the other. A flip that is persisted may wait for the
- *             disk, so it must not be made on an I/O thread or a worker. */
+ * Threads     Any. Flips run one at a time. A persisted flip can wait for the disk, so it must not
+ *             run on an I/O thread or a worker. */
 #ifndef TD_SERVER_STORE_ALIASES_H
 #define TD_SERVER_STORE_ALIASES_H
 
@@ -23,32 +24,32 @@
 
 struct td_alias_change {
     const char *name;
-    const char *target; /* NULL: the alias is removed, or must not exist */
+    const char *target; /* NULL to remove the alias, or to require that it does not exist */
 };
 
 struct td_alias_flip {
     const struct td_alias_change *set;    /* each name once */
-    const struct td_alias_change *wanted; /* the aliases as they must be before the flip */
+    const struct td_alias_change *wanted; /* required state of these aliases before the flip */
     int n_set, n_wanted;
-    bool persist;                   /* the flip fails unless it is persisted */
-    const struct td_access *access; /* names that the token grants; NULL: all names */
-    /* The writer of the aliases, which has entered (td_store_plan_flip). NULL: the flip blocks its
-     * thread until other flips have ended. */
+    bool persist;                   /* makes the flip fail unless it is persisted */
+    const struct td_access *access; /* names that the token grants, or NULL for all names */
+    /* Writer that has entered for the aliases (td_store_plan_flip). If it is NULL, the flip blocks
+     * its thread until other flips have ended. */
     struct td_writer *writer;
 };
 
-/* True if every flip is persisted: this process may write the data folder. */
+/* True if every flip is persisted, because this process is allowed to write the data folder. */
 bool td_store_persists_aliases(const struct td_store *store);
 
 /* Describes the writer that the flip needs, except for its deadline and ready(). Returns true if
- * the flip may wait for the disk; flip->persist says whether it is persisted. */
+ * the flip might wait for the disk. flip->persist says whether the flip is persisted. */
 bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer);
 
 /* Makes the flip. Errors:
  * INVALID_ARGUMENT     a name cannot be an alias, or a target is not a version
  * FORBIDDEN            `access` lacks the table of a part such as the scales, or the version that
  *                      the alias of that table names
- * PRECONDITION_FAILED  an alias is not as in `wanted`
+ * PRECONDITION_FAILED  an alias does not match `wanted`
  * TENSOR_NOT_FOUND     a target does not exist
  * CONFLICT             a name is a tensor, a target is an alias, a target of a persisted flip is
  *                      not persisted, or aliases.json was changed by another process
@@ -64,16 +65,16 @@ TD_MUST_CHECK td_status td_store_list_aliases(struct td_store *store, struct td_
 
 int td_store_count_aliases(struct td_store *store);
 
-/* Copies the version that the alias `name` names. For the name of keys, ALIAS.keys, it is the
- * version that the alias of the table names. Returns false if there is no such alias. */
+/* Copies the target of the alias `name`. For ALIAS.keys, the name of an alias's keys, copies the
+ * target of ALIAS. Returns false if the alias does not exist. */
 bool td_store_alias_target(struct td_store *store, const char *name, size_t length,
                            char target[TD_TENSOR_NAME]);
 
-/* Lists what was refused or is damaged in the data folder, sorted by source, in the arena. Sets
- * *others to the number of problems that the list does not have. */
+/* Lists the refused and damaged items of the data folder in the arena, sorted by source. Sets
+ * *others to the number of problems that are left out of the list. */
 enum { TD_PROBLEMS_LISTED = 64 };
 struct td_problem_listing {
-    const char *source; /* file or folder of the data folder, or alias */
+    const char *source; /* file or folder of the data folder, or an alias */
     const char *reason;
 };
 TD_MUST_CHECK td_status td_store_list_problems(struct td_store *store, struct td_arena *arena,

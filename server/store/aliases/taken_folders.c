@@ -69,7 +69,7 @@ bool td_taken_forget_oldest(struct td_store *store)
             td_taken_forget(store, store->taken[i].name);
             surplus--;
         } else if (++i == store->n_taken) {
-            break; /* some folders have come back since they were counted */
+            break; /* some folders might have returned since they were counted */
         }
     }
     return any;
@@ -107,7 +107,8 @@ void td_taken_warn(const struct td_store *store, const char *name, const char *f
     if (strcmp(from, to) == 0)
         return;
     snprintf(reason, sizeof reason,
-             "its alias '%s' names %s, but the folder %s, which its \"taken\" lacks, sets it to %s",
+             "its alias '%s' names %s, but the folder %s, which \"taken\" does not list, sets it "
+             "to %s",
              name, from, folder, to);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, TD_ALIASES_FILE, NULL, reason);

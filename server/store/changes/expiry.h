@@ -1,6 +1,6 @@
 /* expiry.h - tensors with a time to live.
  *
- * A tensor that an op stored with ttl_s leaves the store after that time. Such a tensor cannot be a
+ * A tensor that an op stored with ttl_s is removed after that time. Such a tensor cannot be a
  * version NAME@VERSION. This file defines td_store_expire of store.h.
  *
  * Threads    Any. */
@@ -16,7 +16,8 @@ TD_MUST_CHECK td_status td_expiry_check(const struct td_store_write *write, stru
 /* Starts the time to live of a version that is about to be published. */
 void td_expiry_start(struct td_version *version, int64_t ttl_s);
 
-/* Gives a changed version the remaining time of `before`, unless the change has written a file. */
+/* Transfers the remaining time to live of `before` to the version that replaces it, unless the
+ * change has written a file. */
 void td_expiry_keep(struct td_version *version, const struct td_version *before);
 
 #endif

@@ -38,7 +38,7 @@ static void remove_version(struct td_store *store, const struct td_version *vers
     struct td_error err;
     bool had_file;
     if (!is_callers && !td_writer_try(store, &writer))
-        /* Another writer deletes the version or changes its keys. The next change looks at the
+        /* Another writer is deleting the version or changing its keys. The next change checks the
          * version again. */
         return;
     struct td_version *current = td_store_current(store, version->name, strlen(version->name));
@@ -62,13 +62,13 @@ static int newest_first(const void *a, const void *b)
     return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
 }
 
-/* Numbers of versions of a table that have been kept so far: in total, and in files. */
+/* Versions of a table that have been kept so far: the total number, and the number in files. */
 struct kept {
     int64_t all, in_files;
 };
 
-/* Returns true, and counts the version, if the version is kept. A version in a file gives way only
- * to other versions in files, because versions in memory are gone after a restart. */
+/* Returns true, and counts the version, if the version is kept. Only other versions in files can
+ * displace a version in a file, because versions in memory are lost at a restart. */
 static bool keep(const struct td_store *store, struct kept *kept, bool in_file)
 {
     if ((in_file ? kept->in_files : kept->all) >= store->keep_versions)
@@ -86,7 +86,7 @@ static bool is_named(struct td_store *store, const char *version)
     return named;
 }
 
-/* The versions to look at: all whose names start with the prefix. */
+/* Versions to consider: all whose names start with the prefix. */
 struct scope {
     const char *prefix;
     const struct td_writer *caller;
@@ -99,8 +99,8 @@ static void remove_surplus(struct td_store *store, const struct td_version *vers
 {
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, version->file, version->name,
-                                  "the start removes its file, because --keep-versions keeps only "
-                                  "newer versions and no alias names this one");
+                                  "a start would remove its file, because --keep-versions keeps "
+                                  "only newer versions and no alias names this one");
     else if (version->number > scope->last)
         td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
                TD_TEXT("reason", "its file was put into the folder; --keep-versions removes it at "
@@ -109,7 +109,7 @@ static void remove_surplus(struct td_store *store, const struct td_version *vers
         remove_version(store, version, scope->caller);
 }
 
-/* Removes the old ones of `versions`, which all belong to one table. */
+/* Removes the surplus versions among `versions`, which all belong to one table. */
 static void retain_newest(struct td_store *store, struct td_version **versions, int count,
                           const struct scope *scope)
 {
@@ -151,7 +151,7 @@ static void retain(struct td_store *store, const struct scope *scope)
     struct td_version **versions = td_store_all_current(
         store, &(struct td_name_range){ .prefix = scope->prefix, .after = "" }, &count);
     if (!versions)
-        /* Without memory, the next call removes the versions. */
+        /* If no memory is available, the next call removes the versions. */
         return;
     for (int i = 0, n; i < count; i += n) {
         n = count_versions(versions + i, count - i);

@@ -25,14 +25,14 @@ struct td_writer;
  * restored. An inspector of the store is told which versions would be removed. */
 void td_store_retain(struct td_store *store, uint64_t last);
 
-/* Returns CONFLICT if a new version would be older than all versions that stay. Called before a
- * version is put under a new name, in a file or in memory. */
+/* Returns CONFLICT if the new version would be older than all versions that are kept. Called before
+ * a version with a new name is put, in a file or in memory. */
 TD_MUST_CHECK td_status td_store_check_retained(struct td_store *store, const char *name,
                                                 bool in_file, struct td_error *err);
 
 /* If the name is a version, removes old versions of its table. Called after the version was put.
- * `caller` is the writer with which the caller has entered, or NULL. With `caller`, the version
- * that was put can itself be removed. */
+ * `caller` is the writer with which the caller has entered, or NULL. If it is not NULL, the version
+ * that was just put can also be removed. */
 void td_store_retain_beside(struct td_store *store, const char *name,
                             const struct td_writer *caller);
 

@@ -1,6 +1,6 @@
 /* Updates of a few bytes of a tensor. Two versions alternate: the current version, which can have
- * readers, and the spare copy, which lacks what the last update wrote. An update copies the missing
- * slices to the spare copy, changes it, and makes it current. */
+ * readers, and the spare copy, which lacks the changes of the last update. An update copies the
+ * missing slices to the spare copy, changes it, and makes it current. */
 #include "server/observe/clock.h"
 #include "server/store/changes/expiry.h"
 #include "server/store/changes/writers.h"
@@ -12,16 +12,16 @@
 #include <time.h>
 
 struct update {
-    /* First member: td_store_update_commit and td_store_update_abort cast back. */
+    /* Must be the first member: td_store_update_commit and td_store_update_abort cast back. */
     struct td_store_update base;
     struct td_store *store;
-    /* Used unless the caller has entered with its own writer. */
+    /* Used if the caller has not entered with its own writer. */
     struct td_writer writer;
     char name[TD_TENSOR_NAME];
     /* Names of `writer`. */
     const char *names[1];
     bool persist, entered;
-    /* NULL if no other thread helps. */
+    /* Executor for parallel copies, or NULL to copy on this thread only. */
     struct td_exec *exec;
     struct td_version *before; /* the current version, referenced */
     struct td_tensor begun;    /* initial value of base.tensor */
@@ -67,11 +67,12 @@ enum { COPY_GRAIN = 1 << 20 }; /* number of bytes per chunk of a parallel copy *
 
 static bool is_only_reference(struct td_buffer *buffer)
 {
-    /* Acquire: the accesses of the last other holder happen before the accesses of this thread. */
+    /* Acquire order, so that the accesses of the last other holder happen before the accesses of
+     * this thread. */
     return atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
 }
 
-/* Waits until nobody else references the spare copy, but for less time than a full copy takes.
+/* Waits until no other thread references the spare copy, but no longer than a full copy takes.
  * Returns false if the spare copy is still referenced. */
 static bool wait_until_free(const struct td_spare *spare)
 {
@@ -88,14 +89,14 @@ static bool wait_until_free(const struct td_spare *spare)
     }
 }
 
-/* True if the number of rows differs from the version before. */
+/* True if the update changes the number of rows. */
 static bool is_resized(const struct update *update)
 {
     return !td_shape_equal(&update->base.tensor.shape, &update->before->tensor.shape);
 }
 
-/* Copies the missing slices to the spare copy and takes its bytes. Returns false if the spare copy
- * cannot be used. */
+/* Copies the missing slices to the spare copy and takes over its bytes. Returns false if the spare
+ * copy cannot be used. */
 static bool use_spare(struct update *update, td_status *status, struct td_error *err)
 {
     const struct td_tensor *current = &update->before->tensor;
@@ -248,8 +249,8 @@ td_status td_store_update_begin(struct td_store *store, const struct td_store_wr
 
 /* ---- commit --------------------------------------------------------------------------------- */
 
-/* Keeps the replaced version as the spare copy for the next update. The replaced version lacks only
- * these slices. Takes the reference to the replaced version. */
+/* Keeps the replaced version as the spare copy for the next update, because it lacks only these
+ * slices. Takes over the reference to the replaced version. */
 static void keep_as_spare(struct update *update, struct td_version *replaced, uint64_t number,
                           const uint64_t *offsets, int64_t count, size_t slice_bytes)
 {
@@ -274,7 +275,7 @@ static void keep_as_spare(struct update *update, struct td_version *replaced, ui
     td_spare_keep(update->store, update->name, &spare);
 }
 
-/* Fills the version with the changed copy, whose bytes are already reserved. */
+/* Moves the changed copy, whose bytes are already reserved, into the version. */
 static td_status fill_changed(struct update *update, struct td_version *version,
                               const struct td_stop *stop, struct td_error *err)
 {

@@ -20,7 +20,7 @@ static td_status check_before(const struct td_store_write *write, const struct t
     return status == TD_OK ? td_store_check_replace(write, before, err) : status;
 }
 
-/* Like check_before, for a write that makes a new tensor. */
+/* Like check_before, but for a write that creates a new tensor. */
 static td_status check_put(struct td_store *store, const struct td_store_write *write,
                            const struct td_version *before, struct td_error *err)
 {
@@ -32,8 +32,8 @@ static td_status check_put(struct td_store *store, const struct td_store_write *
         return status;
     if (write->is_result && td_store_find_file(store, write->name, file))
         return td_error_set(err, TD_CONFLICT,
-                            "'%s' is in %s of the data folder, and a result, which is stored only "
-                            "in memory, cannot replace it; use another name",
+                            "'%s' is in %s of the data folder, and a result cannot replace it "
+                            "because results are stored only in memory; use another name",
                             write->name, file);
     if (write->is_result && before && before->keys)
         return td_error_set(err, TD_CONFLICT,
@@ -113,7 +113,7 @@ td_status td_store_admit(struct td_store *store, const struct td_store_write *wr
 
 /* ---- the next version ------------------------------------------------------------------------ */
 
-/* A change of one name. The writer of the name has entered from begin_change to end_change. */
+/* Change of one name. Its writer stays entered from begin_change to end_change. */
 struct change {
     struct td_store *store;
     const struct td_store_write *write;
@@ -133,8 +133,8 @@ static td_status begin_change(struct change *change, struct td_error *err)
     return TD_OK;
 }
 
-/* Publishes the version. If the change drops the keys of the table, *out says so: the client might
- * not have meant to drop them. */
+/* Publishes the version. If the change drops the keys of the table, notes that in *out, because the
+ * client might not have intended it. */
 static void publish(const struct change *change, struct td_version **replaced,
                     struct td_tensor_listing *out)
 {
@@ -144,7 +144,7 @@ static void publish(const struct change *change, struct td_version **replaced,
         out->rows[0] = (struct td_row_count){ "dropped_keys", before->tensor.shape.dim[0] };
 }
 
-/* Publishes the version if it is filled, or if it is on disk despite an error. Otherwise abandons
+/* Publishes the version if it is complete, or if it is on disk despite an error. Otherwise abandons
  * the version. */
 static void end_change(struct change *change, td_status status, struct td_tensor_listing *out)
 {
@@ -160,9 +160,9 @@ static void end_change(struct change *change, td_status status, struct td_tensor
     td_store_leave(change->store, change->write, &change->writer);
 }
 
-/* Makes keys from a vector. If the vector is mapped from the file of a resident table and the file
- * has been truncated, zeros were read, and the function fails. *out must be NULL before the
- * call. */
+/* Makes keys from a vector. *out must be NULL before the call. Fails if the vector is mapped from
+ * the file of a resident table and that file was truncated, because the vector then reads as
+ * zeros. */
 static td_status make_keys(const struct change *change, const struct td_tensor *vector,
                            struct td_exec *exec, const struct td_stop *stop, struct td_keys **out,
                            struct td_error *err)
@@ -176,7 +176,7 @@ static td_status make_keys(const struct change *change, const struct td_tensor *
     return TD_DEVICE_UNAVAILABLE;
 }
 
-/* Prepares the version of the change with these keys. Takes the reference to the keys. */
+/* Prepares the next version with these keys. Takes over the reference to the keys. */
 static td_status prepare(struct change *change, struct td_keys *keys, struct td_arena *arena,
                          struct td_error *err)
 {
@@ -228,7 +228,7 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* True if the write persists keys that `before` already has, but only in memory. */
+/* True if the write persists keys that `before` already has in memory. */
 static bool persists_keys(const struct td_store_write *write, const struct td_version *before,
                           const struct td_tensor *keys)
 {
@@ -236,8 +236,8 @@ static bool persists_keys(const struct td_store_write *write, const struct td_ve
            td_keys_equal(before->keys, keys);
 }
 
-/* Returns an error if `keys` cannot be put beside the rows of `before` or, if `keys` is NULL, if
- * the keys of `before` cannot be deleted. A version gets keys only once; the same keys can be
+/* Returns an error if `keys` cannot be added to the rows of `before` or, with NULL `keys`, if the
+ * keys of `before` cannot be deleted. A version gets keys only once, but the same keys can be
  * persisted later. */
 static td_status check_keys_before(const struct td_store_write *write,
                                    const struct td_version *before, const struct td_tensor *keys,
@@ -278,7 +278,7 @@ td_status td_store_admit_keys(struct td_store *store, const struct td_store_writ
     return status;
 }
 
-/* Gives the next version the rows of the version before, in the same memory. */
+/* Shares the rows of the previous version with the next version, in the same memory. */
 static td_status share_rows(struct change *change, struct td_error *err)
 {
     const struct td_version *before = change->before;
@@ -295,7 +295,7 @@ static td_status share_rows(struct change *change, struct td_error *err)
     return TD_OK;
 }
 
-/* Changes the keys of an existing table. Takes the reference to the keys. */
+/* Changes the keys of an existing table. Takes over the reference to the keys. */
 static td_status change_keys(struct change *change, struct td_keys *keys, struct td_arena *arena,
                              struct td_error *err)
 {
@@ -327,8 +327,8 @@ static td_status check_current(const struct change *change, const struct td_tens
     return status != TD_OK ? status : check_keys_before(change->write, change->before, keys, err);
 }
 
-/* Returns CONFLICT if an alias names the version. Otherwise no alias can name it before the change
- * ends. */
+/* Returns CONFLICT if an alias names the version. Otherwise ensures that no alias can name it until
+ * the change ends. */
 static td_status keep_from_aliases(struct change *change, struct td_error *err)
 {
     const char *name = change->write->name;
@@ -400,7 +400,7 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
 /* ---- DELETE ---------------------------------------------------------------------------------- */
 
 /* Returns an error if an alias that this process does not know might name the version. If this
- * process cannot change the folder, the removal reports that. */
+ * process cannot change the folder, returns TD_OK, because the removal then reports the error. */
 static td_status check_aliases(struct td_store *store, const char *name, struct td_error *err)
 {
     return !td_table_version(name) || !store->dir || !td_data_dir_is_locked(store->dir)
@@ -408,7 +408,7 @@ static td_status check_aliases(struct td_store *store, const char *name, struct 
                : td_alias_check_file(store, err);
 }
 
-/* Deletes a tensor whose writer has entered. */
+/* Deletes a tensor for whose name the writer has entered. */
 static td_status delete_tensor(struct td_store *store, const struct td_store_write *write,
                                bool *persisted, struct td_error *err)
 {

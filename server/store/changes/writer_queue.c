@@ -38,7 +38,7 @@ static bool excludes(const struct td_writer *a, const struct td_writer *b)
            (b->version && has_name_of_version(a, b->version));
 }
 
-/* True if a writer in the list, before `end`, excludes the writer. */
+/* True if a writer in the list before `end` excludes the writer. */
 static bool is_excluded(const struct td_writer *list, const struct td_writer *end,
                         const struct td_writer *writer)
 {
@@ -63,7 +63,7 @@ static bool may_enter(const struct td_store *store, const struct td_writer *writ
            (blocks_its_thread(writer) || !is_excluded(store->waiting_writers, end, writer));
 }
 
-/* Puts the writer at the head of the list, where the writers that wait for it find it soonest. */
+/* Puts the writer at the head of the list, where the writers that wait for it find it first. */
 static void admit(struct td_store *store, struct td_writer *writer)
 {
     writer->entered = true;
@@ -92,8 +92,8 @@ static bool is_full(const struct ready_list *list)
     return list->count == (int)(sizeof list->writers / sizeof *list->writers);
 }
 
-/* Admits the waiting writers that can enter, in order of arrival, until `ready` is full. Looks only
- * at writers that `left` excludes, or at all waiting writers if `left` is NULL. */
+/* Admits waiting writers that can enter, in order of arrival, until `ready` is full. Considers only
+ * the writers that `left` excludes, or all waiting writers if `left` is NULL. */
 static void admit_waiting(struct td_store *store, const struct td_writer *left,
                           struct ready_list *ready)
 {
@@ -119,8 +119,8 @@ static void call_ready(const struct ready_list *ready)
         ready->writers[i]->ready(ready->writers[i]);
 }
 
-/* Admits the waiting writers that can enter because `left` has left, and calls ready() of each. If
- * `left` is NULL, admits all waiting writers that can enter. */
+/* Admits the waiting writers that can enter because `left` has left, or all waiting writers that
+ * can enter if `left` is NULL. Calls ready() of each admitted writer. */
 static void admit_next(struct td_store *store, const struct td_writer *left)
 {
     struct ready_list ready;
@@ -182,8 +182,8 @@ void td_writer_leave(struct td_store *store, struct td_writer *writer)
     admit_next(store, writer);
 }
 
-/* Removes the next expired writer from the waiting writers and returns it. Returns NULL if there is
- * none. */
+/* Removes the next expired writer from the waiting writers and returns it, or returns NULL if no
+ * writer has expired. */
 static struct td_writer *take_expired(struct td_store *store, int64_t now_ns, bool everything)
 {
     struct td_writer **link = &store->waiting_writers;

@@ -31,7 +31,7 @@ struct td_writer {
     /* Names of tensors, sorted by strcmp. */
     const char *const *names;
     int n_names;
-    /* The writer has all names NAME@VERSION of this version. NULL for none. */
+    /* The writer has all names NAME@VERSION with this VERSION, or NULL if it has none. */
     const char *version;
     /* The writer has all aliases. */
     bool aliases;
@@ -44,25 +44,25 @@ struct td_writer {
     bool entered;
 };
 
-/* Enters if the writer can have all its names now, and returns true. Otherwise queues the writer
- * and returns false. ready() is then called later, perhaps before this function returns. */
+/* Enters and returns true if the writer can have all its names now. Otherwise queues the writer and
+ * returns false; ready() is then called later, possibly before this function returns. */
 bool td_writer_enter(struct td_store *store, struct td_writer *writer);
 
-/* Enters if the writer can have all its names now, and returns true. Otherwise returns false and
- * does nothing. */
+/* Enters and returns true if the writer can have all its names now. Otherwise returns false without
+ * queuing the writer. */
 bool td_writer_try(struct td_store *store, struct td_writer *writer);
 
 /* Blocks the thread until the writer has its names. */
 void td_writer_wait(struct td_store *store, struct td_writer *writer);
 
-/* Ends the change. Calls ready() of the writers whose turn comes. */
+/* Ends the change. Calls ready() of each writer whose turn has come. */
 void td_writer_leave(struct td_store *store, struct td_writer *writer);
 
-/* Ends the wait of the writers whose deadline has passed, or of all waiting writers if `everything`
- * is true. Writers that block their threads keep waiting. */
+/* Removes from the queue the writers whose deadline has passed, or all waiting writers if
+ * `everything` is true. Writers that block their threads keep waiting. */
 void td_writers_expire(struct td_store *store, int64_t now_ns, bool everything);
 
-/* Returns the number of writers that wait. */
+/* Returns the number of waiting writers. */
 int td_writers_waiting(struct td_store *store);
 
 static inline bool td_writer_has_entered(const struct td_writer *writer)

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True if the owner is more than a quarter larger than the tensor. Such a tensor is copied. */
+/* True if the owner of the tensor's bytes is more than a quarter larger than the tensor. Such a
+ * tensor is copied. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
 /* ---- entering and checks --------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ td_status td_store_check_replace(const struct td_store_write *write,
         return TD_OK;
     return td_error_set(
         err, TD_CONFLICT,
-        "'%s' already exists, and a version never changes; store another version of '%.*s'",
+        "'%s' already exists, and versions never change; store another version of '%.*s'",
         write->name, (int)td_table_base(write->name), write->name);
 }
 
@@ -122,8 +123,8 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
     return status;
 }
 
-/* Serves the tensor from its file. The keys are also served from the file, in the memory of
- * `mapped`, instead of the keys in memory. */
+/* Serves the tensor from its file. Also serves the keys from the file, in the memory of `mapped`,
+ * instead of from memory. */
 static td_status serve_file(struct td_version *version, const struct td_data_tensor *stored,
                             struct td_keys *mapped, struct td_error *err)
 {
@@ -147,9 +148,9 @@ static void solve_problem(struct td_store *store, const char *stem, const char *
     td_store_solve_problem(store, file);
 }
 
-/* Returns CONFLICT if the file was put into the folder, or changed, after the last scan. Nobody has
- * read such a file, and a change of its name would replace or remove it. A damaged file can be
- * replaced. */
+/* Returns CONFLICT if the file was added to the folder, or changed, after the last scan. The server
+ * has not read such a file, and a change of its name would replace or remove it. A damaged file can
+ * be replaced. */
 static td_status check_file_is_known(struct td_store *store, const char *name, const char *suffix,
                                      const struct td_version *before, struct td_error *err)
 {
@@ -195,7 +196,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     struct td_data_content content;
     struct td_keys *mapped = NULL;
     const struct td_version *source = td_version_of(tensor);
-    /* Check again, now that no flip can set an alias of the name. */
+    /* Check again, because only now can no flip set an alias of this name. */
     td_status status = td_alias_check_hidden(store, version->name, err);
     if (status == TD_OK)
         status = check_files_are_known(store, version->name, err);
@@ -268,14 +269,14 @@ td_status td_version_check_folder(const struct td_version *version, struct td_er
     const char *slash = version ? strchr(version->file, '/') : NULL;
     return slash ? td_error_set(
                        err, TD_FORBIDDEN,
-                       "'%s' comes from the folder %.*s, which can change only as a whole; let its "
-                       "aliases name other versions, remove the folder, and send SIGHUP",
+                       "'%s' comes from the folder %.*s, which can change only as a whole; set "
+                       "its aliases to other versions, remove the folder, and send SIGHUP",
                        version->name, (int)(slash - version->file), version->file)
                  : TD_OK;
 }
 
-/* Removes all files that can hold the name from the list of problems, because the files are
- * gone. */
+/* Removes from the list of problems all files that might have held the name, because these files
+ * were removed. */
 static void solve_problems(struct td_store *store, const char *name)
 {
     char stem[TD_TENSOR_NAME];

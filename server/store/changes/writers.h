@@ -1,4 +1,4 @@
-/* writers.h - the steps common to all changes of a name.
+/* writers.h - steps common to all changes of a name.
  *
  *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs
  *           ─► fill: number, bytes or file, ETag ─► publish, or abandon ─► leave
@@ -11,38 +11,39 @@
 #include "server/store/store.h"
 #include "server/store/version.h"
 
-/* Returns INVALID_ARGUMENT if the name is invalid, or if the write persists and there is no data
- * folder. Returns CONFLICT if the name is an alias, unless the write removes the alias. Also
+/* Returns INVALID_ARGUMENT if the name is invalid, or if the write persists and the store has no
+ * data folder. Returns CONFLICT if the name is an alias, unless the write removes the alias. Also
  * returns the errors of td_data_dir_check_change. */
 TD_MUST_CHECK td_status td_store_check_write(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_error *err);
 
-/* Returns CONFLICT if `before`, the current version or NULL, has a name NAME@VERSION and so must
- * not change. A version that cannot be read can be replaced, which repairs it. */
+/* Returns CONFLICT if `before`, the current version or NULL, has a name NAME@VERSION, because such
+ * a version must not change. A version that cannot be read can be replaced, which repairs it. */
 TD_MUST_CHECK td_status td_store_check_replace(const struct td_store_write *write,
                                                const struct td_version *before,
                                                struct td_error *err);
 
-/* Returns the writer with which the caller has entered for this change. If there is none, waits
- * until `own` has entered, and returns `own`. */
+/* Returns the writer with which the caller has entered for this change. If the caller has not
+ * entered, waits until `own` has entered and returns `own`. */
 struct td_writer *td_store_enter(struct td_store *store, const struct td_store_write *write,
                                  struct td_writer *own);
 
-/* Leaves with `own` if td_store_enter has entered with it. */
+/* Leaves with `own` if td_store_enter entered with it. */
 void td_store_leave(struct td_store *store, const struct td_store_write *write,
                     struct td_writer *own);
 
-/* Makes the next version of a name whose writer has entered. The arena keeps the version. The name
- * is reserved, so that td_version_publish cannot fail. The caller ends with td_version_publish or
- * td_version_abandon. Returns the errors of td_store_reserve_name. */
+/* Makes the next version of a name for which the caller has entered. The arena keeps the version.
+ * Reserves the name, so that td_version_publish cannot fail. The caller ends with
+ * td_version_publish or td_version_abandon. Returns the errors of td_store_reserve_name. */
 TD_MUST_CHECK td_status td_version_prepare(struct td_store *store, const char *name,
                                            struct td_arena *arena, struct td_version **out,
                                            struct td_error *err);
 
 /* Writes the tensor to a file in the data folder, which becomes the file of the version. If `serve`
  * is true, maps the version's tensor from the file. Sets version->persisted to *done of
- * td_data_dir_write. If it is true, publish the version even if this function fails. */
+ * td_data_dir_write. If version->persisted is true, the caller must publish the version even if
+ * this function fails. */
 TD_MUST_CHECK td_status td_version_persist(struct td_store *store, struct td_version *version,
                                            const struct td_tensor *tensor, bool serve,
                                            const struct td_stop *stop, struct td_error *err);
@@ -60,22 +61,22 @@ TD_MUST_CHECK td_status td_version_fill(struct td_store *store, struct td_versio
 struct td_version *td_version_publish(struct td_store *store, struct td_version *version,
                                       struct td_tensor_listing *out);
 
-/* Returns FORBIDDEN if the version comes from a folder of versions, whose files are never changed.
- * The version can be NULL. */
+/* Returns FORBIDDEN if the version comes from a version folder, whose files never change. The
+ * version can be NULL. */
 TD_MUST_CHECK td_status td_version_check_folder(const struct td_version *version,
                                                 struct td_error *err);
 
-/* Deletes a name whose writer has entered. `before` is the current version, or NULL if the file of
- * the name is damaged. Returns FORBIDDEN if the version comes from a folder of versions, or if
+/* Deletes a name for which the caller has entered. `before` is the current version, or NULL if the
+ * file of the name is damaged. Returns FORBIDDEN if the version comes from a version folder, or if
  * `own_only` is true and the name is in a file that the server did not write. Returns CONFLICT if
- * an alias names the version, or if a file of the name has changed since a scan saw it. Also
- * returns the errors of td_data_dir_remove. *had_file is true if files were removed from the data
- * folder. */
+ * an alias names the version, or if a file that holds the name has changed since the last scan.
+ * Also returns the errors of td_data_dir_remove. *had_file is true if files were removed from the
+ * data folder. */
 TD_MUST_CHECK td_status td_version_delete(struct td_store *store, const char *name,
                                           const struct td_version *before, bool own_only,
                                           bool *had_file, struct td_error *err);
 
-/* Releases what the version has reserved, and the reference to the version. NULL is fine. */
+/* Releases the version's reservations and the reference to the version. NULL is allowed. */
 void td_version_abandon(struct td_store *store, struct td_version *version);
 
 #endif

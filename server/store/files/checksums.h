@@ -2,8 +2,8 @@
  *
  * The tensor "checksums" of the file (U8 [1 + blocks, 8]) holds a digest of the header, including
  * its length and padding, and a digest of each block of the data before that tensor. The metadata
- * "checksum" is TD_CHECKSUM_NAME. So a flipped bit anywhere in the file is noticed. A flipped bit
- * of a digest counts as damage of the block.
+ * "checksum" is TD_CHECKSUM_NAME. A flipped bit anywhere in the file is therefore detected. A
+ * flipped bit in a digest counts as damage to its block.
  *
  * A block has 1 MiB. That is small enough to show which part of a table is damaged, and to be
  * checked within 0.1 ms (from the page cache). It is large enough that the digests take only
@@ -40,22 +40,22 @@ uint64_t td_checksums_blocks(const struct td_checksums *checksums);
 void td_checksums_range(const struct td_checksums *checksums, uint64_t block, uint64_t *begin,
                         uint64_t *end);
 
-/* Returns a digest of the first and the last page of a file, which a start reads anyway. A table
- * that was computed again usually differs in these pages, even if its file has the size and the
- * time of the previous file. A change between these pages goes unnoticed. */
+/* Returns a digest of the first and the last page of a file, which a start reads anyway. If a table
+ * was computed again, these pages usually differ, even if its file has the same size and time as
+ * the previous file. Changes that affect only other pages are not detected. */
 uint64_t td_digest_ends(const void *data, size_t size);
 
-/* Returns a digest of all digests, and so of every byte of the file before them. */
+/* Returns a digest of all digests, which therefore covers every byte of the file before them. */
 uint64_t td_checksums_digest(const struct td_checksums *checksums);
 
-/* Starts to read a block from the disk. Does nothing if there is no such block. */
+/* Starts reading a block from the disk. Does nothing if the block does not exist. */
 void td_checksums_prefetch(const struct td_checksums *checksums, uint64_t block);
 
 /* True if a block, or the header before the data, matches its digest. */
 bool td_checksums_match(const struct td_checksums *checksums, uint64_t block);
 bool td_checksums_match_header(const struct td_checksums *checksums);
 
-/* Computes the digests of data that is given in parts. */
+/* Computes the digests of data that arrives in parts. */
 struct td_checksum_writer {
     /* Digests as stored in the file. */
     unsigned char *digests;
@@ -71,11 +71,11 @@ bool td_checksum_begin(struct td_checksum_writer *writer, const void *header, si
                        uint64_t bytes);
 void td_checksum_end(struct td_checksum_writer *writer);
 
-/* Returns the maximum number of bytes that can be added next: the rest of the block. */
+/* Returns the maximum number of bytes that can be added next, which is the rest of the block. */
 size_t td_checksum_room(const struct td_checksum_writer *writer);
 void td_checksum_add(struct td_checksum_writer *writer, const void *part, size_t bytes);
 
-/* Computes the digest of the last block if the block is not full. */
+/* Computes the digest of the last block if that block is not full. */
 void td_checksum_finish(struct td_checksum_writer *writer);
 
 #endif

@@ -103,7 +103,8 @@ void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME])
 
 void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
 {
-    /* Try twice: a hidden file that is left over can be large, and stays until the next start. */
+    /* Try twice, because a leftover hidden file can be large and would stay until the next
+     * start. */
     enum { TRIES = 2 };
     int reason = 0;
     for (int i = 0; i < TRIES; i++) {

@@ -56,16 +56,16 @@ struct td_data_dir;
 
 #define TD_FILE_NAME 256
 
-/* Identifies the content of a file. A replaced file has another inode, and a written file has
- * another modification time. The device is included because the folder can be replaced by a folder
- * on another device. */
+/* Identifies the content of a file. Replacing a file changes its inode, and writing to it changes
+ * its modification time. The device is included because the folder can be replaced by a folder on
+ * another device. */
 struct td_file_id {
     uint64_t device, inode, size;
     int64_t modified_ns;
-    /* The same members for the file of the keys; all zero if there is none. */
+    /* The same members for the file of the keys. All are zero if the keys have no file. */
     uint64_t keys_device, keys_inode, keys_size;
     int64_t keys_modified_ns;
-    /* Times of the last changes of the inodes; see td_file_id_touched. */
+    /* Times when the inodes last changed; see td_file_id_touched. */
     int64_t changed_ns, keys_changed_ns;
     /* td_digest_ends of the mapped files, or 0 before they are mapped. Not compared. */
     uint64_t ends, keys_ends;
@@ -73,17 +73,17 @@ struct td_file_id {
 bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b);
 
 /* True if the content might have changed although the ids are equal. A writer can restore the
- * modification time, but nobody can set the time of the last change of an inode. A change of
- * permissions, names or links also sets that time. */
+ * modification time of a file, but not the time when the inode last changed. Changes of
+ * permissions, names or links also set that time. */
 bool td_file_id_touched(const struct td_file_id *before, const struct td_file_id *now);
 
 extern const struct td_file_id td_file_id_unknown; /* all zero */
 
-/* Sets the members of *id that describe the file of the keys. `keys` is td_file_id_unknown if there
- * is no such file. */
+/* Sets the members of *id that describe the file of the keys. `keys` is td_file_id_unknown if that
+ * file does not exist. */
 void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys);
 
-/* True if a file was written in place between the two ids, so that the bytes mapped from it have
+/* True if a file was written in place between the two ids, so that the mapped bytes have
  * changed. */
 bool td_file_id_overwritten(const struct td_file_id *before, const struct td_file_id *now);
 
@@ -102,9 +102,9 @@ struct td_data_tensor {
     int range;
     /* Range of the fault guard for the keys, which can be in another file. */
     int keys_range;
-    /* Version number stored in NAME.tensord, or 0 for other files. */
+    /* Version number stored in NAME.tensord, or 0 for other kinds of file. */
     uint64_t version;
-    /* Has no digests if the file has none. */
+    /* Checksums of the file. Empty if the file has none. */
     struct td_checksums checksums;
 };
 
@@ -122,22 +122,22 @@ struct td_data_content {
     int n_unreadable;
 };
 
-/* Opens the folder and tries to take its lock. If the lock cannot be taken, only logs that. `quota`
- * is the maximum total size of the NAME.tensord files, or 0 for no limit. With `read_only`, nothing
- * in the folder is changed and no lock is taken. Returns NULL, and logs the reason, if the folder
- * cannot be opened. */
+/* Opens the folder and tries to take its lock. Failure to take the lock is only logged. `quota` is
+ * the maximum total size of the NAME.tensord files, or 0 for no limit. With `read_only`, changes
+ * nothing in the folder and takes no lock. Returns NULL, and logs the reason, if the folder cannot
+ * be opened. */
 struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, bool read_only,
                                      const struct td_log *log);
 void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
 
-/* Opens the folder to which the path leads now, if it is another folder, and tries to take the lock
- * if this process does not hold it. Sets *changed to true if the folder was replaced or the lock
- * was taken, because the files might have changed. Returns false, and logs the reason, if the
- * folder cannot be opened. If the path leads nowhere, or leads to an empty folder while the open
- * folder has files, the open folder stays open, and changes are refused from then on. */
+/* If the path now leads to another folder, opens that folder. Tries to take the lock if this
+ * process does not hold it. Sets *changed to true if the folder was replaced or the lock was taken,
+ * because the files might have changed. Returns false, and logs the reason, if the folder cannot be
+ * opened. If the path leads nowhere, or to an empty folder although the open folder has files, the
+ * open folder stays open and changes are refused from then on. */
 TD_MUST_CHECK bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed);
 
-/* End of the message about a lock file that is the only obstacle to changing the folder. */
+/* End of the error message if the lock file is the only obstacle to changing the folder. */
 #define TD_LOCK_WAY_OUT                                                                            \
     "while no server changes the folder, remove .tensord.lock from it; if .tensord.lock is a "     \
     "file, you can let the server's user write to it instead"
@@ -158,7 +158,7 @@ struct td_data_access {
  * without waiting. Returns 0, or errno if the folder cannot be opened. */
 int td_data_dir_probe(const char *path, struct td_data_access *out);
 
-/* True if a file of this name is loaded, judging by its suffix. */
+/* True if the server loads files with this name, judging by the suffix. */
 bool td_data_file_wanted(const char *name);
 
 /* td_data_keys_file writes the name of the file that holds the keys of a table: "m.keys@v.npy" for
@@ -168,13 +168,13 @@ bool td_data_file_wanted(const char *name);
 bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
 bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
 
-/* Gives the table of one .npy file the keys in another .npy file. Returns MALFORMED_REQUEST if the
- * keys do not fit the table. */
+/* Adds the keys in one .npy file to the table in another .npy file. Returns MALFORMED_REQUEST if
+ * the keys do not fit the table. */
 TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
                                           const struct td_data_content *keys, const char *keys_file,
                                           struct td_error *err);
 
-/* True if the lock allows changes: this process holds it, and the path still leads to the
+/* True if the lock allows changes: this process holds the lock, and the path still leads to the
  * folder. */
 bool td_data_dir_is_locked(struct td_data_dir *dir);
 
@@ -206,12 +206,12 @@ typedef enum {
     TD_FILE_PRESENT,
     /* The folder has no entry of this name. */
     TD_FILE_GONE,
-    /* stat failed, for example for a link that leads nowhere. */
+    /* stat failed, for example for a dangling link. */
     TD_FILE_UNKNOWN
 } td_file_state;
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id);
 
-/* True if the folder has no entry of this name, not even a link that leads nowhere. */
+/* True if the folder has no entry of this name, not even a dangling link. */
 bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file);
 
 /* Returns DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or the file of its keys, cannot be
@@ -219,7 +219,7 @@ bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file);
 TD_MUST_CHECK td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file,
                                                struct td_error *err);
 
-/* Maps a file, and the file of its keys if there is one, and reads the headers. Compares no
+/* Maps a file and the file of its keys, if that exists, and reads the headers. Does not verify
  * checksums. Returns MALFORMED_REQUEST if the content does not match the format, MEMORY_EXHAUSTED,
  * or DEVICE_UNAVAILABLE if a file cannot be read. */
 TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file,
@@ -255,7 +255,7 @@ TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *
 
 /* Read and write a text file of the folder, aliases.json. td_data_dir_read_text sets *text to a
  * malloc'ed, NUL-terminated string. *text is NULL if the folder has no entry of this name, not even
- * a link that leads nowhere. RESOURCE_LIMIT if the file has more than `most` bytes.
+ * a dangling link. Returns RESOURCE_LIMIT if the file has more than `most` bytes.
  * td_data_dir_write_text is like td_data_dir_write, and sets *id to the identity of the new
  * file. */
 #define TD_ALIASES_FILE "aliases.json"
@@ -279,10 +279,9 @@ TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[T
 td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
                                       int *folder, int *reason);
 
-/* The functions for sub-folders are like the functions of the same name for the data folder, but do
- * not include the file of keys. td_data_folder_load reads the file as if it had the name
- * `versioned`. It returns MALFORMED_REQUEST if the file does not have `size` bytes. The arena keeps
- * the mapping. */
+/* These functions are like the functions of the same name for the data folder, but ignore the file
+ * of keys. td_data_folder_load reads the file as if it were named `versioned`. It returns
+ * MALFORMED_REQUEST if the size of the file is not `size` bytes. The arena keeps the mapping. */
 struct td_mapped_bytes {
     const void *data;
     size_t size;

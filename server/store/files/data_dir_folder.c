@@ -1,5 +1,6 @@
 /* Sub-folders of the data folder. Each sub-folder holds the files of one version. The content can
- * be hostile: no link is followed, and only opened files are examined. */
+ * be hostile, so no link is followed, and properties are read only from files that are already
+ * open. */
 #include "server/config/read_error.h"
 #include "server/store/files/data_dir_internal.h"
 

@@ -7,7 +7,7 @@
  *     data_dir_quota.c   total size of the files
  *     data_dir_remove.c  removing the files of a name
  *     data_dir_text.c    small text files
- *     data_dir_folder.c  sub-folders of versions
+ *     data_dir_folder.c  version folders
  *
  * Threads    Changes of the folder run between td_data_hold and td_data_release.
  *            td_data_dir_refresh exchanges the descriptor of the folder, and waits for these
@@ -47,7 +47,7 @@ struct td_folder {
     long holder;
 };
 
-/* A file that is being written. It is on the stack of its writer. */
+/* A file that is being written. The structure is on the stack of the file's writer. */
 struct td_reserved_file {
     struct td_reserved_file *next;
     const char *file;
@@ -56,10 +56,10 @@ struct td_reserved_file {
 
 struct td_data_dir {
     char *path;
-    /* Change nothing and take no lock. */
+    /* Change nothing in the folder, and take no lock. */
     bool read_only;
     const struct td_log *log;
-    /* Guards the next two members. Changes hold it for reading. */
+    /* Guards the next two members. Changes of the folder hold it for reading. */
     pthread_rwlock_t exchanging;
     struct td_folder folder;
     /* Why the path no longer leads to the folder, or 0 if it does. */
@@ -75,7 +75,7 @@ struct td_data_dir {
     /* Limits the log lines about changes that the disk refused. */
     struct td_log_limit failed;
 
-    /* Held while the folder is listed, because summing the sizes and reserving a file must be one
+    /* Held while the folder is listed, so that summing the sizes and reserving a file are one
      * step. */
     pthread_mutex_t quota_mutex;
     /* Files that are being written. Guarded by quota_mutex. */
@@ -87,13 +87,13 @@ bool td_data_file_is(const char *name, const char *suffix);
 
 struct td_file_id td_data_id_of(const struct stat *info);
 
-/* Sets and returns the error for errno `reason` of changing a file or of writing `bytes` bytes.
- * Also logs the error, at most once a second, because the operator must act on it. Call this
- * function only once for each failed change. */
+/* Sets and returns the error for errno `reason`, which occurred while changing a file or writing
+ * `bytes` bytes. Also logs the error, at most once a second, because the operator must act on it.
+ * Call this function only once for each failed change. */
 td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
                              struct td_error *err);
 
-/* The folder is not exchanged between td_data_hold and td_data_release. */
+/* Between td_data_hold and td_data_release, the folder is not exchanged. */
 void td_data_hold(struct td_data_dir *dir);
 void td_data_release(struct td_data_dir *dir);
 
@@ -110,7 +110,7 @@ bool td_data_list(int folder, int (*filter)(const struct dirent *item),
                   int (*order)(const struct dirent **a, const struct dirent **b),
                   char (**names)[TD_FILE_NAME], int *count);
 
-/* Logs errno `reason` of opening or listing the folder. */
+/* Logs errno `reason`, which occurred while opening or listing the folder. */
 void td_data_log_unreadable(const struct td_data_dir *dir, int reason);
 
 /* td_data_check_quota checks whether a file of `bytes` bytes fits the quota in place of the present
@@ -122,7 +122,7 @@ TD_MUST_CHECK td_status td_data_reserve(struct td_data_dir *dir, struct td_reser
                                         struct td_error *err);
 void td_data_unreserve(struct td_data_dir *dir, struct td_reserved_file *reserved);
 
-/* Removes the hidden files that a crash left in a folder whose lock is held. */
+/* Removes hidden files left by a crash from a folder whose lock is held. */
 void td_data_remove_temporaries(struct td_data_dir *dir, int folder);
 
 /* Writes a unique name for a hidden file to `name`. */
@@ -144,9 +144,9 @@ void td_data_remove_keys(struct td_data_dir *dir, const char *name);
  * ENOENT. */
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);
 
-/* Gives the finished file its name. Returns 0 or errno. A hidden hard link keeps the replaced file,
- * so that it can be restored if the folder cannot be fsynced. Without hard links, or if restoring
- * fails, the new file stays and *done is true. */
+/* Renames the finished file to its final name. Returns 0 or errno. A hidden hard link keeps the
+ * replaced file, so that it can be restored if the folder cannot be fsynced. If hard links are not
+ * supported, or if restoring fails, the new file stays and *done is true. */
 int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done);
 
 /* A mapped file. Each tensor of the file holds a reference. */

@@ -6,7 +6,7 @@
  *     the folder  excludes processes on this machine even if the lock file is deleted or replaced
  *                 while it is locked. Some file systems cannot lock folders.
  *
- * The kernel releases both locks when the process ends, however it ends. The lock file is never
+ * The kernel releases both locks when the process ends for any reason. The lock file is never
  * deleted: otherwise one process could lock the deleted file while another process locks the new
  * file. */
 #include "server/config/read_error.h"
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Used in place of an errno: the path leads to an empty folder, although the folder had files
+/* Used instead of an errno if the path leads to an empty folder although the folder had files
  * before. This happens when a volume is not mounted. */
 enum { EMPTY_IN_PLACE = ENODATA };
 
@@ -207,8 +207,8 @@ td_status td_data_check_lock(struct td_data_dir *dir, const char *file, uint64_t
     if (dir->gone == EMPTY_IN_PLACE)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                             "%s in the data folder cannot be changed: the path leads to an empty "
-                            "folder, as if a volume were not mounted; mount the volume, or restart "
-                            "the server to use the empty folder",
+                            "folder; perhaps a volume is not mounted. Mount the volume, or "
+                            "restart the server to use the empty folder",
                             file);
     if (dir->gone != 0)
         return td_data_disk_error(dir, file, dir->gone, bytes, err);
@@ -253,8 +253,9 @@ void td_data_log_unreadable(const struct td_data_dir *dir, int reason)
     td_log(dir->log, TD_LOG_ERROR, "data_dir_unreadable", TD_TEXT("dir", dir->path),
            TD_TEXT("reason",
                    reason == EMPTY_IN_PLACE
-                       ? "the path leads to an empty folder, as if a volume were not mounted; the "
-                         "server reads the empty folder once it has a file, or after a restart"
+                       ? "the path leads to an empty folder; perhaps a volume is not mounted. "
+                         "The server will use this folder once it contains a file, or after a "
+                         "restart"
                        : td_read_error(dir->path, reason, text)));
 }
 
@@ -303,7 +304,7 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
 {
     pthread_rwlock_wrlock(&dir->exchanging);
     struct td_folder before = dir->folder;
-    /* Release the old lock first, because it would exclude the new one. */
+    /* Release the old lock first, because it would prevent taking the new one. */
     if (!replaced) {
         dir->folder = closed;
         close_folder(&before);
@@ -322,8 +323,9 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
     close_folder(&before);
 }
 
-/* Notes why the path no longer leads to the folder. Changes are refused from then on, because a
- * restart would not find them. The folder stays open and locked in case it returns. */
+/* Records why the path no longer leads to the folder. Changes are refused from then on, because a
+ * restart would not find them. The folder stays open and locked in case the path leads to it
+ * again. */
 static void note_gone(struct td_data_dir *dir, int reason)
 {
     /* The refresh is repeated each second, so log only a new reason. */
@@ -381,8 +383,8 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
     return true;
 }
 
-/* Initialises the lock so that writers have priority: an endless series of overlapping changes
- * cannot keep a scan waiting. This kind of lock must not be taken twice by a thread, and no change
+/* Initialises the lock so that writers have priority. Otherwise, an endless series of overlapping
+ * changes could keep a scan waiting. A thread must not take this kind of lock twice, and no change
  * does so. */
 static void init_exchanging(struct td_data_dir *dir)
 {

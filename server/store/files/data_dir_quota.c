@@ -1,10 +1,9 @@
 /* The quota of the data folder: the sizes of its .tensord files.
  *
- * Each write computes the sum from the folder, so the sum is right no matter which files were
- * deleted, replaced or added by hand. Without a quota this costs nothing. With a quota each file
- * costs about 1 us, which is little compared with the two waits of a write for the disk. A file
- * that is being written counts with its old or its new size, whichever is larger, because its
- * writer can fail. */
+ * Each write computes the sum from the folder, so the sum is right even if files were deleted,
+ * replaced or added by hand. Without a quota, this costs nothing. With a quota, it takes about 1 us
+ * per file, which is little compared with the two fsyncs of a write. A file that is being written
+ * counts with its old or its new size, whichever is larger, because its writer can fail. */
 #include "server/store/files/data_dir_internal.h"
 
 #include <dirent.h>
@@ -24,8 +23,8 @@ static uint64_t add(uint64_t a, uint64_t b)
     return a < UINT64_MAX - b ? a + b : UINT64_MAX;
 }
 
-/* Sets *bytes to the size of a file, or to 0 if the file is gone or not a regular file. Returns 0
- * or errno. */
+/* Sets *bytes to the size of a file, or to 0 if the file does not exist or is not a regular file.
+ * Returns 0 or errno. */
 static int size_of(const struct td_data_dir *dir, const char *file, uint64_t *bytes)
 {
     struct stat info;
@@ -97,7 +96,7 @@ static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t
     if (reason != 0)
         return td_data_disk_error(dir, file, reason, bytes, err);
     const uint64_t needed = add(others, bytes);
-    /* If the quota was lowered and the folder exceeds it, files can still shrink. */
+    /* If the folder exceeds a lowered quota, files can still shrink. */
     if (needed <= dir->quota || bytes <= replaced)
         return TD_OK;
     char what[TD_FILE_NAME + 32];

@@ -31,7 +31,7 @@ static td_status refuse(struct td_error *err, const char *why)
     return td_error_set(err, TD_MALFORMED_REQUEST, "%s", why);
 }
 
-/* Sets and returns the error for errno `reason` of reading a file. */
+/* Sets and returns the error for errno `reason`, which occurred while reading a file. */
 static td_status unreadable(struct td_error *err, int reason)
 {
     const td_status status = reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE;
@@ -73,7 +73,7 @@ struct td_mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error
     return mapping;
 }
 
-/* Makes room for `n` tensors in the arena, readable or not. */
+/* Allocates room in the arena for `n` tensors, readable or not. */
 static td_status make_room(struct td_data_content *out, int n, struct td_arena *arena,
                            struct td_error *err)
 {
@@ -168,9 +168,9 @@ static struct strings *copy_offsets(struct td_mapping *mapping, const struct td_
     return td_arena_keep(arena, &strings->base, err) ? strings : NULL;
 }
 
-/* Makes a tensor of mapped strings. The offsets must increase from 0 to the number of bytes, or
- * reading would leave the mapping. They are copied before they are checked, because a truncation of
- * the file would turn mapped offsets into zeros. */
+/* Builds a tensor from mapped strings. The offsets must increase from 0 to the number of bytes, or
+ * reads would leave the mapping. The offsets are copied before they are checked, because a
+ * truncation of the file would turn mapped offsets into zeros. */
 static td_status join_strings(struct td_mapping *mapping, const struct td_tensor *offsets,
                               const struct td_tensor *bytes, struct td_arena *arena,
                               struct td_tensor *tensor, struct td_error *err)
@@ -194,7 +194,7 @@ static td_status join_strings(struct td_mapping *mapping, const struct td_tensor
     return TD_OK;
 }
 
-/* Reads the keys of a table: the vector `numbers`, or strings with these offsets and bytes. */
+/* Reads the keys of a table: the vector `numbers`, or the strings with these offsets and bytes. */
 static td_status read_keys(struct td_mapping *mapping, const struct td_tensor *numbers,
                            const struct td_tensor *offsets, const struct td_tensor *bytes,
                            struct td_arena *arena, struct td_data_tensor *out, struct td_error *err)
@@ -291,7 +291,7 @@ static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted
     if (!offsets || !bytes || offsets->tensor.dtype != TD_DTYPE_INT64 ||
         bytes->tensor.dtype != TD_DTYPE_UINT8)
         return refuse(err, "its keys are strings without int64 offsets and uint8 bytes");
-    /* Negative offsets are refused: as unsigned numbers they are too large. */
+    /* Negative offsets are also refused, because they are too large as unsigned numbers. */
     return read_keys(mapping, NULL, &offsets->tensor, &bytes->tensor, arena, out, err);
 }
 
@@ -341,8 +341,8 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
     return status;
 }
 
-/* True if the file looks as older servers wrote it. If a flipped bit hides the digests of a newer
- * file, unknown entries or metadata remain in the file. */
+/* True if the file looks like a file from an older server. If a flipped bit hides the digests of a
+ * newer file, unknown entries or metadata remain in the file. */
 static bool has_only_known(const struct td_safetensors *file, bool strings)
 {
     static const char *const keys[] = { "tensord", "dtype", "shape", "version" };
@@ -356,7 +356,7 @@ static bool has_only_known(const struct td_safetensors *file, bool strings)
     return file->n_entries == (strings ? 2 : 1);
 }
 
-/* Finds the digests. A file of an older server has no digests. */
+/* Finds the digests. Files from older servers have none. */
 static td_status find_digests(const struct td_mapping *mapping, const struct td_safetensors *file,
                               bool strings, struct td_checksums *out, struct td_error *err)
 {
@@ -511,7 +511,7 @@ static td_status load_file(const struct td_data_dir *dir, const char *file, stru
     return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
 }
 
-/* Adds the keys of a .npy file, if a file of keys exists. */
+/* Adds the keys from the table's keys file, if that file exists. */
 static td_status load_keys(struct td_data_dir *dir, const char *file, struct td_arena *arena,
                            struct td_data_content *out, struct td_error *err)
 {

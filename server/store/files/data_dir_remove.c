@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file that is being removed, and the hidden name that it has until it is unlinked. */
+/* File that is being removed, and its hidden name until it is unlinked. */
 struct hidden_file {
     char file[TD_FILE_NAME], hidden[TD_HIDDEN_NAME];
 };
 
-/* Sets *others to the number of tensors other than `name` in a .safetensors file, or to -1 if the
- * file does not hold the name. */
+/* Sets *others to the number of tensors in a .safetensors file besides `name`, or to -1 if the file
+ * does not contain `name`. */
 static td_status count_others(struct td_data_dir *dir, const char *file, const char *name,
                               int *others, struct td_error *err)
 {
@@ -37,7 +37,7 @@ static td_status count_others(struct td_data_dir *dir, const char *file, const c
         name, why.message);
 }
 
-/* Adds the file of this stem to the list if it exists and holds the name. */
+/* Adds the file of this stem to the list if it exists and contains the name. */
 static td_status add_file(struct td_data_dir *dir, const char *name, const char *stem,
                           const char *suffix, struct hidden_file *list, int *count,
                           struct td_error *err)
@@ -73,7 +73,7 @@ static int served_last_first(const void *a, const void *b)
     return td_data_file_order(other->file, one->file);
 }
 
-/* Lists all files that hold the name. The file that is served comes last. */
+/* Lists all files that contain the name. The file that is served comes last. */
 static td_status find_files(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                             int *count, struct td_error *err)
 {
@@ -91,13 +91,13 @@ static td_status find_files(struct td_data_dir *dir, const char *name, struct hi
     return status;
 }
 
-/* Gives a hidden file its old name. Returns 0 or errno. */
+/* Renames a hidden file back to its old name. Returns 0 or errno. */
 static int restore(struct td_data_dir *dir, const struct hidden_file *item)
 {
     return renameat(dir->folder.fd, item->hidden, dir->folder.fd, item->file) == 0 ? 0 : errno;
 }
 
-/* Restores the files that are not served. */
+/* Restores the files other than the served one. */
 static void restore_others(struct td_data_dir *dir, const struct hidden_file *list, int count)
 {
     for (int i = count - 1; i >= 0; i--) {
@@ -108,8 +108,8 @@ static void restore_others(struct td_data_dir *dir, const struct hidden_file *li
     }
 }
 
-/* Renames the files to hidden names. The served file comes last, so that one call changes what is
- * served. Restores the files if the folder cannot be fsynced. */
+/* Renames the files to hidden names. The served file comes last, so that a single rename changes
+ * what is served. Restores the files if the folder cannot be fsynced. */
 static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                       int count, bool *done, struct td_error *err)
 {
@@ -128,8 +128,8 @@ static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_f
     *done = restore(dir, &list[count - 1]) != 0;
     if (*done)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "'%s' is deleted, but the data folder can be neither fsynced (%s) nor "
-                            "restored: a power failure might undo the deletion",
+                            "'%s' is deleted, but the data folder can be neither fsynced (%s) "
+                            "nor restored, so a power failure might undo the deletion",
                             name, strerror(reason));
     restore_others(dir, list, count - 1);
     return td_data_disk_error(dir, list[count - 1].file, reason, 0, err);
@@ -167,7 +167,7 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own
     td_status status = find_files(dir, name, list, &count, err);
     if (status == TD_OK && own_only)
         status = check_own(name, list, count, err);
-    /* Without files, the lock is not needed. */
+    /* If no file exists, the lock is not needed. */
     if (status == TD_OK && count > 0)
         status = td_data_check_lock(dir, list[count - 1].file, 0, err);
     if (status == TD_OK)

@@ -129,7 +129,7 @@ static td_status write_locked(struct td_data_dir *dir, const char *file, const c
         return TD_OK;
     return *done ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
                                 "%s is written, but the data folder can be neither fsynced (%s) "
-                                "nor restored: a power failure might undo the change",
+                                "nor restored, so a power failure might undo the change",
                                 file, strerror(reason))
                  : td_data_disk_error(dir, file, reason, bytes, err);
 }

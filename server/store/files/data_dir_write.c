@@ -49,8 +49,8 @@ int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *
     return reason;
 }
 
-/* Removes NAME.npy and the file of its keys, which the new file replaces. Otherwise they would be
- * served again after the new file is removed. */
+/* Removes NAME.npy and the file of its keys, because the new file replaces them. Otherwise they
+ * would be served again if the new file were removed. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
 {
     char file[TD_FILE_NAME];
@@ -74,13 +74,13 @@ struct new_file {
     const char *name;
     char file[TD_FILE_NAME], temporary[TD_HIDDEN_NAME];
     struct td_tensor_file content;
-    /* Ranges of the two sources, as in td_data_dir_write. */
+    /* Fault guard ranges of the two sources; see td_data_dir_write. */
     const int *ranges;
 };
 
-/* Writes the temporary file. Returns 0 or errno, or ECANCELED with err filled if the writing was
- * stopped. Nobody can change the file afterwards: its descriptor is closed, and the file is opened
- * again only for reading. */
+/* Writes the temporary file. Returns 0, an errno, or ECANCELED with err filled if the writing was
+ * stopped. The descriptor is then closed, and the file is opened again only for reading, so nothing
+ * can change the file afterwards. */
 static int write_temporary(const struct new_file *new, const struct td_stop *stop,
                            struct td_error *err)
 {
@@ -96,7 +96,7 @@ static int write_temporary(const struct new_file *new, const struct td_stop *sto
     return reason;
 }
 
-/* Maps the file before it gets its name, so that a file that cannot be mapped replaces nothing. */
+/* Maps the file before renaming it, so that a file that cannot be mapped replaces nothing. */
 static td_status map_temporary(const struct new_file *new, struct td_arena *arena,
                                struct td_data_content *out, struct td_error *err)
 {
@@ -127,7 +127,7 @@ static td_status fill(const struct new_file *new, struct td_arena *arena,
     return map_temporary(new, arena, out, err);
 }
 
-/* Updates the time of the last change of the inode, which the rename has set. */
+/* Reads the time when the inode last changed again, because the rename has set it. */
 static void note_renamed(const struct new_file *new, struct td_file_id *id)
 {
     struct td_file_id now;
@@ -150,7 +150,7 @@ static td_status write_file(struct new_file *new, struct td_arena *arena,
         status =
             td_error_set(err, TD_DEVICE_UNAVAILABLE,
                          "'%s' is changed and %s is written, but the data folder can be neither "
-                         "fsynced (%s) nor restored: a power failure might undo the change",
+                         "fsynced (%s) nor restored, so a power failure might undo the change",
                          new->name, new->file, strerror(reason));
     else if (reason != 0)
         status = td_data_disk_error(new->dir, new->file, reason, new->content.bytes, err);

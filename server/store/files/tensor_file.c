@@ -120,7 +120,7 @@ void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *te
 /* A file that is being written. */
 struct output {
     int fd;
-    /* Bytes written to the file, and how many of them were handed to the disk. */
+    /* Number of bytes written to the file, and how many of them were handed to the disk. */
     off_t written, begun;
     struct td_checksum_writer checksums; /* of the data */
     const struct td_stop *stop;
@@ -140,8 +140,8 @@ static int write_some(struct output *output, const char **at, size_t *bytes)
 }
 
 /* Hands the bytes written since the last call to the disk, and waits for the bytes that the last
- * call handed over. So fsync, which cannot be stopped, has little left to do. Then checks whether
- * to stop. */
+ * call handed over. This leaves little for fsync, which cannot be stopped. Then checks whether to
+ * stop. */
 static int flush(struct output *output)
 {
     enum { AT_ONCE = 32 << 20 };
@@ -223,7 +223,7 @@ int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct
                          struct td_error *err)
 {
     struct output output = { .fd = fd, .stop = stop, .err = err };
-    /* Detects a full disk before a gigabyte is written, if the file system supports fallocate. */
+    /* Detects a full disk before writing a gigabyte, if the file system supports fallocate. */
     if (fallocate(fd, 0, 0, (off_t)file->bytes) != 0 &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
         return errno;

@@ -17,7 +17,7 @@ struct td_tensor_part {
     char shape[TD_SHAPE_TEXT];
     const void *data;
     uint64_t bytes;
-    /* Strings whose offsets the entry holds, counted from 0, or NULL. */
+    /* Strings whose offsets the entry holds, counted from 0, or NULL for other entries. */
     const struct td_tensor *offsets_of;
 };
 

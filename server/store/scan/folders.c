@@ -25,12 +25,12 @@
 
 enum { MOST_MANIFEST_BYTES = 64 << 20 };
 
-/* A file of a folder that was taken. */
+/* File of a folder that was taken. */
 struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
     unsigned char sha256[TD_SHA256_BYTES];
-    /* The file has the right SHA-256 again, but not the identity of the mapped file. */
+    /* The SHA-256 of the file is correct again, but its identity differs from the mapped file. */
     bool restored;
 };
 
@@ -38,22 +38,22 @@ struct known_file {
 struct td_version_folder {
     struct td_version_folder *next;
     char name[TD_FILE_NAME];
-    /* Digest of the manifest, once the folder is taken. */
+    /* Digest of the manifest as of when the folder was taken. */
     char digest[TD_MANIFEST_DIGEST];
-    /* The folder was seen in this scan. */
+    /* True if this scan has seen the folder. */
     bool seen;
-    /* The folder is taken. Otherwise it is refused. */
+    /* True if the folder is taken, false if it is refused. */
     bool taken;
-    /* The folder has been taken at least once since the start. */
+    /* True if the folder has been taken at least once since the server started. */
     bool was_taken;
     /* The result of td_folders_find_gone. */
     bool gone;
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
     int n_files, n_tensors;
-    /* Number of tensors in the files that cannot be served. */
+    /* Number of tensors in the folder's files that cannot be served. */
     int n_unreadable;
-    /* Why the first of these tensors cannot be served. */
+    /* Reason that the first of these tensors cannot be served. */
     char unreadable[512];
 };
 
@@ -142,7 +142,7 @@ static td_status compare_digest(const struct td_store *store,
 
 /* ---- a folder that is being taken ------------------------------------------------------------ */
 
-/* A tensor of the folder that is being taken. */
+/* Tensor of the folder that is being taken. */
 struct taken_tensor {
     const struct td_data_tensor *found;
     const struct td_manifest_file *file;
@@ -157,15 +157,15 @@ struct taking {
     int folder;       /* descriptor of the folder */
     struct td_arena arena;
     char digest[TD_MANIFEST_DIGEST]; /* digest of the manifest */
-    /* The folder was taken before, with this manifest. */
+    /* True if the folder was taken before with this manifest. */
     bool known;
-    /* The versions exist and are made again. */
+    /* True if the versions exist and are being made again. */
     bool again;
     struct td_manifest manifest;
     struct td_data_content *contents; /* contents of the files */
     struct taken_tensor *tensors;
     int n_tensors;
-    /* Writer of all names of the folder. Its `version` is NULL until it has entered. */
+    /* Writer for all names of the folder. Its `version` is NULL until it has entered. */
     struct td_writer writer;
 };
 
@@ -249,7 +249,7 @@ static int find_file(const struct td_manifest *manifest, const char *versioned)
     return found ? i : -1;
 }
 
-/* Gives the keys in X.keys.npy to the table in X.npy. X.keys.npy then has no tensor of its own. */
+/* Adds the keys in X.keys.npy to the table in X.npy. X.keys.npy then has no tensor of its own. */
 static td_status join_keys(struct taking *taking, struct td_error *err)
 {
     td_status status = TD_OK;
@@ -261,8 +261,8 @@ static td_status join_keys(struct taking *taking, struct td_error *err)
         const int table = find_file(&taking->manifest, versioned);
         if (table < 0 || td_data_table_of_keys_file(versioned, other))
             return td_error_set(err, TD_MALFORMED_REQUEST,
-                                "%s is named as a file of keys, but the manifest has no .npy file "
-                                "of the same name without .keys",
+                                "%s has the name of a file of keys, but the manifest lists no "
+                                ".npy file with the same name without .keys",
                                 file->name);
         status = td_data_join_keys(&taking->contents[table], &taking->contents[i], file->name, err);
         taking->contents[i].count = 0;
@@ -296,7 +296,9 @@ static td_status list_tensors(struct taking *taking, struct td_error *err)
         const char *name = taking->tensors[i].found->name;
         status = td_store_check_name(name, err);
         if (status == TD_OK && i > 0 && strcmp(name, taking->tensors[i - 1].found->name) == 0)
-            return td_error_set(err, TD_MALFORMED_REQUEST, "two of its files have the tensor '%s'",
+            return td_error_set(err, TD_MALFORMED_REQUEST,
+                                "two of its files contain the tensor "
+                                "'%s'",
                                 name);
     }
     return status;
@@ -319,14 +321,15 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
     if (before && !before->file[0])
         return td_error_set(
             err, TD_CONFLICT,
-            "'%s' already exists, from a request; delete it, or remove the folder, and send SIGHUP",
+            "'%s' already exists: a request stored it. Delete it, or remove the folder, and send "
+            "SIGHUP",
             name);
     if (before ? !(taking->again && is_of(before, taking->name))
                : td_store_find_file(store, name, file))
         return td_error_set(
             err, TD_CONFLICT,
-            "'%s' already exists, from %s; remove that file or the folder, and send SIGHUP", name,
-            before ? before->file : file);
+            "'%s' already exists: it is in %s. Remove that file or the folder, and send SIGHUP",
+            name, before ? before->file : file);
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);
@@ -344,7 +347,7 @@ static td_status make_versions(struct taking *taking, struct td_error *err)
         const char *name = tensor->found->name;
         struct td_version *before = td_store_current(taking->store, name, strlen(name));
         status = make_version(taking, tensor, before, err);
-        /* Clients must not see a difference between the two versions. */
+        /* Clients must not be able to distinguish the two versions. */
         if (status == TD_OK && before) {
             tensor->version->number = before->number;
             memcpy(tensor->version->etag, before->etag, sizeof before->etag);
@@ -354,7 +357,7 @@ static td_status make_versions(struct taking *taking, struct td_error *err)
     return status;
 }
 
-/* Publishes the versions and the aliases. Changes nothing on failure. */
+/* Publishes the versions and the aliases, or changes nothing on failure. */
 static td_status publish(struct taking *taking, struct td_error *err)
 {
     const struct td_string_map *aliases = &taking->manifest.aliases;
@@ -393,8 +396,8 @@ static void release(struct taking *taking)
 
 /* ---- the record of a folder ------------------------------------------------------------------ */
 
-/* Fills the record of the folder before the folder is taken, so that lack of memory cannot make it
- * incomplete later. */
+/* Fills the record of the folder before the folder is taken, so that a lack of memory cannot leave
+ * the record incomplete later. */
 static td_status make_record(struct taking *taking, struct td_version_folder *folder,
                              struct td_error *err)
 {
@@ -407,7 +410,7 @@ static td_status make_record(struct taking *taking, struct td_version_folder *fo
         snprintf(folder->files[i].name, TD_FILE_NAME, "%s", taking->manifest.files[i].name);
         folder->files[i].id = taking->contents[i].id;
         memcpy(folder->files[i].sha256, taking->manifest.files[i].sha256, TD_SHA256_BYTES);
-        /* A file of keys has a record of its own. */
+        /* A file of keys has its own record. */
         td_file_id_set_keys(&folder->files[i].id, &td_file_id_unknown);
     }
     for (int i = 0; i < n_tensors; i++)
@@ -477,8 +480,8 @@ static void count_unreadable(const struct taking *taking, struct td_version_fold
     }
 }
 
-/* Adds a folder that was taken to the list of problems if some of its tensors cannot be served.
- * Otherwise removes the folder from the list. */
+/* Adds a taken folder to the list of problems if some of its tensors cannot be served. Otherwise
+ * removes the folder from the list. */
 static void note_unreadable(struct td_store *store, const struct td_version_folder *folder)
 {
     char reason[sizeof folder->unreadable + 64];
@@ -533,7 +536,8 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
     return status;
 }
 
-/* Lists why the folder is not served or, if it is served, why a restart would not serve it. */
+/* Adds the folder to the list of problems, with the reason that it is not served or, if it is
+ * served, that a restart would not serve it. */
 static void refuse(struct td_store *store, const struct td_version_folder *folder,
                    const char *reason)
 {
@@ -564,11 +568,11 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
 
 /* ---- folders that were taken before ---------------------------------------------------------- */
 
-/* Why a restart would not serve a folder as it was taken, or "". A file that was written in place
- * takes precedence over other reasons. */
+/* Reason that a restart would not serve a folder as it was taken, or "". A file that was written in
+ * place takes precedence over other reasons. */
 struct folder_change {
     char reason[TD_FILE_NAME + 400];
-    /* The mapped bytes have changed. */
+    /* True if the mapped bytes have changed. */
     bool in_place;
 };
 
@@ -578,9 +582,9 @@ static void note_change(struct folder_change *change, const char *file, bool in_
         return;
     change->in_place = in_place;
     snprintf(change->reason, sizeof change->reason,
-             "%.200s %s. A restart reads the folder again, but compares files with a manifest that "
-             "it knows only if --verify is start. A version never changes: restore the folder, and "
-             "put the new content into another one",
+             "%.200s %s. A restart would read the folder again, but would verify the files of a "
+             "known manifest only with --verify start. A version never changes: restore the "
+             "folder, and put the new content into a folder for another version",
              file,
              in_place ? "was written in place since the folder was taken, so its new content might "
                         "already be served"
@@ -597,7 +601,7 @@ static void note_closed(struct folder_change *change, const char *why)
                  why);
 }
 
-/* Compares the manifest with its digest. The manifest is small, so it is read again. */
+/* Checks that the manifest still has its digest. Reads the manifest again, because it is small. */
 static void check_manifest(const struct td_version_folder *folder, int descriptor,
                            struct folder_change *change)
 {
@@ -616,7 +620,7 @@ static void check_manifest(const struct td_version_folder *folder, int descripto
         note_change(change, MANIFEST, false);
 }
 
-/* Compares a file with the size and the SHA-256 that it had when the folder was taken. */
+/* Checks that a file still has the size and the SHA-256 that it had when the folder was taken. */
 static td_status compare_file(const struct td_store *store, struct known_file *file, int descriptor,
                               struct td_error *err)
 {
@@ -655,9 +659,9 @@ static void check_file(const struct td_store *store, struct known_file *file, in
         note_closed(change, why);
 }
 
-/* True if the versions of an unchanged folder must be made again. Either a mapping was lost, or a
- * file was compared and is right, but the mapped file, perhaps another inode, might have been
- * written since. */
+/* True if the versions of an unchanged folder must be made again. This is necessary if a mapping
+ * was lost. It is also necessary if a file matches the manifest but the mapped file, possibly
+ * another inode, might have been written since. */
 static bool is_stale(struct td_store *store, const struct td_version_folder *folder)
 {
     bool any = false;
@@ -695,8 +699,8 @@ static void take_again(struct td_store *store, struct td_version_folder *folder,
     release(&taking);
 }
 
-/* Checks that no file beside the folder has one of its names. A restart, which reads the files
- * before the folders, would refuse such a folder. */
+/* Checks that no file beside the folder has one of the folder's names. A restart would refuse the
+ * folder in that case, because it reads the files before the folders. */
 static void check_names(struct td_store *store, const struct td_version_folder *folder,
                         struct folder_change *change)
 {
@@ -709,8 +713,8 @@ static void check_names(struct td_store *store, const struct td_version_folder *
                      folder->tensors[i], file);
 }
 
-/* Checks a folder that was taken. Reads only the files that might have changed, and reports what a
- * restart would not serve as it was taken. */
+/* Checks a folder that was taken. Reads only files that might have changed, and reports everything
+ * that a restart would not serve as it was taken. */
 static void check_unchanged(struct td_store *store, struct td_version_folder *folder,
                             int descriptor)
 {
@@ -728,7 +732,7 @@ static void check_unchanged(struct td_store *store, struct td_version_folder *fo
         take_again(store, folder, descriptor);
 }
 
-/* Drops the versions of a folder that is gone. */
+/* Drops the versions of a removed folder. */
 static void drop_folder(struct td_store *store, struct td_scan_report *report,
                         const struct td_version_folder *folder)
 {
@@ -791,7 +795,7 @@ static int in_order(const void *a, const void *b)
     return td_table_version_order(a, b);
 }
 
-/* Returns the record of a folder, and makes the record if there is none. Returns NULL if no memory
+/* Returns the record of a folder. Makes the record if it does not exist. Returns NULL if no memory
  * is available. */
 static struct td_version_folder *recall(struct td_store *store, const char *name)
 {
@@ -809,7 +813,7 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
     return folder;
 }
 
-/* Reports a folder that cannot be read. The versions that were taken before stay. */
+/* Reports a folder that cannot be read. The versions that were taken from it before stay. */
 static void refuse_unreadable(struct td_store *store, struct td_scan_report *report,
                               const struct td_version_folder *folder, int reason)
 {
@@ -821,8 +825,8 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
     td_scan_report_file(report, folder->name);
 }
 
-/* Handles a folder that was taken and still exists, but has lost its manifest. The record stays, so
- * that the problem stays listed. */
+/* Handles a folder that was taken and still exists but has lost its manifest. Keeps the record, so
+ * that the problem remains listed. */
 static void lose_manifest(struct td_store *store, struct td_scan_report *report,
                           struct td_version_folder *folder)
 {
@@ -837,8 +841,8 @@ static void lose_manifest(struct td_store *store, struct td_scan_report *report,
     folder->taken = false;
     folder->seen = true;
     refuse(store, folder,
-           "its " MANIFEST " is gone, so its versions are not served; put the file back, or remove "
-           "the folder, and send SIGHUP");
+           "its " MANIFEST " is missing, so its versions are not served; put the file back, or "
+           "remove the folder, and send SIGHUP");
     report->skipped++;
     td_scan_report_file(report, folder->name);
 }
@@ -863,7 +867,7 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
         if (folder->taken) {
             check_unchanged(store, folder, descriptor);
             report->unchanged += folder->n_tensors;
-            /* The log reported these tensors when the folder was taken. */
+            /* The log already reported these tensors when the folder was taken. */
             report->skipped += folder->n_unreadable;
         } else {
             take_folder(store, report, folder, descriptor);

@@ -1,5 +1,5 @@
-/* folders.h - folders of versions: a sub-folder V of the data folder that has a manifest.json is
- * taken whole or not at all.
+/* folders.h - version folders: a sub-folder V of the data folder with a manifest.json is taken as a
+ * whole or not at all.
  *
  *     V/manifest.json ─► read ─► files mapped, sizes and SHA-256 compared ─► versions made, not yet
  *     published ─► aliases checked and persisted ─► versions and aliases published at once
@@ -29,19 +29,17 @@
 struct td_store;
 struct td_version;
 
-/* Finds the folders that are gone. Called before the files are scanned, so that a file can take
- * over the name of a version in such a folder. The name then always has a version. */
+/* Finds the folders that have been removed. Called before the files are scanned, so that a file can
+ * take over the name of a version in a removed folder. The name then has a version at all times. */
 void td_folders_find_gone(struct td_store *store);
 
-/* True if the version is from a folder that td_folders_find_gone has found to be gone. */
+/* True if the version is from a folder that td_folders_find_gone found to have been removed. */
 bool td_folder_has_gone(const struct td_store *store, const struct td_version *version);
 
-/* Takes new folders, in natural order of their names, and drops the versions of folders that are
- * gone. */
+/* Takes new folders, in natural order of their names, and drops the versions of removed folders. */
 void td_folders_scan(struct td_store *store, struct td_scan_report *report);
 
-/* True if the folder of this name is a known folder of a version, so that a scan need not mention
- * it. */
+/* True if the folder of this name is a known version folder, so that a scan does not report it. */
 bool td_folder_is_known(const struct td_store *store, const char *name);
 
 /* Frees all folders. Called by td_store_free. */

@@ -24,7 +24,7 @@ void td_store_free_files(struct td_store *store)
 
 /* ---- the names of a file -------------------------------------------------------------------- */
 
-/* Returns a record without names, with room for `n` names, or NULL if no memory is available. */
+/* Returns a record without names but with room for `n` names, or NULL if no memory is available. */
 static struct td_known_file *known_file_new(const char *file, int n, struct td_error *err)
 {
     struct td_known_file *known = calloc(1, sizeof *known);
@@ -215,8 +215,8 @@ void td_store_file_damaged(struct td_store *store, const char *file, const char 
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-/* Copies the name and the damage of the next damaged file, starting at index *i. Returns false if
- * there is none. */
+/* Finds the next damaged file, starting at index *i, and copies its name and damage. Returns false
+ * if there are no more damaged files. */
 static bool next_damaged(struct td_store *store, int *i, char file[TD_FILE_NAME],
                          char reason[TD_KNOWN_REASON])
 {
@@ -240,7 +240,7 @@ void td_store_note_damaged_files(struct td_store *store)
         td_store_note_file_problem(store, file, reason);
 }
 
-/* True if the file, or its tensor of this name, is refused. Call with files_mutex held. */
+/* True if the file, or the tensor of this name in it, is refused. Call with files_mutex held. */
 static bool is_refused(const struct td_store *store, const char *name, const char *stem,
                        const char *suffix, struct td_refused_file *out)
 {
@@ -303,7 +303,7 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
     return gives;
 }
 
-/* True if the file certainly holds the name. Call with files_mutex held. */
+/* True if the file certainly contains the name. Call with files_mutex held. */
 static bool is_certain(const struct td_store *store, const char *name, const char *stem,
                        const char *suffix, char file[TD_FILE_NAME])
 {
@@ -349,7 +349,7 @@ void td_store_file_written(struct td_store *store, struct td_known_file *known)
     td_store_forget_file(store, plain);
 }
 
-/* True if a tensor of this name is all that can be read from the file. */
+/* True if a tensor of this name is the only content that the server can read from the file. */
 static bool has_only(const struct td_known_file *known, const char *name)
 {
     bool only = td_known_file_find(known, name) != NULL;
@@ -360,8 +360,8 @@ static bool has_only(const struct td_known_file *known, const char *name)
 
 void td_store_files_removed(struct td_store *store, const char *name)
 {
-    /* NAME.tensord and NAME.npy are forgotten by their file names, because a refused file has no
-     * names. */
+    /* Forget NAME.tensord and NAME.npy by their file names, because the record of a refused file
+     * has no names. */
     char own[TD_FILE_NAME];
     snprintf(own, sizeof own, "%s.tensord", name);
     td_store_forget_file(store, own);

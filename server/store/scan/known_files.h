@@ -19,15 +19,16 @@ enum { TD_KNOWN_REASON = 320 };
 /* A tensor in a file. */
 struct td_known_name {
     char name[TD_TENSOR_NAME];
-    /* The tensor could not be served. The next scan tries again. */
+    /* True if the tensor could not be served. The next scan tries again. */
     bool not_served;
-    /* The tensor has no equivalent dtype, so it gives way to other files. */
+    /* True if the tensor has no equivalent dtype, so that other files with the name take
+     * precedence. */
     bool unreadable;
 };
 
-/* A file and the tensors that were loaded from it. There are no tensors if the file could not be
- * read yet. A version with a number above `seen_version` was made after the file got the content
- * that the last scan saw. */
+/* A file and the tensors that were loaded from it. The list is empty if the file could not be read
+ * yet. A version with a number above `seen_version` was made after the file got the content that
+ * the last scan saw. */
 struct td_known_file {
     char file[TD_FILE_NAME];
     /* Identity of the content that has these names. */
@@ -36,17 +37,17 @@ struct td_known_file {
     struct td_file_id seen;
     /* Last version number of the store when `seen` was first seen. */
     uint64_t seen_version;
-    /* All names in the file, served or not. */
+    /* All names in the file, whether served or not. */
     struct td_known_name *names;
     int n_names;
-    /* Number of further tensors in the file that cannot be served, whatever other files hold. */
+    /* Number of further tensors in the file that cannot be served, regardless of other files. */
     int n_refused;
-    /* Why the file is refused: "is not served: ...". "" if the whole content is known and
-     * served. */
+    /* Reason that the file is refused, such as "is not served: ...", or "" if all its content is
+     * known and served. */
     char refused[TD_KNOWN_REASON];
-    /* The content is known, and `refused` concerns only the names that are not served. */
+    /* True if the content is known, and `refused` concerns only the names that are not served. */
     bool partly;
-    /* Which bytes do not match their checksum, or "". */
+    /* Range of bytes that do not match their checksum, as text, or "". */
     char damage[TD_KNOWN_REASON];
 };
 
@@ -71,7 +72,7 @@ void td_store_unreserve_file(struct td_store *store,
 void td_store_forget_file(struct td_store *store, const char *file);
 
 /* True if the file has changed since the last scan. Unknown content counts as unchanged, so that it
- * replaces no version that a client has made since. */
+ * does not replace a version that a client has stored since. */
 bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
 
 /* Records which content a scan saw, whether or not it was loaded, and that the file is not refused.
@@ -85,15 +86,15 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
 void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
                            uint64_t last, const char *why);
 
-/* Records that the content of a known file is damaged. The damage is kept until the file is
- * replaced, even if clients put tensors in memory in place of the tensors in the file. */
+/* Records that the content of a known file is damaged. The record stays until the file is replaced,
+ * even if clients store tensors in memory in place of the tensors in the file. */
 void td_store_file_damaged(struct td_store *store, const char *file, const char *reason);
 
 /* Adds the damaged files to the list of problems. */
 void td_store_note_damaged_files(struct td_store *store);
 
-/* A file of the data folder that cannot be read and might hold a tensor of a name, or a file that
- * holds such a tensor but cannot be served. */
+/* File of the data folder that might contain a tensor of a name but cannot be read, or that
+ * contains such a tensor but cannot be served. */
 struct td_refused_file {
     char file[TD_FILE_NAME];
     char reason[TD_KNOWN_REASON]; /* "is not served: ..." */
@@ -108,22 +109,22 @@ TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char 
                                              struct td_known_file **out, struct td_error *err);
 void td_known_file_free(struct td_known_file *known); /* NULL is fine */
 
-/* True if the file's record has the name, and the tensor does not give way to other files. Sets
- * *not_served as in the record. */
+/* True if the file's record contains the name, and the tensor has an equivalent dtype. Sets
+ * *not_served to the flag in the record. */
 bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
                          bool *not_served);
 
-/* Finds a file that certainly holds a tensor of this name, served or not: NAME.tensord or NAME.npy,
- * damaged or not, or a file whose content the last scan or this process knows. Returns false if
- * there is no such file. */
+/* Finds a file that certainly contains a tensor of this name, served or not. Such a file is
+ * NAME.tensord or NAME.npy, damaged or not, or a file whose content the last scan or this process
+ * knows. Returns false if no such file exists. */
 bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME]);
 
 /* Returns the names of all known files, or NULL if no memory is available. The caller frees the
  * array with free(). */
 char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME];
 
-/* Record the store's own changes: td_store_file_written after NAME.tensord was written, whose
- * record was reserved, and td_store_files_removed after the files of a name were removed. */
+/* Record changes that the store itself made. Call td_store_file_written after writing NAME.tensord,
+ * whose record was reserved, and td_store_files_removed after removing the files of a name. */
 void td_store_file_written(struct td_store *store, struct td_known_file *known);
 void td_store_files_removed(struct td_store *store, const char *name);
 

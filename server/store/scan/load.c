@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* Writes to `keys` the name of the file that holds the keys of the table in `file`: a separate file
- * for a .npy file, otherwise `file` itself. `file` can be in a folder of versions; *folder is the
- * length of the folder's name including the slash, or 0. */
+ * for a .npy file, otherwise `file` itself. `file` can be in a version folder. Sets *folder to the
+ * length of the folder's name including the slash, or to 0. */
 static void name_keys_file(const char *file, char keys[TD_FILE_NAME], size_t *folder)
 {
     const char *slash = strrchr(file, '/');
@@ -46,24 +46,25 @@ static td_status take_keys(struct td_store *store, struct td_version *version, c
     return TD_OK;
 }
 
-/* Reserves the name of the version. An error is listed until the next scan, so the message must
- * remain true after the alias is removed. */
+/* Reserves the name of the version. An error stays listed until the next scan, so its message must
+ * remain true even after the alias is removed. */
 static td_status reserve_name(struct td_store *store, struct td_version *version,
                               struct td_error *err)
 {
     const td_status status = td_store_reserve_name(store, version, err);
     return status != TD_CONFLICT ? status
                                  : td_error_set(err, TD_CONFLICT,
-                                                "an alias had its name when it was read; once "
-                                                "there is no such alias, send SIGHUP to serve it");
+                                                "an alias had its name when the file was read. "
+                                                "After that alias is removed, send SIGHUP to "
+                                                "serve the tensor");
 }
 
 td_status td_load_version(struct td_store *store, const char *file, const struct td_file_id *id,
                           const struct td_data_tensor *found, const struct td_version *before,
                           struct td_version **out, struct td_error *err)
 {
-    /* Keep a number that was stored before this start. Later numbers must exceed all numbers
-     * assigned so far. */
+    /* Keep a number that was stored before this process started. Later numbers must exceed all
+     * numbers assigned so far. */
     const bool numbered = found->version > 0 && found->version >> 53 == 0 && !store->opened;
     struct td_version *version = td_version_new(found->name, err);
     if (!version)

@@ -1,15 +1,16 @@
 /* load.h - makes versions from the tensors in files.
  *
- * Threads    As in scan.h. */
+ * Threads    Same as for scan.h. */
 #ifndef TD_SERVER_STORE_LOAD_H
 #define TD_SERVER_STORE_LOAD_H
 
 #include "server/store/version.h"
 
-/* Makes a version from a tensor of `file`. Reserves the version's name and bytes, and compares its
- * checksums as the store's options say. The caller ends with td_store_publish or
- * td_version_abandon. The name is locked. `before` is the version that will be replaced, or NULL.
- * Returns RESOURCE_LIMIT, CONFLICT, MEMORY_EXHAUSTED, DRAINING, or an error about the file. */
+/* Makes a version from a tensor of `file`. Reserves the version's name and bytes, and verifies its
+ * checksums if the store's options require it. The caller ends with td_store_publish or
+ * td_version_abandon. The name must be locked. `before` is the version that will be replaced, or
+ * NULL. Returns RESOURCE_LIMIT, CONFLICT, MEMORY_EXHAUSTED, DRAINING, or an error about the
+ * file. */
 TD_MUST_CHECK td_status td_load_version(struct td_store *store, const char *file,
                                         const struct td_file_id *id,
                                         const struct td_data_tensor *found,

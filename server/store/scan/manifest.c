@@ -26,8 +26,8 @@ static td_status unknown(struct reader *reader, const struct td_json_path *path,
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-/* Sets both names of the file. The stem with the version must be a valid name, so the file name has
- * no slash and is not hidden. */
+/* Sets both names of the file. The stem combined with the version must be a valid name, so the file
+ * name has no slash and is not hidden. */
 static td_status name_file(struct reader *reader, const struct td_json_path *path,
                            struct td_json_name name, struct td_manifest_file *file)
 {

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* End of the key of an alias, which can have the name of a folder. */
+/* Suffix of an alias's key, because an alias can have the name of a folder. */
 #define ALIAS_END "\x01"
 
 struct td_problem_note {
     /* The source, followed by ALIAS_END if it is an alias. */
     char key[TD_FILE_NAME];
-    /* The source is a folder, and nothing in it is served. */
+    /* True if the source is a folder and nothing in it is served. */
     bool is_refused_folder;
-    /* Number of the scan that noted a file, or 0 for other sources. */
+    /* Number of the scan that noted the file, or 0 for sources other than files. */
     uint64_t scan;
     char reason[];
 };
@@ -53,8 +53,8 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
-/* Keeps the note, and returns the note that must be freed: the previous note of the source, or
- * NULL, or the new note if no memory is available. Call with store->lock held. */
+/* Keeps the note. Returns the note that the caller must free: the previous note of the source, if
+ * any, or the new note if no memory is available. Call with store->lock held. */
 static struct td_problem_note *insert(struct td_store *store, struct td_problem_note *note)
 {
     bool found;
@@ -173,8 +173,7 @@ static bool has_problem(struct td_store *store, const char *key)
     return found;
 }
 
-/* Usually there is no problem to solve. Checking that under the read lock first keeps requests from
- * waiting. */
+/* Usually, no problem exists. Checking this under the read lock first avoids delaying requests. */
 void td_store_solve_problem(struct td_store *store, const char *source)
 {
     struct td_problem_note *gone = NULL;

@@ -1,5 +1,6 @@
-/* problems.h - the list of what in the data folder is not served: a damaged aliases.json, a refused
- * alias or folder of versions, a file that cannot be served completely. Private to server/store.
+/* problems.h - the list of items of the data folder that are not served: a damaged aliases.json, a
+ * refused alias or version folder, or a file that cannot be served completely. Private to
+ * server/store.
  *
  * td_store_list_problems of aliases.h returns the list, which clients see with the aliases. A
  * problem is logged when it is reported, and listed until it is solved.
@@ -36,15 +37,16 @@ void td_store_note_problem(struct td_store *store, const char *source, const cha
 
 void td_store_solve_problem(struct td_store *store, const char *source);
 
-/* Called by a scan of the files. td_store_note_file_problem lists a file without logging it.
- * td_store_end_file_problems solves the problems of files that have not been noted again since
- * td_store_begin_file_problems. */
+/* A scan of the files calls these functions. td_store_note_file_problem lists a file without
+ * logging it. td_store_end_file_problems removes the problems of files that have not been noted
+ * again since td_store_begin_file_problems. */
 void td_store_begin_file_problems(struct td_store *store);
 void td_store_note_file_problem(struct td_store *store, const char *file, const char *reason);
 void td_store_end_file_problems(struct td_store *store);
 
-/* Copies to `reason` why the folder of versions V is refused. Returns false if the folder is not
- * refused, or if it is still served, because all its names are then known. */
+/* Copies the reason that the version folder V is refused to `reason`. Returns false if the folder
+ * is not refused. Also returns false if the folder is still served, because all its names are then
+ * known. */
 bool td_store_folder_problem(struct td_store *store, const char *folder, char *reason, size_t size);
 
 /* Frees the list. Called by td_store_free. */

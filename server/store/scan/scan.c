@@ -20,40 +20,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files whose content this scan does not know, because they could not be read or are malformed. No
- * other file takes the name of a tensor that might be in one of these files. `files` has room for
- * all files. */
+/* Files whose content this scan does not know, because they are malformed or could not be read. No
+ * other file can take the name of a tensor that might be in one of them. `files` is large enough
+ * for all files. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
     int count;
 };
 
-/* Why a file, or some of its tensors, cannot be served: the first reason, and the number of
- * reasons. */
+/* Reasons that a file, or some of its tensors, cannot be served: the first reason, and the number
+ * of reasons. */
 struct unserved {
     char reason[sizeof((struct td_error *)0)->message + TD_TENSOR_NAME + 80];
     int count;
 };
 
-/* The scan of one file. */
+/* Scan of one file. */
 struct file_scan {
     struct td_store *store;
     struct td_scan_report *report;
     struct unread_files *unread;
-    /* NULL for a file that is gone. */
+    /* Identity of the file, or NULL if the file no longer exists. */
     struct unserved *unserved;
     const char *file;
     /* Name that the scan has already locked, or NULL. */
     const char *locked_name;
     bool vanished;
-    /* The file seems to have the content of its record, but the content might have changed. */
+    /* True if the file seems to have the content in its record, but the content might have
+     * changed. */
     bool touched;
-    /* The file was written in place since its record was made. */
+    /* True if the file was written in place since its record was made. */
     bool overwritten;
 };
 
-/* Reports that a tensor of the file gives way to another file, permanently or until the other file
- * is repaired. */
+/* Reports that another file takes precedence for a tensor of this file, permanently or until the
+ * other file is repaired. */
 static void shadowed(const struct file_scan *scan, const char *tensor, const char *why)
 {
     td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, tensor, why);
@@ -86,8 +87,9 @@ static void add_unread(const struct file_scan *scan)
     snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
 }
 
-/* Marks a file whose current content is unknown. The record keeps which content the scan saw.
- * Unless that content changes, it replaces no version made from now on. */
+/* Marks a file whose current content is unknown. The record notes the state of the file that the
+ * scan saw. As long as that state does not change, the file replaces no version made from now
+ * on. */
 static void mark_unread(const struct file_scan *scan, const char *why)
 {
     struct td_file_id id;
@@ -110,13 +112,13 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
-/* Publishes a version that clients cannot distinguish from the version before. Only what the server
- * derived from the bytes is new. */
+/* Publishes a version that clients cannot distinguish from the previous version. Only data that the
+ * server derived from the bytes is new. */
 static td_status publish_again(const struct file_scan *scan, struct td_version *version,
                                const struct td_version *before)
 {
     scan->report->unchanged++;
-    /* The version before is in memory and does not depend on the file. */
+    /* The previous version is in memory and does not depend on the file. */
     if (!before->from_file) {
         td_version_abandon(scan->store, version);
         return TD_OK;
@@ -129,8 +131,8 @@ static td_status publish_again(const struct file_scan *scan, struct td_version *
     return TD_OK;
 }
 
-/* Publishes a tensor as a version of its name. `again` is true if the version before is from this
- * file and the file seems to have the same content. The name is locked. */
+/* Publishes a tensor as a version of its name. `again` is true if the previous version is from this
+ * file and the file seems to have the same content. The name must be locked. */
 static td_status take_tensor(const struct file_scan *scan, const struct td_file_id *id,
                              const struct td_data_tensor *found, const struct td_version *before,
                              bool again, struct td_error *err)
@@ -158,8 +160,8 @@ static bool is_unchanged_since_read(const struct file_scan *scan, const struct t
            td_file_id_equal(&now, id);
 }
 
-/* Returns TD_FILE_PRESENT if the file of this stem has the name and takes precedence over the
- * scanned file. Returns TD_FILE_UNKNOWN if the file could not be read, is malformed, or has a
+/* Returns TD_FILE_PRESENT if the file of this stem contains the name and takes precedence over the
+ * scanned file. Returns TD_FILE_UNKNOWN if that file could not be read, is malformed, or contains a
  * tensor of the name that cannot be served. Otherwise returns TD_FILE_GONE. */
 static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *stem,
                                    const char *suffix, char file[TD_FILE_NAME])
@@ -177,8 +179,8 @@ static td_file_state check_earlier(const struct file_scan *scan, const char *nam
     return not_served ? TD_FILE_UNKNOWN : td_data_dir_stat(scan->store->dir, file, &id);
 }
 
-/* Finds a file that takes precedence over the scanned file for a name. Writes the name of the file
- * to `file` and returns its state as check_earlier does. */
+/* Finds a file that takes precedence over the scanned file for a name. Writes its file name to
+ * `file` and returns its state in the same way as check_earlier. */
 static td_file_state find_earlier(const struct file_scan *scan, const char *name,
                                   char file[TD_FILE_NAME])
 {
@@ -199,9 +201,9 @@ static bool is_of_earlier(const struct td_version *version, const char *file)
            (strchr(version->file, '/') || td_data_file_order(version->file, file) < 0);
 }
 
-/* True if the version must be made again although the scanned file still seems to have the same
- * content. The bytes from which the version was made might have changed, or cannot be read where
- * they were mapped. */
+/* True if the version must be made again although the content of the scanned file seems unchanged.
+ * Either the bytes from which the version was made might have changed, or they can no longer be
+ * read where they were mapped. */
 static bool is_stale(const struct file_scan *scan, const struct td_version *version)
 {
     return strcmp(version->file, scan->file) == 0 && (scan->touched || td_version_is_lost(version));
@@ -211,27 +213,27 @@ static void skip_for_earlier(const struct file_scan *scan, const char *name, con
 {
     char why[TD_FILE_NAME + 128];
     snprintf(why, sizeof why,
-             "%s takes precedence and has a tensor of this name; to serve this one, move that file "
-             "away and send SIGHUP",
+             "%s takes precedence and contains a tensor of this name; to serve this tensor, move "
+             "that file away and send SIGHUP",
              earlier);
     shadowed(scan, name,
-             strchr(earlier, '/') ? "a folder of versions has a tensor of this name" : why);
+             strchr(earlier, '/') ? "a version folder contains a tensor of this name" : why);
 }
 
-/* Skips a tensor because another file, which cannot be read now, might have newer rows of that
+/* Skips a tensor because another file, which cannot be read now, might contain newer rows for that
  * name. */
 static void skip_for_unread(const struct file_scan *scan, const char *name, const char *earlier)
 {
     char why[TD_FILE_NAME + 128];
     snprintf(why, sizeof why,
-             "%s takes precedence, might have a tensor of this name, and cannot be served; repair "
-             "or remove that file",
+             "%s takes precedence, might contain a tensor of this name, and cannot be served; "
+             "repair or remove that file",
              earlier);
     shadowed(scan, name, why);
 }
 
-/* Drops a tensor that its file no longer holds. The name is locked. Returns false, and drops
- * nothing, if a file that had vanished exists again. */
+/* Drops a tensor that its file no longer contains. The name must be locked. Returns false, and
+ * drops nothing, if a removed file exists again. */
 static bool drop_tensor(const struct file_scan *scan, const char *name)
 {
     bool ok = true;
@@ -246,15 +248,16 @@ static bool drop_tensor(const struct file_scan *scan, const char *name)
         }
     } else if (current && scan->vanished && !current->persisted) {
         td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, name,
-                            "the file is gone, and no file has the current content of the tensor, "
-                            "which is served from memory until a restart or a DELETE");
+                            "the file no longer exists, and no other file contains the current "
+                            "data of the tensor; the tensor is served from memory until a "
+                            "restart or a DELETE");
     }
     td_buffer_unref(current ? &current->base : NULL);
     return ok;
 }
 
-/* Handles a tensor that cannot be served although its file is readable. Drops the version before if
- * the bytes from which it was made have changed, or might have changed. */
+/* Handles a tensor that cannot be served although its file is readable. Drops the previous version
+ * if the bytes from which it was made have changed or might have changed. */
 static void handle_refusal(const struct file_scan *scan, const char *name,
                            const struct td_error *err)
 {
@@ -264,9 +267,9 @@ static void handle_refusal(const struct file_scan *scan, const char *name,
         drop_tensor(scan, name);
 }
 
-/* Publishes the tensor of a file unless another source takes precedence. The name is locked.
- * Versions up to number `older` are older than the file and are replaced. A version from a folder
- * that is gone is also replaced. Returns false if the tensor should be served but is not. */
+/* Publishes the tensor of a file unless another source takes precedence. The name must be locked.
+ * Replaces versions with numbers up to `older`, because they are older than the file, and versions
+ * from removed folders. Returns false if the tensor should be served but is not. */
 static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *id,
                          const struct td_data_tensor *found, uint64_t older)
 {
@@ -310,8 +313,8 @@ done:
 /* ---- one file ------------------------------------------------------------------------------- */
 
 /* True if all tensors of the file are served. A tensor is not served if another file hides it, if
- * it failed to load, or if it lost its mapping. Each scan then reads the file, and reports again
- * what it skips. */
+ * it could not be loaded, or if its mapping was lost. Otherwise, each scan reads the file and again
+ * reports what it skips. */
 static bool all_served(struct td_store *store, const struct td_known_file *known)
 {
     bool all = known->n_refused == 0;
@@ -340,8 +343,8 @@ static bool with_name_locked(const struct file_scan *scan, const char *name,
     return ok;
 }
 
-/* Returns the number up to which versions of the name are older than the content of the file, or 0
- * if the content was served before. */
+/* Versions of the name with numbers up to the result are older than the content of the file.
+ * Returns 0 if the content was served before. */
 static uint64_t last_older(const struct td_known_file *before, const struct td_file_id *id,
                            const char *name)
 {
@@ -363,9 +366,9 @@ static void tell_inspector(const struct file_scan *scan, const struct td_data_co
         inspector->keys(inspector->context, keys, scan->file);
 }
 
-/* Replaces the tensors of the file's old record by the tensors that the file has now. If no memory
- * is available for the new record, loads nothing: without a record, the next scan would load the
- * file again and replace later PUTs. */
+/* Replaces the tensors of the file's old record with the tensors that the file contains now. If no
+ * memory is available for the new record, loads nothing. Without a record, the next scan would load
+ * the file again and replace tensors that clients have stored since. */
 static void load_content(const struct file_scan *scan, const struct td_data_content *content,
                          const struct td_known_file *before)
 {
@@ -411,8 +414,8 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
     tell_inspector(scan, content);
 }
 
-/* Marks the current versions of the file as orphaned if a restart would not load them, and
- * otherwise removes the mark. */
+/* Marks the current versions of the file as orphaned if a restart would not load them. Otherwise
+ * removes the mark. */
 static void mark_orphaned(struct td_store *store, const struct td_known_file *known, bool orphaned)
 {
     for (int i = 0; i < known->n_names; i++) {
@@ -438,7 +441,7 @@ static bool any_served(struct td_store *store, const struct td_known_file *known
 }
 
 /* Reports a file that cannot be loaded, and whether the version loaded before is still served.
- * `malformed` is the identity of malformed content, or NULL if the file cannot be read. */
+ * `malformed` is the identity of the malformed content, or NULL if the file cannot be read. */
 static void report_failure(const struct file_scan *scan, const struct td_known_file *before,
                            const struct td_file_id *malformed, const char *why)
 {
@@ -452,8 +455,8 @@ static void report_failure(const struct file_scan *scan, const struct td_known_f
         mark_unread(scan, reason);
 }
 
-/* Handles a file that cannot be loaded. The old tensors stay if the file is unchanged, or if
- * another file has replaced it, because the old inode is intact. They are dropped if the file was
+/* Handles a file that cannot be loaded. Keeps the old tensors if the file is unchanged, or if it
+ * has replaced the old file, whose inode is still intact. Drops the old tensors if the file was
  * overwritten. */
 static void handle_failure(const struct file_scan *scan, const struct td_known_file *before,
                            bool malformed)
@@ -516,7 +519,7 @@ done:
     td_known_file_free(before);
 }
 
-/* Returns the name of the tensor in a file that can hold only one tensor, or NULL for other
+/* Returns the name of the tensor in a file that can contain only one tensor, or NULL for other
  * files. */
 static const char *only_name(const char *file, char stem[TD_FILE_NAME])
 {
@@ -556,7 +559,7 @@ static void scan_file(struct td_store *store, struct td_scan_report *report,
         td_scan_report_file(report, file);
         return;
     }
-    /* A writer might be writing the file of a single tensor now, so lock the name of that tensor
+    /* A writer might be writing this file of a single tensor now, so lock the name of that tensor
      * first. */
     scan.locked_name = only_name(file, stem);
     if (scan.locked_name)
@@ -570,7 +573,7 @@ static void scan_file(struct td_store *store, struct td_scan_report *report,
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Drops the tensors of a removed file. If the file held only one name, locks that name first,
+/* Drops the tensors of a removed file. If the file contained only one name, locks that name first,
  * because a failing DELETE might restore the file. */
 static void remove_vanished(struct td_store *store, struct td_scan_report *report, const char *file)
 {
@@ -602,8 +605,8 @@ struct others {
     struct td_scan_report *report;
 };
 
-/* If the first bytes of a file with an unknown suffix show that it holds tensors, writes to `why`
- * why the file is not read. Otherwise returns false. */
+/* True if the name of the file has an unknown suffix but its first bytes show that it contains
+ * tensors. Writes the reason that the file is not read to `why`. */
 static bool recognise(const struct td_store *store, const char *name, char *why, size_t size)
 {
     char start[16];
@@ -700,7 +703,7 @@ void td_store_scan_again(struct td_store *store, bool always)
         (void)scan_folder(store); /* errors are logged */
         /* Read aliases.json after the versions that it names. */
         if (td_alias_load(store))
-            /* An alias has given up the name of a tensor in a file, so scan again. */
+            /* An alias has released the name of a tensor in a file, so scan again. */
             (void)scan_folder(store);
         td_alias_forget_gone(store);
         td_alias_check_targets(store);

@@ -1,7 +1,7 @@
-/* scan.h - loads new, changed and removed files of the data folder, at the start and on a rescan.
+/* scan.h - loads new, changed and removed files of the data folder, at startup and on a rescan.
  *
  * Threads    Any, but only one scan at a time. A scan enters as the writer of each name
- *            (writer_queue.h), so its thread waits for other writers. */
+ *            (writer_queue.h), so its thread might wait for other writers. */
 #ifndef TD_SERVER_STORE_SCAN_H
 #define TD_SERVER_STORE_SCAN_H
 
@@ -13,8 +13,8 @@ struct td_store;
  * and logs the reason, if the folder cannot be read. */
 bool td_store_scan(struct td_store *store);
 
-/* Opens the folder again if it was replaced, and tries to take its lock. Then scans the folder if
- * it was replaced, if the lock was taken, or if `always` is true. */
+/* Reopens the folder if it was replaced, and tries to take its lock. Then scans the folder if it
+ * was replaced, if the lock was taken, or if `always` is true. */
 void td_store_scan_again(struct td_store *store, bool always);
 
 #endif

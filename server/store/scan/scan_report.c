@@ -14,8 +14,8 @@ void td_scan_report_begin(struct td_scan_report *report, const struct td_store_i
                                        .begun_ns = td_now_ns() };
 }
 
-/* Takes one of the lines of a kind. Returns false if no line is left, or if the log does not want
- * this level. */
+/* Uses up one line of a kind. Returns false if no line is left, or if the log level excludes the
+ * line. */
 static bool take_line(struct td_scan_report *report, int *lines, enum td_log_level level)
 {
     if (!report->log || !td_log_wants(report->log, level))
@@ -41,20 +41,22 @@ void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level,
 
 const char *td_scan_other_reason(const char *name)
 {
-    static const char imported[] = "this format is not read; deploy/import converts it to tables";
+    static const char imported[] = "this format is not supported; use deploy/import to convert "
+                                   "it to tables";
     static const char pickled[] =
-        "pickled tensors are not read; deploy/import converts PyTorch state dicts to tables";
+        "pickled tensors are not supported; use deploy/import to convert PyTorch state dicts to "
+        "tables";
     static const char checkpoint[] =
-        "checkpoints are not read; torch.save(model.state_dict(), 'FILE.pt') writes a file that "
-        "deploy/import converts to tables";
+        "checkpoints are not supported; torch.save(model.state_dict(), 'FILE.pt') writes a file "
+        "that deploy/import converts to tables";
     static const char any_pickle[] =
-        "pickles are not read; save an array with numpy.save('FILE.npy', x), or for deploy/import "
-        "a DataFrame with df.to_parquet('FILE.parquet') or a state dict with torch.save(x, "
-        "'FILE.pt')";
+        "pickles are not supported; save an array with numpy.save('FILE.npy', x), or for "
+        "deploy/import a DataFrame with df.to_parquet('FILE.parquet') or a state dict with "
+        "torch.save(x, 'FILE.pt')";
     static const char not_read[] =
-        "this format is not read; save the tensors as .npy or .safetensors";
+        "this format is not supported; save the tensors as .npy or .safetensors";
     static const char upper_case[] = "the suffix must be in lower case";
-    static const char compressed[] = "compressed files are not read; decompress the file";
+    static const char compressed[] = "compressed files are not supported; decompress the file";
     static const struct {
         const char *suffix, *reason;
     } known[] = {

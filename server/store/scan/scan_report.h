@@ -22,19 +22,19 @@ enum { TD_SCAN_LINES = 100 };
 struct td_store_inspector;
 
 struct td_scan_report {
-    /* Receives the report instead of the log, or NULL. */
+    /* Inspector that receives the report instead of the log, or NULL. */
     const struct td_store_inspector *inspector;
     const struct td_log *log;
     int64_t begun_ns;
     int added, replaced, removed; /* tensors of the current file */
-    /* Of the replaced tensors, the number that were only in memory or had changes there. */
+    /* Number of replaced tensors whose last changes were only in memory. */
     int unpersisted;
-    /* Tensors of the files before the current one. */
+    /* Number of tensors in the files before the current one. */
     int total_added, total_replaced, total_removed;
     int unchanged; /* tensors */
     /* Number of skipped files, and of skipped tensors in other files. */
     int skipped;
-    /* Number of files without tensors, judging by their names and first bytes. */
+    /* Number of files that contain no tensors, judging by their names and first bytes. */
     int ignored;
     int change_lines, skip_lines, not_logged;
 };
@@ -53,8 +53,8 @@ void td_scan_report_file(struct td_scan_report *report, const char *file);
 
 void td_scan_report_end(const struct td_scan_report *report);
 
-/* Returns why a file of this name is not read, and what the operator can do. Returns NULL if the
- * suffix is not a suffix of tensor files. */
+/* Returns the reason that a file of this name is not read, and what the operator can do. Returns
+ * NULL if the suffix is not known as a suffix of tensor files. */
 const char *td_scan_other_reason(const char *name);
 
 #endif

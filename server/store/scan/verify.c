@@ -67,7 +67,7 @@ static void note_damage(struct td_store *store, struct td_version *version, uint
                                   "a backup");
 }
 
-/* Compares a block. Returns false if no further block must be compared. A fault, from a truncated
+/* Verifies a block. Returns false if no more blocks need to be verified. A fault, from a truncated
  * file or a failing disk, has already marked the version. */
 static bool verify_block(struct td_store *store, struct td_version *version, uint64_t block)
 {
@@ -87,7 +87,7 @@ bool td_store_must_stop(const struct td_store *store)
            (!store->opened && store->stop_requested && store->stop_requested());
 }
 
-/* Compares all blocks of the version. */
+/* Verifies all blocks of the version. */
 static td_status verify_now(struct td_store *store, struct td_version *version,
                             struct td_error *err)
 {
@@ -112,7 +112,7 @@ td_status td_store_verify_new(struct td_store *store, struct td_version *version
     return store->verify == TD_VERIFY_START ? verify_now(store, version, err) : TD_OK;
 }
 
-/* Starts with the next pending version. Returns false if no version is pending. */
+/* Starts verifying the next pending version. Returns false if no version is pending. */
 static bool choose_version(struct td_store *store)
 {
     /* Clear the flag before the search. A version that becomes current during the search sets the

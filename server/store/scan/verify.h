@@ -1,8 +1,8 @@
-/* verify.h - compares mapped files with their checksums.
+/* verify.h - verifies mapped files against their checksums.
  *
  * This file defines td_store_verify, td_store_has_unverified and td_store_stop of store.h.
  *
- * Threads    As in scan.h. td_store_verify can run at the same time as a scan. */
+ * Threads    Same as for scan.h. td_store_verify can run at the same time as a scan. */
 #ifndef TD_SERVER_STORE_VERIFY_H
 #define TD_SERVER_STORE_VERIFY_H
 
@@ -13,13 +13,13 @@ TD_MUST_CHECK td_status td_store_verify_header(const struct td_store *store,
                                                const struct td_data_content *content,
                                                struct td_error *err);
 
-/* True if a scan must end early: after td_store_stop, or if stop_requested of td_store_options
- * returns true. */
+/* True if a scan must end early because td_store_stop was called, or because stop_requested of
+ * td_store_options returns true. */
 bool td_store_must_stop(const struct td_store *store);
 
-/* Called for a mapped version before it is published. As the store's options say, compares the
- * version with its checksums, leaves that to td_store_verify, or does neither. Returns DRAINING if
- * td_store_must_stop. */
+/* Called for a mapped version before it is published. Depending on the store's options, verifies
+ * the version's checksums, leaves that to td_store_verify, or does neither. Returns DRAINING if
+ * td_store_must_stop returns true. */
 TD_MUST_CHECK td_status td_store_verify_new(struct td_store *store, struct td_version *version,
                                             struct td_error *err);
 

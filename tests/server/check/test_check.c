@@ -191,8 +191,8 @@ TD_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
               "warning  empty.npy: skipped: it is empty or not a regular file\n",
               "warning  bad.npy: skipped: not a .npy file: ",
               "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored; ",
-              "warning  t.npz: skipped: this format is not read; deploy/import converts it to "
-              "tables\n",
+              "warning  t.npz: skipped: this format is not supported; use deploy/import "
+              "to convert it to tables\n",
               "ok       two?lines.txt: ignored; "));
     struct report report = check_options(NULL, NULL);
     ck_assert_ptr_null(strstr(report.text, "hidden"));
@@ -245,10 +245,11 @@ TD_TEST(a_tensor_that_another_file_hides_is_skipped)
     put_npy("t.npy", 0, 4);
     expect(
         check_options("--verify=start", NULL), true,
-        LINES("ok       t.tensord: 1 tensor\n",
-              "warning  t.npy: tensor t is skipped: t.tensord "
-              "takes precedence and has a tensor of this name; to serve this one, move that file "
-              "away and send SIGHUP\n"));
+        LINES(
+            "ok       t.tensord: 1 tensor\n",
+            "warning  t.npy: tensor t is skipped: t.tensord "
+            "takes precedence and contains a tensor of this name; to serve this tensor, move that "
+            "file away and send SIGHUP\n"));
 }
 
 TD_TEST(a_tensor_whose_bytes_do_not_match_its_checksums_is_a_warning)
@@ -313,11 +314,9 @@ TD_TEST(an_alias_by_hand_that_a_folder_sets_again_is_a_warning)
     put_version("1", "m.npy", 0, "\"aliases\":{\"x\":\"m@1\"}");
     put_version("2", "m.npy", 0, "\"aliases\":{\"x\":\"m@2\"}");
     put_text("aliases.json", "{\"aliases\": {\"x\": \"m@1\"}}");
-    expect(
-        check_options(NULL, NULL), true,
-        LINES(
-            "warning  aliases.json: skipped: its alias 'x' names m@1, but the folder 2, which its "
-            "\"taken\" lacks, sets it to m@2\n"));
+    expect(check_options(NULL, NULL), true,
+           LINES("warning  aliases.json: skipped: its alias 'x' names m@1, but the folder 2, which "
+                 "\"taken\" does not list, sets it to m@2\n"));
 }
 
 TD_TEST(nothing_in_the_folder_is_changed)

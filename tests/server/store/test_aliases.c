@@ -394,8 +394,8 @@ TD_TEST(a_file_that_may_no_longer_be_read_is_a_problem_before_the_restart)
 {
     char problem[300];
     snprintf(problem, sizeof problem,
-             "aliases.json: aliases.json cannot be read: %s; the aliases read before stay in "
-             "force, until a restart;",
+             "aliases.json: aliases.json cannot be read: %s; the aliases that were "
+             "read before stay in effect until a restart;",
              denied());
     ck_assert_int_eq(flip("x=a@1", ""), TD_OK);
     for (int persist = 0; persist < 2; persist++) {
@@ -447,9 +447,9 @@ static void expect_that_it_can_be_moved_away(const char *aliases)
     ck_assert_int_eq(flip("y=b@1", ""), TD_CONFLICT);
     EXPECT_MESSAGE(&err, "cannot be read");
     EXPECT_MESSAGE(&err, td_store_check_aliases(store, TD_IGNORED) == TD_OK
-                             ? "put a right file in its place, or move it away, and send SIGHUP"
-                             : "put a right file in its place and send SIGHUP. This server has not "
-                               "read the aliases: without the file they are lost");
+                             ? "Put a correct file in its place, or move it away, and send SIGHUP"
+                             : "Put a correct file in its place and send SIGHUP. This server has "
+                               "not read the aliases. Without the file, the aliases are lost");
     ck_assert_int_eq(drop("b@1"), TD_CONFLICT);
     move_to("away");
     td_store_rescan(store);
@@ -515,8 +515,8 @@ TD_TEST(a_reader_keeps_its_aliases_until_the_writer_has_written_them_again)
     for (int i = 0; i < 2; i++) {
         td_store_rescan(reader);
         ck_assert_str_eq(aliases_of(reader), "x=a@1 ");
-        ck_assert_ptr_nonnull(strstr(problems_of(reader), "aliases.json: it is gone after it could "
-                                                          "not be read"));
+        ck_assert_ptr_nonnull(strstr(problems_of(reader), "aliases.json: it could not be read, "
+                                                          "and then it was removed"));
     }
     td_store_rescan(store);
     td_store_rescan(reader);
@@ -565,7 +565,7 @@ static void start_damaged(void)
     restart();
     ck_assert_str_eq(aliases_of(store), "x=m@2 y=m@1 ");
     ck_assert_int_eq(drop("x"), TD_CONFLICT); /* a restart would set it again */
-    EXPECT_MESSAGE(&err, "has not read the aliases: without the file they are lost");
+    EXPECT_MESSAGE(&err, "has not read the aliases. Without the file, the aliases are lost");
 }
 
 TD_TEST_LOOP(a_flip_stays_after_a_start_without_the_file, 0, 2)
@@ -728,16 +728,16 @@ TD_TEST(a_file_that_names_a_version_which_is_not_there_changes_no_alias)
         td_store_rescan(store);
         ck_assert_str_eq(aliases_of(store), "x=a@1 y=b@1 ");
         expect_value("x", 1);
-        ck_assert_str_eq(problems_of(store), "aliases.json: its alias 'x' names a@22, which is not "
-                                             "there; the aliases read before stay in force, "
-                                             "until a restart;");
+        ck_assert_str_eq(problems_of(store), "aliases.json: its alias 'x' names a@22, which does "
+                                             "not exist; the aliases that were read before stay "
+                                             "in effect until a restart;");
         ck_assert(!td_store_reading(store).aliases);
         const char *lines = logged_with_scans();
         ck_assert_ptr_nonnull(strstr(lines, "aliases_refused source=aliases.json"));
         ck_assert_ptr_null(strstr(lines, "alias_changed"));
         EXPECT_OK(td_store_check_aliases(store, &err), &err); /* it stays ready */
         ck_assert_int_eq(flip("y=b@2", ""), TD_CONFLICT);
-        EXPECT_MESSAGE(&err, "or names a version that is not there, as GET /v1/aliases tells");
+        EXPECT_MESSAGE(&err, "or names a version that does not exist; GET /v1/aliases says which");
     }
     ck_assert_int_eq(put("a@22", 22, true), TD_OK); /* the file is as it was */
     td_store_rescan(store);
@@ -753,7 +753,7 @@ TD_TEST(an_alias_whose_version_is_gone_may_name_another_that_is_not_there)
     put_text("aliases.json", "{\"aliases\": {\"x\": \"a@22\", \"y\": \"b@2\"}}");
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "x=a@22 y=b@2 ");
-    ck_assert_str_eq(problems_of(store), "x: it names a@22, which is not there;");
+    ck_assert_str_eq(problems_of(store), "x: it names a@22, which does not exist;");
 }
 
 TD_TEST(an_alias_waits_for_its_version)
@@ -764,7 +764,7 @@ TD_TEST(an_alias_waits_for_its_version)
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         ck_assert_int_eq(look_up("x", &listing), TD_DEVICE_UNAVAILABLE);
-        EXPECT_MESSAGE(&err, "'a@1', which is not there");
+        EXPECT_MESSAGE(&err, "'a@1', which does not exist");
         restart();
     }
     put_npy("a@1.npy", 1, 1);
@@ -778,13 +778,13 @@ TD_TEST(problems_are_listed_by_name_until_they_are_solved)
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         ck_assert_str_eq(problems_of(store),
-                         "x: it names n@1, which is not there;y: it names n@2, which is not "
-                         "there;z: it names n@1, which is not there;");
+                         "x: it names n@1, which does not exist;y: it names n@2, which does "
+                         "not exist;z: it names n@1, which does not exist;");
     }
     ck_assert_int_eq(put("n@2", 2, false), TD_OK);
     td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "x: it names n@1, which is not there;z: it names n@1, "
-                                         "which is not there;");
+    ck_assert_str_eq(problems_of(store), "x: it names n@1, which does not exist;z: it names n@1, "
+                                         "which does not exist;");
     put_npy("n@1.npy", 1, 1);
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "");
@@ -812,9 +812,9 @@ static void put_alias(const char *target)
 }
 
 #define HIDDEN                                                                                     \
-    "f: the alias in aliases.json is not served until a restart: a tensor has its name, which a "  \
-    "restart does not serve; delete the tensor, or remove the alias from aliases.json, and send "  \
-    "SIGHUP;"
+    "f: the alias in aliases.json is not served until a restart: a tensor has the same name, "     \
+    "and a restart would serve the alias instead. Delete the tensor, or remove the alias from "    \
+    "aliases.json, and send SIGHUP;"
 
 TD_TEST_LOOP(a_tensor_that_hides_an_alias_is_told_until_either_is_gone, 0, 3)
 {
@@ -894,11 +894,11 @@ TD_TEST(the_file_that_a_deleted_alias_has_hidden_is_served_by_the_next_rescan)
     ck_assert_int_eq(drop("f"), TD_OK);
     ck_assert_int_eq(look_up("f", &listing), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err,
-                   "an alias had its name when it was read; once there is no such alias, send "
-                   "SIGHUP to serve it");
+                   "an alias had its name when the file was read. After that alias is removed, "
+                   "send SIGHUP to serve the tensor");
     ck_assert_str_eq(problems_of(store),
-                     "f.npy: f: an alias had its name when it was read; once there is no such "
-                     "alias, send SIGHUP to serve it;");
+                     "f.npy: f: an alias had its name when the file was read. After that alias "
+                     "is removed, send SIGHUP to serve the tensor;");
     td_store_rescan(store);
     expect_value("f", 7);
     ck_assert_str_eq(problems_of(store), "");

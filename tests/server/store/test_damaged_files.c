@@ -112,7 +112,7 @@ TD_TEST_LOOP(a_damaged_persisted_file_gives_its_name_to_no_other_file, 0, 12)
         td_store_rescan(store);
         expect_refused(name, file);
         ck_assert_ptr_nonnull(
-            strstr(logged(), "takes precedence, might have a tensor of this name"));
+            strstr(logged(), "takes precedence, might contain a tensor of this name"));
         for (int persist = 0; persist < 2; persist++) {
             ck_assert_int_eq(update(name, persist), TD_DEVICE_UNAVAILABLE);
             EXPECT_MESSAGE(&err, file);
@@ -147,7 +147,7 @@ TD_TEST(a_folder_does_not_take_the_name_of_a_damaged_file)
         restart();
         expect_refused("m@1", "m@1.tensord");
         ck_assert_ptr_nonnull(
-            strstr(problems_of(store), "1: 'm@1' already exists, from m@1.tensord; "));
+            strstr(problems_of(store), "1: 'm@1' already exists: it is in m@1.tensord. "));
     }
     ck_assert_int_eq(unlink(path_of("m@1.tensord")), 0);
     td_store_rescan(store);
@@ -277,7 +277,7 @@ TD_TEST_EACH(an_alias_of_a_damaged_version_names_its_file, versions)
     ck_assert_ptr_nonnull(strstr(problems_of(store), wanted));
     ck_assert_int_eq(unlink(path_of(versions[_i])), 0);
     td_store_rescan(store);
-    expect_refused("m", "'m@2', which is not there");
+    expect_refused("m", "'m@2', which does not exist");
 }
 
 TD_TEST(an_alias_of_a_version_in_a_refused_folder_says_why_it_is_refused)
@@ -320,8 +320,8 @@ TD_TEST(an_alias_says_what_is_wrong_in_short_and_the_way_out)
     ck_assert_int_eq(unlink(path_of("q@3.safetensors")), 0);
     remove_version("2");
     td_store_rescan(store);
-    expect_way_out("m", "'m@2', which is not there; put its file back and send SIGHUP, or let the "
-                        "alias name another version");
+    expect_way_out("m", "'m@2', which does not exist; put its file back and send SIGHUP, or let "
+                        "the alias name another version");
 }
 
 /* ---- the list of problems

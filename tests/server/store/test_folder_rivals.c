@@ -131,7 +131,7 @@ TD_TEST(a_version_that_is_not_in_a_served_folder_is_not_there)
     expect_rival("m@1.npy");
     ck_assert_int_eq(td_store_get(store, "x", 1, &test_arena, &unused, &err),
                      TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "'old@1', which is not there; put its file back");
+    EXPECT_MESSAGE(&err, "'old@1', which does not exist; put its file back");
 }
 
 static const char *const models[] = { "q.safetensors", "q@1.safetensors" };

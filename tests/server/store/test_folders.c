@@ -263,7 +263,7 @@ TD_TEST(a_reader_keeps_the_alias_of_a_removed_folder_until_a_restart)
     store = open_reader();
     remove_version("1");
     td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "x: it names m@1, which is not there;");
+    ck_assert_str_eq(problems_of(store), "x: it names m@1, which does not exist;");
     ck_assert_int_eq(td_store_get(store, "x", 1, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE);
     put_version("1", "m.npy", 30, "");
@@ -293,12 +293,12 @@ TD_TEST(a_folder_and_an_alias_of_its_name_have_problems_of_their_own)
     move_file("a@2.npy", ".kept");
     td_store_rescan(store);
     ck_assert_int_eq(td_store_reading(store).problems, 2);
-    ck_assert_ptr_nonnull(strstr(problems_of(store), ";1: it names a@2, which is not there;"));
+    ck_assert_ptr_nonnull(strstr(problems_of(store), ";1: it names a@2, which does not exist;"));
     ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
                      TD_DEVICE_UNAVAILABLE);
     remove_version("1");
     td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "1: it names a@2, which is not there;");
+    ck_assert_str_eq(problems_of(store), "1: it names a@2, which does not exist;");
     move_file(".kept", "a@2.npy");
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "");
@@ -541,12 +541,12 @@ static const struct {
     { "a file is no tensor", malformed_file, "1: m.npy: ", "" },
     { "the manifest leads out of the folder", malformed_manifest, "'../m.npy' is not the name",
       "" },
-    { "a name is there", existing_name, "'m@1' already exists, from m@1.npy", "m@1" },
-    { "two files have a name", same_name, "two of its files have the tensor 't:w@1'", "" },
+    { "a name is there", existing_name, "'m@1' already exists: it is in m@1.npy", "m@1" },
+    { "two files have a name", same_name, "two of its files contain the tensor 't:w@1'", "" },
     { "keys do not fit", keys_that_do_not_fit, "1: m.keys.npy: there are 2 keys, but 'm@1' has 100",
       "" },
     { "keys have no table", keys_without_a_table,
-      "1: q.keys.npy is named as a file of keys, but the", "" },
+      "1: q.keys.npy has the name of a file of keys, but the", "" },
     { "keys have another digest", other_keys, "1: m.keys.npy: its SHA-256 is", "" },
     { "an alias has the name of a tensor", alias_of_a_tensor, "'x' is a tensor", "x" },
     { "an alias has the name of keys", alias_of_keys, "'x.keys' cannot be an alias", "" },

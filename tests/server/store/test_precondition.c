@@ -119,7 +119,7 @@ static const struct {
     { NULL, "*", "\"1\"",
       "'t' exists, but If-None-Match: * requires that it does not; send If-Match with its ETag to "
       "replace it if it has not changed" },
-    { NULL, "\"1\"", "\"1\"", "'t' still has an ETag that If-None-Match excludes" },
+    { NULL, "\"1\"", "\"1\"", "'t' still has an ETag that If-None-Match lists" },
 };
 
 TD_TEST_EACH(an_error_says_which_condition_does_not_hold, reasons)

@@ -77,7 +77,7 @@ TD_TEST(a_file_that_is_gone_below_changes_in_memory_is_told)
     (void)logged();
     td_store_rescan(store);
     expect_once(logged_with_scans(),
-                " warn table_skipped file=a.npy tensor=a reason=\"the file is gone, ");
+                " warn table_skipped file=a.npy tensor=a reason=\"the file no longer exists, ");
     expect_names(store, "a");
     td_store_rescan(store);
     ck_assert_int_eq(count_of(logged_with_scans(), "table_skipped"), 0);
@@ -240,22 +240,26 @@ TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
         const char *name, *line;
     } others[] = {
         { "a.npz",
-          " warn table_skipped file=a.npz reason=\"this format is not read; deploy/import" },
+          " warn table_skipped file=a.npz reason=\"this format is not supported; use deploy" },
         { "b.csv",
-          " warn table_skipped file=b.csv reason=\"this format is not read; deploy/import" },
+          " warn table_skipped file=b.csv reason=\"this format is not supported; use deploy" },
         { "b.TSV.gz",
-          " warn table_skipped file=b.TSV.gz reason=\"this format is not read; deploy/import" },
+          " warn table_skipped file=b.TSV.gz reason=\"this format is not supported; use deploy" },
         { "p.parquet",
-          " warn table_skipped file=p.parquet reason=\"this format is not read; deploy/import" },
-        { "c.pt",
-          " warn table_skipped file=c.pt reason=\"pickled tensors are not read; deploy/imp" },
+          " warn table_skipped file=p.parquet reason=\"this format is not supported; use deploy" },
+        { "c.pt", " warn table_skipped file=c.pt reason=\"pickled tensors are not supported; use" },
         { "d.NPY", " warn table_skipped file=d.NPY reason=\"the suffix must be in lower case" },
-        { "e.npy.gz", " warn table_skipped file=e.npy.gz reason=\"compressed files are not read" },
-        { "model.BIN", " warn table_skipped file=model.BIN reason=\"pickled tensors are not read" },
-        { "m.ckpt", " warn table_skipped file=m.ckpt reason=\"checkpoints are not read; " },
-        { "m.pkl", " warn table_skipped file=m.pkl reason=\"pickles are not read; save an array" },
-        { "m.vec.gz", " warn table_skipped file=m.vec.gz reason=\"this format is not read; dep" },
-        { "m.onnx", " warn table_skipped file=m.onnx reason=\"this format is not read; save the" },
+        { "e.npy.gz",
+          " warn table_skipped file=e.npy.gz reason=\"compressed files are not supported" },
+        { "model.BIN",
+          " warn table_skipped file=model.BIN reason=\"pickled tensors are not supported" },
+        { "m.ckpt", " warn table_skipped file=m.ckpt reason=\"checkpoints are not supported; " },
+        { "m.pkl",
+          " warn table_skipped file=m.pkl reason=\"pickles are not supported; save an array" },
+        { "m.vec.gz",
+          " warn table_skipped file=m.vec.gz reason=\"this format is not supported; use" },
+        { "m.onnx",
+          " warn table_skipped file=m.onnx reason=\"this format is not supported; save the" },
     };
     for (size_t i = 0; i < COUNT_OF(others); i++)
         put_text(others[i].name, "x");

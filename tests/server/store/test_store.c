@@ -304,7 +304,7 @@ TD_TEST(one_of_two_tensors_with_the_same_name_is_served)
     struct td_store *store = open_folder();
     expect_names(store, "m:b.x m:w");
     ck_assert_ptr_nonnull(
-        strstr(logged(), "m.safetensors takes precedence and has a tensor of this name"));
+        strstr(logged(), "m.safetensors takes precedence and contains a tensor of this name"));
     td_store_free(store);
 }
 

@@ -60,7 +60,7 @@ TD_TEST(of_two_files_with_one_version_the_first_is_served)
     expect_names(store, "m:w@v");
     ck_assert_int_eq(value_of(found(store, "m:w@v")->tensor, 0), 5);
     ck_assert_ptr_nonnull(
-        strstr(logged(), "m.safetensors takes precedence and has a tensor of this name"));
+        strstr(logged(), "m.safetensors takes precedence and contains a tensor of this name"));
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m:w@v")->tensor, 0), 5);
     ck_assert_int_eq(drop(store, "m:w@v"), TD_OK); /* both files */
