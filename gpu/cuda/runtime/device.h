@@ -48,8 +48,8 @@ void td_cuda_context_enter(int ordinal);
  * been lost, because only a reset clears a sticky error. */
 void td_cuda_context_leave(int ordinal, bool lost);
 
-/* Converts the result of a runtime call to a status, which is TD_OK for cudaSuccess. `action`
- * completes the message "could not ...". */
+/* Converts the result of a CUDA runtime call to a status: TD_OK for cudaSuccess. `action` completes
+ * the message "could not ...". */
 TD_MUST_CHECK td_status td_cuda_check(struct td_device *device, cudaError_t error,
                                       const char *action, struct td_error *err);
 
