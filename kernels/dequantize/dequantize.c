@@ -40,7 +40,7 @@ static td_status check_shift(const struct td_op_args *args, struct td_error *err
     if (!input(args, OFFSET) || !input(args, ZERO_POINT))
         return TD_OK;
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "zero_point and offset are both given; at most one of them is allowed");
+                 "zero_point is given together with offset; at most one of them is allowed");
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "zero_point");
 }
 

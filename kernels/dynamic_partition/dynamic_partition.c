@@ -296,7 +296,8 @@ static td_status gather_by_number(const struct td_op_args *args, struct td_exec 
     const struct plan *plan = args->plan;
     const struct td_tensor *data = args->inputs[DATA].tensors;
     if (data->dtype == TD_DTYPE_STRING) {
-        /* Each row goes to exactly one output, so all outputs together have the bytes of data. */
+        /* Each row goes to exactly one output, so all outputs together have as many bytes as
+         * data. */
         uint64_t bytes = data->offsets[data->numel] - data->offsets[0];
         if (bytes > exec->output_limit)
             return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");
