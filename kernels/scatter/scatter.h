@@ -1,17 +1,16 @@
 /* scatter.h - writes slices or elements of a tensor at positions given by index tuples.
  *
  * Shapes     params  [D_0, ..., D_{k-1}, Q...]  not a scalar. Any dtype for "set"; otherwise not
- *                                               bool or string; for "min" and "max" not complex
- *            indices [I..., k]                  int16, int32 or int64; 0 <= k <= rank of params. If
- *                                               k = 0, each update applies to all of params
- *            updates [I..., Q...]               dtype of params
- *            output  shape and dtype of params: params with the updates written to it
+ *            bool or string; for "min" and "max" not complex indices [I..., k]
+ *            int16, int32 or int64; 0 <= k <= rank of params. If k = 0, each update applies to all
+ *            of params updates [I..., Q...]               dtype of params output  shape and dtype
+ *            of params: params with the updates written to it
  * Bounds     0 <= component c < D_c. The first component out of range is INDEX_OUT_OF_BOUNDS, with
  *            the same details as in gather_nd, before anything is written.
  * Meaning    With "set", the last update of equal tuples is kept. With "add", "mul", "min" and
  *            "max", all updates are combined with the element, in order. Integers wrap around,
- *            float16 and bfloat16 are rounded after each update, and a NaN is both minimum and
- *            maximum. The result does not depend on the number of threads.
+ *            float16 and bfloat16 are rounded after each update, and a NaN is both the minimum and
+ *            the maximum. The result does not depend on the number of threads.
  * In place   If outputs[0].data is the data of params, params is not copied and only the updated
  *            slices are written. indices and updates must not overlap with params. cost recognises
  *            this case even if both data pointers are still NULL. Once writing has started, run
