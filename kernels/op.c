@@ -458,8 +458,8 @@ static td_status check_float(const struct td_attr_spec *attr, double value, stru
         td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; expected %g or more", attr->name, value,
                      range->min);
     else
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; expected %g to %g", attr->name, value,
-                     range->min, range->max);
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; expected a value from %g to %g",
+                     attr->name, value, range->min, range->max);
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, attr->name);
 }
 

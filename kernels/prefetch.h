@@ -24,8 +24,8 @@ enum {
     TD_PREFETCH_LINES = 96, /* approximate number of lines in flight */
     TD_PREFETCH_LEAST = 8,  /* minimum distance in rows */
     TD_PREFETCH_MOST = 48,
-    /* Bytes of a long row. The processor itself prefetches all but the first line of longer
-     * rows. */
+    /* Minimum size in bytes of a long row. The processor itself prefetches all lines of a long row
+     * except the first. */
     TD_PREFETCH_LONG = 4096,
     TD_PREFETCH_TABLE = 512 * 1024 /* bytes; smaller tables fit into the L2 cache */
 };

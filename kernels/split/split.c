@@ -393,7 +393,7 @@ static void raise_numbers(struct td_tensor *output, int64_t begin)
         number[i] += number[i] >= 0 ? begin : 0;
 }
 
-/* Fills the end of an output: rows after the last row that a part has are zeros. */
+/* Fills the end of an output with zeros, after the last row that any part has. */
 static void end_output(const struct td_tensor *joined, struct td_tensor *out)
 {
     if (out->dtype != TD_DTYPE_STRING) {

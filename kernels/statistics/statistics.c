@@ -14,7 +14,7 @@ enum {
     MOST_ITEMS = 1 << 12, /* maximum number of items; items of larger tensors are larger */
     /* Number of values that are measured at a time, as doubles that stay in the L1 cache. */
     TILE = 768,
-    WIDE = 8192 /* number of columns; with more, a block has at least 128 columns */
+    WIDE = 8192 /* with more columns, a block has at least 128 columns */
 };
 
 /* If all values of a tile are finite and smaller in magnitude than this, their sums and sums of

@@ -217,8 +217,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return status;
 }
 
-/* Counts a conversion to a key and a comparison for each element, and one comparison per doubling
- * for each entry that is sorted. */
+/* Counts a conversion to a key and a comparison for each element, plus 4 log2(k) operations for
+ * each selected element. */
 static struct td_cost cost(const struct td_op_args *args)
 {
     const struct td_tensor *x = &args->inputs[0].tensors[0], *values = &args->outputs[VALUES];
