@@ -34,8 +34,7 @@
  *            is closed and opened again. INTERNAL: the caller violated this contract.
  * Version    A plugin is a shared object that exports td_device_plugin, of type
  *            td_device_plugin_fn. Any change to this interface, including the structs of kernels/
- *            that it passes, must increment
- * TD_DEVICE_ABI. */
+ *            that it passes, must increment TD_DEVICE_ABI. */
 #ifndef TD_GPU_DEVICE_H
 #define TD_GPU_DEVICE_H
 

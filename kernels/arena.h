@@ -8,8 +8,7 @@
  *            buffers that it allocated and the references passed to td_arena_keep. Under
  *            AddressSanitizer, the unused part of the first block stays poisoned until the reset.
  * Threads    Not synchronised. Only one thread at a time uses an arena, which moves between threads
- *            with its
- * call. */
+ *            with its call. */
 #ifndef TD_KERNELS_ARENA_H
 #define TD_KERNELS_ARENA_H
 

@@ -4,8 +4,7 @@
  * Ownership  A new buffer has one reference. The last td_buffer_unref calls release, which frees
  *            the memory and the struct. Implementations embed struct td_buffer in their own struct.
  * Threads    Any thread can call ref and unref. They do not synchronise access to the bytes. Each
- *            implementation documents who is allowed to
- * write. */
+ *            implementation documents who is allowed to write. */
 #ifndef TD_KERNELS_BUFFER_H
 #define TD_KERNELS_BUFFER_H
 

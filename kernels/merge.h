@@ -1,11 +1,12 @@
 /* merge.h - merges several calls of one op into one, for devices where a launch is expensive.
  *
- * concat   plain calls that pick rows of one table (op_rows.h). Tables, attributes, dtypes and the
- * shape of a query must be equal. The merged call has the queries and outputs of all calls, one
- * after the other. The number of queries or bags in the previous calls is added to the offsets or
- * segments of bags. stack    calls with equal shapes and dtypes. Inputs that differ between the
- * calls are stacked along a new first dimension, and so are the outputs. Inputs that are the same
- * tensor in all calls are not stacked.
+ *     concat   plain calls that pick rows of one table (op_rows.h). Tables, attributes, dtypes and
+ *              the shape of a query must be equal. The merged call has the queries and outputs of
+ *              all calls, one after the other. The number of queries or bags in the previous calls
+ *              is added to the offsets or segments of bags.
+ *     stack    calls with equal shapes and dtypes. Inputs that differ between the calls are stacked
+ *              along a new first dimension, and so are the outputs. Inputs that are the same tensor
+ *              in all calls are not stacked.
  *
  * The merged call is an ordinary call with its own shapes and attributes, which td_op_infer has
  * already accepted. Only its data is missing: td_merge_copy writes the data of the inputs that are

@@ -6,8 +6,7 @@
  * Alignment  data can be unaligned if it is in a request body or a mapped file. td_op_infer aligns
  *            inputs that have reads_values in the op's descriptor.
  * Ownership  A tensor does not own its data. The data is either in the call's arena or in `owner`,
- *            to which the arena holds a
- * reference. */
+ *            to which the arena holds a reference. */
 #ifndef TD_KERNELS_TENSOR_H
 #define TD_KERNELS_TENSOR_H
 

@@ -5,8 +5,7 @@
  * Threads    The thread that runs the kernel assigns `shared`. A range function (exec.h) acquires
  *            the scratch area of one thread, uses it exclusively and releases it before it returns.
  *            There are as many scratch areas as ranges that can run at the same time, so an area is
- *            always
- * free. */
+ *            always free. */
 #ifndef TD_KERNELS_WORKSPACE_H
 #define TD_KERNELS_WORKSPACE_H
 

@@ -1,9 +1,10 @@
 /* dynamic_partition.h - distributes the rows of a tensor among several tensors by number.
  *
- * Shapes     data        [I..., C...]   any dtype, including string partitions  [I...]
- *            int16, int32 or int64; a scalar makes all of data one row outputs     num_partitions
- *            tensors [count, C...] outputs[p] has the rows data[i...] with partitions[i...] = p, in
- *            their order. Partitions without rows are empty.
+ * Shapes     data        [I..., C...]   any dtype, including string
+ *            partitions  [I...]         int16, int32 or int64; a scalar makes all of data one row
+ *            outputs     num_partitions tensors [count, C...]
+ *            outputs[p] has the rows data[i...] with partitions[i...] = p, in their order.
+ *            Partitions without rows are empty.
  * Bounds     0 <= partition < num_partitions, otherwise infer reports INDEX_OUT_OF_BOUNDS, because
  *            the numbers determine the shapes. 1 <= num_partitions <= TD_MAX_PARTITIONS.
  * Ownership  Borrows both tensors for the call; writes only the outputs. Scratch memory is

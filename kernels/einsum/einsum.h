@@ -1,11 +1,11 @@
 /* einsum.h - sums of products along labelled dimensions: Einstein summation.
  *
- * Shapes     inputs    1 to 16 tensors, whose dimensions the equation labels output    the
- *            dimensions to the right of "->", in that order A label that is repeated in an input
- *            selects its diagonal. A label that is repeated in the output writes a diagonal, with
- *            zeros elsewhere. A label that is not in the output is summed. "..." stands for the
- *            dimensions without a label. These dimensions are aligned from the right, and extents
- *            of 1 broadcast. Labels do not broadcast.
+ * Shapes     inputs    1 to 16 tensors, whose dimensions the equation labels
+ *            output    the dimensions to the right of "->", in that order
+ *            A label that is repeated in an input selects its diagonal. A label that is repeated in
+ *            the output writes a diagonal, with zeros elsewhere. A label that is not in the output
+ *            is summed. "..." stands for the dimensions without a label. These dimensions are
+ *            aligned from the right, and extents of 1 broadcast. Labels do not broadcast.
  * Numerics   The order of additions in a floating-point sum is unspecified but fixed. float16 and
  *            bfloat16 are computed in float32 and rounded once, at the end. Matrix products of
  *            bfloat16 treat denormals as 0 if they use the processor's bfloat16 instructions

@@ -2,8 +2,7 @@
  *
  * Threads    See embedding_bag.h.
  * Errors     INDEX_OUT_OF_BOUNDS names the first element that is out of range or less than the
- *            previous
- * element. */
+ *            previous element. */
 #ifndef TD_KERNELS_EMBEDDING_BAG_STARTS_H
 #define TD_KERNELS_EMBEDDING_BAG_STARTS_H
 

@@ -1,9 +1,9 @@
 /* gather_nd.h - picks elements or slices of a tensor by index tuples.
  *
- * Shapes     params  [B..., D_0, ..., D_{k-1}, Q...]  any dtype, including string indices [B...,
- *            I..., k]                  int16, int32 or int64 output  [B..., I..., Q...]
- *            dtype of params B has batch_dims dimensions. If k is 0, each tuple picks all of its
- *            batch.
+ * Shapes     params  [B..., D_0, ..., D_{k-1}, Q...]  any dtype, including string
+ *            indices [B..., I..., k]                  int16, int32 or int64
+ *            output  [B..., I..., Q...]               dtype of params
+ *            B has batch_dims dimensions. If k is 0, each tuple picks all of its batch.
  * Bounds     0 <= component c < D_c. The error has the position of the component in indices (all
  *            coordinates) and D_c as the bound. Policies apply to each component. With zero, the
  *            whole row becomes zero. With clip and wrap, any index is INDEX_OUT_OF_BOUNDS if some

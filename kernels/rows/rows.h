@@ -10,8 +10,7 @@
  *            resolve functions then assume that all indices are in range.
  * Threads    Reentrant.
  * Cost       One pass over the indices, one read of each row and one write of the output. In a
- *            large table, each read is a cache miss, which prefetching
- * hides. */
+ *            large table, each read is a cache miss, which prefetching hides. */
 #ifndef TD_KERNELS_ROWS_H
 #define TD_KERNELS_ROWS_H
 

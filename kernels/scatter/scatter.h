@@ -1,10 +1,11 @@
 /* scatter.h - writes slices or elements of a tensor at positions given by index tuples.
  *
  * Shapes     params  [D_0, ..., D_{k-1}, Q...]  not a scalar. Any dtype for "set"; otherwise not
- *            bool or string; for "min" and "max" not complex indices [I..., k]
- *            int16, int32 or int64; 0 <= k <= rank of params. If k = 0, each update applies to all
- *            of params updates [I..., Q...]               dtype of params output  shape and dtype
- *            of params: params with the updates written to it
+ *                                               bool or string; for "min" and "max" not complex
+ *            indices [I..., k]                  int16, int32 or int64; 0 <= k <= rank of params. If
+ *                                               k = 0, each update applies to all of params
+ *            updates [I..., Q...]               dtype of params
+ *            output  shape and dtype of params: params with the updates written to it
  * Bounds     0 <= component c < D_c. The first component out of range is INDEX_OUT_OF_BOUNDS, with
  *            the same details as in gather_nd, before anything is written.
  * Meaning    With "set", the last update of equal tuples is kept. With "add", "mul", "min" and

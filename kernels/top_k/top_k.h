@@ -1,8 +1,8 @@
 /* top_k.h - selects the largest or smallest elements of each row, in order.
  *
  * Shapes     x        [..., n, ...]  integers or floats; n is dimension `axis`, at most 2^31 - 1
- *            values   [..., k, ...]  dtype of x indices  [..., k, ...]  int32: position of each
- *            value in dimension `axis`
+ *            values   [..., k, ...]  dtype of x
+ *            indices  [..., k, ...]  int32: position of each value in dimension `axis`
  * Order      The largest element comes first, or the smallest with largest = false. If elements are
  *            equal, the element with the lower index comes first. -0 equals 0, and NaN is larger
  *            than anything else. values has the bits of x.

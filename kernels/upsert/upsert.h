@@ -1,8 +1,9 @@
 /* upsert.h - replaces, appends and removes rows of a table by their keys.
  *
- * upsert   replaces the row of each key that the table has, and appends the rows of the other keys
- * in their order remove   removes the rows of the keys that the table has. The last rows fill the
- * gaps: the last row fills the first gap, the row before it fills the next gap, and so on
+ *     upsert   replaces the row of each key that the table has, and appends the rows of the other
+ *              keys in their order
+ *     remove   removes the rows of the keys that the table has. The last rows fill the gaps: the
+ *              last row fills the first gap, the row before it fills the next gap, and so on
  *
  * Both are changes by key (op_change.h): after find, the caller allocates the table and then
  * applies the change to the rows and to their keys.

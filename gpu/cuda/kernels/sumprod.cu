@@ -9,8 +9,8 @@
  *          loop) and 6 in float16, bfloat16 and int8, which need a conversion. For a sum of
  *          products, it generates twice as many instructions for twice the bytes. Wider loads would
  *          save some instructions but would not increase the bandwidth, and would make the order of
- *          additions depend on
- * addresses. */
+ *          additions depend on addresses.
+ * */
 #include "gpu/cuda/kernels/compute.cuh"
 #include "gpu/cuda/kernels/nest.cuh"
 

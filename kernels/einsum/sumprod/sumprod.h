@@ -12,7 +12,7 @@
  *            several rows are summed at a time. Rows left over are summed one by one in a different
  *            order, so equal rows can give results that differ in their last bits.
  * Ownership, Threads, Errors   See contraction.h. sumprod accepts every nest, including nests that
- * suit gemm. */
+ *            suit gemm. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_SUMPROD_H
 #define TD_KERNELS_EINSUM_SUMPROD_SUMPROD_H
 
