@@ -1,5 +1,7 @@
 /* dtype_advice.h - advice for errors about dtypes: recommends a conversion and says how it changes
- * the values, if at all. */
+ * the values, if at all.
+ *
+ * Threads    Pure functions. */
 #ifndef TD_KERNELS_DTYPE_ADVICE_H
 #define TD_KERNELS_DTYPE_ADVICE_H
 

@@ -1,4 +1,7 @@
-/* op_plan.h - the steps in which an op will compute a call, known before any data exists. */
+/* op_plan.h - the steps in which an op will compute a call, known before any data exists.
+ *
+ * Ownership  A plan is in the arena.
+ * Threads    Reentrant. */
 #ifndef TD_KERNELS_OP_PLAN_H
 #define TD_KERNELS_OP_PLAN_H
 

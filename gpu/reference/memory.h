@@ -1,5 +1,6 @@
-/* memory.h - device memory and pinned host memory of the reference device. Both are heap blocks,
- * kept in lists that the device uses to check addresses. */
+/* memory.h - device memory and pinned host memory of the reference device.
+ *
+ * Both are heap blocks, kept in lists that the device uses to check addresses. */
 #ifndef TD_GPU_REFERENCE_MEMORY_H
 #define TD_GPU_REFERENCE_MEMORY_H
 

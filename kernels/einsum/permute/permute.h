@@ -1,5 +1,11 @@
-/* permute.h - copies the elements of A into the order of C: transpositions, diagonals, plain
- * copies. */
+/* permute.h - copies the elements of A into the order of C: transpositions, diagonals, plain copies.
+ *
+ * Copying depends only on the width of the elements, so every dtype is copied bit for bit. If the
+ * innermost loop of C has stride 1 in A, contiguous rows are copied. Otherwise tiles are transposed
+ * in registers.
+ *
+ * Shapes     One operand, no summed loops, equal dtypes of A and C.
+ * Ownership, Threads, Errors   See contraction.h. permute uses no workspace. */
 #ifndef TD_KERNELS_EINSUM_PERMUTE_PERMUTE_H
 #define TD_KERNELS_EINSUM_PERMUTE_PERMUTE_H
 

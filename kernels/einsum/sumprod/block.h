@@ -1,4 +1,9 @@
-/* block.h - computes a block of a sumprod plan, which is a group of outputs. */
+/* block.h - computes a block of a sumprod plan, which is a group of outputs.
+ *
+ * Ownership  Borrows everything. Writes the outputs of the block, or the partial totals of a split
+ *            of the block, and the scratch memory of the thread.
+ * Threads    Reentrant. Blocks and splits can run at the same time, each with its own scratch
+ *            memory. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_BLOCK_H
 #define TD_KERNELS_EINSUM_SUMPROD_BLOCK_H
 
