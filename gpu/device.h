@@ -22,8 +22,9 @@
  *            out of range is zero; it is reported if the policy is `error`, or if it is clip or
  *            wrap and the range is empty. The row of a missing key is zero and reported if the
  *            policy is `error`. The caller decides whether a report is an error.
- * Ownership  Whoever calls an open function closes what it opened. Streams are closed and memory is
- *            freed before their device is closed. Closing a lost device frees everything it owns.
+ * Ownership  The caller of an open function must close what it opened. Streams are closed and
+ *            memory is freed before their device is closed. Closing a lost device frees everything
+ *            it owns.
  * Threads    A device and everything it owns are used by one thread at a time. `close` of a lost
  *            device can run on another thread once no other thread uses the device. Any thread can
  *            read and write host memory.
@@ -32,8 +33,8 @@
  *            device is lost, with all submitted work; every later call returns it until the device
  *            is closed and opened again. INTERNAL: the caller violated this contract.
  * Version    A plugin is a shared object that exports td_device_plugin, of type
- *            td_device_plugin_fn. Any change to what crosses this interface, including the structs
- *            of kernels/, increments TD_DEVICE_ABI. */
+ *            td_device_plugin_fn. Any change to this interface, including the structs of kernels/
+ *            that it passes, must increment TD_DEVICE_ABI. */
 #ifndef TD_GPU_DEVICE_H
 #define TD_GPU_DEVICE_H
 
@@ -47,8 +48,8 @@ struct td_device;
 struct td_device_stream;
 
 struct td_device_options {
-    int ordinal;      /* number of the device among those of its kind; 0 is the first */
-    uint64_t memory;  /* limit of allocated bytes; 0: most of the device's free memory */
+    int ordinal;      /* number of the device among devices of its kind, starting at 0 */
+    uint64_t memory;  /* maximum number of bytes to allocate; 0: most of the device's free memory */
     bool tf32;        /* allows float32 products to round their inputs to 10 mantissa bits */
     const char *text; /* options for this kind of device, "name=value,name=value", or "" */
 };
@@ -56,16 +57,17 @@ struct td_device_options {
 struct td_device_info {
     char name[TD_DEVICE_TEXT]; /* e.g. "NVIDIA H100 80GB HBM3" */
     char kind[TD_DEVICE_TEXT]; /* "cuda" or "reference" */
-    uint64_t memory;           /* limit of allocated bytes */
+    uint64_t memory;           /* maximum number of bytes to allocate */
     uint64_t memory_used;      /* allocated bytes, excluding memory_freeing */
-    uint64_t memory_freeing;   /* freed bytes that become available when submitted work completes */
-    /* Maximum bytes of inputs and outputs together that work without a plan can have in host_alloc
-     * memory instead of device memory, with outputs 64-byte aligned. Such a small call is a launch
-     * without copies. 0: never. */
+    /* freed bytes that become available when the submitted work completes */
+    uint64_t memory_freeing;
+    /* Maximum total size in bytes of inputs and outputs for which work without a plan can use
+     * host_alloc memory instead of device memory. Outputs must be 64-byte aligned. Such a small
+     * call is a launch without copies. 0: never. */
     uint64_t direct_bytes;
-    /* The device measures the following when it is opened, for the choice between device and
-     * CPU. */
-    /* Latency of a small copy, launch and copy back, including the wait. */
+    /* The device measures the following values when it is opened. They are used to choose between
+     * device and CPU. */
+    /* Latency of a small copy, a launch and a copy back, including the wait. */
     uint64_t launch_ns;
     /* Bandwidth from pinned host memory to the device. */
     uint64_t copy_bytes_per_us;
@@ -79,7 +81,7 @@ struct td_device_info {
     uint64_t float32_flops_per_us;
 };
 
-/* Reports the queries of one item that have no row: indices out of range and unknown keys. */
+/* Reports the queries of one item that select no row: indices out of range and unknown keys. */
 struct td_device_report {
     /* Position of the first bad query among the item's own queries, or INT64_MAX if there is none.
      * For index tuples, the position counts components. */
@@ -90,17 +92,18 @@ struct td_device_report {
 /* Describes the work of one run. */
 struct td_device_work {
     const struct td_op *op;
-    /* Tensor data are device addresses: outputs are 256-byte aligned; inputs can point into a
-     * larger allocation. workspace_bytes reads no addresses. args->plan is the plan that infer made
-     * on the host; run copies what it needs from args before it returns. */
+    /* Tensor data are device addresses. Outputs are 256-byte aligned, and inputs can point into a
+     * larger allocation. workspace_bytes ignores the addresses. args->plan is the plan that infer
+     * made on the host. Before it returns, run copies what it needs from args. */
     const struct td_op_args *args;
-    /* number of items, at least 1: consecutive ranges of the queries (kernels/op_rows.h) */
+    /* number of items, at least 1. Items are consecutive ranges of the queries
+     * (kernels/op_rows.h) */
     int n_items;
-    /* End of the queries of item i, as an element number. The array has n_items entries and is
-     * copied. NULL if n_items is 1, or if the op's queries can never be bad. */
+    /* Array of n_items entries, which is copied: entry i is the end of the queries of item i, as an
+     * element number. NULL if n_items is 1, or if the op's queries can never be bad. */
     const int64_t *item_end;
-    /* n_items reports in host_alloc memory, which the device writes. NULL if the caller wants
-     * none. */
+    /* n_items reports in host_alloc memory, written by the device. NULL if the caller wants no
+     * reports. */
     struct td_device_report *reports;
     void *workspace; /* device memory of workspace_bytes(work) bytes */
 };
@@ -115,17 +118,17 @@ struct td_device_api {
      * with the reason in the message; INVALID_ARGUMENT for an error in options->text. */
     td_status (*open)(const struct td_device_options *options, struct td_device **out,
                       struct td_error *err);
-    void (*close)(struct td_device *device); /* frees all that the device owns; accepts NULL */
+    void (*close)(struct td_device *device); /* frees everything the device owns; accepts NULL */
     void (*info)(struct td_device *device, struct td_device_info *out);
 
     /* Device memory, 256-byte aligned. free is allowed while streams use the memory and takes
-     * effect after their work. Neither alloc nor free waits for that work: alloc can return
-     * MEMORY_EXHAUSTED while enough memory is still being freed. */
+     * effect after their work. Neither alloc nor free waits for that work, so alloc can return
+     * MEMORY_EXHAUSTED although enough memory is being freed. */
     td_status (*alloc)(struct td_device *device, size_t bytes, void **out, struct td_error *err);
     void (*free)(struct td_device *device, void *memory); /* accepts NULL */
 
-    /* Pinned host memory, 64-byte aligned, which the device reads and writes directly. host_free
-     * has the same rules as free. */
+    /* Pinned host memory, 64-byte aligned, which the device accesses directly. host_free follows
+     * the same rules as free. */
     td_status (*host_alloc)(struct td_device *device, size_t bytes, void **out,
                             struct td_error *err);
     void (*host_free)(struct td_device *device, void *memory);
@@ -152,8 +155,7 @@ struct td_device_api {
 
     /* Returns TD_OK and sets *done, or returns the error of the submitted work. */
     td_status (*poll)(struct td_device_stream *stream, bool *done, struct td_error *err);
-    /* Like poll, but waits for at most timeout_ns. The first 100 us of a wait for submitted work
-     * can be spent spinning. */
+    /* Like poll, but waits for at most timeout_ns. It can spin for the first 100 us. */
     td_status (*wait)(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                       struct td_error *err);
 };

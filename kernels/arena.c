@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A list node for a buffer reference that reset drops. Nodes are in the arena's blocks and not in
- * front of the buffers' data, so that a request for a power of two stays a power of two in the
- * pool's size classes. */
+/* A list node for a buffer reference that reset drops. Nodes are in the arena's blocks, not in
+ * front of the buffers' data, so a request for a power of two keeps that size and fits the pool's
+ * size classes. */
 struct td_arena_node {
     struct td_arena_node *next;
     struct td_buffer *buffer;
@@ -18,7 +18,7 @@ struct td_arena_node {
 /* Larger allocations get their own buffer, so at most a quarter of a block stays unused. */
 #define LARGE_SIZE (BLOCK_SIZE / 4)
 
-/* Under AddressSanitizer the free part of each block and 16 bytes after every allocation are
+/* Under AddressSanitizer, the free part of each block and the 16 bytes after every allocation are
  * poisoned. The first block is borrowed, so it is poisoned only between the first allocation and
  * the reset. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -108,7 +108,7 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
         return NULL;
     }
     if (bytes == 0)
-        bytes = 1; /* a byte makes the pointer valid and unique */
+        bytes = 1; /* at least one byte, so that the pointer is valid and unique */
     void *place = bump(arena, bytes);
     if (place)
         return place;
@@ -130,7 +130,8 @@ td_status td_arena_reserve(struct td_arena *arena, size_t bytes, struct td_error
 
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data)
 {
-    /* A block starts with its own list node, so no other allocation has the address of a block. */
+    /* A block starts with its own list node, so no other allocation starts at the address of a
+     * block. */
     const struct td_arena_node *node = arena->nodes;
     while (node && node->buffer->data != data)
         node = node->next;
@@ -160,9 +161,9 @@ void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer)
 
 void td_arena_reset(struct td_arena *arena)
 {
-    /* A node can be inside the buffer that it refers to, so the node is read before that buffer is
-     * released. The buffer of a block comes in the list after all other nodes in that block, so no
-     * node is read after its memory was released. */
+    /* A node can be inside the buffer that it refers to, so read the node before releasing the
+     * buffer. In the list, the buffer of a block comes after all other nodes in that block, so no
+     * node is read after its memory has been released. */
     struct td_arena_node *node = arena->nodes;
     while (node) {
         struct td_arena_node *next = node->next;

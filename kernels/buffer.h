@@ -3,8 +3,8 @@
  *
  * Ownership  A new buffer has one reference. The last td_buffer_unref calls release, which frees
  *            the memory and the struct. Implementations embed struct td_buffer in their own struct.
- * Threads    Any thread can call ref and unref. The calls do not synchronise access to the bytes;
- *            each implementation documents who is allowed to write. */
+ * Threads    Any thread can call ref and unref. They do not synchronise access to the bytes. Each
+ *            implementation documents who is allowed to write. */
 #ifndef TD_KERNELS_BUFFER_H
 #define TD_KERNELS_BUFFER_H
 
@@ -13,7 +13,7 @@
 
 struct td_buffer {
     atomic_size_t refs;
-    size_t size; /* usable bytes at data */
+    size_t size; /* number of usable bytes at data */
     void *data;  /* aligned to 64 bytes, except in mapped files */
     void (*release)(struct td_buffer *self);
 };
@@ -24,11 +24,11 @@ struct td_buffer *td_buffer_ref(struct td_buffer *buffer);
 void td_buffer_unref(struct td_buffer *buffer); /* NULL is allowed */
 
 /* An allocator of buffers. The server's allocator counts buffers against the memory budget and
- * reuses warm ones. td_memory_heap uses plain malloc, for tests and tools. */
+ * reuses buffers that are still warm. For tests and tools, td_memory_heap uses plain malloc. */
 struct td_error;
 struct td_memory {
-    /* Returns a buffer of at least `bytes` writable bytes, contents undefined, or NULL with err
-     * filled (RESOURCE_LIMIT or MEMORY_EXHAUSTED). */
+    /* Allocates a buffer of at least `bytes` writable bytes with undefined contents. Returns NULL
+     * with err filled (RESOURCE_LIMIT or MEMORY_EXHAUSTED) on failure. */
     struct td_buffer *(*take)(struct td_memory *self, size_t bytes, struct td_error *err);
 };
 struct td_memory *td_memory_heap(void);

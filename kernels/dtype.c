@@ -52,7 +52,8 @@ const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size)
 
 /* The range and precision of a real dtype. */
 struct numbers {
-    int bits;     /* bits of the absolute value of an integer, or of the significand of a float */
+    /* number of bits in the absolute value of an integer, or in the significand of a float */
+    int bits;
     int exponent; /* largest exponent of a float; 0 for integers */
     bool is_signed;
 };
@@ -79,7 +80,7 @@ bool td_dtype_holds(td_dtype wide, td_dtype narrow)
     if (to.bits == 0 || from.bits == 0 ||
         (td_dtype_is_complex(narrow) && !td_dtype_is_complex(wide)))
         return false;
-    /* Every float dtype has exponents for all integers that fit its significand. */
+    /* Every float dtype has enough exponents for all integers that fit its significand. */
     return to.bits >= from.bits && to.exponent >= from.exponent &&
            (to.is_signed || !from.is_signed);
 }
@@ -105,6 +106,6 @@ td_dtype td_dtype_common(td_dtype a, td_dtype b)
             best = dtype;
     }
     const bool is_new = best != a && best != b && best != TD_DTYPE_COUNT;
-    /* Products and sums of two integer dtypes need more range than their values. */
+    /* Products and sums of two integer dtypes need a larger range than their operands. */
     return is_new && numbers_of(best).exponent == 0 ? TD_DTYPE_INT64 : best;
 }

@@ -1,4 +1,5 @@
-/* dtype.h - the element types, as one X-macro list from which all tables of dtypes are made. */
+/* dtype.h - the element types, as a single X-macro list from which all tables of dtypes are
+ * built. */
 #ifndef TD_KERNELS_DTYPE_H
 #define TD_KERNELS_DTYPE_H
 
@@ -51,8 +52,8 @@ struct td_dtype_info {
 
 const struct td_dtype_info *td_dtype_info(td_dtype dtype);
 
-/* Look up a dtype by its exact name, and return false if no dtype has it. `name` need not end in
- * NUL. */
+/* Look up a dtype by its exact name. Return false if no dtype has the name. `name` need not be
+ * NUL-terminated. */
 bool td_dtype_from_name(const char *name, size_t length, td_dtype *out);
 bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out);
 
@@ -63,13 +64,14 @@ const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size);
 /* True if `wide` can represent every value of `narrow`, so that a conversion loses nothing. */
 bool td_dtype_holds(td_dtype wide, td_dtype narrow);
 
-/* True if a conversion rounds the values that `to` cannot represent: `to` is a float with at least
- * the range of float32. Other conversions cut off fractions, wrap around or overflow to
- * infinity. */
+/* True if a conversion to `to` rounds the values that `to` cannot represent, because `to` is a
+ * float with at least the range of float32. Other conversions cut off fractions, wrap around or
+ * overflow to infinity. */
 bool td_dtype_rounds(td_dtype to, td_dtype from);
 
-/* Returns a dtype that can represent every value of a and b: a or b if possible; otherwise int64
- * for integers, and the smallest such dtype for others. Returns TD_DTYPE_COUNT if there is none. */
+/* Returns a dtype that can represent every value of a and b: a or b if possible, otherwise int64
+ * for integers and the smallest suitable dtype for others. Returns TD_DTYPE_COUNT if no dtype
+ * can. */
 td_dtype td_dtype_common(td_dtype a, td_dtype b);
 
 static inline bool td_dtype_is_float(td_dtype dtype)
@@ -84,7 +86,7 @@ static inline bool td_dtype_is_complex(td_dtype dtype)
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
 }
 
-/* Returns the dtype of the two parts of a complex number; any other dtype is returned unchanged. */
+/* Returns the dtype of the two parts of a complex number. Returns any other dtype unchanged. */
 static inline td_dtype td_dtype_part(td_dtype dtype)
 {
     return dtype == TD_DTYPE_COMPLEX64    ? TD_DTYPE_FLOAT32

@@ -7,7 +7,7 @@ td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from)
     td_dtype best = TD_DTYPE_COUNT;
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         const td_dtype to = (td_dtype)i;
-        /* Bools are cast to int64 only, because their sums need a larger range. */
+        /* Bools are cast only to int64, because their sums need a larger range. */
         if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
             (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) ||
             (td_dtype_is_complex(to) && !td_dtype_is_complex(from)) ||
@@ -32,9 +32,9 @@ static bool may_be(const struct td_dtype_pair *pair, td_dtype dtype)
     return dtype != TD_DTYPE_COUNT && pair->accepted >> dtype & 1;
 }
 
-/* Returns the widest float dtype, to which both are converted with rounding if no dtype can
- * represent the values of both. Returns TD_DTYPE_COUNT if both are integers, because rounding would
- * change them. */
+/* Returns the dtype to use if no dtype can represent the values of both: the widest float dtype,
+ * which rounds them. Returns TD_DTYPE_COUNT if both are integers, because rounding would change
+ * them. */
 static td_dtype widest_float(const struct td_dtype_pair *pair)
 {
     if (td_dtype_is_complex(pair->first) || td_dtype_is_complex(pair->dtype))
@@ -43,7 +43,7 @@ static td_dtype widest_float(const struct td_dtype_pair *pair)
                                                                             : TD_DTYPE_COUNT;
 }
 
-/* True if bytes would become floats. Such bytes are probably quantised rows, which cast does not
+/* True if bytes would become floats. Such bytes are probably quantised rows, and cast does not
  * scale. */
 static bool are_quantised(td_dtype from, td_dtype to)
 {
@@ -51,7 +51,7 @@ static bool are_quantised(td_dtype from, td_dtype to)
            td_dtype_is_float(to);
 }
 
-/* Writes advice for keys. Only conversions that keep the keys are advised. */
+/* Writes advice for keys. Recommends only conversions that do not change the keys. */
 static void advise_keys(const struct td_dtype_pair *pair, char *text)
 {
     if (td_dtype_holds(pair->first, pair->dtype))
@@ -63,8 +63,8 @@ static void advise_keys(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first));
 }
 
-/* Returns the parts that numbers of `from` can have and numbers of `to` cannot, such as
- * "fractions", or NULL if only the ranges differ. */
+/* Returns what numbers of `from` can have but numbers of `to` cannot, such as "fractions". Returns
+ * NULL if only the ranges differ. */
 static const char *lacks(td_dtype to, td_dtype from)
 {
     const bool imaginary = td_dtype_is_complex(from) && !td_dtype_is_complex(to);
@@ -108,8 +108,8 @@ static void advise_change(const struct td_dtype_pair *pair, char *text)
 }
 
 /* Writes advice for the inputs of an op. The first input is often a resident table, so its dtype is
- * preferred if it can represent or round the values of the other input; then the dtype of the other
- * input; then a dtype that can represent both. */
+ * the first choice if it can represent or round the values of the other input. The second choice is
+ * the dtype of the other input, and the third is a dtype that can represent both. */
 static void advise_inputs(const struct td_dtype_pair *pair, char *text)
 {
     const td_dtype common = td_dtype_common(pair->first, pair->dtype);

@@ -1,5 +1,5 @@
-/* dtype_advice.h - advice for errors about dtypes: a conversion that keeps the values, or a
- * statement of how it changes them.
+/* dtype_advice.h - advice for errors about dtypes: recommends a conversion and says how it changes
+ * the values, if at all.
  *
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_DTYPE_ADVICE_H
@@ -8,25 +8,25 @@
 #include "kernels/dtype.h"
 #include "kernels/op.h"
 
-/* Returns the smallest accepted dtype that can represent all values of `from`, or else the largest
- * one that rounds them. Returns TD_DTYPE_COUNT if every conversion could change values in another
- * way. */
+/* Returns the smallest accepted dtype that can represent all values of `from`. If there is none,
+ * returns the largest accepted dtype that rounds them. Returns TD_DTYPE_COUNT if every conversion
+ * could change values in another way. */
 td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from);
 
 /* Two tensors that must have the same dtype. */
 struct td_dtype_pair {
     const char *first_name, *name;
     td_dtype first, dtype;
-    td_dtype_set accepted; /* dtypes that both tensors can have */
+    td_dtype_set accepted; /* dtypes that are allowed for both tensors */
     td_role role;
     /* True if the first tensor is a table that the op changes. The table keeps its dtype. */
     bool is_change;
 };
 
-#define TD_DTYPE_ADVICE 256 /* maximum bytes of the text */
+#define TD_DTYPE_ADVICE 256 /* maximum size in bytes of the text */
 
 /* Writes how the two tensors can get the same dtype, as the end of a message, such as ": the op
- * cast with dtype = float64 converts both". Writes "" if there is no way. Returns text. */
+ * cast with dtype = float64 converts both". Writes "" if no conversion helps. Returns text. */
 const char *td_dtype_advise(const struct td_dtype_pair *pair, char text[TD_DTYPE_ADVICE]);
 
 #endif

@@ -15,18 +15,18 @@
 typedef void td_range_fn(void *context, int64_t begin, int64_t end);
 
 struct td_exec {
-    /* Calls fn on ranges that together are [0, count), each of about `grain` work items, and
+    /* Calls fn on ranges that together cover [0, count), each of about `grain` work items, and
      * returns when all are done. Between ranges it checks the deadline and whether the client is
      * still connected. DEADLINE_EXCEEDED, with err filled, means that some ranges were not run. */
     td_status (*parallel_for)(struct td_exec *self, int64_t count, int64_t grain, td_range_fn *fn,
                               void *context, struct td_error *err);
-    /* Makes the check of parallel_for in single-threaded loops, which call it every few
-     * milliseconds. NULL: the call cannot be cancelled. Used only by the caller's thread. */
+    /* Makes the same check as parallel_for, for single-threaded loops, which call it every few
+     * milliseconds. NULL if the call cannot be cancelled. Used only by the caller's thread. */
     td_status (*check)(struct td_exec *self, struct td_error *err);
-    /* Scratch memory, and memory of outputs whose size depends on the data. Used only by the
+    /* Memory for scratch data and for outputs whose size depends on the data. Used only by the
      * caller's thread. */
     struct td_arena *arena;
-    uint64_t output_limit; /* maximum bytes of an output that is allocated in arena */
+    uint64_t output_limit; /* maximum size in bytes of an output that is allocated in arena */
     /* Seed of hash tables. It is random, so that clients cannot choose keys that collide. */
     uint64_t hash_seed;
     int width; /* maximum number of ranges that run at once; at least 1 */
@@ -35,7 +35,7 @@ struct td_exec {
     td_isa isa;
 };
 
-/* Sets exec to run everything on the calling thread, `grain` work items at a time, without
+/* Initialises exec to run everything on the calling thread, `grain` work items at a time, without
  * cancellation. */
 void td_exec_serial(struct td_exec *exec, struct td_arena *arena);
 
@@ -47,7 +47,7 @@ static inline TD_MUST_CHECK td_status td_exec_for(struct td_exec *exec, int64_t 
     return exec->parallel_for(exec, count, grain, fn, context, err);
 }
 
-/* Calls exec->check, if there is one. */
+/* Calls exec->check if it is not NULL. */
 static inline TD_MUST_CHECK td_status td_exec_check(struct td_exec *exec, struct td_error *err)
 {
     return exec->check ? exec->check(exec, err) : TD_OK;

@@ -2,9 +2,9 @@
 #ifndef TD_KERNELS_INLINE_H
 #define TD_KERNELS_INLINE_H
 
-/* Sanitizer builds compile one copy, which takes the arguments at run time: it runs the same lines,
- * and instrumenting every copy would take minutes. TD_SANITIZED is also defined for files that the
- * build leaves uninstrumented. */
+/* Sanitizer builds compile a single copy, which receives the arguments at run time. It runs the
+ * same lines, and instrumenting every copy would take minutes. TD_SANITIZED is also defined for
+ * files that the build leaves uninstrumented. */
 #ifdef TD_SANITIZED
 #define INLINE static inline
 #else

@@ -2,8 +2,8 @@
  *
  * Kernels that compute are built once per instruction set from the same source, and one build is
  * selected at run time. Callers can force an instruction set (td_exec.isa), so that tests cover all
- * of them. Results are bit-identical for every number of threads and every instruction set, with
- * two exceptions: sums of floats in einsum, whose order and rounding depend on the set (a fused
+ * of them. Results are bit-identical for any number of threads and any instruction set, with two
+ * exceptions: sums of floats in einsum, whose order and rounding depend on the set (a fused
  * multiply-add rounds once), and the payload of a NaN.
  *
  * Threads    Pure functions. */

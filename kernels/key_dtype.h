@@ -20,13 +20,13 @@ static inline bool td_key_is_narrow(td_dtype dtype)
     return dtype == TD_DTYPE_INT32 || dtype == TD_DTYPE_UINT32;
 }
 
-/* Returns the dtype of keys after widening, if the other keys of the call have dtype `other`:
- * int64, or uint64 for uint32 keys beside uint64. Beside uint64, int32 keys are not widened,
- * because a negative key would become a different key. */
+/* Returns the dtype of keys after widening, given that the other keys of the call have dtype
+ * `other`: int64, or uint64 for uint32 keys beside uint64. int32 keys beside uint64 are not
+ * widened, because a negative key would become a different key. */
 td_dtype td_key_widened(td_dtype dtype, td_dtype other);
 
-/* Widens keys of int32 and uint32 to td_key_widened(keys->dtype, other). If keys have no data,
- * changes only the dtype. `input` is the name of the keys in errors. */
+/* Widens int32 and uint32 keys to td_key_widened(keys->dtype, other). If keys have no data, changes
+ * only the dtype. `input` is the name of the keys in errors. */
 TD_MUST_CHECK td_status td_key_widen(struct td_tensor *keys, const char *input, td_dtype other,
                                      struct td_arena *arena, struct td_error *err);
 

@@ -57,8 +57,8 @@ td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *
     return op->stack && op->stack->can_stack(args, shared) ? TD_MERGE_STACK : TD_MERGE_NONE;
 }
 
-/* Returns the first dimension of input i that must be equal in all calls; so must the dimensions
- * after it. */
+/* Returns the first dimension of input i that must be equal in all calls. All later dimensions must
+ * also be equal. */
 static int first_compared_dim(const struct td_op *op, const struct td_op_args *args, int i)
 {
     switch (op->inputs[i].part) {
@@ -73,13 +73,13 @@ static int first_compared_dim(const struct td_op *op, const struct td_op_args *a
     }
 }
 
-/* True if attribute i means the same as its default in every plain call. */
+/* True if attribute i has the same meaning as its default in every plain call. */
 static bool is_plain_attr(const struct td_op *op, int i)
 {
     return op->rows && op->rows->plain_attrs >> i & 1;
 }
 
-/* True if attribute i counts bags, so that the merged call has its own value. */
+/* True if attribute i is the number of bags, which the merged call replaces by its own number. */
 static bool is_count_attr(const struct td_op *op, int i)
 {
     return op->rows && op->rows->count_attr == i;
@@ -97,7 +97,7 @@ static bool is_given(const struct td_op_args *args, int i)
     return args->attrs_set >> i & 1;
 }
 
-/* Returns the bytes of attribute i that must be equal in all calls, or NULL for plain_attrs and
+/* Returns the bytes of attribute i, which must be equal in all calls, or NULL for plain_attrs and
  * count_attr. */
 static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
                                   size_t *size)
@@ -108,8 +108,8 @@ static const void *compared_bytes(const struct td_op *op, const struct td_op_arg
                : td_op_attr_bytes(&op->attrs[i], args, size);
 }
 
-/* Mixes a word into a hash, as splitmix64 does. Every bit of the result depends on all bits of hash
- * and word. */
+/* Mixes a word into a hash, like splitmix64. Every bit of the result depends on all bits of the
+ * hash and the word. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
     hash = hash * UINT64_C(0x9e3779b97f4a7c15) + word;
@@ -258,8 +258,8 @@ static const struct td_tensor *tensor_of(const struct td_op_args *call, int i)
     return call->inputs[i].count > 0 ? call->inputs[i].tensors : NULL;
 }
 
-/* True if the values of input i are positions, which are raised by the sizes of the calls
- * before. */
+/* True if the values of input i are positions, to which the sizes of the previous calls are
+ * added. */
 static bool is_raised(const struct td_op *op, int i)
 {
     return op->inputs[i].part == TD_ROW_PART_OFFSETS || op->inputs[i].part == TD_ROW_PART_SEGMENTS;
@@ -346,8 +346,8 @@ static td_status stack_inputs(struct merger *m)
     return m->op->stack->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
 }
 
-/* Computes the position of each call's outputs in the merged outputs. For both kinds, the outputs
- * of the calls follow one another. */
+/* Computes the position of each call's outputs in the merged outputs. For both kinds of merging,
+ * the outputs of the calls follow one another. */
 static td_status place_outputs(struct merger *m)
 {
     const int n_outputs = m->out->args.n_outputs;

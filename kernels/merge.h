@@ -2,8 +2,8 @@
  *
  *     concat   plain calls that pick rows of one table (op_rows.h). Tables, attributes, dtypes and
  *              the shape of a query must be equal. The merged call has the queries and outputs of
- *              all calls, one after the other. Offsets and segments of bags are raised by the
- *              number of queries or bags in the calls before.
+ *              all calls, one after the other. The number of queries or bags in the previous calls
+ *              is added to the offsets or segments of bags.
  *     stack    calls with equal shapes and dtypes. Inputs that differ between the calls are stacked
  *              along a new first dimension, and so are the outputs. Inputs that are the same tensor
  *              in all calls are not stacked.
@@ -13,7 +13,7 @@
  * not shared.
  *
  * `shared` is the set of tensors that all calls have in common, compared by address. Bit i is the
- * i-th tensor over all inputs, where each element of a list counts as one.
+ * i-th tensor over all inputs, counting each element of a list as one.
  *
  * Ownership  All results are in the arena and do not refer to the calls.
  * Threads    Reentrant.
@@ -32,22 +32,23 @@ typedef enum td_merge_kind {
 
 /* How calls of an op are stacked. The op has exactly one output. */
 struct td_op_stack {
-    /* After infer: true if this call can be stacked when these tensors are shared. Not called if an
-     * input has strings. */
+    /* True if this call can be stacked when these tensors are shared. Called after infer, but not
+     * if an input has strings. */
     bool (*can_stack)(const struct td_op_args *args, uint32_t shared);
     /* Sets the attributes of the merged call. Its inputs are already described. */
     td_status (*attrs)(const struct td_op_args *call, uint32_t shared, struct td_op_args *merged,
                        struct td_arena *arena, struct td_error *err);
 };
 
-/* Returns the subset of `candidates` that merged calls have in common. For concat these are the
- * tables, because queries are copied even if they are shared. For stack it is all candidates. */
+/* Returns the subset of `candidates` that merged calls have in common. For concat, these are the
+ * tables, because queries are copied even if they are shared. For stack, these are all
+ * candidates. */
 uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args,
                          uint32_t candidates);
 
-/* Returns how a call that td_op_infer has accepted can be merged with others. For concat, the
- * tables must be shared and all other inputs must not. For stack, at least one input must not be
- * shared. */
+/* Returns how a call that td_op_infer has accepted can be merged with other calls. For concat, the
+ * tables must be shared, and no other input may be shared. For stack, at least one input must not
+ * be shared. */
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared);
 
@@ -60,12 +61,12 @@ bool td_merge_fits(const struct td_op *op, const struct td_op_args *a, const str
 
 /* The result of merging n calls. */
 struct td_merged {
-    struct td_op_args args; /* after infer: outputs described, plan made; all data is NULL */
-    /* For concat: [n], the end of each call's queries in the merged queries, in elements. For
+    struct td_op_args args; /* described by infer: outputs and plan are set, and all data is NULL */
+    /* For concat: [n], the end of each call's queries within the merged queries, in elements. For
      * stack: NULL. */
     int64_t *item_end;
-    /* [n * n_outputs]: element c * n_outputs + j is the byte at which the output j of call c starts
-     * in merged output j. The size of the part is the size of the call's own output. */
+    /* [n * n_outputs]: element c * n_outputs + j is the byte offset of output j of call c in merged
+     * output j. The part has the size of the call's own output. */
     size_t *output_begin;
 };
 
@@ -76,11 +77,11 @@ TD_MUST_CHECK td_status td_merge_calls(const struct td_op *op,
                                        uint32_t shared, struct td_arena *arena,
                                        struct td_merged *out, struct td_error *err);
 
-/* Copies bytes, immediately or later, for everything that td_merge_copy does not compute. */
+/* Copies bytes, immediately or later. Used for all data that td_merge_copy does not compute. */
 typedef void td_merge_copy_fn(void *context, void *to, const void *from, size_t bytes);
 
 /* Writes the data of tensor `number` of the merged call, which must not be shared. Calls `copy` at
- * most n times; NULL: uses memcpy. */
+ * most n times, or uses memcpy if `copy` is NULL. */
 void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls, int n, int number,
                    void *to, td_merge_copy_fn *copy, void *context);
 

@@ -1,7 +1,7 @@
-/* name.h - compares counted text from requests with NUL-terminated names, and prints such text and
- * lists of names.
+/* name.h - compares counted text from requests with NUL-terminated names, and formats such text and
+ * lists of names for messages.
  *
- * Text from the network has a length. It need not end in NUL, and it can contain NULs. Functions
+ * Text from the network has a length, need not end in NUL, and can contain NULs. Functions
  * therefore compare lengths first, then bytes, and never read a byte outside the text. (strcmp and
  * strncmp would treat "INT32" followed by a NUL and more bytes as equal to "INT32".) `name`,
  * `prefix` and `suffix` are names in the source code, which end in NUL and contain none.
@@ -24,7 +24,7 @@ static inline bool td_name_is(const char *name, const char *text, size_t length)
 /* True if the text is equal to name, ignoring the case of ASCII letters. */
 bool td_name_is_caseless(const char *name, const char *text, size_t length);
 
-/* True if the text starts with prefix or ends with suffix, including a text that is equal to it. */
+/* True if the text starts with prefix or ends with suffix. Also true if the text is equal to it. */
 static inline bool td_name_begins(const char *prefix, const char *text, size_t length)
 {
     const size_t n = strlen(prefix);
@@ -39,8 +39,8 @@ static inline bool td_name_ends(const char *suffix, const char *text, size_t len
 
 /* Copies a text for "%s" in a message. NULs become \u0000, and a text that does not fit is
  * truncated between characters. Nothing else is escaped, because the code that quotes the message
- * escapes. text can be NULL if length is 0. Returns out->text. */
-#define TD_SHOWN_SIZE 129 /* fits the longest name of a resident tensor */
+ * does that. text can be NULL if length is 0. Returns out->text. */
+#define TD_SHOWN_SIZE 129 /* large enough for the longest tensor name */
 struct td_shown {
     char text[TD_SHOWN_SIZE];
 };

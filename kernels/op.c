@@ -30,7 +30,7 @@ const struct td_op *const td_table_op = &td_op_gather;
 
 const struct td_op *td_op_named(const char *name, size_t length)
 {
-    /* The names with their lengths, so that the search does not read the descriptors. */
+    /* The names and their lengths, so that the search does not read the descriptors. */
     static const struct {
         const char *name;
         size_t length;
@@ -242,7 +242,7 @@ _Static_assert(offsetof(struct td_ints, values) == 0, "td_op_attr_copy sets the 
 
 /* ---- Checks ------------------------------------------------------------------------------ */
 
-/* Writes the dtypes of a set as a choice, such as "int16, int32 or int64". */
+/* Writes a set of dtypes as a choice, such as "int16, int32 or int64". */
 static const char *dtype_choice(td_dtype_set set, char *text, size_t size)
 {
     char list[TD_DTYPE_SET_TEXT];
@@ -255,7 +255,7 @@ static const char *dtype_choice(td_dtype_set set, char *text, size_t size)
     return text;
 }
 
-/* Writes the name of a tensor: "params", or "inputs[2]" in a list. */
+/* Writes the name of a tensor: "params", or "inputs[2]" for an element of a list. */
 #define TENSOR_NAME 64
 static const char *tensor_name(const struct td_input_spec *spec, int element, char *text)
 {
@@ -266,7 +266,7 @@ static const char *tensor_name(const struct td_input_spec *spec, int element, ch
     return text;
 }
 
-/* Returns the input that seems to have been exchanged with this input, or NULL if there is none.
+/* Returns the input with which this input seems to have been swapped, or NULL if there is none.
  * Each of the two has a dtype that the other accepts and that it does not accept itself. */
 static const struct td_input_spec *exchanged(const struct td_op *op, const struct td_op_args *args,
                                              const struct td_input_spec *spec, td_dtype dtype)
@@ -283,7 +283,7 @@ static const struct td_input_spec *exchanged(const struct td_op *op, const struc
     return NULL;
 }
 
-/* Returns the dtypes that the input can have beside the other inputs. If its role must have one
+/* Returns the dtypes that the input can have, given the other inputs. If its role must have one
  * dtype, this is the dtype of the first input of the role. */
 static td_dtype_set accepted_beside(const struct td_op *op, const struct td_op_args *args,
                                     const struct td_input_spec *spec)
@@ -362,8 +362,8 @@ static td_status check_input(const struct td_op *op, const struct td_op_args *ar
     return TD_OK;
 }
 
-/* Checks that all tensors in the inputs of this role with one_dtype have the dtype of the first
- * such tensor, except in inputs that do not accept it. */
+/* Checks that all tensors of this role in inputs with one_dtype have the dtype of the first such
+ * tensor, except in inputs that do not accept that dtype. */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
                                  td_role role, struct td_error *err)
 {
@@ -403,15 +403,15 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
     return TD_OK;
 }
 
-/* True if the input takes keys of rows but is not a vector. */
+/* True if the input contains keys of rows but is not a vector. */
 static bool is_matrix(const struct td_op *op, const struct td_op_args *args, int i)
 {
     return td_input_is_row_keys(&op->inputs[i]) && args->inputs[i].count == 1 &&
            args->inputs[i].tensors->shape.rank != 1;
 }
 
-/* Checks that keys of rows are vectors. This check precedes the comparison of dtypes; otherwise a
- * table passed as its keys would be reported as an error of another input's dtype. */
+/* Checks that keys of rows are vectors. This check precedes the comparison of dtypes. Otherwise, if
+ * a table is passed as its own keys, the error would concern the dtype of another input. */
 static td_status check_row_keys(const struct td_op *op, const struct td_op_args *args,
                                 struct td_error *err)
 {
@@ -428,8 +428,8 @@ static td_status check_row_keys(const struct td_op *op, const struct td_op_args 
     return TD_OK;
 }
 
-/* Checks that integers are in their range. For a list, the error names the element at fault, such
- * as "steps[1]". */
+/* Checks that integers are in range. For a list, the error names the invalid element, such as
+ * "steps[1]". */
 static td_status check_ints(const struct td_attr_spec *attr, const int64_t *values, int count,
                             struct td_error *err)
 {
@@ -458,8 +458,8 @@ static td_status check_float(const struct td_attr_spec *attr, double value, stru
         td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; expected %g or more", attr->name, value,
                      range->min);
     else
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; expected %g to %g", attr->name, value,
-                     range->min, range->max);
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; expected a value from %g to %g",
+                     attr->name, value, range->min, range->max);
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, attr->name);
 }
 
@@ -474,7 +474,7 @@ static td_status check_dtype(const struct td_attr_spec *attr, td_dtype dtype, st
     return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, attr->name);
 }
 
-/* Checks that an attribute's value is in its range. */
+/* Checks that an attribute's value is in range. */
 static td_status check_attr(const struct td_attr_spec *attr, const struct td_op_args *args,
                             struct td_error *err)
 {
@@ -530,7 +530,7 @@ static bool is_key(const struct td_op *op, const struct td_op_args *args, int i)
     return op->inputs[i].role == TD_ROLE_KEY && !op->inputs[i].list && args->inputs[i].count == 1;
 }
 
-/* Widens keys to uint64 if any keys of the call are uint64, and to int64 otherwise. */
+/* Widens keys to uint64 if any keys of the call are uint64, otherwise to int64. */
 static td_status widen_keys(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
                             struct td_error *err)
 {
@@ -540,7 +540,7 @@ static td_status widen_keys(const struct td_op *op, struct td_op_args *args, str
         if (is_key(op, args, i) && args->inputs[i].tensors[0].dtype == TD_DTYPE_UINT64)
             widest = TD_DTYPE_UINT64;
     for (int i = 0; i < op->n_inputs && status == TD_OK; i++)
-        /* A matrix is refused later, with its original dtype. */
+        /* A matrix is refused later, with its original dtype in the message. */
         if (is_key(op, args, i) && !is_matrix(op, args, i))
             status = td_key_widen(args->inputs[i].tensors, op->inputs[i].name, widest, arena, err);
     return status;

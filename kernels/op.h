@@ -15,14 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TD_MAX_INPUTS 16 /* declared inputs of one op; a list counts as one */
+#define TD_MAX_INPUTS 16 /* number of declared inputs of an op; a list counts as one */
 #define TD_ATTRS_SIZE 128
 #define TD_MAX_ATTRS  32
 
-/* Bounds policies, which decide the result of an index outside [0, bound). */
+/* Bounds policies, which determine the result for an index outside [0, bound). */
 typedef enum td_bounds {
     TD_BOUNDS_ERROR, /* INDEX_OUT_OF_BOUNDS, nothing computed */
-    TD_BOUNDS_ZERO,  /* a row of zeros (of empty strings) */
+    TD_BOUNDS_ZERO,  /* a row of zeros, or of empty strings */
     TD_BOUNDS_CLIP,  /* the nearest valid row */
     TD_BOUNDS_WRAP,  /* index modulo bound; -1 is the last row */
     TD_BOUNDS_COUNT
@@ -39,9 +39,10 @@ const char *td_bounds_name(td_bounds bounds);
  * truncated. The values of any other tensor can change between two reads, so a kernel must not
  * derive an address or a size from a value that it has not copied. */
 typedef enum td_role {
-    TD_ROLE_DATA,      /* values to move or to compute with */
-    TD_ROLE_INDEX,     /* positions, row numbers, offsets, segments: they determine addresses */
-    TD_ROLE_KEY,       /* identifiers, which are only compared with each other */
+    TD_ROLE_DATA, /* values to move or compute with */
+    /* positions, row numbers, offsets, segments: values that determine addresses */
+    TD_ROLE_INDEX,
+    TD_ROLE_KEY,       /* identifiers that are only compared with each other */
     TD_ROLE_CONDITION, /* truth values that select, as in where() */
     TD_ROLE_COUNT
 } td_role;
@@ -55,8 +56,8 @@ const char *td_role_name(td_role role);
 typedef enum td_companion {
     TD_COMPANION_NONE,
     TD_COMPANION_SCALE,
-    /* The input is added or subtracted. A request with a scale but no shift is refused if a shift
-     * is stored beside the table. */
+    /* The input is added or subtracted. A request that passes a scale but no shift is refused if a
+     * shift is stored beside the table. */
     TD_COMPANION_SHIFT,
 } td_companion;
 
@@ -68,37 +69,38 @@ typedef enum td_row_part {
     TD_ROW_PART_QUERY,     /* the rows to pick: row numbers (role index) or keys (role key) */
     TD_ROW_PART_PER_QUERY, /* one element or row per query, in the same order: weights */
     TD_ROW_PART_OFFSETS,   /* the position in the queries at which each bag starts */
-    TD_ROW_PART_SEGMENTS,  /* the bag of each query, never decreasing */
+    TD_ROW_PART_SEGMENTS,  /* the bag of each query, in non-decreasing order */
 } td_row_part;
 
 /* A declared input. The first input of an op is not optional. */
 struct td_op_args;
 struct td_input_spec {
     const char *name;
-    const char *summary; /* one sentence that includes the shapes */
+    const char *summary; /* one sentence, including the shapes */
     td_role role;
     td_dtype_set dtypes;
     /* For data and keys: all inputs of the role with this flag must have the same dtype, or the
      * error is td_op.mixed_dtypes. An input that does not accept the dtype of the first is exempt.
-     * Untyped JSON values get the dtype of the typed ones. */
+     * Untyped JSON values get the dtype of the typed inputs. */
     bool one_dtype;
     bool optional; /* the input can be missing, and then has no tensors */
     bool list;     /* the input is a list of tensors: indices.0, indices.1, ... */
     int most;      /* maximum length of the list; 0: no maximum */
-    /* For data: true if the kernel reads values. For other roles it always does. */
+    /* For data: true if the kernel reads values. For other roles, the kernel always reads
+     * values. */
     bool reads_values;
-    bool sets_shape; /* infer reads values, which determine the shape of an output */
-    /* Part of the input, for ops with td_op.rows. A request can leave out PER_ROW keys if its table
-     * is resident and has keys. */
+    bool sets_shape; /* infer reads values, because they determine the shape of an output */
+    /* Part of the input, for ops with td_op.rows. A request can omit PER_ROW keys if its table is
+     * resident and has keys. */
     td_row_part part;
     bool or_keys; /* a request can pass keys of a resident table instead of row numbers */
     td_companion companion;
     /* Returns false if the attributes leave this optional input unused, so that its dtype does not
-     * matter. NULL: the input is always used. */
+     * matter. NULL if the input is always used. */
     bool (*is_used)(const struct td_op_args *args);
 };
 
-/* True unless the attributes leave the input unused. */
+/* Returns false if the attributes leave the input unused, otherwise true. */
 bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args);
 
 /* td_input_is_row_numbers: true if a request can pass table keys instead of the row numbers in this
@@ -113,11 +115,12 @@ bool td_input_reads_values(const struct td_input_spec *spec);
 /* The dtypes of untyped JSON values. */
 struct td_untyped {
     td_dtype empty; /* [] */
-    /* The narrowest dtype of integers: int64 for keys; float32 if the input accepts float32 and not
-     * int32; otherwise int32. */
+    /* The narrowest dtype of integers: int64 for keys, float32 if the input accepts float32 but not
+     * int32, otherwise int32. */
     td_dtype integer;
-    bool no_fractions; /* only integers are accepted: indices and keys */
-    /* Dtypes that the client can choose instead, for advice; 0 if another tensor sets the dtype. */
+    bool no_fractions; /* only integers are accepted, as for indices and keys */
+    /* Dtypes that the client can choose instead, for advice. 0 if another tensor determines the
+     * dtype. */
     td_dtype_set others;
 };
 struct td_untyped td_input_untyped(const struct td_input_spec *spec);
@@ -127,19 +130,19 @@ struct td_output_spec {
     const char *name; /* "output", or "outputs" for a list; any name if there are several outputs */
     const char *summary;    /* one sentence */
     const char *shape_rule; /* for the documentation */
-    /* The name of the input that has the same dtype, or of the attribute that sets the dtype. NULL:
-     * `dtypes` has the possible dtypes. */
+    /* The name of the input that has the same dtype, or of the attribute that sets the dtype. NULL
+     * if `dtypes` contains the possible dtypes. */
     const char *dtype_of;
-    /* Without dtype_of: the possible dtypes. If dtype_of names an attribute: more dtypes, which
-     * apply to requests without the attribute. */
+    /* If dtype_of is NULL: the possible dtypes. If dtype_of names an attribute: additional dtypes,
+     * for requests without the attribute. */
     td_dtype_set dtypes;
-    /* Documentation of which of `dtypes` the output has; NULL: any. */
+    /* Documents which of `dtypes` the output has. NULL: any. */
     const char *dtype_rule;
-    bool list; /* infer decides the number of tensors; the op has no other output */
+    bool list; /* infer determines the number of tensors; the op has no other output */
 };
 
-/* The outputs in a reply: {"output": T}, {"outputs": [T, ...]}, or {"outputs": {"values": T,
- * "indices": T}}. */
+/* Form of the outputs in a reply: {"output": T}, {"outputs": [T, ...]}, or {"outputs": {"values":
+ * T, "indices": T}}. */
 typedef enum td_output_form { TD_OUTPUT_ONE, TD_OUTPUT_LIST, TD_OUTPUT_NAMED } td_output_form;
 
 /* A list of integers in the arena, such as axes or the sizes of a shape. */
@@ -147,7 +150,7 @@ struct td_ints {
     const int64_t *values; /* NULL: not given */
     int count;
 };
-#define TD_MAX_INTS 64 /* maximum length of a list, which exceeds the maximum rank */
+#define TD_MAX_INTS 64 /* maximum length of a list; larger than the maximum rank */
 
 typedef enum td_attr_kind {
     TD_ATTR_INT,    /* int64_t */
@@ -182,16 +185,17 @@ struct td_attr_spec {
     td_attr_kind kind;
     bool required;
     const char *const *choices; /* TD_ATTR_CHOICE: the names, terminated by NULL */
-    td_dtype_set dtypes;        /* TD_ATTR_DTYPE: accepted dtypes; others are UNSUPPORTED_DTYPE */
-    /* Range for TD_ATTR_INT and each element of TD_ATTR_INTS. A value outside is INVALID_ARGUMENT.
-     * NULL: all values are accepted. */
+    /* TD_ATTR_DTYPE: accepted dtypes; any other dtype is UNSUPPORTED_DTYPE */
+    td_dtype_set dtypes;
+    /* Range for TD_ATTR_INT and for each element of TD_ATTR_INTS. A value outside the range is
+     * INVALID_ARGUMENT. NULL: all values are accepted. */
     const struct td_int_range *range;
     const struct td_float_range *float_range; /* range for TD_ATTR_FLOAT; otherwise like `range` */
     /* Default for TD_ATTR_INT, TD_ATTR_BOOL, TD_ATTR_CHOICE and TD_ATTR_DTYPE. */
     int64_t default_int;
     double default_float; /* TD_ATTR_FLOAT */
-    /* The default as documented, such as "batch_dims", if it depends on the call and the op reads
-     * attrs_set. Always set for TD_ATTR_INTS and TD_ATTR_TEXT. */
+    /* The documented default, such as "batch_dims", if the default depends on the call and the op
+     * reads attrs_set. Always set for TD_ATTR_INTS and TD_ATTR_TEXT. */
     const char *default_text;
     size_t offset; /* in the attrs struct */
 };
@@ -205,15 +209,15 @@ struct td_operand {
 /* The arguments and results of one call. */
 struct td_op;
 struct td_op_args {
-    /* The op, for functions that several ops share. td_op_set_defaults and td_op_infer set it. */
+    /* The op, for functions that several ops share. Set by td_op_set_defaults and td_op_infer. */
     const struct td_op *op;
     struct td_operand inputs[TD_MAX_INPUTS]; /* inputs in the order of the descriptor */
     _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
     uint32_t attrs_set;        /* bit i is set if the request sets attribute i */
     struct td_tensor *outputs; /* described by infer, filled by run */
     int n_outputs;
-    int64_t replaced; /* number of indices that the bounds policy replaced; run sets it */
-    /* Made by infer for cost and run, specific to the op. In the arena, or NULL. */
+    int64_t replaced; /* number of indices that the bounds policy replaced; set by run */
+    /* Made by infer for cost and run; specific to the op. In the arena, or NULL. */
     const void *plan;
 };
 
@@ -223,7 +227,8 @@ struct td_cost {
     uint64_t bytes_written;
     uint64_t random_reads; /* rows read from unpredictable addresses, one cache miss each */
     uint64_t flops;
-    uint64_t workspace;            /* bytes besides inputs and outputs, for all threads together */
+    /* bytes in addition to inputs and outputs, for all threads together */
+    uint64_t workspace;
     uint64_t workspace_per_thread; /* additional bytes per thread */
     bool single_threaded;          /* run always uses one thread */
 };
@@ -247,28 +252,29 @@ struct td_op {
      * UNSUPPORTED_DTYPE. */
     td_status mixed_dtypes;
     const td_status *errors; /* error codes that the op can return, ending with TD_OK */
-    const char *example;     /* a JSON request that succeeds */
+    const char *example;     /* an example of a JSON request that succeeds */
 
     /* Describes the outputs in the order of their declaration. The descriptions are in the arena
-     * and have no data. Reads shapes, dtypes and attributes, and values only of inputs with
+     * and have no data. Reads shapes, dtypes and attributes. Reads values only of inputs with
      * sets_shape. */
     td_status (*infer)(struct td_op_args *args, struct td_arena *arena, struct td_error *err);
     /* Estimates the cost of a call, after infer. */
     struct td_cost (*cost)(const struct td_op_args *args);
-    /* Computes the outputs, after infer. The caller has allocated the outputs. For a string output
-     * only the offsets are allocated, and run allocates the bytes in exec->arena. On failure the
+    /* Computes the outputs, after infer. The caller has allocated the outputs. For a string output,
+     * only the offsets are allocated, and run allocates the bytes in exec->arena. On failure, the
      * outputs are undefined. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
     /* For devices, whose kernels do not check values. After infer: true if run would accept the
-     * values of the index inputs, apart from indices out of range. Returns false, for example, for
-     * decreasing offsets. NULL: run accepts any values. */
+     * values of the index inputs, apart from indices out of range. For example, returns false for
+     * decreasing offsets. NULL if run accepts any values. */
     bool (*valid)(const struct td_op_args *args);
-    /* Describes how run will compute the call (op_plan.h). NULL: the op has no plan. */
+    /* Describes how run will compute the call (op_plan.h). NULL if the op has no plan. */
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
                          struct td_plan *out, struct td_error *err);
-    const struct td_op_rows *rows;     /* the op picks rows of a table; otherwise NULL */
-    const struct td_op_stack *stack;   /* calls of equal shapes can be merged; otherwise NULL */
-    const struct td_op_change *change; /* the op changes a resident table; otherwise NULL */
+    const struct td_op_rows *rows; /* set if the op picks rows of a table, otherwise NULL */
+    /* set if calls of equal shapes can be merged, otherwise NULL */
+    const struct td_op_stack *stack;
+    const struct td_op_change *change; /* set if the op changes a resident table, otherwise NULL */
     const void *detail; /* private to the op's functions, which several ops can share */
 };
 
@@ -283,17 +289,17 @@ enum {
 /* All ops, in the order of ops.def. */
 const struct td_op *const *td_ops(int *count);
 
-/* Returns the op of this name, or NULL. `name` need not end in NUL. */
+/* Returns the op with this name, or NULL. `name` need not be NUL-terminated. */
 const struct td_op *td_op_named(const char *name, size_t length);
 
-/* The op that a table represents where a function is expected, such as a model of /v2. It returns
+/* The op that a table stands for where a function is expected, such as a model of /v2. It returns
  * rows of the table. */
 extern const struct td_op *const td_table_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* Returns the input that picks rows by key: the keys to find, or row numbers that can be replaced
- * by keys. Returns -1 if the op has no such input. */
+/* Returns the input that picks rows by key: the keys to find, or row numbers that keys can replace.
+ * Returns -1 if the op has no such input. */
 int td_op_keys_input(const struct td_op *op);
 
 /* Returns all dtypes that the output can have. */
@@ -307,25 +313,26 @@ void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, 
 /* Sets args->op, and sets every attribute to its default. */
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);
 
-/* Returns the bytes of an attribute's value, including the bytes of a list or text. Two values are
- * equal if their bytes are equal. Returns NULL for a list or text that the request does not set. If
- * the default depends on the call, use attrs_set to find out whether the request sets the value. */
+/* Returns the bytes of an attribute's value, including the contents of a list or text. Two values
+ * are equal if their bytes are equal. Returns NULL for a list or text that the request does not
+ * set. If the default depends on the call, use attrs_set to find out whether the request sets the
+ * value. */
 const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op_args *args,
                              size_t *size);
 
-/* Copies an attribute; a list or text is copied into the arena. Returns false, with err filled, if
+/* Copies an attribute. A list or text is copied into the arena. Returns false with err filled if
  * memory is exhausted. */
 bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *from,
                      struct td_op_args *to, struct td_arena *arena, struct td_error *err);
 
-/* Makes the checks that all ops have in common: every required input is given, no list is empty,
- * dtypes are accepted and are equal where one_dtype is set, required attributes are given, and
- * attributes are within their ranges. td_op_infer calls this function. */
+/* Performs the checks common to all ops: every required input is given, no list is empty, dtypes
+ * are accepted and are equal where one_dtype is set, required attributes are given, and attributes
+ * are within their ranges. td_op_infer calls this function. */
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
 /* Allocate outputs, for infer. td_op_outputs allocates n outputs in the arena, which infer then
- * describes. td_op_output allocates and describes a single output, with the errors of
+ * describes. td_op_output allocates and describes a single output, and returns the errors of
  * td_tensor_describe. */
 TD_MUST_CHECK td_status td_op_outputs(struct td_op_args *args, int n, struct td_arena *arena,
                                       struct td_error *err);
@@ -333,8 +340,8 @@ TD_MUST_CHECK td_status td_op_output(struct td_op_args *args, td_dtype dtype,
                                      const struct td_shape *shape, struct td_arena *arena,
                                      struct td_error *err);
 
-/* Widens keys of int32 and uint32 (key_dtype.h), calls td_op_check, aligns the inputs whose values
- * are read, and calls op->infer. */
+/* Widens int32 and uint32 keys (key_dtype.h), calls td_op_check, aligns the inputs whose values are
+ * read, and calls op->infer. */
 TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
                                     struct td_arena *arena, struct td_error *err);
 

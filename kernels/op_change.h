@@ -13,8 +13,8 @@
 
 #include "kernels/op.h"
 
-/* Moves rows: for i in [0, n), row from[i] moves to row to[i]. In `from`, row numbers from the end
- * of the table on select new rows. */
+/* Moves rows: for i in [0, n), row from[i] becomes row to[i]. In `from`, row numbers past the end
+ * of the table select new rows. */
 struct td_row_change {
     const int64_t *to, *from;
     int64_t n;
@@ -31,16 +31,16 @@ struct td_written_slices {
 };
 
 struct td_op_change {
-    /* Computes a change by key, after infer. Its arrays are in exec->arena. NULL: the op changes
+    /* Computes a change by key, after infer. Its arrays are in exec->arena. NULL if the op changes
      * tables in place. */
     td_status (*find)(const struct td_op_args *args, struct td_exec *exec,
                       struct td_row_change *out, struct td_error *err);
-    /* Computes the slices that a change in place writes, in the arena. Called after infer, with
-     * indices in range, and not for strings. */
+    /* Computes the slices that a change in place writes, in the arena. Called after infer, if
+     * indices are in range. Not called for strings. */
     td_status (*slices)(const struct td_op_args *args, struct td_arena *arena,
                         struct td_written_slices *out, struct td_error *err);
-    /* For changes by key: the members of the reply that count the rows whose keys the table had,
-     * and all other rows. NULL: the reply has no such member. */
+    /* For changes by key: the reply member that counts the rows whose keys the table had, and the
+     * member that counts all other rows. NULL if the reply has no such member. */
     const char *found, *added;
 };
 

@@ -1,4 +1,4 @@
-/* op_plan.h - the steps in which an op will compute a call, known before there is data.
+/* op_plan.h - the steps in which an op will compute a call, known before any data exists.
  *
  * Ownership  A plan is in the arena.
  * Threads    Reentrant. */
@@ -8,7 +8,8 @@
 #include "kernels/op.h"
 
 struct td_plan_step {
-    /* Each operand is input 0 .. n - 1, or n + i for the result of step i. The second can be -1. */
+    /* Each operand is an input (0 to n - 1) or the result of step i (n + i). The second can be
+     * -1. */
     int operands[2];
     const char *equation; /* what the step computes, such as "ij,jk->ik" */
     const char *kind;     /* kind of the step's loops */
@@ -26,16 +27,17 @@ struct td_plan {
     int n_inputs;
     const struct td_plan_step *steps;
     int n_steps;
-    /* The order in the form of numpy.einsum_path: each entry removes its one or two operands, by
-     * position, from the list of remaining operands and appends its result. The second operand can
-     * be -1. */
+    /* The contraction order in the format of numpy.einsum_path: each entry removes its one or two
+     * operands, by position, from the list of remaining operands and appends its result. The second
+     * operand can be -1. */
     const int (*path)[2];
     int n_path;
     uint64_t flops;
-    uint64_t naive_flops;      /* FLOPs of a single nest of loops, without steps */
-    uint64_t largest_elements; /* elements of the largest result, including the output of the op */
+    uint64_t naive_flops; /* FLOPs of a single loop nest, without steps */
+    /* number of elements of the largest result, including the output of the op */
+    uint64_t largest_elements;
     uint64_t largest_bytes;
-    uint64_t workspace; /* bytes; UINT64_MAX if the number is larger */
+    uint64_t workspace; /* size in bytes; UINT64_MAX if larger */
 };
 
 #define TD_OP(folder, name) extern const struct td_op td_op_##name;

@@ -36,7 +36,7 @@ static int64_t count_queries(const struct td_op *op, const struct td_tensor *que
     return each > 0 ? queries->numel / each : 0;
 }
 
-/* Returns the bytes of a row along the first dimension, or 0 for an empty table. */
+/* Returns the size in bytes of a row along the first dimension, or 0 for an empty table. */
 static uint64_t row_bytes(const struct td_tensor *table)
 {
     return table->numel > 0 ? table->bytes / (uint64_t)table->shape.dim[0] : 0;
@@ -51,7 +51,7 @@ struct td_rows_read td_op_rows_read(const struct td_op *op, const struct td_op_a
     const uint64_t rows = (uint64_t)count_queries(op, args->inputs[query].tensors);
     if (op->rows->bags)
         return (struct td_rows_read){ rows, rows * row_bytes(table) };
-    /* Counts bytes in the dtype of the table, because the op may have converted the output. */
+    /* Counts bytes in the dtype of the table, because the output might have been converted. */
     return (struct td_rows_read){ rows, table->dtype == TD_DTYPE_STRING
                                             ? td_tensor_footprint(output)
                                             : (uint64_t)output->numel *

@@ -21,8 +21,8 @@ struct td_shape {
 };
 
 /* Sets *out to the product of dimensions [begin, end), which is 1 for an empty range. Returns false
- * if the product exceeds INT64_MAX. If one of these dimensions is 0, the product is 0, however
- * large the others are. */
+ * if the product exceeds INT64_MAX. If any of these dimensions is 0, the product is 0, however
+ * large the other dimensions are. */
 bool td_shape_product(const struct td_shape *shape, int begin, int end, int64_t *out);
 
 /* Sets *out to the number of elements, which is the product of all dimensions. Returns false on
@@ -31,7 +31,7 @@ bool td_shape_numel(const struct td_shape *shape, int64_t *out);
 
 bool td_shape_equal(const struct td_shape *a, const struct td_shape *b);
 
-/* True if the leading dimensions of shape are equal to start. */
+/* True if the leading dimensions of `shape` equal `start`. */
 bool td_shape_starts_with(const struct td_shape *shape, const struct td_shape *start);
 
 /* Appends dimensions [begin, end) of `from` to `to`. Returns false if the rank would exceed
@@ -45,12 +45,12 @@ bool td_axis_normalize(int64_t axis, int rank, int *out);
 /* Converts a linear row-major position to one coordinate per dimension. No dimension may be 0. */
 void td_shape_unravel(const struct td_shape *shape, int64_t linear, int64_t *position);
 
-/* Writes the shape, such as "[2,3]", or "[]" for a scalar, truncated to size. Returns text. 16
- * dimensions of 19 digits need 337 bytes. */
+/* Writes the shape, such as "[2,3]", or "[]" for a scalar, truncated to `size` bytes. Returns text.
+ * 16 dimensions of 19 digits need 337 bytes. */
 #define TD_SHAPE_TEXT 352
 const char *td_shape_text(const struct td_shape *shape, char *text, size_t size);
 
-/* Set *out to the product or sum of a and b, and return false on overflow. */
+/* Set *out to the product or sum of a and b. Return false on overflow. */
 bool td_size_mul(size_t a, size_t b, size_t *out);
 bool td_size_add(size_t a, size_t b, size_t *out);
 

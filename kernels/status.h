@@ -1,7 +1,7 @@
 /* status.h - error codes, and struct td_error with the details of a failure.
  *
  * A function that can fail returns td_status and takes a struct td_error last. The function that
- * detects the failure fills the error, and its callers pass it on unchanged. Only
+ * detects the failure fills in the error, and its callers pass it on unchanged. Only
  * api/message/problem.c turns an error into HTTP.
  *
  * Ownership  struct td_error has no pointers. Texts are copied into it and truncated if they are
@@ -69,8 +69,8 @@ const char *td_status_name(td_status status);
 struct td_error {
     td_status status;
     char message[512];  /* one sentence: what was given, what was expected */
-    char input[64];     /* input at fault, such as "indices" or "data[3]", or "" */
-    char attribute[64]; /* attribute, header or option at fault, or "" */
+    char input[64];     /* the invalid input, such as "indices" or "data[3]", or "" */
+    char attribute[64]; /* the invalid attribute, header or option, or "" */
     /* For UNSUPPORTED_DTYPE: the device that has no kernel for the dtype, or "". */
     char device[8];
     char pointer[256]; /* JSON Pointer into a JSON body; can contain NULs */
@@ -99,16 +99,17 @@ struct td_error {
     } shapes[2];
     char label[8];         /* label of an equation, one character in UTF-8, or "" */
     bool has_extents;      /* true if extents is set */
-    int64_t extents[2];    /* two sizes of one dimension, which should be equal */
+    int64_t extents[2];    /* two sizes of the same dimension, which should be equal */
     char did_you_mean[64]; /* most similar known name, or "" if none is similar */
     char resource[32];     /* for RESOURCE_LIMIT: name of the limited resource, or "" */
     uint64_t needed;
     uint64_t limit;
-    /* Seconds until a retry, from the length of a queue; 0: the default of the error code. */
+    /* Seconds to wait before a retry, based on the length of a queue. 0: the default of the error
+     * code. */
     unsigned retry_after_s;
     char allow[64]; /* for METHOD_NOT_ALLOWED: the allowed methods */
     char etag[64];  /* for PRECONDITION_FAILED: the current ETag, or "" if nothing exists */
-    /* Name of the tensor that etag belongs to, which can differ from the name in the request. Not
+    /* Name of the tensor that has this ETag, which can differ from the name in the request. Not
      * reported to clients. */
     char etag_of[129];
 };
@@ -118,7 +119,7 @@ struct td_error {
  * Clears all other members of err.
  *
  * err is never NULL in any function that takes it. A caller that does not need the error passes
- * TD_IGNORED, or a variable of its own on frequent paths, because TD_IGNORED is cleared at each
+ * TD_IGNORED. On frequent paths, it passes its own variable, because TD_IGNORED is cleared at each
  * use. */
 #define TD_IGNORED (&(struct td_error){ .status = TD_OK })
 
@@ -129,15 +130,15 @@ td_status td_error_set(struct td_error *err, td_status status, const char *forma
 void td_error_hint(struct td_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The functions below add a detail to an error after td_error_set. Those with a parameter `status`
- * return it. */
+/* The functions below add a detail to an error after td_error_set. Functions with a parameter
+ * `status` return it. */
 /* Sets the name of the tensor that err->etag belongs to. */
 void td_error_etag_of(struct td_error *err, const char *name);
 
 td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name);
-/* Adds the first key that was not found, of `length` bytes. Bytes that do not fit are left out. */
+/* Adds the first key that was not found, which has `length` bytes. Omits bytes that do not fit. */
 td_status td_error_at_key(struct td_error *err, td_status status, const char *key, size_t length,
                           bool is_number);
 td_status td_error_at_device(struct td_error *err, td_status status, const char *device);
@@ -147,8 +148,8 @@ void td_error_add_shape(struct td_error *err, const char *name, const struct td_
 td_status td_error_resource(struct td_error *err, const char *resource, uint64_t needed,
                             uint64_t limit, const char *what);
 
-/* Sets PAYLOAD_TOO_LARGE with the message "<what> the limit of N bytes", where what is "the body
- * exceeds", for example. */
+/* Sets PAYLOAD_TOO_LARGE with the message "<what> the limit of N bytes". For example, `what` is
+ * "the body exceeds". */
 td_status td_error_too_large(struct td_error *err, uint64_t limit, const char *what);
 
 #endif

@@ -1,8 +1,8 @@
 /* stop.h - checks whether the work for a call must end early, because its deadline has passed, its
  * client has disconnected or the server is stopping.
  *
- * A loop that can run for more than about 10 ms checks between two steps and returns the error of
- * the check as its own. It must not change anything visible to others before it is complete.
+ * A loop that can run for more than about 10 ms makes the check between two steps, and returns the
+ * error of the check. It must not change anything visible to others before it is complete.
  *
  * Ownership  Borrows the context.
  * Threads    Only the thread that runs the call checks. */
@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct td_stop {
-    /* Returns TD_OK, or an error with err filled. NULL: the work is never stopped. */
+    /* Returns TD_OK, or an error with err filled. NULL if the work is never stopped. */
     td_status (*check)(void *context, struct td_error *err);
     void *context;
 };
@@ -29,7 +29,7 @@ static inline TD_MUST_CHECK td_status td_stop_check(const struct td_stop *stop,
     return stop && stop->check ? stop->check(stop->context, err) : TD_OK;
 }
 
-/* Work of one element, in bytes. */
+/* Work per element, in bytes. */
 #define TD_STOP_ELEMENT (TD_STOP_STEP / (size_t)TD_STOP_ELEMENTS)
 
 /* Counts work until the next check, for loops whose steps differ in size. */
@@ -55,8 +55,8 @@ static inline TD_MUST_CHECK td_status td_stop_work(struct td_stop_meter *meter, 
     return td_stop_check(meter->stop, err);
 }
 
-/* Copies like memcpy, with a check between steps: copying a gigabyte into new memory can take a
- * second. */
+/* Copies like memcpy, with checks between steps, because copying a gigabyte into new memory can
+ * take a second. */
 static inline TD_MUST_CHECK td_status td_stop_copy(const struct td_stop *stop, void *to,
                                                    const void *from, size_t bytes,
                                                    struct td_error *err)

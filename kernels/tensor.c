@@ -22,7 +22,7 @@ td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtyp
         return td_error_at_input(err, TD_RESOURCE_LIMIT, "%s", name);
     }
     /* The members are assigned one by one. A compound literal would be a temporary that is cleared,
-     * filled and copied, which takes 20 ns instead of a few. */
+     * filled and copied, which takes 20 ns instead of a few nanoseconds. */
     tensor->dtype = dtype;
     tensor->shape = *shape;
     tensor->numel = numel;

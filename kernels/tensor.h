@@ -5,8 +5,8 @@
  *            is a view.
  * Alignment  data can be unaligned if it is in a request body or a mapped file. td_op_infer aligns
  *            inputs that have reads_values in the op's descriptor.
- * Ownership  A tensor does not own its data. The data is in the call's arena, or in `owner`, to
- *            which the arena holds a reference. */
+ * Ownership  A tensor does not own its data. The data is either in the call's arena or in `owner`,
+ *            to which the arena holds a reference. */
 #ifndef TD_KERNELS_TENSOR_H
 #define TD_KERNELS_TENSOR_H
 
@@ -19,15 +19,15 @@ struct td_key_index; /* key_index/key_index.h */
 struct td_tensor {
     td_dtype dtype;
     struct td_shape shape;
-    int64_t numel;     /* product of the dimensions */
-    void *data;        /* numel elements, or the bytes of all strings; never NULL once filled */
-    size_t bytes;      /* size of data */
-    uint64_t *offsets; /* strings: numel + 1 offsets; otherwise NULL */
+    int64_t numel;           /* product of the dimensions */
+    void *data;              /* numel elements, or the bytes of all strings; never NULL once set */
+    size_t bytes;            /* size of data */
+    uint64_t *offsets;       /* strings: numel + 1 offsets; otherwise NULL */
     struct td_buffer *owner; /* borrowed; NULL if data is in the arena */
     /* For a resident vector of keys: the open index, which lives as long as the owner. Otherwise
      * NULL. */
     const struct td_key_index *key_index;
-    /* For a resident table and copies of it: the keys of the rows. Otherwise NULL. */
+    /* For a resident table and copies of it: the keys of its rows. Otherwise NULL. */
     const struct td_tensor *keys;
 };
 
@@ -42,7 +42,7 @@ TD_MUST_CHECK td_status td_tensor_describe(struct td_tensor *tensor, const char 
 TD_MUST_CHECK td_status td_tensor_alloc(struct td_tensor *tensor, struct td_arena *arena,
                                         struct td_error *err);
 
-/* Returns the number of bytes that a tensor occupies: its data and, for strings, its offsets. */
+/* Returns the size in bytes of a tensor: its data and, for strings, its offsets. */
 size_t td_tensor_footprint(const struct td_tensor *tensor);
 
 /* Copies the data into the arena, so that the tensor no longer depends on its previous memory or
@@ -53,7 +53,7 @@ TD_MUST_CHECK td_status td_tensor_copy(struct td_tensor *tensor, struct td_arena
 /* True if data is aligned to the dtype. */
 bool td_tensor_is_aligned(const struct td_tensor *tensor);
 
-/* Copies the tensor like td_tensor_copy if its data is not aligned; otherwise does nothing. */
+/* Copies the tensor like td_tensor_copy if its data is not aligned, otherwise does nothing. */
 TD_MUST_CHECK td_status td_tensor_align(struct td_tensor *tensor, struct td_arena *arena,
                                         struct td_error *err);
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A character of valid form is overlong, a surrogate or above U+10FFFF if and only if its second
- * byte is outside [low, high], where low and high depend on the first byte. */
+/* A well-formed character is overlong, a surrogate or above U+10FFFF if and only if its second byte
+ * is outside [low, high], where low and high depend on the first byte. */
 size_t td_utf8_character(const unsigned char *text, size_t length)
 {
     unsigned char first = text[0];

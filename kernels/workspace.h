@@ -4,8 +4,8 @@
  *            be used for several parallel loops in turn.
  * Threads    The thread that runs the kernel assigns `shared`. A range function (exec.h) acquires
  *            the scratch area of one thread, uses it exclusively and releases it before it returns.
- *            There are as many scratch areas as ranges that run at a time, so one is always
- *            free. */
+ *            There are as many scratch areas as ranges that can run at the same time, so an area is
+ *            always free. */
 #ifndef TD_KERNELS_WORKSPACE_H
 #define TD_KERNELS_WORKSPACE_H
 
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Maximum number of threads that work on one call of a kernel. */
+/* Maximum number of threads that work on a call of a kernel. */
 #define TD_WORKSPACE_MAX_THREADS 256
 
 struct td_workspace {

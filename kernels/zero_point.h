@@ -6,17 +6,19 @@
 
 #include "kernels/tensor.h"
 
-/* Dtypes of zero points: those of quantised rows, and the integer dtypes of PyTorch and JSON. */
+/* Dtypes of zero points: the dtypes of quantised rows, and the integer dtypes of PyTorch and
+ * JSON. */
 #define TD_DTYPES_ZERO_POINT                                                                       \
     (TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8) | TD_DTYPE_BIT(INT32) | TD_DTYPE_BIT(INT64))
 
 struct td_zero_points {
-    const void *data; /* NULL: all zero points are 0 */
+    const void *data; /* NULL if all zero points are 0 */
     td_dtype dtype;
-    int64_t step; /* 1: one zero point per row; 0: one for all rows */
+    int64_t step; /* 1 for one zero point per row, 0 for one shared by all rows */
 };
 
-/* Returns the zero points in a vector or scalar, whose data it borrows. NULL: all are 0. */
+/* Returns the zero points in a vector or scalar, whose data is borrowed. Returns NULL if all are
+ * 0. */
 static inline struct td_zero_points td_zero_points_of(const struct td_tensor *tensor)
 {
     if (!tensor)

@@ -129,7 +129,7 @@ def check_dtypes(where, name, cell, names):
 def check_output(where, row, spec):
     dtype, shape = bare(row[1]), bare(row[2])
     if "dtype_of" in spec:
-        if dtype not in (f"dtype of {spec['dtype_of']}", f"as {spec['dtype_of']} says"):
+        if dtype not in (f"dtype of {spec['dtype_of']}", f"the attribute {spec['dtype_of']}"):
             fault(where, f"{spec['name']} has \"{dtype}\"; dtype of {spec['dtype_of']} is expected")
     elif "dtype_rule" in spec:
         if dtype != spec["dtype_rule"]:

@@ -1,5 +1,5 @@
-/* measure.c - small benchmarks that run when a device is opened, for the choice between device and
- * CPU. Each result is the best of a few repetitions. */
+/* measure.c - small benchmarks that run when a device is opened and decide between device and CPU.
+ * Each result is the best of a few repetitions. */
 #include "gpu/cuda/measure.h"
 
 #include "gpu/cuda/ops/contract.h"
@@ -13,10 +13,11 @@
 
 #define COPY_BYTES   ((size_t)16 << 20)
 #define DEVICE_BYTES ((size_t)128 << 20)
-#define CALL_BYTES   ((size_t)4 << 10) /* bytes of a small call's input, and of its result */
+/* size in bytes of a small call's input, and of its result */
+#define CALL_BYTES   ((size_t)4 << 10)
 #define CALL_REPEATS 20
 #define REPEATS      3
-#define SIDE         1024 /* side of the matrices that are measured */
+#define SIDE         1024 /* number of rows of the square matrices in the measured products */
 #define WAIT_NS      INT64_C(60000000000)
 
 /* A stream for the benchmarks, with memory on the device and on the host. */
@@ -24,7 +25,7 @@ struct bench {
     struct td_device_stream *stream;
     size_t device_bytes, copy_bytes;
     void *device, *host;
-    void *pageable; /* unpinned memory of copy_bytes bytes */
+    void *pageable; /* unpinned memory, copy_bytes bytes */
 };
 
 static uint64_t now_ns(void)
@@ -99,8 +100,8 @@ static td_status bench_device_copy(const struct bench *bench, struct td_error *e
 
 /* Sizes of a batch of products. Both factors are the same memory of zeros, so the results are 0. */
 struct products {
-    int64_t batch, side; /* side of the square matrices */
-    bool transposed;     /* the second factor is stored by columns */
+    int64_t batch, side; /* number of rows of the square matrices */
+    bool transposed;     /* the second factor is stored column by column */
 };
 
 static td_status multiply(const struct bench *bench, td_dtype dtype, struct products of,
@@ -134,8 +135,8 @@ static td_status bench_gemm(const struct bench *bench, struct td_error *err)
 
 /* Loads the kernels of cuBLAS, each of which is loaded when it is first called. Loading takes up to
  * a second and can wait for other streams, so it must not happen during the call of a client. The
- * kernel that computes a product depends on the sizes, so a few products of each kind are computed,
- * up to the sizes that fit the memory. */
+ * choice of kernel depends on the sizes, so a few products of each kind are computed, up to the
+ * largest size that fits the memory. */
 static td_status load_products(const struct bench *bench, struct td_error *err)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16,  TD_DTYPE_FLOAT32,
@@ -156,8 +157,8 @@ static td_status load_products(const struct bench *bench, struct td_error *err)
     return status;
 }
 
-/* Loads the kernels of a partition's sort. The sort has kernels for few and for many rows, and for
- * keys with few and with many bits. */
+/* Loads the kernels of a partition's sort. The sort has different kernels for few and for many
+ * rows, and for keys with few and with many bits. */
 static td_status load_sorts(const struct bench *bench, struct td_error *err)
 {
     static const int64_t rows[] = { 32, 16384 };
@@ -186,7 +187,7 @@ static td_status load_sorts(const struct bench *bench, struct td_error *err)
 
 /* ---- Benchmarks -------------------------------------------------------------------------- */
 
-/* Waits in the same way as the batcher. */
+/* Waits the way the batcher does. */
 static td_status complete(const struct bench *bench, struct td_error *err)
 {
     bool done;
@@ -215,7 +216,7 @@ static td_status best_of(const struct bench *bench, bench_fn *submit, int n, uin
     return TD_OK;
 }
 
-/* Returns the amount per microsecond, without the latency that `ns` includes. The result is at
+/* Returns `amount` per microsecond, excluding the latency that is part of `ns`. The result is at
  * least 1. */
 static uint64_t rate(uint64_t amount, uint64_t ns, uint64_t latency_ns)
 {
@@ -271,8 +272,8 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
     return TD_OK;
 }
 
-/* Returns the bytes of device memory for the benchmarks. Each half has at least the bytes that
- * bench_copy copies. */
+/* Returns the size in bytes of the device memory for the benchmarks. Each half holds at least the
+ * bytes that bench_copy copies. */
 static size_t bench_bytes(const struct td_device *device)
 {
     const size_t least = COPY_BYTES;
@@ -298,7 +299,7 @@ td_status td_cuda_measure(struct td_device *device, struct td_error *err)
     if (status == TD_OK)
         status = run_benchmarks(&bench, &device->info, err);
     if (!device->lost) {
-        /* This memory is not counted against the limit of the device, which can be smaller. */
+        /* This memory does not count towards the limit of the device, which can be smaller. */
         (void)cudaFree(bench.device);
         (void)cudaGetLastError();
     }

@@ -4,7 +4,7 @@
 
 #include "gpu/cuda/runtime/device.h"
 
-/* Fills the measured members of td_device_info, which takes about 100 ms. */
+/* Fills the measured members of td_device_info. This takes about 100 ms. */
 TD_MUST_CHECK td_status td_cuda_measure(struct td_device *device, struct td_error *err);
 
 #endif

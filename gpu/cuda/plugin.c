@@ -33,10 +33,10 @@ _Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one compon
 
 /* ---- Work -------------------------------------------------------------------------------- */
 
-/* Returns the kernels of the op, or NULL if the plugin has none. */
+/* Returns the kernels for the op, or NULL if the plugin has none. */
 static const struct td_cuda_op *find_op(const char *name)
 {
-    /* The index is the number of the op, so an op that is missing in kernels/ops.def does not
+    /* The index is the number of the op, so a name that is not in kernels/ops.def does not
      * compile. */
 #define KERNELS_OF(op) [TD_OP_NUMBER_##op] = &td_cuda_##op##_op
     static const struct td_cuda_op *const kernels[TD_OP_COUNT] = {
@@ -90,8 +90,8 @@ static td_status run(struct td_device_stream *stream, const struct td_device_wor
                             device->info.name, work->op->name);
     stream->awaited_ns = 0;
     status = cuda_op->run(stream, work, err);
-    /* The error promises that no work was submitted, and the caller may reuse the memory. Part of
-     * the work might have been submitted, so wait for it. */
+    /* This error promises that no work was submitted and that the caller may reuse the memory. Part
+     * of the work might have been submitted, so wait until it completes. */
     if (status == TD_MEMORY_EXHAUSTED || status == TD_INTERNAL) {
         struct td_error sync_err;
         td_status sync_status = td_cuda_check(device, cudaStreamSynchronize(stream->stream),
@@ -113,8 +113,8 @@ static td_status unavailable(const char *action, cudaError_t error, struct td_er
                         cudaGetErrorString(error));
 }
 
-/* The first driver that supports all CUDA versions with this major number ("CUDA Toolkit, Driver,
- * and Architecture Matrix" in NVIDIA's data center documentation). */
+/* Oldest driver that supports all CUDA versions with this major number ("CUDA Toolkit, Driver, and
+ * Architecture Matrix" in NVIDIA's data center documentation). */
 #if CUDART_VERSION >= 14000
 #define NEEDED_DRIVER "a driver for that version"
 #elif CUDART_VERSION >= 13000
@@ -123,7 +123,7 @@ static td_status unavailable(const char *action, cudaError_t error, struct td_er
 #define NEEDED_DRIVER "driver 525 or newer"
 #endif
 
-/* CUDA versions are numbers such as 13000, which stands for 13.0. */
+/* CUDA encodes its version as a number: 13000 stands for 13.0. */
 #define MAJOR(version) ((version) / 1000)
 #define MINOR(version) ((version) % 1000 / 10)
 
@@ -165,8 +165,8 @@ static cudaError_t load_kernels(void)
     return error;
 }
 
-/* Loads all kernels, and launches a kernel that copies nothing, to check that the plugin has code
- * for this device. */
+/* Loads all kernels, and launches one that copies nothing, to check that the plugin has code for
+ * this device. */
 static td_status check_kernels(struct td_device *device, struct td_error *err)
 {
     const struct td_cuda_gather_args nothing = { .copy = td_cuda_row_copy_make(0, 0),
@@ -193,18 +193,17 @@ static td_status check_kernels(struct td_device *device, struct td_error *err)
     }
 }
 
-/* Kernels read and write pinned memory at the speed of the bus. DIRECT_BYTES take 3 us at 25 GB/s,
- * plus a round trip of 1 to 2 us. The two copies that direct access replaces have a latency of
- * about 5 us each. */
+/* Kernels access pinned memory at the speed of the bus: DIRECT_BYTES take 3 us at 25 GB/s, plus a
+ * round trip of 1 to 2 us. Direct access replaces two copies with a latency of about 5 us each. */
 #define DIRECT_BYTES ((uint64_t)64 << 10)
 
-/* Device memory that is left to cuBLAS and the runtime. */
+/* Device memory reserved for cuBLAS and the runtime. */
 #define RESERVED ((uint64_t)512 << 20)
 
-/* Sets the maximum bytes that the L2 cache fetches at a miss. A row of 16 or 32 bytes is in one
- * sector of 32 bytes, so the default of 64 fetches twice as much as is used. Longer rows and copies
- * request all sectors of the fetched bytes. The limit is a hint, and devices before compute
- * capability 8.0 do not have it. */
+/* Sets the maximum number of bytes that the L2 cache fetches on a miss. A row of 16 or 32 bytes
+ * lies in one sector of 32 bytes, so the default of 64 would fetch twice as much as is used. Longer
+ * rows and copies request all the sectors that are fetched. The limit is a hint, and devices before
+ * compute capability 8.0 do not have it. */
 static void set_fetch_bytes(int bytes)
 {
     if (bytes > 0)
@@ -240,7 +239,8 @@ static td_status describe(struct td_device *device, const struct td_device_optio
 {
     struct cudaDeviceProp properties;
     size_t available = 0, all = 0;
-    /* Get the properties first, because they need no context and later messages name the device. */
+    /* Get the properties first, because this needs no context and later messages name the
+     * device. */
     cudaError_t error = cudaGetDeviceProperties(&properties, device->ordinal);
     if (error != cudaSuccess)
         return unavailable("open the device", error, err);

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NODELETE: a thread might still run the plugin's close for a device that does not respond. */
+/* NODELETE: if a device does not respond, a thread might still be running the plugin's close
+ * function. */
 #define DLOPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 /* ---- validation of a vtable ------------------------------------------------------------------ */
@@ -34,7 +35,7 @@
     X(poll)                                                                                        \
     X(wait)
 
-/* Fails to compile if the vtable has a function that the list lacks. */
+/* Fails to compile if the list lacks a function of the vtable. */
 enum {
 #define NUMBER(name) FUNCTION_##name,
     FUNCTIONS(NUMBER)
@@ -55,7 +56,7 @@ static const char *missing_function(const struct td_device_api *api)
     return NULL;
 }
 
-/* Checks abi first: in another version of the ABI, the other members can have other offsets. */
+/* Checks abi first: in another version of the ABI, the offsets of the other members can differ. */
 static td_status check_api(const struct td_device_api *api, const char *where, struct td_error *err)
 {
     if (!api)
@@ -98,7 +99,7 @@ static void program_folder(char *folder, size_t size)
 }
 
 /* Opens the first plugin file found. If a file exists but cannot be loaded, the search ends with an
- * error. *path receives the last path tried. */
+ * error. *path is set to the last path tried. */
 static void *open_named(const char *name, const char *folder, char *path, size_t size)
 {
     for (int i = 0; i < N_SEARCH_FOLDERS && folder[0]; i++) {

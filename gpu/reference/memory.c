@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define HOST_ALIGN 64
-#define FILL       0xa5 /* pattern of new memory, which makes a read before a write visible */
+#define FILL       0xa5 /* fill pattern for new memory, which makes a read before a write visible */
 
 struct td_reference_block {
     struct td_reference_block *next;
@@ -30,8 +30,8 @@ bool td_reference_in_blocks(const struct td_reference_block *blocks, const void 
     return false;
 }
 
-/* Maximum number of bytes to fill in a new allocation. A test can then allocate a table above 2^32
- * bytes and write a few rows without touching all its pages. */
+/* Maximum number of bytes to fill in a new allocation. This limit lets a test allocate a table
+ * above 2^32 bytes and write a few rows without touching all its pages. */
 #define FILLED ((size_t)64 << 20)
 
 /* Allocates `bytes`, rounded up to a multiple of `align`. */
@@ -54,7 +54,7 @@ static td_status new_block(struct td_reference_block **list, size_t bytes, size_
     return TD_OK;
 }
 
-/* Frees the block that starts at `data`. Returns false if there is none. */
+/* Frees the block that starts at `data`. Returns false if no block starts there. */
 static bool free_block(struct td_reference_block **list, const void *data, size_t *bytes)
 {
     for (struct td_reference_block **at = list; *at; at = &(*at)->next) {
@@ -81,8 +81,8 @@ uint64_t td_reference_free_blocks(struct td_reference_block *blocks)
     return n;
 }
 
-/* Returns the bytes of the device's limit that an allocation uses. An empty allocation also has an
- * address. */
+/* Returns the number of bytes by which an allocation reduces the device's limit. Even an empty
+ * allocation has an address. */
 static size_t footprint(size_t bytes)
 {
     return bytes == 0 ? TD_REFERENCE_ALIGN
@@ -119,7 +119,7 @@ static void wait_for_ever(void)
         (void)pause();
 }
 
-/* Counts a free. Never returns if this is the free that the option hang_free names. */
+/* Counts a free. Never returns if the option hang_free selects this free. */
 static void count_free(struct td_device *device)
 {
     if (++device->frees != device->options.hang_free)

@@ -47,7 +47,7 @@ static bool parse_number(const char *text, size_t length, int64_t *out)
     return true;
 }
 
-/* Parses one "name=value"; sets bit i of *seen for options[i]. */
+/* Parses one option "name=value". Sets bit i of *seen for options[i]. */
 static td_status parse_option(const char *text, size_t length, struct td_reference_options *out,
                               unsigned *seen, struct td_error *err)
 {

@@ -9,15 +9,15 @@
 #define TD_REFERENCE_NEVER INT64_MAX /* a time that never comes */
 
 struct td_device {
-    struct td_reference_options options; /* options, without faults if `recover` removed them */
+    struct td_reference_options options; /* options, with the faults removed if `recover` says so */
     uint64_t limit, used;                /* bytes of device memory */
     struct td_reference_block *blocks, *host_blocks;
     struct td_device_stream *streams;
     int64_t idle_ns;                         /* time at which all submitted work is complete */
     int64_t allocs, launches, copies, frees; /* `copies` counts copies to the device */
     bool lost;
-    /* Message of an invalid free, or "". free cannot return an error, so all later calls return
-     * it. */
+    /* Message about an invalid free, or "". free cannot return an error, so all later calls return
+     * this error. */
     char misuse[256];
 };
 
@@ -27,7 +27,8 @@ struct td_device_stream {
     int64_t idle_ns; /* time at which this stream's work is complete */
 };
 
-/* Process-wide counters, updated with relaxed atomics because no counter orders another. */
+/* Process-wide counters. They are updated with relaxed atomics, because no counter orders
+ * another. */
 enum td_reference_counter {
     TD_REFERENCE_OPEN_ATTEMPTS,
     TD_REFERENCE_OPENS,
@@ -53,7 +54,7 @@ TD_MUST_CHECK td_status td_reference_check(const struct td_device *device, struc
 /* Counts a violation of the contract and returns INTERNAL. */
 td_status td_reference_misuse(struct td_error *err, const char *message);
 
-/* Returns true if a launch that never completes has been submitted. */
+/* True if a launch that never completes has been submitted. */
 static inline bool td_reference_is_hung(const struct td_device *device)
 {
     return device->idle_ns == TD_REFERENCE_NEVER;

@@ -16,7 +16,7 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Adds two times; saturates at TD_REFERENCE_NEVER. */
+/* Adds two times. The sum saturates at TD_REFERENCE_NEVER. */
 static int64_t add_times(int64_t a, int64_t b)
 {
     int64_t sum;
@@ -27,7 +27,8 @@ static void sleep_until(int64_t when_ns)
 {
     struct timespec when = { .tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000 };
     while (now_ns() < when_ns)
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL); /* again after a signal */
+        /* sleep again after a signal */
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
 }
 
 void td_reference_schedule(struct td_device_stream *stream, int64_t duration_ns)
@@ -111,7 +112,7 @@ static td_status check_copy(const struct td_device *device, const char *function
     return td_reference_misuse(err, message);
 }
 
-/* Copies nothing if a launch that never completes was submitted before. */
+/* Does not copy if a launch that never completes was submitted before. */
 static void copy(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
                  int64_t mb_per_s)
 {

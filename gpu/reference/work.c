@@ -20,7 +20,7 @@ bool td_reference_supports(const struct td_op *op, const struct td_op_args *args
     return true;
 }
 
-/* Includes the arena's alignment padding, because the workspace is the arena's first block. */
+/* Includes the arena's alignment padding, because the workspace becomes the arena's first block. */
 size_t td_reference_workspace_bytes(struct td_device *device, const struct td_device_work *work)
 {
     enum { PADDING = 1024 };
@@ -30,7 +30,7 @@ size_t td_reference_workspace_bytes(struct td_device *device, const struct td_de
     return bytes > 0 ? (size_t)bytes + PADDING : 0;
 }
 
-/* Returns true if the work's tensors are allowed to be in pinned memory. */
+/* True if the work's tensors are allowed to be in pinned memory. */
 static bool is_direct(const struct td_device *device, const struct td_device_work *work)
 {
     const struct td_op_args *args = work->args;
@@ -73,7 +73,7 @@ static td_status check_tensor(const struct td_device *device, const char *name, 
     return td_reference_misuse(err, message);
 }
 
-/* Checks the index of `keys`, if there is one. */
+/* Checks the index of `keys`, if it has one. */
 static td_status check_index(const struct td_device *device, const struct td_tensor *keys,
                              struct td_error *err)
 {
@@ -106,7 +106,7 @@ static td_status check_tensors(const struct td_device *device, const struct td_d
     return status;
 }
 
-/* Returns the queries of an op whose bad queries are reported one by one, or NULL for other ops. */
+/* Returns the queries of an op that reports each bad query, or NULL for other ops. */
 static const struct td_tensor *reported_queries(const struct td_op *op,
                                                 const struct td_op_args *args)
 {
@@ -166,9 +166,9 @@ static td_status check_work(struct td_device *device, const struct td_device_wor
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* Runs the op's CPU kernel so that it gives the results of a device: the rows of bad indices and
- * missing keys are zero. For these the CPU kernel returns an error and writes nothing, so it runs
- * again with the policy zero. */
+/* Runs the op's CPU kernel so that it gives the results of a device, where the rows of bad indices
+ * and missing keys are zero. If the CPU kernel finds any, it returns an error and writes nothing,
+ * so it runs again with the policy zero. */
 static td_status run_kernel(const struct td_device_work *work, struct td_exec *exec,
                             struct td_error *err)
 {
@@ -183,7 +183,7 @@ static td_status run_kernel(const struct td_device_work *work, struct td_exec *e
     return op->run(&args, exec, err);
 }
 
-/* Reports the queries [begin, end) that have no row, if the policy makes this an error. */
+/* Reports the queries [begin, end) that select no row, if the policy makes this an error. */
 static struct td_device_report missing_keys(const struct td_op *op, const struct td_op_args *args,
                                             int64_t begin, int64_t end)
 {

@@ -10,7 +10,7 @@
  * Threads    Reentrant. Splits the elements through exec; the parts never overlap.
  * Cost       One pass. float16, bfloat16 and complex pass through blocks that stay in the L1 cache.
  * Source     tf.cast in the TensorFlow API reference; numpy.ndarray.astype. TensorFlow leaves
- *            floats out of the range of an integer dtype undefined; here they saturate. */
+ *            floats outside the range of an integer dtype undefined; here they saturate. */
 #ifndef TD_KERNELS_CAST_H
 #define TD_KERNELS_CAST_H
 

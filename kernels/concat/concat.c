@@ -9,13 +9,13 @@
 #include <string.h>
 
 /* The output is n_rows rows, one for each combination of the dimensions before axis. A row has one
- * chunk of each input, in the order of the list. A chunk is A_i * Q elements, which are adjacent in
- * the input as well. */
+ * chunk of each input, in the order of the list. A chunk is A_i * Q elements, which are also
+ * adjacent in the input. */
 struct plan {
     int64_t n_rows;
     int64_t inner; /* Q: elements per step along axis */
-    /* [count + 1]: where the chunk of each input starts in a row, in steps along axis. The last
-     * element is the size of a row. */
+    /* [count + 1]: start of each input's chunk within a row, in steps along axis. The last element
+     * is the size of a row. */
     const int64_t *start;
     int count;
 };
@@ -139,7 +139,7 @@ struct job {
     struct td_tensor *out;
     size_t step_bytes; /* bytes per step along axis */
     size_t row_bytes;  /* bytes of an output row */
-    int64_t row_parts; /* number of parts of TD_ROWS_RANGE_BYTES in a row */
+    int64_t row_parts; /* number of parts of TD_ROWS_RANGE_BYTES per row */
 };
 
 /* Copies one chunk for each of n rows. */
@@ -151,7 +151,7 @@ static inline __attribute__((always_inline)) void copy_chunks(char *restrict to,
         memcpy(to, from, chunk_bytes);
 }
 
-/* Copies narrow chunks with one move each, because their size is constant. A call of memcpy would
+/* Copies each narrow chunk with a single move, because its size is constant. A call of memcpy would
  * take longer than the copy. */
 static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, size_t chunk_bytes,
                                  int64_t n)
@@ -176,7 +176,8 @@ static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, s
     }
 }
 
-/* Copies whole rows, input by input. The rows of a range stay in the L2 cache meanwhile. */
+/* Copies whole rows, input by input. The rows of a range stay in the L2 cache until all inputs have
+ * been copied. */
 static void copy_rows(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
@@ -221,7 +222,7 @@ static void copy_span(const struct job *job, int64_t row, size_t begin, size_t e
     }
 }
 
-/* Copies parts of rows: item i is part i % row_parts of row i / row_parts. */
+/* Copies parts of rows. Item i is part i % row_parts of row i / row_parts. */
 static void copy_parts(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
@@ -233,7 +234,7 @@ static void copy_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* The td_string_rows_fn of concat. A row of td_strings_run is a step along axis, which has `inner`
+/* The td_string_rows_fn of concat. To td_strings_run, a row is a step along axis, which has `inner`
  * elements. */
 static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
                                                struct td_string_row *rows)

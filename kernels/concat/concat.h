@@ -1,6 +1,6 @@
 /* concat.h - joins tensors along one of their dimensions.
  *
- * Shapes     inputs[i]  [P..., A_i, Q...]            any dtype, strings included, the same in all
+ * Shapes     inputs[i]  [P..., A_i, Q...]            any dtype, including string; all the same
  *            output     [P..., A_0 + A_1 + ..., Q...]
  *            A_i is dimension `axis`; P and Q are the same in all inputs.
  * Ownership  Borrows all tensors for the call; writes only the output.

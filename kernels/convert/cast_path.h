@@ -15,15 +15,14 @@
 /* Sets to[i] = from[i] for i in [0, n). Both are aligned to their dtypes. */
 typedef void td_cast_fn(void *restrict to, const void *restrict from, int64_t n);
 
-/* One loop of a path. Exactly one of the members is set. */
+/* A loop of a path. Exactly one of the members is set. */
 struct td_cast_step {
     td_cast_fn *loop;
     td_widen_fn *widen;
     td_narrow_fn *narrow;
 };
 
-/* The loops that elements pass through, one after the other. If the dtypes are equal there are no
- * steps. */
+/* The loops that elements pass through, in order. There are no steps if the dtypes are equal. */
 #define TD_CAST_STEPS 3 /* the longest path: complex128 to float64, to float32, to float16 */
 struct td_cast_path {
     struct td_cast_step steps[TD_CAST_STEPS];
@@ -31,10 +30,10 @@ struct td_cast_path {
     /* Number of parts of an element that are cast separately: 2 from complex to complex, otherwise
      * 1. */
     int parts;
-    size_t from_size, to_size; /* bytes of a part */
+    size_t from_size, to_size; /* bytes per part */
 };
 
-/* Elements of a block. Two buffers of 8 bytes per element fill half the L1 cache. */
+/* Number of elements in a block. Two buffers of 8 bytes per element fill half the L1 cache. */
 #define TD_CAST_BLOCK 1024
 
 /* Finds the path between any two dtypes except string. isa must be a result of td_isa_resolve. */

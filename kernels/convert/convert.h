@@ -1,9 +1,8 @@
 /* convert.h - conversion between the dtypes of tensors and the types used for arithmetic.
  *
- * Arithmetic is implemented for six types only. float16 and bfloat16 are widened to float32 when
- * they are read, and rounded to nearest when they are stored (ties to even; NaN stays NaN).
- * Integers are computed modulo 2^32 or 2^64 and truncated when they are stored, which equals
- * arithmetic modulo 2^width.
+ * Arithmetic is implemented for only six types. float16 and bfloat16 are widened to float32 when
+ * read, and rounded to nearest when stored (ties to even; NaN stays NaN). Integers are computed
+ * modulo 2^32 or 2^64 and truncated when stored, which is the same as arithmetic modulo 2^width.
  *
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_CONVERT_H
@@ -30,12 +29,12 @@ typedef enum td_compute {
 td_compute td_compute_of(td_dtype dtype);
 size_t td_compute_size(td_compute compute); /* returns bytes */
 
-/* True if a stored value has the same bits as the computed value, so that no conversion is needed.
- * True, for example, for int32, which is computed as uint32. */
+/* True if a stored value has the same bits as the computed value, so no conversion is needed. For
+ * example, int32 is computed as uint32. */
 bool td_compute_is_native(td_dtype dtype);
 
-/* Widens: to[i] = from[i * stride] for i in [0, n). The stride is in elements, of any sign. `from`
- * is aligned to its dtype. */
+/* Widens: to[i] = from[i * stride] for i in [0, n). The stride is in elements and can be negative.
+ * `from` is aligned to its dtype. */
 typedef void td_widen_fn(void *restrict to, const void *restrict from, int64_t stride, int64_t n);
 /* Narrows: to[i * stride] = from[i] for i in [0, n). Integers are truncated, floats are rounded. */
 typedef void td_narrow_fn(void *restrict to, int64_t stride, const void *restrict from, int64_t n);

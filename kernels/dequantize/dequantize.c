@@ -79,8 +79,8 @@ struct job {
     const int8_t *from;       /* int8 or uint8 */
     char *to;
     size_t real_size, to_size; /* bytes per element */
-    int64_t row_numel;         /* elements with the same scale and the same offset */
-    /* Scales and offsets, with a step of 0 or 1 from one row to the next. */
+    int64_t row_numel;         /* number of elements that share a scale and an offset */
+    /* Scales and offsets. The step from one row to the next is 0 or 1. */
     const float *scale, *offset;
     int64_t scale_step, offset_step;
     struct td_zero_points zero_points; /* used if offset is NULL */

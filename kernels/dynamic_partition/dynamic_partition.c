@@ -9,16 +9,16 @@
 enum { DATA, PARTITIONS };
 
 /* The plan of a call, made by infer. The rows of data are divided into blocks of about equal size,
- * which run distributes in parallel. If rows are strings or larger than TD_ROWS_RANGE_BYTES, run
- * distributes their numbers instead, and then gathers each output by row number. */
+ * which run distributes in parallel. If rows are strings or are larger than TD_ROWS_RANGE_BYTES,
+ * run distributes row numbers instead, and then gathers each output by row number. */
 struct plan {
     int64_t n_rows;
     int64_t n_partitions;
-    bool by_number;     /* row numbers are distributed, not rows */
-    size_t row_bytes;   /* bytes of a row or of a row number */
-    int64_t block_rows; /* rows in a block; the last block can have fewer */
+    bool by_number;     /* row numbers are distributed instead of rows */
+    size_t row_bytes;   /* bytes per row or row number */
+    int64_t block_rows; /* rows per block; the last block can have fewer */
     int64_t n_blocks;
-    int64_t *start; /* [n_blocks][n_partitions]: first row of block b in output p */
+    int64_t *start; /* [n_blocks][n_partitions]: first row of block b within output p */
 };
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
@@ -61,7 +61,7 @@ struct td_dynamic_partition_geometry td_dynamic_partition_geometry(const struct 
         .n_rows = partitions->numel,
         .n_partitions = num_partitions(args),
     };
-    /* In an empty tensor, the product of some dimensions can overflow. */
+    /* If a tensor is empty, the product of some of its dimensions can overflow. */
     if (data->numel > 0)
         (void)td_shape_product(&data->shape, partitions->shape.rank, data->shape.rank,
                                &geometry.row_numel);
@@ -85,8 +85,8 @@ static td_status check_numbers(const struct td_op_args *args, struct td_arena *a
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Bytes of a block per partition. plan.start has 8 bytes per block and partition, which is a
- * sixteenth of this. */
+/* Number of bytes in a block per partition. plan.start takes 8 bytes per block and partition, a
+ * sixteenth of this number. */
 #define BLOCK_BYTES_PER_PARTITION 128
 
 static void choose_block_size(struct plan *plan)
@@ -99,7 +99,7 @@ static void choose_block_size(struct plan *plan)
     plan->n_blocks = plan->n_rows == 0 ? 1 : (plan->n_rows - 1) / plan->block_rows + 1;
 }
 
-/* Sets start[b][p] to the number of rows of block b for output p. */
+/* Sets start[b][p] to the number of rows in block b that belong to output p. */
 static void count_blocks(const struct plan *plan, const struct td_tensor *partitions)
 {
     int64_t *count = plan->start;
@@ -111,8 +111,8 @@ static void count_blocks(const struct plan *plan, const struct td_tensor *partit
     }
 }
 
-/* Replaces the counts by their sums over all previous blocks, and sets total[p] to the sum over all
- * blocks. */
+/* Replaces each count by the sum of the counts of all previous blocks, and sets total[p] to the sum
+ * over all blocks. */
 static void sum_counts(const struct plan *plan, int64_t *total)
 {
     memset(total, 0, (size_t)plan->n_partitions * sizeof(total[0]));
@@ -191,8 +191,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return TD_OK;
 }
 
-/* Returns the bytes of scratch memory, which holds the write positions of each block in each
- * output, and the row numbers. */
+/* Returns the size in bytes of the scratch memory, which holds the write positions of each block in
+ * each output, and the row numbers. */
 static uint64_t scratch_bytes(const struct plan *plan)
 {
     uint64_t table = (uint64_t)(plan->n_blocks * plan->n_partitions) * sizeof(char *);
@@ -252,8 +252,8 @@ static void distribute_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Distributes the rows to the outputs. If order is not NULL, distributes the row numbers to `order`
- * instead: the numbers for output 0 first, then for output 1, and so on. */
+/* Distributes the rows among the outputs. If order is not NULL, distributes the row numbers into
+ * `order` instead: first the numbers for output 0, then for output 1, and so on. */
 static td_status distribute(const struct td_op_args *args, int64_t *order, struct td_exec *exec,
                             struct td_error *err)
 {
@@ -296,7 +296,8 @@ static td_status gather_by_number(const struct td_op_args *args, struct td_exec 
     const struct plan *plan = args->plan;
     const struct td_tensor *data = args->inputs[DATA].tensors;
     if (data->dtype == TD_DTYPE_STRING) {
-        /* Each row goes to exactly one output, so all outputs together have the bytes of data. */
+        /* Each row goes to exactly one output, so all outputs together have as many bytes as
+         * data. */
         uint64_t bytes = data->offsets[data->numel] - data->offsets[0];
         if (bytes > exec->output_limit)
             return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");

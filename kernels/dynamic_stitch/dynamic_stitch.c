@@ -9,8 +9,7 @@
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
 
-/* Completes a SHAPE_MISMATCH of data[m] with its shape and the shape of the tensor that contradicts
- * it. */
+/* Adds to a SHAPE_MISMATCH of data[m] its shape and the shape of the tensor that contradicts it. */
 static td_status shapes_at_fault(struct td_error *err, int m, const struct td_tensor *data,
                                  const char *other_list, int other, const struct td_tensor *tensor)
 {
@@ -22,7 +21,7 @@ static td_status shapes_at_fault(struct td_error *err, int m, const struct td_te
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "data[%d]", m);
 }
 
-/* Returns the shape of a row of data, which is the dimensions after the shape of its indices. */
+/* Returns the shape of a row of data: the dimensions after the shape of its indices. */
 static struct td_shape row_shape(const struct td_tensor *data, const struct td_tensor *indices)
 {
     struct td_shape row = { .rank = 0 };
@@ -115,7 +114,7 @@ static bool is_repeated(const struct td_tensor *tensors, int m)
     return false;
 }
 
-/* Sets *largest to the largest of all indices, or to -1 if there is none. */
+/* Sets *largest to the largest index, or to -1 if there are no indices. */
 static td_status largest_index(const struct td_op_args *args, int64_t *largest,
                                struct td_error *err)
 {

@@ -1,4 +1,4 @@
-/* geometry.h - the sizes of a dynamic_stitch call, for its loops and for the loops of devices. */
+/* geometry.h - the sizes of a dynamic_stitch call, shared with the devices. */
 #ifndef TD_KERNELS_DYNAMIC_STITCH_GEOMETRY_H
 #define TD_KERNELS_DYNAMIC_STITCH_GEOMETRY_H
 
@@ -8,11 +8,11 @@
  * data tensors. */
 struct td_dynamic_stitch_geometry {
     int n_tensors; /* length of the lists */
-    /* [n_tensors + 1]: number of the first row of each tensor, followed by the number of all
+    /* [n_tensors + 1]: number of the first row of each tensor, followed by the total number of
      * rows. */
     int64_t *first;
-    int64_t n_out;     /* rows of the output */
-    int64_t row_numel; /* elements in a row; 0 if the output has no elements */
+    int64_t n_out;     /* number of rows in the output */
+    int64_t row_numel; /* elements per row; 0 if the output has no elements */
     size_t row_bytes;  /* 0 for strings */
 };
 static inline const struct td_dynamic_stitch_geometry *

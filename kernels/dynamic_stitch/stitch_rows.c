@@ -13,8 +13,8 @@ struct chunk {
     int64_t begin, n;
 };
 
-/* Returns the tensor of input row `row`. If tensors without rows follow it, the result can be an
- * earlier tensor. */
+/* Returns the tensor that contains input row `row`. If that tensor follows tensors without rows,
+ * the result can be an earlier tensor. */
 static int tensor_of(const struct td_dynamic_stitch_geometry *geometry, int64_t row)
 {
     int low = 0, high = geometry->n_tensors;
@@ -28,8 +28,8 @@ static int tensor_of(const struct td_dynamic_stitch_geometry *geometry, int64_t 
     return low;
 }
 
-/* Sets *chunk to the next input rows of [*begin, end) that are in one tensor, and advances *begin.
- * Returns false if there are none. The caller initialises chunk->tensor with tensor_of. */
+/* Sets *chunk to the next rows of [*begin, end) that are in one tensor, and advances *begin.
+ * Returns false if no rows are left. The caller initialises chunk->tensor with tensor_of. */
 static bool next_chunk(const struct td_stitch *job, int64_t *begin, int64_t end,
                        struct chunk *chunk)
 {
@@ -45,14 +45,14 @@ static bool next_chunk(const struct td_stitch *job, int64_t *begin, int64_t end,
     return true;
 }
 
-/* Calls next_chunk for at most TD_ROWS_CHUNK rows, and sets rows[k] to the output row of the k-th
- * of them. */
+/* Calls next_chunk for at most TD_ROWS_CHUNK rows, and sets rows[k] to the output row of row k of
+ * the chunk. */
 static bool next_rows(const struct td_stitch *job, int64_t *begin, int64_t end, struct chunk *chunk,
                       int64_t *rows)
 {
     if (!next_chunk(job, begin, td_smaller(end, *begin + TD_ROWS_CHUNK), chunk))
         return false;
-    /* infer has checked the indices, so they are only widened. */
+    /* infer has already checked the indices, so only widen them. */
     td_rows_resolve_indices(&job->indices[chunk->tensor], chunk->begin, chunk->n, INT64_MAX,
                             TD_BOUNDS_ERROR, rows);
     return true;
@@ -63,10 +63,10 @@ static const char *chunk_data(const struct td_stitch *job, const struct chunk *c
     return (const char *)job->data[chunk->tensor].data + (size_t)chunk->begin * job->row_bytes;
 }
 
-/* Bytes of input between two checks of the deadline: a few milliseconds of work. */
+/* Input bytes between two checks of the deadline, which take a few milliseconds to process. */
 #define STEP_BYTES ((size_t)4 * 1024 * 1024)
 
-/* Calls fn for all rows of the input, in order, on this thread. A row counts as row_bytes bytes. */
+/* Calls fn for all input rows, in order, on this thread. A row counts as row_bytes bytes. */
 static td_status for_input_in_order(struct td_stitch *job, td_range_fn *fn, size_t row_bytes,
                                     struct td_exec *exec, struct td_error *err)
 {
@@ -106,7 +106,8 @@ static void scatter_range(void *context, int64_t begin, int64_t end)
 
 /* ---- Rows of the output that no index names ---------------------------------------------- */
 
-/* Bytes of zeros in one range. Zeros are written several times as fast as rows are copied. */
+/* Number of bytes set to zero in one range. Writing zeros is several times as fast as copying
+ * rows. */
 #define ZERO_RANGE_BYTES ((size_t)1024 * 1024)
 
 static void zero_range(void *context, int64_t begin, int64_t end)
@@ -116,7 +117,7 @@ static void zero_range(void *context, int64_t begin, int64_t end)
            (size_t)(end - begin) * job->row_bytes);
 }
 
-/* Sets rows without a mark to zero. */
+/* Sets unmarked rows to zero. */
 static void zero_unmarked_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_stitch *job = context;
@@ -161,8 +162,8 @@ static int64_t sum_marks(const uint8_t *marks, size_t n)
 }
 
 /* Fills job->marks and sets *n_marked to the number of marked rows. Runs on one thread: two threads
- * that write to the whole table would contend for its cache lines and be slower than one, and they
- * would fill last_row in the wrong order (tests/bench/bench_stitch). */
+ * that write to the whole table would contend for its cache lines and be slower than one
+ * (tests/bench/bench_stitch). They would also fill last_row in the wrong order. */
 static td_status mark_rows(struct td_stitch *job, int64_t *n_marked, struct td_exec *exec,
                            struct td_error *err)
 {
@@ -188,7 +189,7 @@ static void store_last_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Writes the rows of the input that are the last with their index. */
+/* Writes the input rows that are the last ones with their index. */
 static void scatter_last_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_stitch *job = context;
@@ -209,8 +210,8 @@ static void scatter_last_range(void *context, int64_t begin, int64_t end)
 
 static td_status scatter_last(struct td_stitch *job, struct td_exec *exec, struct td_error *err)
 {
-    /* marks is no longer needed, so last_row uses its memory. Entries of rows without an index are
-     * never read. */
+    /* marks is no longer needed, so last_row uses its memory. Entries of rows that no index selects
+     * are never read. */
     job->last_row = (uint32_t *)(void *)job->marks;
     td_status status =
         for_input_in_order(job, store_last_range, sizeof(job->last_row[0]), exec, err);
@@ -227,8 +228,8 @@ static td_status run_zero_first(struct td_stitch *job, struct td_exec *exec, str
                            : status;
 }
 
-/* Sets marks while rows are written, which costs nothing because the copies wait for the cache. Of
- * equal indices, the last row is written last and therefore kept. */
+/* Sets marks while writing rows, which costs nothing because the copies wait for the cache. Among
+ * rows with equal indices, the last row is written last and is therefore kept. */
 static td_status run_serial(struct td_stitch *job, struct td_exec *exec, struct td_error *err)
 {
     td_status status = alloc_marks(job, exec, err);
@@ -305,7 +306,7 @@ static td_status run_strings(struct td_stitch *job, struct td_exec *exec, struct
     return td_strings_run(&strings, exec, err);
 }
 
-/* Copies parts of rows: work item i is part i % parts of output row i / parts. */
+/* Copies parts of rows. Work item i is part i % parts of output row i / parts. */
 static void row_parts_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_stitch *job = context;

@@ -2,19 +2,19 @@
 
 #include "kernels/rows/rows.h"
 
-/* One thread writes fewer than PARALLEL_BYTES bytes, or fewer than PARALLEL_SHORT_BYTES in rows
- * shorter than SHORT_ROW. While all rows are in the cache, one thread that reads the indices once
- * is as fast as two threads, which read them twice (30,000 rows of 64 B take 2.1 ns each with one
- * thread and 2.2 ns with two: tests/bench/bench_stitch). */
+/* A single thread writes fewer than PARALLEL_BYTES bytes, or fewer than PARALLEL_SHORT_BYTES if
+ * rows are shorter than SHORT_ROW. As long as all rows fit the cache, one thread that reads the
+ * indices once is as fast as two threads, which read them twice (30,000 rows of 64 B take 2.1 ns
+ * each with one thread and 2.2 ns with two: tests/bench/bench_stitch). */
 #define PARALLEL_BYTES       ((size_t)512 * 1024)
 #define SHORT_ROW            128
 #define PARALLEL_SHORT_BYTES ((size_t)8 * 1024 * 1024)
-/* For rows up to this size, setting the whole output to zero is cheaper than finding the rows that
- * no index names. Finding takes 0.4 ns per row in the cache, and a nanosecond is enough to set 100
- * bytes to zero (tests/bench/bench_stitch). */
+/* For rows of at most this size, setting the whole output to zero is cheaper than finding the rows
+ * that no index selects. Finding takes 0.4 ns per row in the cache, and a nanosecond is enough to
+ * set 100 bytes to zero (tests/bench/bench_stitch). */
 #define NARROW_ROW           32
 /* For rows of any size, setting the whole output to zero is cheaper if it has more than this many
- * times as many rows as the input. */
+ * times the rows of the input. */
 #define SPARSE               8
 
 bool td_stitch_is_parallel(const struct td_stitch *job, int64_t n)

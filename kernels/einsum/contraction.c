@@ -14,7 +14,7 @@ static bool is_before(const struct td_loop *x, const struct td_loop *y)
     return x->stride[TD_B] > y->stride[TD_B];
 }
 
-/* Insertion sort, because there are few loops and most are already sorted. */
+/* Insertion sort, because there are few loops and most are already in order. */
 static void sort_loops(struct td_loop *loops, int rank)
 {
     for (int i = 1; i < rank; i++) {

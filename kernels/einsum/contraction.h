@@ -13,7 +13,7 @@
  *            so there are at most TD_MAX_LOOPS loops. No extent is 0: the caller handles empty
  *            results and empty sums.
  * Ownership  The functions borrow the operands. They write every element of C that the loops reach,
- *            and never read an element before they have written it. C must not overlap A or B.
+ *            and never read an element of C before writing it. C must not overlap A or B.
  * Threads    Reentrant. Work is split across threads through exec, but the bits of C do not depend
  *            on the threads.
  * Errors     Only DEADLINE_EXCEEDED, from exec. The contents of C are then undefined.
@@ -25,10 +25,10 @@
 #include "kernels/exec.h"
 #include "kernels/status.h"
 
-/* Removes loops of extent 1. Fuses loops that are contiguous in every operand (stride of the outer
- * loop = stride * extent of the inner). Orders the remaining loops by descending C stride, with
- * summed loops last by descending A stride. Sets `kind`. A nest without loops becomes one loop of
- * extent 1. */
+/* Simplifies a nest. Removes loops of extent 1. Fuses loops that are contiguous in every operand
+ * (stride of the outer loop = stride * extent of the inner). Orders the remaining loops by
+ * descending C stride, with summed loops last by descending A stride. Sets `kind`. A nest without
+ * loops becomes one loop of extent 1. */
 void td_contraction_simplify(struct td_contraction *contraction);
 
 struct td_workspace_size td_contraction_workspace(const struct td_contraction *contraction);

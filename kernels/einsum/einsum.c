@@ -129,7 +129,7 @@ static bool is_shared(uint32_t shared, int input)
 
 /* True if calls can be stacked: every stacked input and the output have a rank below TD_MAX_RANK,
  * and at least one input is stacked. The inputs then have fewer than TD_EINSUM_MAX_LABELS labels,
- * so the equation can take another label. */
+ * so a label can be added to the equation. */
 static bool can_stack(const struct td_op_args *args, uint32_t shared)
 {
     const struct td_operand *inputs = &args->inputs[0];
@@ -144,8 +144,8 @@ static bool can_stack(const struct td_op_args *args, uint32_t shared)
     return any && args->outputs[0].shape.rank < TD_MAX_RANK;
 }
 
-/* Returns a label that the equation does not use: a letter if possible, otherwise a code point from
- * U+0100 up. */
+/* Returns a label that the equation does not use: a letter if possible, otherwise a code point of
+ * at least U+0100. */
 static uint32_t unused_label(const struct td_equation *equation)
 {
     for (uint32_t letter = 'a';; letter = letter == 'z'   ? 'A'
@@ -159,8 +159,7 @@ static uint32_t unused_label(const struct td_equation *equation)
     }
 }
 
-/* Writes a subscript as text, with "..." for the dimensions of the ellipsis. Writes no "..." if the
- * ellipsis has no dimensions. */
+/* Writes a subscript as text. Writes "..." for the ellipsis only if it has dimensions. */
 static char *write_subscript(const struct td_equation *equation,
                              const struct td_subscript *subscript, char *at)
 {

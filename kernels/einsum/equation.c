@@ -50,11 +50,11 @@ struct parser {
     const char *text;
     /* The next character, after peek has skipped spaces. */
     const unsigned char *at;
-    /* Bytes of the next character, or 0 if it is not UTF-8. */
+    /* Length in bytes of the next character, or 0 if it is not UTF-8. */
     size_t size;
     struct td_equation *equation;
     const struct td_shape *const *shapes;
-    /* Some labels are not stored because the inputs have too many for any shapes to match. */
+    /* True if labels were dropped because the inputs have too many for any shapes to match. */
     bool too_large;
     int64_t n_inputs;
     struct parsed_subscript inputs[TD_EINSUM_MAX_INPUTS];
@@ -67,7 +67,7 @@ static uint32_t peek(struct parser *p)
 {
     while (*p->at == ' ')
         p->at++;
-    /* Fast path for ASCII: without it, bench_plan parses a fifth more slowly. */
+    /* Fast path for ASCII. Without it, parsing is a fifth slower in bench_plan. */
     if (*p->at < 0x80) {
         p->size = 1;
         return *p->at;
@@ -118,8 +118,8 @@ static int find_label(const struct td_equation *equation, uint32_t character)
     return -1;
 }
 
-/* Adds a label to the subscript of an input. If `keep` is false, the input exceeds the maximum
- * number of inputs and the label is only counted. */
+/* Adds a label to the subscript of an input. If `keep` is false, the number of inputs exceeds the
+ * maximum, and the label is only counted. */
 static void add_input_label(struct parser *p, struct parsed_subscript *to, uint32_t character,
                             bool keep)
 {
@@ -269,7 +269,8 @@ static td_status check_rank(const struct parser *p, int input)
     return fail_shapes(p, -1, input);
 }
 
-/* Returns the first input that has the label with its current extent. Such an input exists. */
+/* Returns the first input that has the label with its current extent. Such an input always
+ * exists. */
 static int input_with_extent(const struct parser *p, int label)
 {
     const struct td_equation *equation = p->equation;
@@ -372,8 +373,8 @@ static td_status resolve_shapes(const struct parser *p)
 
 /* ---- Output ------------------------------------------------------------------------------ */
 
-/* Finds the labels that occur once in all inputs, sorted by code point. Returns the number of
- * labels and writes the first TD_MAX_RANK. */
+/* Finds the labels that occur once in all inputs, sorted by code point. Returns their number and
+ * writes the first TD_MAX_RANK labels. */
 static int implicit_output_labels(const struct td_equation *equation, uint8_t *label)
 {
     uint16_t occurrences[TD_EINSUM_MAX_LABELS];
@@ -423,10 +424,10 @@ static td_status resolve_output(struct parser *p)
 
 /* ---- Advice ------------------------------------------------------------------------------ */
 
-/* Characters that are valid labels but are probably meant as syntax. */
+/* Characters that are valid labels but were probably meant as syntax. */
 static const struct {
     uint32_t character;
-    const char *instead; /* NULL if the advice is to remove it */
+    const char *instead; /* NULL if the advice is to remove the character */
 } lookalikes[] = {
     { 0x2192, "->" },  { 0x27f6, "->" },  { 0x21d2, "->" }, /* arrows */
     { 0x2026, "..." }, { 0x22ef, "..." },                   /* ellipses */
@@ -436,7 +437,7 @@ static const struct {
     { ']', NULL },     { '{', NULL },     { '}', NULL },
 };
 
-/* Adds advice about the first of these characters in the text to the error message. */
+/* Appends advice about the first of these characters in the text to the error message. */
 static void add_advice(const char *text, struct td_error *err)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -462,7 +463,7 @@ td_status td_equation_parse(const char *text, const struct td_shape *const *shap
     if (!made)
         return err->status;
     made->n_named = 0;
-    struct parser p; /* not cleared: every field is set before it is read */
+    struct parser p; /* not cleared, because every field is set before it is read */
     p.text = text;
     p.at = (const unsigned char *)text;
     p.equation = made;

@@ -41,7 +41,7 @@
  * right. */
 struct td_subscript {
     int rank;
-    /* TD_EINSUM_MAX_LABELS is 256, so a label number fits in 8 bits. */
+    /* A label number fits in 8 bits, because TD_EINSUM_MAX_LABELS is 256. */
     uint8_t label[TD_MAX_RANK];
 };
 
@@ -52,11 +52,10 @@ struct td_equation {
     struct td_subscript output;
     struct td_shape output_shape;
     int n_labels;
-    int n_named; /* labels from n_named up are ellipsis dimensions */
-    /* Extent of each label. The extent of an ellipsis dimension is its extent after
-     * broadcasting. */
+    int n_named; /* labels with numbers from n_named are ellipsis dimensions */
+    /* Extent of each label. For an ellipsis dimension, the extent after broadcasting. */
     int64_t extent[TD_EINSUM_MAX_LABELS];
-    /* Code point of each label. An ellipsis dimension has a letter that the equation does not
+    /* Code point of each label. For an ellipsis dimension, a letter that the equation does not
      * use. */
     uint32_t character[TD_EINSUM_MAX_LABELS];
 };

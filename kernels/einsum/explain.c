@@ -35,8 +35,8 @@ static struct td_plan_step explain_step(const struct td_einsum_plan *plan,
     return out;
 }
 
-/* Writes the contraction order in the format of numpy.einsum_path and returns its length. A single
- * input has a path of one step with one operand. */
+/* Writes the contraction order in the format of numpy.einsum_path and returns its length. The path
+ * of a single input is one step with one operand. */
 static int write_path(const struct td_einsum_plan *plan, int (*path)[2])
 {
     int list[TD_EINSUM_MAX_INPUTS], n = plan->equation->n_inputs;

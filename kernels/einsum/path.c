@@ -40,8 +40,8 @@ static int emit(struct search *s, int a, int b)
 /* A candidate for the next pair. */
 struct candidate {
     bool outer; /* the operands share no label */
-    /* Elements removed per product. If the pair adds elements, minus the number of added
-     * elements. */
+    /* Number of elements removed per product, or minus the number of elements added if the pair
+     * adds elements. */
     double gain;
     int a, b;
 };
@@ -106,13 +106,13 @@ static void contract_greedily(struct search *s)
 
 /* ---- Exact ------------------------------------------------------------------------------- */
 
-/* The best way to contract a subset of the operands to one tensor. Bit i of a subset number stands
- * for operand i. */
+/* The best way to contract a subset of the operands to one tensor. In the number of a subset, bit i
+ * stands for operand i. */
 struct subset {
     uint64_t flops;
     /* Number of elements of the largest intermediate, including the result. */
     uint64_t largest;
-    uint64_t numel; /* elements of the result */
+    uint64_t numel; /* number of elements of the result */
     uint32_t part;  /* the last pair is `part` and the rest of the subset */
 };
 
@@ -121,8 +121,8 @@ struct table {
     uint64_t *labels; /* labels of the results, [subset][word] */
 };
 
-/* Finds the labels of the result of each subset. The result keeps the labels that the subset shares
- * with the other operands or the output. A single operand keeps all its labels. */
+/* Finds the labels of the result of each subset. A result keeps the labels that the subset shares
+ * with the other operands or with the output. A single operand keeps all its labels. */
 static void find_labels(const struct search *s, uint64_t *labels)
 {
     uint32_t all = (1u << s->n) - 1;
@@ -162,7 +162,8 @@ static uint64_t flops_per_element(const struct search *s, const uint64_t *a, con
     return any ? td_saturating_mul(flops, 2) : flops;
 }
 
-/* Finds the best way to split `set` into two subsets. All subsets of `set` are already computed. */
+/* Finds the best way to split `set` into two subsets. All smaller subsets have already been
+ * computed. */
 static void find_best_split(const struct search *s, const struct table *table, uint32_t set)
 {
     size_t words = (size_t)s->words;
@@ -215,7 +216,7 @@ static td_status contract_optimally(struct search *s, struct td_arena *arena, st
     for (uint32_t set = 1; set < n_subsets; set++) {
         if (set & (set - 1))
             find_best_split(s, &table, set);
-        else /* a single operand costs nothing and has no intermediate */
+        else /* a single operand has no cost and no intermediate */
             table.subsets[set] = (struct subset){ 0 };
     }
     emit_subset(s, &table, (uint32_t)n_subsets - 1);
@@ -245,7 +246,7 @@ td_status td_path_find(const struct td_labels *operands, int n, const struct td_
         pairs[0] = (struct td_pair){ 0, 1 };
         return TD_OK;
     }
-    struct search s; /* not cleared: the operands alone are half a kilobyte */
+    struct search s; /* not cleared, because the operands alone are half a kilobyte */
     s.words = words_in_use(operands, n);
     s.extent = extent;
     s.output = *output;

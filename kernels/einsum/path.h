@@ -9,8 +9,8 @@
  * label come last.
  *
  * On average, the orders cost 1 % more than the best order for chains of 9 to 16 matrices with
- * random extents, and 5 % more for random networks of 11 operands. opt_einsum's rule, which
- * considers only elements, makes both 3 times as expensive.
+ * random extents, and 5 % more for random networks of 11 operands. With the rule of opt_einsum,
+ * which considers only elements, both would be 3 times as expensive.
  *
  * Errors     Only MEMORY_EXHAUSTED.
  * Threads    Reentrant.
@@ -40,15 +40,15 @@ static inline bool td_labels_has(const struct td_labels *labels, int label)
     return labels->word[label / 64] >> label % 64 & 1;
 }
 
-/* Two operands that are contracted, with a < b. Operands 0 .. n - 1 are the inputs, operand n is
+/* Two operands that are contracted, with a < b. Operands 0 to n - 1 are the inputs, operand n is
  * the result of the first pair, and so on. */
 struct td_pair {
     int a, b;
 };
 
-/* Writes n - 1 pairs. n is 1 to TD_EINSUM_MAX_INPUTS, and extents are 1 or more. FLOPs are counted
- * as in numpy.einsum_path: the product of the extents of all labels of a pair, or twice that
- * product if a label is summed. The count saturates at UINT64_MAX. */
+/* Writes n - 1 pairs. n is from 1 to TD_EINSUM_MAX_INPUTS, and extents are at least 1. FLOPs are
+ * counted as in numpy.einsum_path: the product of the extents of all labels of a pair, or twice
+ * that product if a label is summed. The count saturates at UINT64_MAX. */
 TD_MUST_CHECK td_status td_path_find(const struct td_labels *operands, int n,
                                      const struct td_labels *output, const int64_t *extent,
                                      struct td_arena *arena, struct td_pair *pairs,

@@ -21,7 +21,7 @@ struct builder {
     struct td_error *err;
     struct td_einsum_plan *plan;
     int64_t output_numel;
-    int n_planned; /* number of steps to be added */
+    int n_planned; /* number of steps still to be added */
     /* dtype of the results of all steps except the last. */
     td_dtype intermediate_dtype;
     struct operand *operands; /* the inputs, then the results of steps */
@@ -42,8 +42,8 @@ static int64_t stride_of(const struct operand *operand, int label)
     return operand->stride[i];
 }
 
-/* Describes an input or the output. Dimensions of extent 1, such as broadcast ones, are left
- * out. */
+/* Describes an input or the output. Dimensions of extent 1, such as broadcast dimensions, are
+ * omitted. */
 static td_status describe_tensor(struct builder *b, const struct td_subscript *subscript,
                                  const struct td_shape *shape, struct operand *to)
 {
@@ -112,7 +112,7 @@ static td_status describe_result(struct builder *b, const uint8_t *labels, int r
 
 /* ---- Steps ------------------------------------------------------------------------------- */
 
-/* Labels of a step. An operand has at most TD_MAX_LOOPS labels, because it has fewer than 2^63
+/* Labels of a step. An operand has at most TD_MAX_LOOPS labels, because its size is below 2^63
  * bytes. */
 struct pair_labels {
     int n_kept, n_summed;
@@ -121,8 +121,8 @@ struct pair_labels {
     uint8_t summed[2 * TD_MAX_LOOPS];
 };
 
-/* Adds a label that n operands of the step have. The label is kept if another tensor has it, and
- * summed otherwise. */
+/* Adds a label that n operands of the step have. The label is kept if another tensor has it,
+ * otherwise it is summed. */
 static void add_label(const struct builder *b, uint8_t label, int n, struct pair_labels *to)
 {
     if (b->uses[label] > n)
@@ -229,7 +229,8 @@ static td_status make_nest(const struct builder *b, const struct operand *lhs,
     return TD_OK;
 }
 
-/* Appends the step that contracts two operands, or that sums and permutes one operand (rhs < 0). */
+/* Appends the step that contracts two operands, or that sums and permutes a single operand (rhs <
+ * 0). */
 static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
 {
     struct td_einsum_plan *plan = b->plan;
@@ -275,8 +276,8 @@ static uint64_t result_bytes(const struct td_einsum_step *step)
 }
 
 /* Places the result of a step at the lowest offset that stays free until the reader of the result
- * has run. A result that is already placed blocks its bytes if this step or a later one reads
- * it. */
+ * has run. The bytes of a result that has already been placed are not free if this step or a later
+ * step reads it. */
 static td_status place_result(struct td_einsum_plan *plan, int number, const int *reader,
                               struct td_error *err)
 {
@@ -288,7 +289,7 @@ static td_status place_result(struct td_einsum_plan *plan, int number, const int
         uint64_t end = other->offset + result_bytes(other);
         if (reader[i] >= number && offset < end && other->offset < offset + bytes) {
             offset = end;
-            i = -1; /* start over: earlier results can overlap the new offset */
+            i = -1; /* start over, because earlier results can overlap the new offset */
         }
     }
     step->offset = offset;
@@ -354,7 +355,7 @@ static uint64_t naive_flops(const struct td_equation *equation, const struct td_
     return td_saturating_mul(products, each + sums);
 }
 
-/* True if the operand has a label that neither another tensor nor the output has. */
+/* True if the operand has a label that no other tensor has, including the output. */
 static bool has_unique_label(const struct builder *b, const struct operand *operand)
 {
     for (int i = 0; i < operand->labels.rank; i++)
@@ -478,7 +479,7 @@ td_status td_einsum_plan_make(const char *text, const struct td_shape *const *sh
         plan->nothing_to_do = true;
         plan->fill_zeros = output.numel > 0;
     } else {
-        struct builder b; /* not cleared: describe_inputs sets the used part of `uses` */
+        struct builder b; /* not cleared, because describe_inputs sets the used part of `uses` */
         b.equation = equation;
         b.arena = arena;
         b.err = err;

@@ -24,7 +24,7 @@ typedef enum td_bag_layout {
     TD_BAG_BYTE_ROWWISE /* scale and offset are the last 8 bytes of each row */
 } td_bag_layout;
 
-#define TD_BAG_TRAILER 8 /* bytes of scale and offset at the end of a row */
+#define TD_BAG_TRAILER 8 /* size in bytes of the scale and offset at the end of a row */
 
 struct td_embedding_bag_attrs {
     int64_t padding_index; /* TD_ATTR_UNSET: none */
@@ -38,7 +38,8 @@ struct td_embedding_bag_attrs {
 
 struct td_embedding_bag_attrs td_embedding_bag_attrs(const struct td_op_args *args);
 
-/* True if each row of the matrix `indices` is a bag: neither offsets nor segment_ids is given. */
+/* True if each row of the matrix `indices` is a bag, because neither offsets nor segment_ids is
+ * given. */
 bool td_embedding_bag_by_rows(const struct td_op_args *args);
 
 /* Returns the tensor of an input, or NULL if it is not given. */
@@ -49,8 +50,8 @@ struct td_embedding_bag_geometry {
     int64_t n_rows;    /* number of rows of params: the bound of the indices */
     int64_t n_indices; /* number of indices, m in embedding_bag.h */
     int64_t n_bags;    /* number of bags, b in embedding_bag.h; 0 if the output is empty */
-    int64_t row_numel; /* elements of an output row; 0 if the output is empty */
-    size_t row_bytes;  /* bytes from one row of params to the next */
+    int64_t row_numel; /* elements per output row; 0 if the output is empty */
+    size_t row_bytes;  /* distance in bytes between consecutive rows of params */
 };
 struct td_embedding_bag_geometry td_embedding_bag_geometry(const struct td_op_args *args);
 

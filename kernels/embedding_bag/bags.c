@@ -25,13 +25,13 @@
 #define BATCH_WIDE ((int64_t)256)
 #define SUMS_BYTES (COLUMNS * (int64_t)sizeof(double))
 
-/* A bag with more rows than a batch is summed in parts of half a batch. The last part also takes
- * the remaining rows. */
+/* A bag with more rows than a batch is summed in parts of half a batch. The last part includes the
+ * remaining rows. */
 struct plan {
-    int64_t columns; /* columns of a block; the last block can be narrower */
+    int64_t columns; /* number of columns per block; the last block can be narrower */
     int64_t n_blocks;
     int64_t batch, part; /* in rows */
-    int64_t n_slots;     /* slots for the sums of parts of long bags */
+    int64_t n_slots;     /* number of slots for the sums of parts of long bags */
     size_t real_size;    /* sizeof(double) for sums of float64, otherwise sizeof(float) */
 };
 
@@ -49,12 +49,12 @@ static struct plan plan_of(const struct td_op_args *args,
     return plan;
 }
 
-/* The divisor of a bag's sum, and what kinds of rows the bag has. */
+/* The divisor of a bag's sum, and the kinds of rows in the bag. */
 struct tally {
     /* Number of rows, sum of their weights, or sum of the squares of their weights. */
     double divisor;
     int64_t count; /* number of rows, including rows of zeros */
-    /* True if the bag has a row of zeros, which replaces an index out of bounds and is not a row of
+    /* True if the bag has a row of zeros, which replaces an out-of-bounds index and is not a row of
      * params. */
     bool zeros;
     bool nan; /* true if the weight of a row of zeros is NaN or infinite, so the sum is NaN */
@@ -93,12 +93,12 @@ struct job {
     const int64_t *starts;
     bool drops;  /* true if some indices select no row of params: padding, or rows of zeros */
     bool direct; /* true if the data of indices can be used as row numbers directly */
-    bool checks; /* true if the indices must be checked against the bounds when they are read */
+    bool checks; /* true if the indices must be checked against the bounds when read */
     bool counts; /* true if results depend on tallies */
     bool narrow; /* true if the loop rounds sums to the dtype of the output itself */
     bool stream;
     const char *scales, *biases;    /* floats; if biases is NULL, zero_points is used instead */
-    size_t scale_bytes, bias_bytes; /* bytes from one element to the next */
+    size_t scale_bytes, bias_bytes; /* distance in bytes between consecutive elements */
     struct td_zero_points zero_points;
     td_bounds bounds;
     int64_t ahead;
@@ -156,8 +156,8 @@ static void set_real(const struct job *job, void *reals, int64_t i, double value
         ((float *)reals)[i] = (float)value;
 }
 
-/* Returns the weights of the indices [begin, begin + n), in the type of sums, or NULL if there are
- * no weights. */
+/* Returns the weights of the indices [begin, begin + n), in the type of sums. Returns NULL if there
+ * are no weights. */
 static const void *weights_of(const struct job *job, struct space *space, int64_t begin, int64_t n)
 {
     if (!job->weights)
@@ -171,8 +171,8 @@ static const void *weights_of(const struct job *job, struct space *space, int64_
 }
 
 /* Returns the row numbers of n indices and of up to job->ahead indices after them, for prefetching.
- * *n_known is the number of row numbers. Returns NULL if bounds are checked here and an index is
- * out of bounds. */
+ * Sets *n_known to the number of row numbers. If this function checks the bounds, it returns NULL
+ * if an index is out of bounds. */
 static const int64_t *rows_of(struct job *job, struct space *space, int64_t begin, int64_t n,
                               int64_t *n_known)
 {
@@ -235,7 +235,7 @@ static void count_rows(const struct job *job, struct space *space, const void *w
     }
 }
 
-/* Returns the weights of the first n rows that the batch keeps. */
+/* Returns the weights of the first n rows that remain in the batch. */
 static const void *kept_weights(const struct job *job, struct space *space, const void *weights,
                                 int64_t n)
 {
@@ -246,9 +246,9 @@ static const void *kept_weights(const struct job *job, struct space *space, cons
     return space->kept_weights;
 }
 
-/* Makes a batch of batch->n_bags bags from the indices from `begin` on. space->ends has the end of
- * each bag. If results depend on tallies, fills space->tallies. Returns false if an index is out of
- * bounds. */
+/* Makes a batch of batch->n_bags bags from the indices starting at `begin`. space->ends contains
+ * the end of each bag. If results depend on tallies, fills space->tallies. Returns false if an
+ * index is out of bounds. */
 static bool make_batch(struct job *job, struct space *space, int64_t begin, int64_t block,
                        struct td_bag_batch *batch)
 {
@@ -299,9 +299,10 @@ static bool has_divisor(const struct job *job)
     return job->attrs.mode == TD_BAG_MEAN || job->attrs.mode == TD_BAG_SQRTN;
 }
 
-/* Corrects the results of special bags. A bag without rows becomes zeros, and so does a bag whose
- * divisor is 0, whatever its rows contain. The loops do not read rows of zeros: for max, the
- * results are compared with 0 here, and a weight of NaN or infinity makes the results NaN. */
+/* Corrects the results of special bags. The result of a bag without rows is zeros. So is the result
+ * of a bag whose divisor is 0, whatever its rows contain. The loops do not read rows of zeros. For
+ * max, this function compares the results with 0. A row of zeros with a weight of NaN or infinity
+ * makes the results NaN. */
 static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n,
                    size_t size)
 {
@@ -447,7 +448,7 @@ static int64_t unit_of(const struct job *job, int64_t bag)
     return job->starts[bag] + bag;
 }
 
-/* Returns the first bag whose unit is at least `unit`. */
+/* Returns the first bag whose first unit is at least `unit`. */
 static int64_t bag_at(const struct job *job, int64_t unit)
 {
     int64_t low = 0, high = job->geometry.n_bags;
@@ -471,8 +472,8 @@ static void sum_parts(struct job *job, struct space *space, int64_t bag, int64_t
         sum_part(job, space, bag, part, block);
 }
 
-/* Returns the number of bags, from `bag` on, that form one batch. All of them start before unit
- * `end`. */
+/* Returns the number of bags, starting with `bag`, that form one batch. All of them start before
+ * unit `end`. */
 static int64_t bags_of_batch(const struct job *job, int64_t bag, int64_t end)
 {
     int64_t least = 0, most = td_smaller(BATCH, job->geometry.n_bags - bag);
@@ -562,9 +563,9 @@ static void find_scales(struct job *job, const struct td_op_args *args)
     job->zero_points = td_zero_points_of(td_embedding_bag_given(args, TD_BAG_ZERO_POINT));
 }
 
-/* On many servers, a core's last-level cache holds a table and an output of fewer bytes in total.
- * Streaming stores, which bypass the cache, would then take up to twice as long: 37 ns a row
- * instead of 18 (20 MB of bags of one row, Zen 4). */
+/* On many servers, the last-level cache that a core uses holds a table and an output that total
+ * fewer bytes than this. Streaming stores, which bypass the cache, would then take up to twice as
+ * long: 37 ns per row instead of 18 (20 MB of bags of one row, Zen 4). */
 #define LAST_CACHE ((size_t)32 * 1024 * 1024)
 
 /* True if the output should be written with streaming stores: td_rows_should_stream returns true,

@@ -77,8 +77,8 @@ static td_status refuse_length(const struct td_op_args *args, int input, int oth
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
 }
 
-/* Checks that the vector, if it is given, has one element for each row of the other input, or for
- * each element if the other input is a vector. */
+/* Checks that the vector, if it is given, has one element per row of the other input, or per
+ * element if the other input is a vector. */
 static td_status check_length(const struct td_op_args *args, int input, int other, const char *what,
                               struct td_error *err)
 {
@@ -96,7 +96,7 @@ static td_status refuse_input(int input, const char *problem, struct td_error *e
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", names[input]);
 }
 
-/* Checks that indices is a vector with offsets or segment_ids, and a matrix without them. */
+/* Checks that indices is a vector if offsets or segment_ids is given, and a matrix otherwise. */
 static td_status check_indices_rank(const struct td_op_args *args, struct td_error *err)
 {
     const struct td_shape *shape = &td_embedding_bag_given(args, TD_BAG_INDICES)->shape;
@@ -129,7 +129,7 @@ static td_status refuse_attribute(const char *name, const char *needed, const ch
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
 }
 
-/* Refuses attributes that only apply to bags defined in another way. */
+/* Refuses attributes that apply only to bags defined in another way. */
 static td_status check_bag_attributes(const struct td_op_args *args, struct td_error *err)
 {
     const bool offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS),
@@ -216,7 +216,7 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
 }
 
-/* Checks that params of integers have a scale, and not both an offset and a zero point. */
+/* Checks that integer params have a scale, but not both an offset and a zero point. */
 static td_status check_quantized(const struct td_op_args *args, struct td_error *err)
 {
     const bool scale = td_embedding_bag_given(args, TD_BAG_SCALE),
@@ -370,9 +370,9 @@ static td_status check_indices(struct td_op_args *args, struct td_exec *exec, st
     return TD_OK;
 }
 
-/* Indices that must all be in bounds are checked while they are read. A separate pass over 20,000
- * indices would take a fifth of the time of a call whose rows have 16 columns and are in the
- * cache. */
+/* Indices that must all be in bounds are checked when they are read. For a call whose rows have 16
+ * columns and are in the cache, a separate pass over 20,000 indices would take a fifth of the
+ * time. */
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const int64_t n_bags = td_embedding_bag_geometry(args).n_bags;
@@ -397,8 +397,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 /* ---- Rows -------------------------------------------------------------------------------- */
 
 /* Returns false for calls that cannot be merged. In a call without bags, indices belong to no bag,
- * but in a merged call the indices of the next call would follow them. With include_last_offset,
- * the last offset would become another bag. The rows of a matrix of indices can differ in length
+ * but in a merged call they would belong to a bag of another call. With include_last_offset, the
+ * last offset would become another bag. The rows of a matrix of indices can differ in length
  * between calls. */
 static bool is_plain(const struct td_op_args *args)
 {

@@ -14,8 +14,8 @@
  *            and its offset, two float32. The output is [b, d].
  * Values     mean divides the sum by the sum of the weights, sqrtn by the root of the sum of their
  *            squares. Without weights, each weight is 1. A divisor of 0 gives 0. max is NaN if an
- *            element is NaN. A bag without rows is zeros. Sums are computed in float64 for float64
- *            and in float32 for all other dtypes, then rounded once to dtype.
+ *            element is NaN. A bag without rows gives zeros. Sums are computed in float64 for
+ *            float64 and in float32 for all other dtypes, then rounded once to dtype.
  * Bounds     0 <= index < n, or the bounds policy. A replaced index counts; with zero, it counts as
  *            a row of zeros. An index that equals padding_index in the request does not count.
  *            0 = offsets[0] <= offsets[1] <= ... <= m. 0 <= segment_ids < num_segments.

@@ -1,8 +1,8 @@
 /* loops.h - the loops of embedding_bag for each instruction set; bags.c chooses one.
  *
  * A batch is a set of bags whose row numbers are known. Sums are computed in double for float64 and
- * in float for all other dtypes. This type is called `real` below; weights, factors and sums have
- * it.
+ * in float for all other dtypes. This type is called `real` below. Weights, factors and sums are
+ * `real`.
  *
  * Threads    Reentrant. */
 #ifndef TD_KERNELS_EMBEDDING_BAG_LOOPS_H
@@ -16,16 +16,17 @@
 
 struct td_bag_batch {
     const char *table; /* first column of row 0 */
-    size_t row_bytes;  /* bytes from one row to the next */
+    size_t row_bytes;  /* distance in bytes between consecutive rows */
     int64_t columns;   /* at least 1 */
     const int64_t *rows;
-    /* Number of known elements of `rows`: the rows of this batch, then rows of the next batches. */
+    /* Number of known elements of `rows`: first the rows of this batch, then rows of the next
+     * batches. */
     int64_t n_known;
-    /* A row is prefetched this many rows before it is read; 0: never. */
+    /* A row is prefetched this many rows before it is read. 0: never. */
     int64_t ahead;
     const void *weights; /* weights as real, one for each of `rows`; NULL: all are 1 */
-    /* Scales of int8 and uint8 tables: one float for each row, and the bytes from one float to the
-     * next. */
+    /* Scales of int8 and uint8 tables: one float per row, and the distance in bytes between
+     * consecutive floats. */
     const char *scales;
     size_t scale_bytes;
     const char *offsets; /* offset of each row; if NULL, zero_points is used */
@@ -35,9 +36,9 @@ struct td_bag_batch {
     int64_t n_bags;
     bool single;         /* each bag has exactly one row */
     const void *factors; /* factor of each bag's sum, as real; NULL: all are 1 */
-    /* Sums as real [n_bags, columns]; if `narrow`, in the dtype of the table. */
+    /* Sums as real [n_bags, columns], or in the dtype of the table if `narrow` is true. */
     void *sums;
-    size_t sums_bytes; /* bytes from one bag to the next */
+    size_t sums_bytes; /* distance in bytes between consecutive bags */
     /* Sums are written as float16 or bfloat16. Requires td_bag_loops.narrows. */
     bool narrow;
     /* Sums are written with streaming stores. Requires rows of whole, aligned vectors. */
@@ -46,13 +47,13 @@ struct td_bag_batch {
 
 typedef void td_bag_fn(const struct td_bag_batch *batch);
 
-/* The loops by dtype, NULL for dtypes that have none. The loops of int8 and uint8 need scales, and
+/* Loops by dtype, or NULL for dtypes without loops. The loops of int8 and uint8 need scales, and
  * offsets or zero_points. */
 struct td_bag_loops {
     bool narrows; /* true if the loops can round sums to float16 and bfloat16 */
     td_bag_fn *sum[TD_DTYPE_COUNT];
     td_bag_fn *weighted_sum[TD_DTYPE_COUNT];
-    /* The maximum is -infinity for a bag without rows, and NaN if a row has NaN. */
+    /* The maximum is -infinity for a bag without rows, and NaN if a row contains NaN. */
     td_bag_fn *greatest[TD_DTYPE_COUNT];
 };
 

@@ -9,15 +9,15 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* The required order of offsets or segment_ids: no element is less than the element before it, and
+/* The required order of offsets or segment_ids: no element is less than the previous element, and
  * all are in [0, most]. */
 struct order {
     const struct td_tensor *tensor;
     int64_t first_most; /* maximum value of the first element */
     int64_t most;
-    /* Number of bad elements, and the position of the first. Sum and minimum do not depend on the
-     * order of the ranges. Relaxed accesses are enough: the end of td_exec_for publishes the
-     * values. */
+    /* Number of bad elements, and the position of the first. The sum and the minimum do not depend
+     * on the order of the ranges. Relaxed accesses are enough, because the end of td_exec_for
+     * publishes the values. */
     atomic_int_fast64_t n_bad;
     atomic_int_fast64_t first_bad;
 };
@@ -30,8 +30,8 @@ static bool is_bad(const struct order *order, int64_t i)
 }
 
 /* True if the range has a bad element. The sign bit of `all` is set if a value, or the difference
- * of two neighbours, is negative; differences are exact if no value is negative. The loop has no
- * comparisons, because SSE2 lacks them for int64 and could not vectorise it. */
+ * of two neighbours, is negative. Differences are exact if no value is negative. The loop uses no
+ * comparisons, because SSE2 lacks them for int64 and the loop could not be vectorised. */
 #define ANY_BAD(type, name)                                                                        \
     static bool any_bad_##name(const struct order *order, int64_t begin, int64_t end)              \
     {                                                                                              \
@@ -76,7 +76,7 @@ static void check_range(void *context, int64_t begin, int64_t end)
         ;
 }
 
-/* Number of elements in a range that is checked or converted; a range takes about 50 us. */
+/* Number of elements in a range that is checked or converted. A range takes about 50 us. */
 #define ORDER_GRAIN 65536
 
 static td_status refuse_order(const struct order *order, const char *name, struct td_error *err)
@@ -118,8 +118,8 @@ static void init_order(struct order *order, const struct td_op_args *args)
     };
 }
 
-/* True unless include_last_offset is set and the last offset is not the number of indices. The
- * offsets must be in order. */
+/* Returns false if include_last_offset is set and the last offset is not the number of indices,
+ * otherwise true. The offsets must be in order. */
 static bool has_right_end(const struct td_op_args *args)
 {
     const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);
@@ -174,8 +174,8 @@ struct starts {
     int64_t *starts;
 };
 
-/* Returns the position of the first of the sorted ids, from `low` on, that is at least `id`.
- * Searches near `low` first. */
+/* Returns the position of the first sorted id, starting at `low`, that is at least `id`. Searches
+ * near `low` first. */
 static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
 {
     int64_t high = low, step = 1;
@@ -195,7 +195,7 @@ static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
     return low;
 }
 
-/* Returns where `bag` starts. `low` is the start of the bag before, or 0. */
+/* Returns where `bag` starts. `low` is the start of the previous bag, or 0. */
 static int64_t find_start(const struct starts *job, int64_t low, int64_t bag)
 {
     if (job->is_matrix)

@@ -150,7 +150,7 @@ static struct td_gather_geometry make_geometry(const struct resolved *resolved,
     };
     if (out->numel == 0)
         return geometry;
-    /* Each product is a factor of the output's number of elements, so none of them overflows. */
+    /* Each product is a factor of the output's number of elements, so it cannot overflow. */
     (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
     (void)td_shape_product(params, resolved->batch_dims, resolved->axis, &geometry.slices);
     (void)td_shape_product(indices, resolved->batch_dims, indices->rank, &geometry.slice_indices);
@@ -193,12 +193,12 @@ static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, i
         td_gathering_add_slice_offsets(rows, n, begin, size, geometry->slice_rows);
         return rows;
     }
-    /* All slices of a batch use the same indices. The indices are resolved for the first slice; in
-     * each further slice, the row numbers are slice_rows higher than in the slice before. */
+    /* All slices of a batch use the same indices. The indices are resolved for the first slice. In
+     * each further slice, row numbers are slice_rows higher than in the previous slice. */
     for (int64_t done = 0; done < n;) {
         int64_t i = (begin + done) % size, slice = (begin + done) / size;
         int64_t batch = slice / geometry->slices, p = slice % geometry->slices;
-        /* Number of the next output rows that are in this batch. */
+        /* Number of the following output rows that are in this batch. */
         int64_t count = td_smaller((geometry->slices - p) * size - i, n - done);
         int64_t head = td_smaller(size - i, count), resolved = td_smaller(size, count);
         int64_t *to = rows + done;

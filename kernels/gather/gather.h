@@ -1,6 +1,6 @@
 /* gather.h - picks slices of a tensor along one axis, by index.
  *
- * Shapes     params  [B..., P..., A, Q...]     any dtype, strings included
+ * Shapes     params  [B..., P..., A, Q...]     any dtype, including string
  *            indices [B..., I...]              int16, int32 or int64
  *            output  [B..., P..., I..., Q...]  the attribute dtype, by default the dtype of params
  *            B has batch_dims dimensions; A is dimension `axis`.
@@ -18,7 +18,7 @@
 #include "kernels/op.h"
 
 struct td_gather_attrs {
-    /* A negative axis counts from the end of params; TD_ATTR_UNSET: batch_dims. */
+    /* A negative axis counts from the end of params. TD_ATTR_UNSET means batch_dims. */
     int64_t axis;
     int64_t batch_dims; /* at most axis; a negative number counts from the rank of indices */
     td_bounds bounds;
@@ -36,17 +36,17 @@ extern const struct td_op td_op_batch_gather; /* batch_dims = axis = rank(indice
  * dimensions of indices into two: params [B, P, A, Q], indices [B, I], output [B, P, I, Q]. In rows
  * of Q elements, params is B * P slices of A rows, and the output is B * P slices of I rows. */
 struct td_gather_geometry {
-    /* A, the bound of the indices; set even if the output has no elements. */
+    /* A, the bound of the indices. Set even if the output has no elements. */
     int64_t slice_rows;
     td_bounds bounds;
-    /* Rows of the output, B * P * I. If the output has no elements, this and all members below are
-     * 0. */
+    /* Number of output rows, B * P * I. If the output has no elements, this and all members below
+     * are 0. */
     int64_t n_rows;
     int64_t batches;       /* B */
-    int64_t slices;        /* P, slices in each batch */
+    int64_t slices;        /* P, number of slices in each batch */
     int64_t slice_indices; /* I */
     int64_t row_numel;     /* Q */
-    size_t row_bytes;      /* bytes of an output row; 0 for strings */
+    size_t row_bytes;      /* size in bytes of an output row; 0 for strings */
 };
 struct td_gather_geometry td_gather_geometry(const struct td_op_args *args);
 

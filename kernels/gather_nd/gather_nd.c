@@ -86,8 +86,8 @@ static struct td_gather_nd_geometry make_geometry(const struct resolved *resolve
     td_gathering_tuple_space(params, resolved->batch_dims, resolved->depth, &geometry.space);
     if (out->numel == 0)
         return geometry;
-    /* The output has no dimension of 0. If params is empty, a dimension that tuples index is
-     * therefore 0: every row is zeros, and no stride is used. Otherwise all products divide
+    /* The output has no dimension of 0. Therefore, if params is empty, a dimension that tuples
+     * index is 0: every row is zeros, and no stride is used. Otherwise all products divide
      * numel. */
     (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
     (void)td_shape_product(params, resolved->batch_dims, inner, &geometry.block_rows);

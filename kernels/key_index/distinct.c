@@ -48,8 +48,8 @@ struct table {
 
 #define FREE ((int64_t)-1)
 
-/* Adds a key. If the memory of the keys changes meanwhile, a key can be added twice, but a free
- * slot always remains. */
+/* Adds a key. If the memory of the keys changes during the call, a key can be added twice, but a
+ * free slot always remains. */
 static void add(struct table *table, int64_t i)
 {
     uint64_t at = hash_of(table->keys, i, table->seed) & table->mask;
@@ -62,7 +62,7 @@ static void add(struct table *table, int64_t i)
     table->last[table->slots[at]] = i;
 }
 
-/* Keys between two checks of the deadline: about a millisecond of work. */
+/* Number of keys between two checks of the deadline: about a millisecond of work. */
 #define CHECKED 16384
 
 td_status td_distinct_keys_find(const struct td_tensor *keys, struct td_exec *exec,

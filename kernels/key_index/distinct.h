@@ -15,7 +15,7 @@ struct td_distinct_keys {
     int64_t n;
 };
 
-/* Returns the maximum number of bytes that td_distinct_keys_find takes from exec->arena for n
+/* Returns the maximum number of bytes that td_distinct_keys_find allocates from exec->arena for n
  * keys. */
 uint64_t td_distinct_keys_workspace(int64_t n);
 

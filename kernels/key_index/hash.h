@@ -1,4 +1,4 @@
-/* hash.h - 64-bit hashes of keys, with a seed. All bits of a hash are as good as random.
+/* hash.h - 64-bit hashes of keys, with a seed. All bits of a hash are uniformly distributed.
  *
  * The hashes are part of the format of key_index.h: a function that returns other hashes needs
  * another format.

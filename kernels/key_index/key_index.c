@@ -23,7 +23,8 @@
 
 struct block {
     unsigned char tags[SLOTS_NARROW];
-    /* Number of keys that went past this block, plus LOCKED while the index is built. */
+    /* Number of keys that overflowed from this block into later blocks, plus LOCKED while the index
+     * is built. */
     uint32_t passed;
     union {
         uint32_t narrow[SLOTS_NARROW];
@@ -156,14 +157,15 @@ static inline uint64_t home_of(uint64_t hash, uint64_t n_blocks)
     return (uint64_t)(((unsigned __int128)hash * n_blocks) >> 64);
 }
 
-/* Returns the second block for a key whose home is full, from the other half of the hash. If the
- * neighbour of the home were used, the neighbours of full blocks would soon be full as well. */
+/* Returns the second block for a key whose home block is full, from the other half of the hash. If
+ * the neighbour of the home block were used, the neighbours of full blocks would soon be full as
+ * well. */
 static inline uint64_t second_of(uint64_t hash, uint64_t n_blocks)
 {
     return home_of((hash << 32 | hash >> 32) * 0x9E3779B97F4A7C15u, n_blocks);
 }
 
-/* Returns the block after `at` in step `step` of a search. From the second step on, it is the
+/* Returns the block after `at` in step `step` of a search. From the second step on, this is the
  * neighbour. */
 static inline uint64_t next_block(uint64_t at, uint64_t step, uint64_t hash, uint64_t n_blocks)
 {
@@ -202,7 +204,7 @@ static inline bool equal(const struct td_tensor *a, uint64_t i, const struct td_
 /* ---- Search -------------------------------------------------------------------------------- */
 
 /* Number of queries that go through the stages of a search together: enough to keep the memory
- * busy, and few enough that what is prefetched for them stays in the L1 cache. */
+ * busy, but few enough that the data prefetched for them stays in the L1 cache. */
 #define TOGETHER 64
 
 static inline const struct block *block_of(const struct td_key_index *index, uint64_t at)
@@ -233,7 +235,8 @@ static int64_t search(const struct td_key_index *index, const struct td_tensor *
 enum { ROW, NOT_HERE, NOWHERE };
 
 /* Looks for a tag in a block. ROW: *row is the first row in the block with this tag. NOT_HERE: no
- * row has it, but keys went past the block. Avoids branches, which would be unpredictable. */
+ * row in this block has it, but some keys overflowed into later blocks. Avoids branches, which
+ * would be unpredictable. */
 static inline int look(const struct td_key_index *index, const struct block *block,
                        unsigned char tag, bool wide, int64_t *row)
 {
@@ -265,7 +268,7 @@ struct batch {
 
 #define STAGE static inline __attribute__((always_inline)) void
 
-/* The stages of a search. Each stage touches memory that the stage before has prefetched. */
+/* The stages of a search. Each stage accesses memory that the previous stage has prefetched. */
 STAGE hash_queries(struct batch *batch, bool strings)
 {
     const struct td_key_index *index = batch->index;
@@ -346,8 +349,8 @@ void td_key_index_find(const struct td_key_index *index, const struct td_tensor 
 {
     const bool strings = index->keys.dtype == TD_DTYPE_STRING;
     struct batch batch = { .index = index, .queries = queries };
-    /* The stages compare a query with some key even if a block is damaged, so there must be at
-     * least one key. */
+    /* There must be at least one key, because the stages compare a query with some key even if a
+     * block is damaged. */
     if (index->keys.numel == 0) {
         for (int64_t k = 0; k < n; k++)
             rows[k] = TD_ROW_NONE;
@@ -371,7 +374,7 @@ void td_key_index_find(const struct td_key_index *index, const struct td_tensor 
 
 #define LOCKED ((uint32_t)1 << 31)
 
-/* Rows and blocks in one range of parallel_for: about a millisecond of work. */
+/* Number of rows and blocks in one range of parallel_for: about a millisecond of work. */
 #define ROWS_IN_RANGE   ((int64_t)16 * 1024)
 #define BLOCKS_IN_RANGE ((int64_t)16 * 1024)
 
@@ -387,8 +390,8 @@ struct build {
     int64_t pair[2];
 };
 
-/* Locks a block. Each block has its own lock, a bit of `passed`. The count of keys that went past a
- * block stops at 2^31 - 1. */
+/* Locks a block. Each block has its own lock, a bit of `passed`. The count of keys that overflowed
+ * from a block stops at 2^31 - 1. */
 static void lock(struct block *block)
 {
     while (__atomic_fetch_or(&block->passed, LOCKED, __ATOMIC_ACQUIRE) & LOCKED)
@@ -420,8 +423,8 @@ static void set_row(struct block *block, int slot, uint64_t row, bool wide)
         block->rows.narrow[slot] = (uint32_t)row;
 }
 
-/* Returns true if the block has a key equal to the row's key. Of equal keys, the slot keeps the
- * first row. The pair of the first two is therefore noted, in whatever order threads insert
+/* Returns true if the block has a key equal to the row's key. Among equal keys, the slot keeps the
+ * first row. The pair of the first two rows is therefore recorded, in whatever order threads insert
  * them. */
 static bool has_equal(struct build *build, struct block *block, uint64_t row, unsigned char tag)
 {
@@ -467,7 +470,7 @@ static void note_longest(struct build *build, uint64_t blocks)
         ;
 }
 
-/* Puts a row whose home is full into a later block. There are always more slots than rows. */
+/* Puts a row whose home block is full into a later block. There are always more slots than rows. */
 static void insert_elsewhere(struct build *build, uint64_t row, uint64_t hash)
 {
     uint64_t at = second_of(hash, build->n_blocks), step = 1;
@@ -477,7 +480,7 @@ static void insert_elsewhere(struct build *build, uint64_t row, uint64_t hash)
 }
 
 /* Number of keys that are inserted together. With more keys, blocks that were prefetched for
- * writing are evicted before they are written. (10 million int64 keys on Zen 4: 34 ns a key with
+ * writing are evicted before they are written. (10 million int64 keys on Zen 4: 34 ns per key with
  * 16, 38 with 12, 50 with 64.) */
 #define INSERTED_TOGETHER 16
 

@@ -7,13 +7,13 @@
  * a block and the key. The image starts with a header of 64 bytes, followed by blocks of 64 bytes:
  *
  *     byte 0       tags, one byte each: 0 for an empty slot, otherwise 8 bits of the key's hash
- *     byte 12      uint32: number of keys that went past this full block to a later block
+ *     byte 12      uint32: number of keys that overflowed from this full block into later blocks
  *     byte 16      row numbers, uint32 each; uint64 if the table has at least 2^32 rows
  *
  * A block has 12 slots (6 with uint64 row numbers). The number of blocks is chosen so that an
  * average of 9.9 slots (4.95) are used, which takes 6.5 bytes per key. A key is in the block that
- * its hash selects, or in the first later block that had room. A search ends at a block that no key
- * went past.
+ * its hash selects, or in the first later block that had room. A search ends at a block from which
+ * no key overflowed.
  *
  * Keys     A vector of int64, uint64 or string. For strings, all bytes count.
  * Damage   An image can come from a file that is damaged while it is read. A search compares row
@@ -37,7 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Alignment of an image with which no search reads two cache lines for a block. */
+/* Alignment of an image at which a search reads only one cache line per block. */
 #define TD_KEY_INDEX_ALIGN 64
 
 #define TD_ROW_NONE (-1) /* row number of a key that does not exist */
@@ -64,16 +64,16 @@ TD_MUST_CHECK td_status td_key_index_build(const struct td_tensor *keys, const c
                                            uint64_t seed, void *image, struct td_exec *exec,
                                            struct td_error *err);
 
-/* Opens an image. Returns false if it is not an image for such keys: its size, dtype or number of
- * keys differs. Reads only the header. */
+/* Opens an image. Returns false if its size, dtype or number of keys does not match these keys.
+ * Reads only the header. */
 bool td_key_index_open(const void *image, size_t bytes, const struct td_tensor *keys,
                        struct td_key_index *out);
 
-/* Returns the image that an open index reads. It has td_key_index_bytes bytes. */
+/* Returns the image that an open index reads, which has td_key_index_bytes bytes. */
 const void *td_key_index_image(const struct td_key_index *index);
 
 /* Sets rows[k] to the row of queries[begin + k], or to TD_ROW_NONE, for k in [0, n). The queries
- * must have the dtype of the keys. Many queries at a time are faster, because the function
+ * must have the dtype of the keys. Passing many queries at a time is faster, because the function
  * prefetches. */
 void td_key_index_find(const struct td_key_index *index, const struct td_tensor *queries,
                        int64_t begin, int64_t n, int64_t *rows);

@@ -56,7 +56,7 @@ static bool rows_shape(const struct td_op_args *args, struct td_shape *out)
     return td_shape_append(out, params, 1, params->rank);
 }
 
-/* True if the default has a row for each query. */
+/* True if the default has one row per query. */
 static bool has_default_rows(const struct td_op_args *args)
 {
     const struct td_operand *given = &args->inputs[TD_LOOKUP_DEFAULT];
@@ -124,15 +124,15 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 
 /* ---- Cost -------------------------------------------------------------------------------- */
 
-/* Returns the elements in a row, or 0 if the output has no elements. */
+/* Returns the number of elements per row, or 0 if the output has no elements. */
 static int64_t row_numel(const struct td_op_args *args)
 {
     const int64_t numel = args->outputs[OUTPUT].numel;
     return numel > 0 ? numel / args->inputs[TD_LOOKUP_QUERIES].tensors->numel : 0;
 }
 
-/* Returns the bytes of the row to which a scalar default is repeated. For strings, counts only the
- * offsets. */
+/* Returns the size in bytes of the row to which a scalar default is repeated. For strings, counts
+ * only the offsets. */
 static uint64_t repeated_bytes(const struct td_op_args *args)
 {
     const struct td_operand *given = &args->inputs[TD_LOOKUP_DEFAULT];
@@ -158,8 +158,8 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- Search ------------------------------------------------------------------------------ */
 
-/* The state of a lookup. All queries are searched before a row is copied, so the copied rows are
- * the counted rows even if a client writes to keys and queries meanwhile. */
+/* The state of a lookup. All queries are searched before any row is copied, so the copied rows are
+ * the counted rows even if a client writes to keys and queries during the call. */
 struct job {
     struct td_key_search search;
     struct td_key_rows found;
@@ -186,8 +186,8 @@ static td_status find_rows(struct job *job, const struct td_op_args *args, struc
 
 /* ---- Copy -------------------------------------------------------------------------------- */
 
-/* Repeats a string to a row. The output has at least one such row, so a row that exceeds the limit
- * of the output is refused. */
+/* Repeats a string to fill a row. The output has at least one such row, so a row that exceeds the
+ * limit of the output is refused. */
 static td_status repeat_string(struct td_tensor *row, const struct td_tensor *scalar, size_t numel,
                                struct td_exec *exec, struct td_error *err)
 {
@@ -222,7 +222,7 @@ static td_status repeat_number(struct td_tensor *row, const struct td_tensor *sc
     return TD_OK;
 }
 
-/* Sets *row to the default, or to the row that a scalar default is repeated to. Only the data of
+/* Sets *row to the default or, for a scalar default, to the row filled with it. Only the data of
  * the row and, for strings, its offsets are used. */
 static td_status default_row(struct td_tensor *row, const struct td_tensor *given, int64_t numel,
                              struct td_exec *exec, struct td_error *err)
@@ -284,8 +284,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* Returns false if there is one default for all queries: it belongs to no query, and another call
- * can have a different default. */
+/* Returns false if a single default applies to all queries, because it belongs to no query and
+ * another call can have a different default. */
 static bool is_plain(const struct td_op_args *args)
 {
     return args->inputs[TD_LOOKUP_DEFAULT].count == 0 || has_default_rows(args);

@@ -1,6 +1,6 @@
 /* lookup.h - picks rows of a table by their keys.
  *
- * Shapes     params   [n, P...]     any dtype, strings included
+ * Shapes     params   [n, P...]     any dtype, including string
  *            keys     [n]           int64, uint64 or string, distinct; int32 and uint32 are widened
  *            queries  [Q...]        dtype of keys
  *            default  [P...], [] or [Q..., P...]  dtype of params

@@ -7,8 +7,8 @@
 
 #define TD_ROW_ZERO (-1) /* row number that stands for a row of zeros */
 
-/* Returns the row number that an index selects under the policy. For an index out of range under
- * zero (and error), returns TD_ROW_ZERO. */
+/* Returns the row number that an index selects under the policy. For an out-of-range index, returns
+ * TD_ROW_ZERO if the policy is zero or error. */
 static inline int64_t td_row_resolve_index(int64_t index, int64_t bound, td_bounds policy)
 {
     if (index >= 0 && index < bound)
@@ -23,21 +23,21 @@ static inline int64_t td_row_resolve_index(int64_t index, int64_t bound, td_boun
     }
 }
 
-/* True if the policy refuses indices, n_bad of which are out of range. Clip and wrap refuse them if
- * no row is valid. */
+/* True if the policy refuses indices, given that n_bad of them are out of range. Clip and wrap
+ * refuse them if no row is valid. */
 static inline bool td_row_policy_refuses(td_bounds policy, int64_t n_bad, int64_t bound)
 {
     return n_bad > 0 && (policy == TD_BOUNDS_ERROR || (bound == 0 && policy != TD_BOUNDS_ZERO));
 }
 
 /* Sets INDEX_OUT_OF_BOUNDS for element `first` of the index tensor `name`, as found by
- * td_rows_check. Appends `more` to the message, such as "indices[0,1] = 7 is not in [0, 3)". */
+ * td_rows_check. Appends `more` to a message such as "indices[0,1] = 7 is not in [0, 3)". */
 td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
                                 const struct td_tensor *indices, int64_t first, int64_t n_bad,
                                 int64_t bound, int axis, const char *more);
 
-/* Returns a value for `more`, for ops with the attribute bounds: how the attribute can handle a
- * negative index. Returns "" if the index is not negative. */
+/* For ops with the attribute bounds, returns a text for `more` that says how the attribute can
+ * handle a negative index. Returns "" if the index is not negative. */
 const char *td_rows_bounds_hint(const struct td_tensor *indices, int64_t first, int64_t bound);
 
 /* Sets INDEX_OUT_OF_BOUNDS for a negative index of an op without an upper bound. */

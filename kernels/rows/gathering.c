@@ -195,7 +195,7 @@ static void cast_unaligned(const struct casting *job, char *to, const char *from
     }
 }
 
-/* Casts part `part` of row `row` of the table to row k of the output. */
+/* Casts part `part` of table row `row` to output row k. */
 static void cast_part(const struct casting *job, int64_t k, int64_t row, int64_t part)
 {
     const int64_t row_numel = job->gathering->row_numel, at = part * job->part;
@@ -233,7 +233,7 @@ static void cast_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Casts parts of rows: work item i is part i % parts of row i / parts. */
+/* Casts parts of rows. Work item i is part i % parts of row i / parts. */
 static void cast_part_range(void *context, int64_t begin, int64_t end)
 {
     const struct casting *job = context;
@@ -268,7 +268,7 @@ static td_status cast_rows(const struct td_gathering *gathering, struct td_exec 
 
 /* ---- Copying ----------------------------------------------------------------------------- */
 
-/* Copies parts of rows that are larger than a range: work item i is part i % parts of row i /
+/* Copies parts of rows that are larger than a range. Work item i is part i % parts of row i /
  * parts. */
 static void copy_part_range(void *context, int64_t begin, int64_t end)
 {

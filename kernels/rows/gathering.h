@@ -1,5 +1,5 @@
-/* gathering.h - code that gather and gather_nd share, besides the loops of rows.h: checks, the
- * output, the cost, and the copy of all rows.
+/* gathering.h - code that gather and gather_nd share, in addition to the loops of rows.h: checks,
+ * the output, the cost, and the copy of all rows.
  *
  * A gathering op has the inputs params (the table) and indices, whose leading batch dimensions are
  * equal, and one output. The op supplies one function (td_rows_fn) that maps output rows to table
@@ -26,7 +26,7 @@ enum { TD_GATHERING_PARAMS, TD_GATHERING_INDICES };
         .offset = offsetof(type, bounds),                                                          \
     }
 
-/* Sets INVALID_ARGUMENT for an input that is a scalar and must not be. */
+/* Sets INVALID_ARGUMENT for an input that is a scalar but must not be. */
 td_status td_gathering_refuse_scalar(const char *input, struct td_error *err);
 
 /* Returns SHAPE_MISMATCH unless the first batch_dims dimensions of both shapes are equal. Both
@@ -35,12 +35,12 @@ TD_MUST_CHECK td_status td_gathering_check_batch(const struct td_shape *params,
                                                  const struct td_shape *indices, int batch_dims,
                                                  struct td_error *err);
 
-/* Adds both shapes to a SHAPE_MISMATCH, and names indices as the input at fault. */
+/* Adds both shapes to a SHAPE_MISMATCH, and names indices as the invalid input. */
 td_status td_gathering_shapes_at_fault(struct td_error *err, const struct td_shape *params,
                                        const struct td_shape *indices);
 
-/* Refuses indices of rank 1 that are a single tuple although one tuple per row was meant. Returns
- * SHAPE_MISMATCH. */
+/* Refuses indices of rank 1 that are a single tuple although one tuple per row was probably meant.
+ * Returns SHAPE_MISMATCH. */
 td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *params,
                                    const struct td_shape *indices);
 
@@ -72,9 +72,9 @@ struct td_cost td_gathering_copy_cost(const struct td_tensor *params, const stru
 struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_numel);
 
 /* Converts row numbers within slices to row numbers in the table. The table consists of slices of
- * slice_rows rows, and the output of slices of slice_out rows. On entry, rows[k] is the row within
- * its slice for output row begin + k. The function adds slice_rows * ((begin + k) / slice_out), and
- * leaves TD_ROW_ZERO unchanged. */
+ * slice_rows rows. The output consists of slices of slice_out rows. On entry, rows[k] is the row
+ * within its slice for output row begin + k. The function adds slice_rows * ((begin + k) /
+ * slice_out), and leaves TD_ROW_ZERO unchanged. */
 void td_gathering_add_slice_offsets(int64_t *rows, int64_t n, int64_t begin, int64_t slice_out,
                                     int64_t slice_rows);
 
@@ -87,8 +87,8 @@ typedef const int64_t *td_rows_fn(const void *context, int64_t begin, int64_t n,
 struct td_gathering {
     const struct td_tensor *table;
     struct td_tensor *out;
-    int64_t n_rows;    /* rows of out; neither n_rows nor row_numel is 0 */
-    int64_t row_numel; /* elements in a row */
+    int64_t n_rows;    /* number of rows of out; neither n_rows nor row_numel is 0 */
+    int64_t row_numel; /* number of elements per row */
     td_rows_fn *rows;
     const void *context;
     bool may_be_zero; /* the function `rows` can return TD_ROW_ZERO */
@@ -98,9 +98,9 @@ struct td_gathering {
     int64_t zero_step;
 };
 
-/* Fills out. If its dtype differs from the dtype of the table, rows are cast while they are copied;
- * then neither dtype may be string, and zero_row must be NULL. The bytes of strings are allocated
- * in exec->arena. */
+/* Fills out. If its dtype differs from the dtype of the table, rows are cast while they are copied.
+ * In that case, neither dtype may be string, and zero_row must be NULL. The bytes of strings are
+ * allocated in exec->arena. */
 TD_MUST_CHECK td_status td_gathering_run(const struct td_gathering *job, struct td_exec *exec,
                                          struct td_error *err);
 

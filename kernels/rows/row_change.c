@@ -9,9 +9,9 @@ struct application {
     const struct td_row_change *change;
     const struct td_tensor *table, *rows;
     struct td_tensor *out;
-    int64_t n_before;  /* rows of the table */
-    size_t row_bytes;  /* for numbers: bytes of a row */
-    int64_t row_numel; /* for strings: elements of a row */
+    int64_t n_before;  /* number of rows in the table */
+    size_t row_bytes;  /* for numbers: bytes per row */
+    int64_t row_numel; /* for strings: elements per row */
     /* For strings: the source of each row of out, as a row number like those in `from`. */
     int64_t *sources;
 };

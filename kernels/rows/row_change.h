@@ -7,7 +7,7 @@
 
 #include "kernels/op_change.h"
 
-/* Applies the change to `table`. `rows` has the new rows, in the same dtype; it is NULL for a
+/* Applies the change to `table`. `rows` contains the new rows, in the same dtype, or is NULL for a
  * removal. `out` must be described with n_rows rows. For numbers, out->data must already have the
  * first rows of the table, as many as both have. For strings, the caller allocates out->offsets,
  * and out->data is allocated in exec->arena. Fails with RESOURCE_LIMIT as td_strings_run does, or

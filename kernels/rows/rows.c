@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Tuple checks compare components with a pattern that repeats the bounds of a tuple until it has
- * this many elements, which is enough for a vectorised inner loop. */
+/* Tuple checks compare components with a pattern that repeats the bounds of a tuple up to this
+ * number of elements, which is enough for a vectorised inner loop. */
 #define BOUND_PATTERN 64
 
-/* Up to this bound, indices are counted in four tables, which need 2 KiB of stack. */
+/* For bounds up to this value, indices are counted in four tables, which need 2 KiB of stack. */
 #define SMALL_BOUND 64
 
 #define TD_INDEX     int16_t
@@ -41,9 +41,9 @@
 struct check {
     const struct td_tensor *indices;
     const struct td_tuple_space *space;
-    /* Number of bad indices, and the position of the first. Sum and minimum do not depend on the
-     * order of the ranges. Relaxed accesses are enough: the end of parallel_for publishes the
-     * values. */
+    /* Number of bad indices, and the position of the first. The sum and the minimum do not depend
+     * on the order of the ranges. Relaxed accesses are enough, because the end of parallel_for
+     * publishes the values. */
     atomic_int_fast64_t n_bad;
     atomic_int_fast64_t first;
 };
@@ -85,8 +85,8 @@ static void check_range(void *context, int64_t begin, int64_t end)
         ;
 }
 
-/* Indices in one range of a check. At memory speed this many int32 take 40 us and int64 80 us,
- * while waking a thread takes 30 us. */
+/* Number of indices in one range of a check. At memory speed, this number of int32 takes 40 us and
+ * of int64 80 us, whereas waking a thread takes 30 us. */
 #define CHECK_GRAIN 262144
 
 td_status td_rows_check_tuples(const struct td_tensor *indices, const struct td_tuple_space *space,
@@ -166,7 +166,7 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
 #define MIDDLE_ROW 1024
 #define LARGE_ROW  4096
 
-/* Calls the loop for the row width. With a constant width, a copy is one move or a few. */
+/* Calls the loop for the row width. With a constant width, a copy is only a few moves. */
 #define BY_WIDTH(row_bytes, CALL)                                                                  \
     switch (row_bytes) {                                                                           \
     case 1:                                                                                        \
@@ -198,8 +198,8 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
  * the cache. */
 #define STREAM_BYTES ((size_t)8 * 1024 * 1024)
 #define LINE         64
-/* Rows that are not whole cache lines are streamed if they have at least this size, except for
- * their ends. */
+/* Minimum size of rows that are streamed, except for their ends, although they are not whole cache
+ * lines. */
 #define STREAM_ROW   512
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -249,7 +249,7 @@ void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t par
         memset((char *)to + offset, 0, size);
 }
 
-/* Copies rows for all gathers. The loop is built for each width below; with a constant row_bytes, a
+/* Copies rows for all gathers. The loop is built for each width below. With a constant row_bytes, a
  * copy is one or two moves. */
 static inline __attribute__((always_inline)) void
 copy_rows(char *restrict out, const char *restrict table, size_t row_bytes, const int64_t *rows,

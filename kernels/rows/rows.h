@@ -10,7 +10,7 @@
  *            resolve functions then assume that all indices are in range.
  * Threads    Reentrant.
  * Cost       One pass over the indices, one read of each row and one write of the output. In a
- *            large table, the read is a cache miss that prefetching hides. */
+ *            large table, each read is a cache miss, which prefetching hides. */
 #ifndef TD_KERNELS_ROWS_H
 #define TD_KERNELS_ROWS_H
 
@@ -19,25 +19,26 @@
 #include "kernels/rows/bounds.h"
 #include "kernels/tensor.h"
 
-/* Number of row numbers resolved at a time: 8 KiB of stack, which fits into the L1 cache. */
+/* Number of row numbers resolved at a time. They take 8 KiB of stack, which fits into the L1
+ * cache. */
 #define TD_ROWS_CHUNK 1024
 
-/* Bytes of rows in one range of parallel_for. Copying a range takes at least about 10 us, and every
- * thread gets a few ranges if the output is large enough for a second thread to pay off. */
+/* Bytes of rows in one range of parallel_for. Copying a range takes at least about 10 us. If the
+ * output is large enough for a second thread to be worthwhile, every thread gets a few ranges. */
 #define TD_ROWS_RANGE_BYTES ((size_t)128 * 1024)
 
 /* Returns the number of rows in such a range, at least 1. A row counts as at least TD_ROWS_NARROW
- * bytes, because a narrow row costs the access and not the copy. */
+ * bytes, because the cost of a narrow row is the access, not the copy. */
 #define TD_ROWS_NARROW 16
 int64_t td_rows_in_range(size_t row_bytes);
 
-/* Copies part `part` of a row that is larger than a range. Each part has TD_ROWS_RANGE_BYTES bytes;
- * the last one can be shorter. td_rows_parts returns the number of parts. If from is NULL, the part
- * is set to zero. */
+/* Copies part `part` of a row that is larger than a range. Each part has TD_ROWS_RANGE_BYTES bytes,
+ * but the last part can be shorter. td_rows_parts returns the number of parts. If `from` is NULL,
+ * sets the part to zero. */
 int64_t td_rows_parts(size_t row_bytes);
 void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t part);
 
-/* Sets *n_bad to the number of indices outside [0, bound), and *first to the position of the first
+/* Sets *n_bad to the number of indices outside [0, bound). Sets *first to the position of the first
  * such index, or to -1. */
 TD_MUST_CHECK td_status td_rows_check(const struct td_tensor *indices, int64_t bound,
                                       struct td_exec *exec, int64_t *n_bad, int64_t *first,
@@ -71,8 +72,8 @@ TD_MUST_CHECK td_status td_rows_check_tuples(const struct td_tensor *indices,
 void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int64_t n,
                             const struct td_tuple_space *space, td_bounds policy, int64_t *rows);
 
-/* Returns the largest index, or -1 if there is none. Sets *negative to true if any index is below
- * 0. */
+/* Returns the largest index, or -1 if there are no indices. Sets *negative to true if any index is
+ * below 0. */
 int64_t td_rows_largest(const struct td_tensor *indices, bool *negative);
 
 /* Copies rows of row_bytes each: out[k] = table[rows[k]] for k in [0, n), or zeros for
@@ -98,7 +99,7 @@ void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, si
 void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, bool stream);
 
 /* Distributes rows to buckets. For k in [0, n), in this order, copies from[k] to next[number],
- * where number is buckets[begin + k], and advances that pointer by a row. The numbers must be in
+ * where number is buckets[begin + k], and advances next[number] by a row. The numbers must be in
  * range. */
 void td_rows_distribute(char **next, const struct td_tensor *buckets, int64_t begin, int64_t n,
                         const void *from, size_t row_bytes, bool stream);

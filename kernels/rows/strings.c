@@ -4,13 +4,14 @@
 
 #include <string.h>
 
-/* Rows in one range of parallel_for. Each row costs at least two cache misses. */
+/* Number of rows in one range of parallel_for. Each row costs at least two cache misses. */
 #define RANGE_ROWS 2048
-/* The offsets of a row are prefetched this many rows ahead, and its bytes half as many. */
+/* Distance in rows at which the offsets of a row are prefetched. Its bytes are prefetched at half
+ * this distance. */
 #define AHEAD      16
 
-/* First pass: stores the size of row k in offsets[(k + 1) * row_numel], the place of the row's
- * end. */
+/* First pass: stores the size of row k in offsets[(k + 1) * row_numel], where the end of the row
+ * will be stored. */
 static void measure_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_strings *job = context;

@@ -27,8 +27,8 @@ typedef const struct td_string_row *td_string_rows_fn(const void *context, int64
 
 struct td_strings {
     struct td_tensor *out;
-    int64_t n_rows;    /* rows of out; neither n_rows nor row_numel is 0 */
-    int64_t row_numel; /* elements in a row */
+    int64_t n_rows;    /* number of rows of out; neither n_rows nor row_numel is 0 */
+    int64_t row_numel; /* number of elements per row */
     td_string_rows_fn *rows;
     const void *context;
 };

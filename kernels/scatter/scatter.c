@@ -16,7 +16,7 @@ struct scatter;
 typedef void combine_fn(const struct scatter *job, void *restrict to, const void *restrict from,
                         int64_t n);
 
-/* The arguments, and the sizes that follow from their shapes. A row is the slice that a tuple
+/* The arguments, and the sizes derived from their shapes. A row is the slice that a tuple
  * selects. */
 struct scatter {
     const struct td_tensor *params, *indices, *updates;
@@ -24,7 +24,7 @@ struct scatter {
     td_scatter_mode mode;
     struct td_tuple_space space;
     int64_t n;         /* number of tuples, or 0 if there is nothing to write */
-    int64_t row_numel; /* elements in a row */
+    int64_t row_numel; /* number of elements per row */
     size_t row_bytes;  /* 0 for strings */
     bool stream;
 
@@ -93,8 +93,7 @@ static td_status check_depth(const struct td_shape *params, const struct td_shap
     return td_gathering_shapes_at_fault(err, params, indices);
 }
 
-/* Completes a SHAPE_MISMATCH of updates with its shape and the shape of the input that contradicts
- * it. */
+/* Adds to a SHAPE_MISMATCH of updates its shape and the shape of the input that contradicts it. */
 static td_status updates_at_fault(struct td_error *err, const struct td_shape *updates,
                                   const char *name, const struct td_shape *other)
 {
@@ -103,7 +102,8 @@ static td_status updates_at_fault(struct td_error *err, const struct td_shape *u
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "updates");
 }
 
-/* Checks that each tuple has an update, and that each update has the shape of a slice of params. */
+/* Checks that there is one update for each tuple, and that each update has the shape of a slice of
+ * params. */
 static td_status check_updates(const struct td_shape *params, const struct td_shape *indices,
                                const struct td_shape *updates, struct td_error *err)
 {
@@ -225,7 +225,7 @@ static struct td_cost cost(const struct td_op_args *args)
 
 #define ARITHMETIC(name, type)                                                                     \
     LOOP(add_##name, type, a + b)                                                                  \
-    LOOP(mul_##name, type, 1u * a * b) /* 1u avoids int, to which narrow integers are promoted */
+    LOOP(mul_##name, type, 1u * a * b) /* 1u avoids a promotion of narrow integers to int */
 ARITHMETIC(u8, uint8_t)
 ARITHMETIC(u16, uint16_t)
 ARITHMETIC(u32, uint32_t)
@@ -298,7 +298,7 @@ static void combine_halves(const struct scatter *job, void *restrict to, const v
     }
 }
 
-/* The loops for each mode and dtype. NULL: the mode does not accept the dtype. */
+/* The loops for each mode and dtype. NULL if the mode does not accept the dtype. */
 #define INTEGERS(signed_loop, unsigned_loop)                                                       \
     [TD_DTYPE_INT8] = signed_loop##8, [TD_DTYPE_INT16] = signed_loop##16,                          \
     [TD_DTYPE_INT32] = signed_loop##32, [TD_DTYPE_INT64] = signed_loop##64,                        \
@@ -332,12 +332,12 @@ static void combine_bytes(const struct scatter *job, void *to, const void *from,
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
-/* One thread writes the updates if they have fewer bytes than this. */
+/* Updates with fewer bytes than this are written by one thread. */
 #define PARALLEL_BYTES ((size_t)512 * 1024)
-/* Bytes of updates that a thread writes between two checks of the deadline, in a few
+/* Bytes of updates that a thread writes between two checks of the deadline, which takes a few
  * milliseconds. */
 #define STEP_BYTES     ((size_t)4 * 1024 * 1024)
-/* A row is prefetched this many rows before it is combined with an update. */
+/* Distance in rows at which a row is prefetched before it is combined with an update. */
 #define AHEAD          16
 
 static char *row_at(const struct scatter *job, int64_t row)
@@ -361,9 +361,10 @@ static const char *update_at(const struct scatter *job, int64_t tuple)
     return (const char *)job->updates->data + (size_t)tuple * job->row_bytes;
 }
 
-/* Writes the positions in rows[0..n) of the rows that belong to `part` to `picked`, and returns
- * their number. Rows in the same cache line belong to the same part. Multiplication by the golden
- * ratio spreads consecutive lines evenly over the parts, and frequent lines at random. */
+/* Finds the rows in rows[0..n) that belong to `part`. Writes their positions to `picked` and
+ * returns their number. Rows in the same cache line belong to the same part. Multiplication by the
+ * golden ratio spreads consecutive lines evenly over the parts, and frequent lines
+ * pseudo-randomly. */
 static int64_t pick(const struct scatter *job, int64_t part, const int64_t *rows, int64_t n,
                     uint16_t *picked)
 {

@@ -10,8 +10,8 @@
  *            the same details as in gather_nd, before anything is written.
  * Meaning    With "set", the last update of equal tuples is kept. With "add", "mul", "min" and
  *            "max", all updates are combined with the element, in order. Integers wrap around,
- *            float16 and bfloat16 are rounded after each update, and a NaN is both minimum and
- *            maximum. The result does not depend on the number of threads.
+ *            float16 and bfloat16 are rounded after each update, and a NaN is both the minimum and
+ *            the maximum. The result does not depend on the number of threads.
  * In place   If outputs[0].data is the data of params, params is not copied and only the updated
  *            slices are written. indices and updates must not overlap with params. cost recognises
  *            this case even if both data pointers are still NULL. Once writing has started, run

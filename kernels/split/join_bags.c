@@ -10,7 +10,8 @@
 struct tally {
     /* Sums of the weights and of their squares; without weights each is 1. */
     double weights, squares;
-    /* zeros: a query has a row of zeros. nan: the weight of such a row makes it NaN. */
+    /* zeros: true if a query has a row of zeros. nan: true if the weight of such a row makes the
+     * sum NaN. */
     bool zeros, nan;
 };
 
@@ -70,8 +71,8 @@ static double element_of(const struct td_tensor *tensor, int64_t i)
                                              : (double)((const float *)tensor->data)[i];
 }
 
-/* Sets j->row to the maximum of each column of the bag. A row of zeros counts, and NaN
- * propagates. */
+/* Sets j->row to the maximum of each column of the bag. Includes a row of zeros, and propagates
+ * NaN. */
 static void join_greatest(struct joiner *j, int64_t bag)
 {
     bool first = !j->tallies[bag].zeros;

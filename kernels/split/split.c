@@ -15,7 +15,7 @@ struct splitter {
     int n_parts;
     int query; /* input that has the queries */
     int64_t n_queries;
-    int64_t width; /* elements of a query: the components of an index tuple, otherwise 1 */
+    int64_t width; /* elements per query: the components of an index tuple, otherwise 1 */
     int *part;     /* [n_queries], as in td_split */
     int64_t *bag;  /* [n_queries], or NULL */
     int64_t *row;  /* [n_queries], for row numbers only: row within the part */
@@ -28,7 +28,7 @@ static const struct td_tensor *queries_of(const struct splitter *s)
     return s->call->inputs[s->query].tensors;
 }
 
-/* Returns the tensor of an input, or NULL if the op has no such input or it is not given. */
+/* Returns the tensor of an input, or NULL if the op lacks the input or the request omits it. */
 static const struct td_tensor *given(const struct splitter *s, td_row_part part)
 {
     const int input = td_op_rows_input(s->op, part);
@@ -51,7 +51,7 @@ bool td_split_possible(const struct td_op *op, const struct td_op_args *call)
 
 /* ---- Where the queries' rows are ------------------------------------------------------------- */
 
-/* Returns the part that has a row, which is the last part that starts at or before the row. */
+/* Returns the part that contains a row: the last part that starts at or before the row. */
 static int part_with(const struct splitter *s, int64_t row)
 {
     int low = 0, high = s->n_parts;
@@ -83,7 +83,7 @@ static td_status refuse_indices(const struct splitter *s, const struct td_tuple_
                                  td_rows_bounds_hint(queries, first, space->bound[0]));
 }
 
-/* Returns the row number that does not count, or TD_ATTR_UNSET if all count. */
+/* Returns the row number that is ignored, or TD_ATTR_UNSET if no row number is ignored. */
 static int64_t skipped_row(const struct splitter *s)
 {
     int64_t row = TD_ATTR_UNSET;
@@ -173,7 +173,7 @@ static struct td_tensor slice(const struct td_tensor *from, int64_t begin, int64
     const size_t row_bytes = (size_t)row_numel * td_dtype_info(from->dtype)->size;
     to.shape.dim[0] = end - begin;
     to.numel = (end - begin) * row_numel;
-    to.key_index = NULL; /* the index is for the whole table */
+    to.key_index = NULL; /* no index, because the index is for the whole table */
     to.keys = NULL;
     if (from->dtype == TD_DTYPE_STRING) {
         to.offsets = from->offsets ? from->offsets + begin * row_numel : NULL;
@@ -184,8 +184,7 @@ static struct td_tensor slice(const struct td_tensor *from, int64_t begin, int64
     return to;
 }
 
-/* Makes row numbers that count from the first row of the part. Tuples keep their other
- * components. */
+/* Makes row numbers relative to the first row of the part. Tuples keep their other components. */
 static td_status number_rows(const struct splitter *s, const struct td_tensor *places,
                              struct td_tensor *to)
 {
@@ -279,16 +278,16 @@ static td_status make_input(const struct splitter *s, int p, int i, const struct
     }
 }
 
-/* True if a key without a row is an error. A part cannot report it: the position of the key among
- * all queries, and the number of missing keys, are known only after all parts have reported which
- * keys they found. */
+/* True if a key without a row is an error. A part cannot report such a key, because its position
+ * among all queries and the number of missing keys are known only after all parts have reported
+ * which keys they found. */
 static bool refuses_keys(const struct td_op *op, const struct td_op_args *call)
 {
     return op->rows->found_output != TD_ROWS_NONE &&
            td_op_choice(&op->attrs[op->rows->policy_attr], call) == TD_ROWS_POLICY_ERROR;
 }
 
-/* Sets attributes to their defaults; bit i of the set is attribute i. */
+/* Sets attributes to their defaults. Bit i of the set stands for attribute i. */
 static void set_defaults(const struct td_op *op, struct td_op_args *args, uint32_t set)
 {
     struct td_op_args defaults;
@@ -306,8 +305,8 @@ static void set_choice(const struct td_op *op, struct td_op_args *args, int i, i
     args->attrs_set |= (uint32_t)1 << i;
 }
 
-/* Sets the attributes of a part's bags: a part computes sums or maxima, in a dtype that does not
- * round them. */
+/* Sets the attributes of a part's bags, so that the part computes sums or maxima in a dtype that
+ * does not round them. */
 static void set_bag_attrs(const struct splitter *s, struct td_op_args *args)
 {
     const struct td_op_bags *bags = s->op->rows->bags;
@@ -385,8 +384,8 @@ td_status td_split_call(const struct td_op *op, const struct td_op_args *call, c
 
 /* ---- Joining --------------------------------------------------------------------------------- */
 
-/* Converts row numbers in an output to row numbers of the whole table. -1 means no row and is
- * kept. */
+/* Converts row numbers in an output to row numbers of the whole table. Keeps -1, which means no
+ * row. */
 static void raise_numbers(struct td_tensor *output, int64_t begin)
 {
     int64_t *number = output->data;
@@ -394,7 +393,7 @@ static void raise_numbers(struct td_tensor *output, int64_t begin)
         number[i] += number[i] >= 0 ? begin : 0;
 }
 
-/* Fills the end of an output: rows after the last row that a part has are zeros. */
+/* Fills the end of an output with zeros, after the last row that any part has. */
 static void end_output(const struct td_tensor *joined, struct td_tensor *out)
 {
     if (out->dtype != TD_DTYPE_STRING) {
@@ -428,7 +427,7 @@ static td_status join_output(const struct td_split *split, int j, struct td_tens
     return status;
 }
 
-/* Returns the keys of the rows, or NULL if the call has none. */
+/* Returns the keys of the rows, or NULL if the call has no keys. */
 static const struct td_tensor *row_keys(const struct td_op *op, const struct td_op_args *call)
 {
     for (int i = 0; i < op->n_inputs; i++)

@@ -9,14 +9,15 @@
 #include <string.h>
 
 enum {
-    ITEM = 1 << 18,       /* values in one item of the parallel loop, which takes about 100 us */
-    MOST_ITEMS = 1 << 12, /* maximum number of items; larger tensors have larger items */
-    /* Values that are measured at a time, as doubles that stay in the L1 cache. */
+    /* number of values in one item of the parallel loop; an item takes about 100 us */
+    ITEM = 1 << 18,
+    MOST_ITEMS = 1 << 12, /* maximum number of items; items of larger tensors are larger */
+    /* Number of values that are measured at a time, as doubles that stay in the L1 cache. */
     TILE = 768,
-    WIDE = 8192 /* number of columns; with more, a block has at least 128 columns */
+    WIDE = 8192 /* with more columns, a block has at least 128 columns */
 };
 
-/* If all values of a tile are finite and smaller than this in magnitude, their sums and sums of
+/* If all values of a tile are finite and smaller in magnitude than this, their sums and sums of
  * squares are finite, even over 2^63 values. */
 #define LARGE 0x1p450
 
@@ -129,7 +130,7 @@ struct td_cost td_statistics_cost(const struct td_tensor *tensor)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Computes absolute values. Squares of floats do not overflow in double. hypot is infinite if one
- * part is, even if the other part is NaN. */
+ * part is infinite, even if the other part is NaN. */
 static void absolute(td_dtype dtype, const void *from, int64_t n, double *to)
 {
     const float *narrow = from;
@@ -320,7 +321,7 @@ static struct part part_of_any(const struct job *job, const struct blocks *block
     return part;
 }
 
-/* Measures a tile. Adds ordinary values to the columns, and others to the blocks. */
+/* Measures a tile. Adds ordinary values to the columns, and other values to the blocks. */
 static struct part part_of_tile(const struct job *job, const struct blocks *blocks,
                                 const struct tile *tile, int64_t begin, double *columns)
 {
@@ -356,9 +357,9 @@ static void add_columns(const struct job *job, double *columns, int64_t begin, i
     }
 }
 
-/* Measures the tiles of an item and adds them to a row of column sums, which spans several rows of
- * the tensor if these are short. If rows have more than WIDE columns, each tile is added to the
- * blocks directly. */
+/* Measures the tiles of an item and adds them to a row of column sums. If the rows of the tensor
+ * are short, the row of sums spans several of them. If rows have more than WIDE columns, each tile
+ * is added to the blocks directly. */
 static void run_item(const struct job *job, struct tile *tile, struct item *item)
 {
     double columns[WIDE];
@@ -434,8 +435,8 @@ static double as_double(td_numbers numbers, union td_number number)
                                            : (double)number.natural;
 }
 
-/* Returns a mean. Rounding could put the mean outside the range of the values, so the mean is
- * clamped to it. */
+/* Returns a mean. Rounding could move the mean outside the range of the values, so it is clamped to
+ * that range. */
 static double mean_of(const struct td_statistics *of, long double sum, int64_t n)
 {
     return fmin(fmax((double)(sum / (long double)n), as_double(of->numbers, of->minimum)),

@@ -3,15 +3,16 @@
  *
  * Values     The values of real numbers and bool are the elements (true is 1), of complex numbers
  *            the absolute values, and of strings the lengths in bytes. All results except the
- *            counts are of the finite values. -0.0 is less than 0.0, as in totalOrder of IEEE 754.
+ *            counts cover only the finite values. -0.0 is less than 0.0, as in totalOrder of IEEE
+ *            754.
  * Blocks     The tensor is treated as a matrix [first dimension, product of the others]; a scalar
  *            is [1, 1]. Rows and columns are each divided into at most 64 ranges, whose sizes
  *            differ by at most 1, larger ranges first (numpy.array_split).
  * Results    The results equal numpy.mean, numpy.std and numpy.linalg.norm of the values as
  *            float64, except that intermediate sums do not overflow: a result is infinite only if
- *            it is itself too large for float64. The bits depend neither on the number of threads
- *            nor on the instruction set, because values are summed in tiles and the sums of the
- *            tiles are added in order.
+ *            it is itself too large for float64. The bits do not depend on the number of threads or
+ *            on the instruction set, because values are summed in tiles and the sums of the tiles
+ *            are added in order.
  * Threads    Reentrant. Splits its tiles through exec.
  * Errors     MEMORY_EXHAUSTED or RESOURCE_LIMIT from the arena, and the errors of exec.
  * Source     numpy.mean, numpy.std, numpy.array_split in the NumPy reference; T. F. Chan, G. H.
@@ -24,7 +25,7 @@
 #include "kernels/op.h"
 #include "kernels/tensor.h"
 
-enum { TD_STATISTICS_BLOCKS = 64 }; /* maximum blocks along rows, and along columns */
+enum { TD_STATISTICS_BLOCKS = 64 }; /* maximum number of blocks along rows, and along columns */
 
 /* The member of td_number that holds the minimum and the maximum. */
 typedef enum {
@@ -54,18 +55,18 @@ struct td_statistics {
     double means[]; /* [row_blocks, column_blocks]; NaN if a block has no finite value */
 };
 
-/* Returns the bytes of the statistics of a tensor, which are less than 33 KiB. */
+/* Returns the size in bytes of the statistics of a tensor, which is less than 33 KiB. */
 size_t td_statistics_bytes(const struct td_tensor *tensor);
 
-/* Returns where range `block` of `blocks` ranges starts. td_statistics_begin(n, blocks, blocks) is
- * n. */
+/* Returns the start of range number `block` out of `blocks` ranges. td_statistics_begin(n, blocks,
+ * blocks) is n. */
 int64_t td_statistics_begin(int64_t n, int blocks, int block);
 
 /* Returns the estimated cost, for admission. */
 struct td_cost td_statistics_cost(const struct td_tensor *tensor);
 
 /* Fills *out, which has td_statistics_bytes(tensor) bytes. If values change during the run, the
- * results describe any mix of old and new values. */
+ * results can describe any mix of old and new values. */
 TD_MUST_CHECK td_status td_statistics_run(const struct td_tensor *tensor, struct td_exec *exec,
                                           struct td_statistics *out, struct td_error *err);
 

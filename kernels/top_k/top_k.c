@@ -11,13 +11,14 @@
 
 /* ---- Selection --------------------------------------------------------------------------- */
 
-/* Number of elements whose keys are made at a time. The keys stay in the L1 cache, and most blocks
- * have no key that is better than the keys found before. */
+/* Number of elements that are converted to keys at a time. The keys stay in the L1 cache, and most
+ * blocks contain no key that is better than the keys found so far. */
 #define BLOCK ((int64_t)256)
-/* Up to this many entries are kept by insertion, which is faster than sorting for so few. */
+/* Maximum number of entries that are kept by insertion, which is faster than sorting for small
+ * numbers. */
 #define FEW   16
 
-/* Returns the number of candidates that a selection of k out of n has room for. */
+/* Returns the number of candidates for which a selection of k out of n has room. */
 static int64_t room_for(int64_t n, int64_t k)
 {
     return k <= FEW ? k : td_smaller(n, 2 * k + 2 * BLOCK);
@@ -29,14 +30,15 @@ struct source {
     td_dtype dtype;
     const struct td_top_k_keys *loops;
     uint64_t flip;  /* all ones to select the smallest elements, otherwise 0 */
-    int64_t stride; /* distance between two neighbours in a row, in elements */
+    int64_t stride; /* distance in elements between two neighbours in a row */
 };
 
 #define GATHER(width)                                                                              \
     for (int64_t i = 0; i < n; i++)                                                                \
     memcpy((char *)to + (size_t)i * (width), from + (size_t)(i * x->stride) * (width), width)
 
-/* Returns n <= BLOCK elements of a row, from element `begin` of x on. `to` has room for them. */
+/* Returns n <= BLOCK elements of a row, starting at element `begin` of x. `to` has room for
+ * them. */
 static const void *elements(const struct source *x, int64_t begin, int64_t n, void *to)
 {
     const size_t size = td_dtype_info(x->dtype)->size;
@@ -61,14 +63,14 @@ static const void *elements(const struct source *x, int64_t begin, int64_t n, vo
 
 /* Selection with keys of one type. An entry is a key and the position of its element. */
 struct entries_type {
-    size_t size; /* bytes of an entry */
-    /* Returns the best k of n elements of a row, from element `begin` of x on, in order. Positions
-     * count from `position`. scratch has room for 2 * room_for(n, k) entries and contains the
-     * result. */
+    size_t size; /* size in bytes of an entry */
+    /* Returns the best k of n elements of a row, starting at element `begin` of x, in order. The
+     * position of the first element is `position`. scratch has room for 2 * room_for(n, k) entries
+     * and contains the result. */
     void *(*select)(const struct source *x, int64_t begin, int64_t n, int64_t k, int64_t position,
                     void *scratch);
     /* Merges a and b, but writes only the entries [begin, end) of the result, to the same positions
-     * of out. Of equal entries, those of a come first. */
+     * of out. If entries are equal, entries of a come first. */
     void (*merge)(void *out, const void *a, int64_t n_a, const void *b, int64_t n_b, int64_t begin,
                   int64_t end);
     void (*positions)(const void *entries, int64_t n, int32_t *to);
@@ -98,19 +100,19 @@ static const struct td_top_k_keys *loops_of(td_isa isa)
 
 /* Rows longer than LONG_ROW are processed one at a time: the best elements of each run of RUN
  * elements are selected, and the results merged. A range of parallel_for then takes little more
- * than a millisecond, and one row occupies every thread. */
+ * than a millisecond, and a single row occupies every thread. */
 #define LONG_ROW ((int64_t)256 * 1024)
 #define RUN      ((int64_t)32 * 1024)
 
 struct plan {
     int64_t n, k, n_rows;
-    /* Distance in x between two neighbours in a row, in elements: the product of the later
+    /* Distance in elements of x between two neighbours in a row: the product of the later
      * dimensions. */
     int64_t stride;
-    /* Elements of a run: a whole row, or RUN for a long row. */
+    /* Number of elements in a run: a whole row, or RUN for a long row. */
     int64_t run;
-    int64_t n_runs;   /* runs of a row */
-    int64_t run_best; /* entries that a run leaves; the last run can leave fewer */
+    int64_t n_runs;   /* number of runs per row */
+    int64_t run_best; /* number of entries kept from a run; the last run can have fewer */
     const struct entries_type *type;
 };
 
@@ -147,15 +149,14 @@ static struct plan plan_of(const struct td_op_args *args)
     return plan;
 }
 
-/* Returns the first element of a row of x. With k instead of n, returns the first element of a row
- * of the outputs. */
+/* Returns the first element of a row of x or, with k instead of n, of a row of the outputs. */
 static int64_t row_begin(const struct plan *plan, int64_t row, int64_t n)
 {
     return row / plan->stride * n * plan->stride + row % plan->stride;
 }
 
-/* Returns the bytes of two tables for the entries of all runs of a row. Each step merges entries
- * from one table to the other. */
+/* Returns the size in bytes of two tables for the entries of all runs of a row. Each step merges
+ * entries from one table into the other. */
 static uint64_t shared_bytes(const struct plan *plan)
 {
     return plan->n_runs > 1 ? (uint64_t)(2 * plan->n_runs * plan->run_best) * plan->type->size : 0;
@@ -216,8 +217,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return status;
 }
 
-/* Counts a conversion to a key and a comparison for each element, and one comparison per doubling
- * for each entry that is sorted. */
+/* Counts a conversion to a key and a comparison for each element, plus 4 log2(k) operations for
+ * each selected element. */
 static struct td_cost cost(const struct td_op_args *args)
 {
     const struct td_tensor *x = &args->inputs[0].tensors[0], *values = &args->outputs[VALUES];
@@ -241,9 +242,9 @@ struct job {
     int32_t *indices;
     size_t value_size;
     struct td_workspace workspace;
-    int64_t row;     /* for a long row: the row that is selected from */
-    char *from, *to; /* the tables that entries are merged from and to */
-    int64_t runs;    /* number of runs that each list of `from` was made of */
+    int64_t row;     /* for a long row: the row to select from */
+    char *from, *to; /* the tables from which and into which entries are merged */
+    int64_t runs;    /* number of runs that were merged into each list of `from` */
 };
 
 #define COPY_VALUES(width)                                                                         \
@@ -251,7 +252,8 @@ struct job {
     memcpy(to + (size_t)(i * stride) * (width), from + (size_t)(positions[i] * stride) * (width),  \
            width)
 
-/* Writes the results [begin, begin + n) of a row, n <= BLOCK, which are at these positions of x. */
+/* Writes the results [begin, begin + n) of a row, where n <= BLOCK. They are at these positions of
+ * x. */
 static void write_block(const struct job *job, int64_t row, int64_t begin, int64_t n,
                         const int32_t *positions)
 {
@@ -305,8 +307,8 @@ static void select_rows(void *context, int64_t begin, int64_t end)
     td_workspace_release(&job->workspace, thread);
 }
 
-/* Returns where a list that was made of several runs starts: at the place of its first run. The
- * list fits there, because it is not longer than the lists it was made of. */
+/* Returns the start of a list that was merged from several runs, which is the place of its first
+ * run. The list fits there, because it is no longer than the lists that were merged into it. */
 static char *list_of(const struct job *job, char *table, int64_t first_run)
 {
     return table + (size_t)(first_run * job->plan.run_best) * job->plan.type->size;

@@ -31,7 +31,8 @@ static td_status check_table(const struct td_op_args *args, struct td_error *err
     return td_error_at_input(err, TD_SHAPE_MISMATCH, ROW_KEYS);
 }
 
-/* Checks that rows has one row for each key, in the shape of the rows of params. */
+/* Checks that `rows` has one row per key, and that these rows have the shape of the rows of
+ * params. */
 static td_status check_rows(const struct td_op_args *args, struct td_error *err)
 {
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
@@ -88,7 +89,7 @@ static struct td_cost cost_remove(const struct td_op_args *args)
 
 /* ---- Search ------------------------------------------------------------------------------ */
 
-/* Returns the row of each key, or TD_ROW_NONE. Returns NULL, with the error set, on failure. */
+/* Returns the row of each key, or TD_ROW_NONE. On failure, returns NULL with the error set. */
 static const int64_t *find_keys(const struct td_op_args *args, struct td_exec *exec,
                                 struct td_error *err)
 {
@@ -114,7 +115,7 @@ static td_status alloc_moves(int64_t **to, int64_t **from, int64_t n, struct td_
 }
 
 /* Finds the distinct keys. The keys of most upserts do not repeat, which the search determines with
- * all threads; first and last are then NULL. */
+ * all threads. In that case, first and last are NULL. */
 static td_status find_distinct(const struct td_tensor *keys, struct td_exec *exec,
                                struct td_distinct_keys *out, struct td_error *err)
 {
@@ -153,7 +154,7 @@ static td_status upsert_find(const struct td_op_args *args, struct td_exec *exec
     return TD_OK;
 }
 
-/* Sets a bit for each row that is removed, and returns the number of these rows. */
+/* Sets a bit for each row to be removed, and returns the number of these rows. */
 static int64_t mark_removed(uint64_t *removed, const int64_t *rows, int64_t n)
 {
     int64_t n_removed = 0;
@@ -240,7 +241,7 @@ static const struct td_input_spec inputs[] = {
     },
     [TD_UPSERT_KEYS] = {
         .name = "keys",
-        .summary = "The keys of the rows to change, a vector.",
+        .summary = "The keys of the rows to change, as a vector.",
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,

@@ -164,7 +164,7 @@ static const struct {
       AXES,
       { .axes = { (const int64_t[]){ 1, 4 }, 2 } },
       TD_INVALID_ARGUMENT,
-      "axes[1] is 4; expected -4 to 3" },
+      "axes[1] is 4; expected a value from -4 to 3" },
     { "a float", EPSILON, { .epsilon = 0 }, TD_OK, "" },
     { "a float below the minimum",
       EPSILON,

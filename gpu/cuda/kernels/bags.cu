@@ -1,5 +1,4 @@
-/* bags.cu - embedding_bag: sums, means and maxima of the rows of params that the indices of a bag
- * select.
+/* bags.cu - embedding_bag: the sum, mean or maximum of the params rows that each bag selects.
  *
  *     bags     [--- 0 ---|- 1 -||------------- 3 -------------|- 4 -]     2 is empty
  *     parts    [--- 0 ---|- 1 -||--- 3a ---|--- 3b ---|- 3c --|- 4 -]
@@ -53,8 +52,8 @@ static __device__ int64_t bag_of_index(const struct td_cuda_bags_args &args, int
 struct part {
     int64_t bag;
     int64_t begin, end; /* range of indices */
-    int64_t number;     /* number of the part in its bag */
-    bool whole;         /* the bag has only this part */
+    int64_t number;     /* number of the part within its bag */
+    bool whole;         /* the bag consists of only this part */
 };
 
 /* Finds the part with the given number, and returns false if there is none. The first parts of all
@@ -85,7 +84,7 @@ static __device__ __forceinline__ bool find_part(const struct td_cuda_bags_args 
 }
 
 /* Returns the row of part_sums for a part of a split bag. Each run of TD_CUDA_BAG_PART indices has
- * two rows, because at most one split bag and at most one further part start in it. */
+ * two rows, because at most one split bag and one further part can start in a run. */
 static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number)
 {
     return begin / TD_CUDA_BAG_PART * 2 + (number > 0);
@@ -94,7 +93,7 @@ static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number
 /* ---- Sums ---------------------------------------------------------------------------------- */
 
 /* Parameters of the kernels: T is the type of an element of params, A is the type in which rows are
- * added, n is the number of elements in a vector, and `maximum` is true if the mode is max. */
+ * summed, n is the number of elements of a vector, and `maximum` is true if the mode is max. */
 template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
     typedef T_ T;
     typedef A_ A;
@@ -111,7 +110,7 @@ template <typename A> static __device__ __forceinline__ A greater_of(A a, A b)
 }
 
 /* Sums of n columns, and the divisor: the number of rows, or the sum of their weights or of the
- * squared weights. The divisor can be much smaller than its terms, so it is float64.
+ * squared weights. The divisor can be much smaller than its terms, so its type is float64.
  *
  * The offsets of quantised rows are summed in `bias`, except the offset of the first row, which is
  * added with that row. */
@@ -161,8 +160,8 @@ static __device__ __forceinline__ void store_bag(const struct td_cuda_bags_args 
 
 #define ROW_SKIPPED (-2)
 
-/* Returns the row of an index, -1 for a row of zeros, or ROW_SKIPPED for padding. `reports` is true
- * for only one of the threads that look up the index. */
+/* Returns the row selected by an index, -1 for a row of zeros, or ROW_SKIPPED for padding.
+ * `reports` is true for only one of the threads that look up the index. */
 static __device__ __forceinline__ int64_t bag_row(const struct td_cuda_bags_args &args, int64_t i,
                                                   bool reports, bool *counted)
 {
@@ -238,7 +237,7 @@ static __device__ __forceinline__ float scaled(float element, const struct scali
 }
 
 /* Adds a row in the same way and order as the CPU (kernels/embedding_bag/bags.inc). A row of zeros
- * has neither scale nor offset, and gives NaN with a weight of NaN or infinity. */
+ * has no scale or offset. With a weight of NaN or infinity, it gives NaN. */
 template <typename K>
 static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &args, int64_t i,
                                                int64_t row, typename K::vector vector,

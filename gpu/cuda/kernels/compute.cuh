@@ -24,7 +24,7 @@ static __device__ __forceinline__ complex_of<R> operator+(complex_of<R> x, compl
     return { x.re + y.re, x.im + y.im };
 }
 
-/* Returns a product that is rounded separately. nvcc fuses x * y + z, but never these
+/* Returns a product that is rounded separately. nvcc can fuse x * y + z, but never fuses these
  * intrinsics. */
 static __device__ __forceinline__ float rounded_product(float x, float y)
 {
@@ -36,10 +36,9 @@ static __device__ __forceinline__ double rounded_product(double x, double y)
     return __dmul_rn(x, y);
 }
 
-/* Each of the four products is rounded, as in C and in the CPU's loops without fused
- * multiply-add. If only one of two products were fused, x * y would differ from y * x. The
- * product of x and its conjugate would have the rounding error of the other product as its
- * imaginary part, instead of 0. */
+/* Each of the four products is rounded, as in C and in the CPU's loops without fused multiply-add.
+ * If only one of two products were fused, x * y would differ from y * x. The imaginary part of x
+ * times its conjugate would be a rounding error instead of 0. */
 template <typename R>
 static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, complex_of<R> y)
 {
@@ -88,10 +87,10 @@ template <> struct compute_traits<TD_CUDA_C64> {
     }
 };
 
-/* Access to an element in memory. load and store switch on `storage` uniformly, so no warp
- * diverges. A loop with several loads in flight first loads elements as raw bits of type RAW and
- * converts them afterwards, because a conversion waits for its load. Bits of elements smaller than
- * RAW are zero-extended. */
+/* Access to an element in memory. All threads take the same branch on `storage` in load and store,
+ * so no warp diverges. A loop with several loads in flight first loads elements as raw bits of type
+ * RAW and converts them afterwards, because a conversion waits for its load. Bits of elements
+ * smaller than RAW are zero-extended. */
 template <typename T> struct element_access {
     typedef T RAW;
     static __device__ __forceinline__ T load(const void *from, int64_t i, enum td_cuda_storage)

@@ -18,7 +18,7 @@ struct key_block {
     } rows;
 };
 
-/* Returns the same hash as td_hash_integer. */
+/* Computes the same hash as td_hash_integer. */
 static __device__ __forceinline__ uint64_t hash_key(uint64_t key, uint64_t seed)
 {
     uint64_t hash = key ^ seed;
@@ -42,8 +42,8 @@ static __device__ __forceinline__ uint64_t next_block(uint64_t at, uint64_t step
     return at + 1 == n_blocks ? 0 : at + 1;
 }
 
-/* Returns a word with bit 7 set in each byte of `tags` that equals the byte `tag`. A byte above an
- * equal byte can also have the bit set by mistake. The comparison of keys detects this. */
+/* Returns a word with bit 7 set in each byte of `tags` that equals the byte `tag`. The bit can also
+ * be set by mistake in a byte above an equal byte. The comparison of keys detects this. */
 static __device__ __forceinline__ uint32_t equal_tags(uint32_t tags, uint32_t tag)
 {
     const uint32_t x = tags ^ tag * 0x01010101u;

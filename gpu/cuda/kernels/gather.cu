@@ -6,8 +6,8 @@
 /* ---- Rows -------------------------------------------------------------------------------- */
 
 /* Returns the params row for an output row, or -1 for a row of zeros. `reports` is true for only
- * one of the threads that look up the row. That thread counts bad indices, and sets *counted if
- * there are any. */
+ * one of the threads that look up the row. That thread counts bad indices and sets *counted if it
+ * counted any. */
 static __device__ __forceinline__ int64_t params_row(const struct td_cuda_gather_args &args,
                                                      int64_t row, bool reports, bool *counted)
 {
@@ -61,17 +61,17 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- Short rows -------------------------------------------------------------------------- */
 
-/* A thread that copies one vector of a row has one load in flight: first its index, then the
- * vector. By Little's law, a device of 4.8 TB/s and 700 ns needs 25 KB in flight in each of 132
+/* A thread that copies one vector has only one load in flight: first the index, then the vector. By
+ * Little's law, a device of 4.8 TB/s and 700 ns needs 25 KB in flight in each of 132
  * multiprocessors. The 2048 threads of a multiprocessor, with a vector of 16 bytes each, have 32 KB
- * in flight, but only while no thread waits for its index or stores. A thread therefore takes
- * several rows. It loads all their indices, then all their vectors, LOADS of each, and then stores.
+ * in flight, but only while no thread waits for its index or stores. Each thread therefore copies
+ * several rows: it loads LOADS indices, then LOADS vectors, and then stores.
  *
  * The rows of a block are consecutive, and so are the rows that its groups copy at the same time.
  * Indices and stores therefore coalesce. */
 #define LOADS 4
 
-/* Minimum blocks for gather_short, which are enough to fill any device. With fewer blocks, more
+/* Minimum number of blocks for gather_short, enough to fill any device. With fewer blocks, more
  * threads help more than several loads per thread. */
 #define MIN_SHORT_BLOCKS (MAX_BLOCKS / 64)
 
@@ -84,7 +84,7 @@ static __device__ __forceinline__ void load_indices(int64_t *index, const void *
         index[k] = first + k * step < end ? (int64_t)((const I *)indices)[first + k * step] : 0;
 }
 
-/* Returns the address of the row of an index or of its default, or NULL for a row of zeros. */
+/* Returns the address of the row or default that an index selects, or NULL for a row of zeros. */
 static __device__ __forceinline__ const char *row_at(const struct td_cuda_gather_args &args,
                                                      int64_t index, int64_t row, bool reports,
                                                      bool *counted)
@@ -149,8 +149,8 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Returns the number of rows that a thread of gather_short copies at a time, or 0 if gather_short
- * does not suit the rows. */
+/* Returns the number of rows that a thread of gather_short copies at a time, or 0 if the rows do
+ * not suit gather_short. */
 static int rows_at_a_time(const struct td_cuda_gather_args *args)
 {
     const int64_t group = (int64_t)1 << args->copy.group_log2;

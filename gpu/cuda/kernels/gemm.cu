@@ -56,7 +56,7 @@ static __global__ void __launch_bounds__(THREADS)
             load_strip<T>(b_strip, args.b, args.storage[TD_CUDA_B], base[TD_CUDA_B], j, args.n,
                           args.b_n, k, args.k, args.b_k);
             __syncthreads();
-            /* Stop at the end of k, because the padding of zeros times an infinity would be NaN. */
+            /* Stop at the end of k, because a padding zero times infinity would be NaN. */
             const int depth = args.k - k < STRIP ? (int)(args.k - k) : STRIP;
             for (int dk = 0; dk < depth; dk++)
                 for (int r = 0; r < PER_THREAD; r++)

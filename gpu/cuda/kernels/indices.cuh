@@ -28,10 +28,10 @@ static __device__ __forceinline__ void count_bad_index(const struct td_cuda_repo
     atomicAdd(&to.counters[low].n_bad, 1ULL);
 }
 
-/* Writes the reports. All threads of every block call this function once, and the last block to
- * arrive writes the reports. A block executes a fence before it arrives only if it has counted a
- * bad index. A fence also waits for the stores of rows, and the block would occupy its
- * multiprocessor during that wait. */
+/* Writes the reports. All threads of every block call this function once. The last block to arrive
+ * writes the reports. A block executes a fence before it arrives only if it has counted a bad
+ * index. A fence also waits for the stores of rows, and the block would occupy its multiprocessor
+ * during that wait. */
 static __device__ __forceinline__ void write_reports(const struct td_cuda_reporting &to,
                                                      bool counted)
 {
@@ -60,7 +60,7 @@ static __device__ __forceinline__ void write_reports(const struct td_cuda_report
 
 enum { BOUNDS_ERROR, BOUNDS_ZERO, BOUNDS_CLIP, BOUNDS_WRAP };
 
-/* Applies the bounds policy to an index out of range. Returns an index in [0, bound), or -1 for a
+/* Applies the bounds policy to an out-of-range index. Returns an index in [0, bound), or -1 for a
  * row of zeros. */
 static __device__ __forceinline__ int64_t resolve_index(int64_t index, int64_t bound, int policy)
 {

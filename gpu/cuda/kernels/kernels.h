@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* Maximum bytes of kernel parameters on every device and with every version of CUDA. plugin.c
+/* Maximum size in bytes of kernel parameters that every device and CUDA version supports. plugin.c
  * checks the structs against this maximum. Devices of compute capability 7.0 or higher with CUDA
  * 12.1 or newer accept 32,764 bytes. */
 #define TD_CUDA_PARAMETER_BYTES 4096
@@ -38,12 +38,13 @@ cudaError_t td_cuda_sumprod_load(void);
 
 /* ---- Reports of bad indices ------------------------------------------------------------------ */
 
-/* Maximum items whose ends are passed by value, which takes 2 KiB of a kernel's parameters. This is
- * the number of calls that the batcher merges by default (--batch-limit). */
+/* Maximum number of items whose ends are passed by value, which takes 2 KiB of a kernel's
+ * parameters. This equals the default maximum number of calls in a batch (--batch-limit). */
 #define TD_CUDA_INLINE_ITEMS    256
 #define TD_CUDA_STREAM_COUNTERS 4096
 
-/* The bad indices of one item, counted in device memory. The counters are zero between launches. */
+/* Counts of the bad indices of one item, in device memory. The counters are zero between
+ * launches. */
 struct td_cuda_counter {
     /* INT64_MAX - position of the first bad index, or 0 if there is none. */
     unsigned long long first;
@@ -74,7 +75,7 @@ struct td_cuda_reporting {
  * neighbouring threads. Long rows are copied in chunks, each by its own group. */
 struct td_cuda_row_copy {
     int vector_bytes;
-    int group_log2;  /* log2 of the threads in a group */
+    int group_log2;  /* log2 of the number of threads in a group */
     int64_t vectors; /* vectors per row; 0 if nothing is copied */
     int64_t chunks;  /* chunks per row; at least 1 */
     /* Vectors per chunk, at most a few thousand. The last chunk can have fewer. */
@@ -95,10 +96,11 @@ struct td_cuda_gather_args {
     const char *params;
     /* Row that is copied instead of zeros, or NULL for zeros. */
     const char *default_row;
-    /* Bytes from the default of an output row to the next default, or 0 if all rows share one. */
+    /* Distance in bytes between the defaults of consecutive output rows, or 0 if all rows share a
+     * default. */
     int64_t default_bytes;
     struct td_cuda_row_copy copy;
-    int64_t n_rows; /* rows of the output */
+    int64_t n_rows; /* number of output rows */
     int64_t slice_outputs, repeat, slice_rows;
     const void *indices;
     int index_bytes;
@@ -135,7 +137,7 @@ cudaError_t td_cuda_stitch(const struct td_cuda_stitch_args *args, cudaStream_t 
 /* An output of a partition. */
 struct td_cuda_bucket {
     char *out;
-    int64_t begin; /* rows in the previous buckets */
+    int64_t begin; /* number of rows in the previous buckets */
 };
 
 struct td_cuda_partition_args {
@@ -145,11 +147,11 @@ struct td_cuda_partition_args {
     const void *partitions;
     int index_bytes;
     int n_buckets; /* below 65535 */
-    /* Device memory with n_buckets entries and an end marker. */
+    /* Device memory for n_buckets entries and an end marker. */
     const struct td_cuda_bucket *buckets;
-    /* For each of n_rows rows, the bucket of the row: unsorted in keys[0], sorted in keys[1]. */
+    /* For each of n_rows rows, its bucket: unsorted in keys[0], sorted in keys[1]. */
     uint16_t *keys[2];
-    /* For each of n_rows rows, the row number: unsorted in rows[0], sorted in rows[1]. */
+    /* For each of n_rows rows, its number: unsorted in rows[0], sorted in rows[1]. */
     uint32_t *rows[2];
     void *sort_workspace;
     size_t sort_bytes;
@@ -164,7 +166,7 @@ struct td_cuda_find_args {
     /* For each of n_queries queries, the row of the key, or -1 if no row has the key. */
     int64_t *rows;
     /* For each of n_queries queries, true if a row has the key. NULL if the caller does not need
-     * it. */
+     * these values. */
     bool *found;
     const uint64_t *queries, *keys;
     int64_t n_queries, n_keys;
@@ -176,13 +178,13 @@ struct td_cuda_find_args {
     char *row;
     const char *scalar;
     int64_t row_bytes, scalar_bytes;
-    struct td_cuda_reporting reporting; /* reports the queries without a row */
+    struct td_cuda_reporting reporting; /* reports the queries for which no row was found */
 };
 cudaError_t td_cuda_find(const struct td_cuda_find_args *args, cudaStream_t stream);
 
 /* ---- Bags of rows -------------------------------------------------------------------------- */
 
-/* The type of a real number in memory. */
+/* Type of a real number in memory. */
 enum td_cuda_number {
     TD_CUDA_FLOAT16,
     TD_CUDA_BFLOAT16,
@@ -195,22 +197,22 @@ enum td_cuda_number {
     TD_CUDA_INT64
 };
 
-/* Maximum indices of a bag that is summed as a whole. A longer bag is summed in parts of this
- * length. */
+/* Maximum number of indices of a bag that is summed as a whole. A longer bag is summed in parts of
+ * this length. */
 #define TD_CUDA_BAG_PART 256
 
 struct td_cuda_bags_args {
     void *out;          /* output rows, [n_bags, columns] */
     const void *params; /* params rows, [n_rows, columns] */
     enum td_cuda_number params_type, out_type, weights_type;
-    /* Elements of a vector, which has 16 bytes, 4 bytes or one element. `columns` is a multiple of
+    /* Number of elements in a vector: 16 bytes, 4 bytes or one element. `columns` is a multiple of
      * this number. */
     int vector_elements;
     /* log2 of the number of threads in a group. Each thread computes one vector. */
     int group_log2;
-    int64_t chunks; /* chunks per row, one for each group; at least 1 */
+    int64_t chunks; /* number of chunks per row, one for each group; at least 1 */
     int64_t n_bags, n_indices, n_rows, columns;
-    int64_t row_bytes; /* bytes from one row of params to the next */
+    int64_t row_bytes; /* distance in bytes between consecutive rows of params */
     int64_t n_parts;   /* n_bags + n_indices / TD_CUDA_BAG_PART */
     const void *indices;
     int index_bytes;
@@ -221,15 +223,14 @@ struct td_cuda_bags_args {
     const void *begins;
     int begin_bytes;
     int64_t bag_indices; /* indices per bag if `begins` is NULL */
-    /* For each of n_indices indices, the bag of the index, in non-decreasing order. NULL if
-     * `begins` is used. */
+    /* For each of n_indices indices, its bag, in non-decreasing order. NULL if `begins` is used. */
     const void *segment_ids;
     int segment_bytes;
-    /* Device memory in which `begins` is computed if there are segment_ids. */
+    /* Device memory for `begins`, which is computed from segment_ids if they are given. */
     int64_t *found_begins;
     const void *weights; /* n_indices weights; NULL if all are 1 */
     /* Scale of int8 and uint8 rows, or NULL if each row has its scale and offset after its columns.
-     * Steps from one row to the next are 1, or 0 if all rows share one value. */
+     * A step is 1 if each row has its own value, or 0 if all rows share one value. */
     const float *scale;
     int scale_step;
     /* Offset of int8 and uint8 rows, or NULL if zero_point is used. */
@@ -238,9 +239,9 @@ struct td_cuda_bags_args {
     const void *zero_point;              /* NULL if zero points are 0 */
     enum td_cuda_number zero_point_type; /* int8, uint8, int32 or int64 */
     int zero_point_step;
-    /* Workspace for the sums of parts, in float64 if params are float64 and otherwise in float32.
-     * Each run of TD_CUDA_BAG_PART indices has 2 rows, and the last run can be shorter. NULL if
-     * there are too few indices for a bag to be split. */
+    /* Workspace for the sums of parts, which are float64 if params are float64 and otherwise
+     * float32. Each run of TD_CUDA_BAG_PART indices has 2 rows, and the last run can be shorter.
+     * NULL if there are too few indices for any bag to be split. */
     void *part_sums;
     double *part_weights;
     struct td_cuda_reporting reporting;
@@ -258,7 +259,7 @@ struct td_cuda_loop {
     int64_t stride[3]; /* in elements */
 };
 
-/* The type in which einsum computes, as td_compute. */
+/* Types in which einsum computes, as in td_compute. */
 enum td_cuda_compute {
     TD_CUDA_F32,
     TD_CUDA_F64,
@@ -269,7 +270,7 @@ enum td_cuda_compute {
     TD_CUDA_COMPUTES
 };
 
-/* The type of an element in memory. */
+/* Type of an element in memory. */
 enum td_cuda_storage {
     TD_CUDA_AS_COMPUTED,
     TD_CUDA_F16,
@@ -285,30 +286,30 @@ enum td_cuda_storage {
  * outputs. If splits > 1, each sum is split into `splits` partial sums (as in split-K), which a
  * second kernel adds. */
 struct td_cuda_sumprod_args {
-    const void *a, *b; /* b is NULL to sum A alone */
+    const void *a, *b; /* NULL to sum A alone */
     void *c;
     enum td_cuda_compute compute;
     enum td_cuda_storage storage[3];
     int64_t n_out, n_sum;
-    /* Extent of the last summed loop, and the bytes of A and B between two consecutive terms of a
-     * thread. */
+    /* Extent of the last summed loop, and the distance in bytes between two consecutive terms of a
+     * thread in A and B. */
     int64_t last_extent, term_stride[2];
     int n_out_loops, n_sum_loops;
     int sum_threads, sum_threads_log2;
-    /* True if neighbouring threads are neighbours in the sum, false if they are neighbours in the
-     * output. */
+    /* True if neighbouring threads read neighbouring terms of a sum, false if they compute
+     * neighbouring outputs. */
     bool lanes_along_sum;
     int64_t splits, split_terms;
-    /* splits x n_out partial sums in the accumulator type, which is float64 for float32. */
+    /* splits x n_out partial sums, in the accumulator type (float64 for float32). */
     void *partial_sums;
     struct td_cuda_loop loops[TD_CUDA_MAX_LOOPS];
 };
 size_t td_cuda_accumulator_bytes(enum td_cuda_compute compute);
 cudaError_t td_cuda_sumprod(const struct td_cuda_sumprod_args *args, cudaStream_t stream);
 
-/* Arguments of permute, which copies elements between two layouts. Every loop has a stride in C. If
- * `tiled` is true, the last two loops are a matrix to transpose: loop n - 2 has stride 1 in A, and
- * loop n - 1 has stride 1 in C. */
+/* Arguments of permute, which copies elements between two layouts. Every loop has a nonzero stride
+ * in C. If `tiled` is true, the last two loops are a matrix to transpose: loop n - 2 has stride 1
+ * in A, and loop n - 1 has stride 1 in C. */
 struct td_cuda_permute_args {
     const void *a;
     void *c;

@@ -5,7 +5,7 @@
 #include "gpu/cuda/kernels/common.cuh"
 
 struct offsets {
-    int64_t of[3]; /* offsets in elements, by TD_CUDA_A, TD_CUDA_B, TD_CUDA_C */
+    int64_t of[3]; /* offsets in elements, indexed by TD_CUDA_A, TD_CUDA_B, TD_CUDA_C */
 };
 
 /* Adds the offsets of iteration i of the loops. The last loop varies fastest. */

@@ -1,5 +1,5 @@
-/* numbers.cuh - real numbers of several types, which are loaded as float or double and rounded when
- * they are stored, and vectors of numbers. */
+/* numbers.cuh - real numbers of several types, loaded as float or double and rounded when stored,
+ * and vectors of them. */
 #ifndef TD_GPU_CUDA_KERNELS_NUMBERS_CUH
 #define TD_GPU_CUDA_KERNELS_NUMBERS_CUH
 
@@ -67,7 +67,7 @@ template <> struct narrowing<__nv_bfloat16, double> {
     }
 };
 
-/* The vector type with this number of bytes. */
+/* The vector type with this size in bytes. */
 template <int bytes> struct vector_of;
 template <> struct vector_of<16> {
     typedef uint4 type;
@@ -85,8 +85,8 @@ template <> struct vector_of<1> {
     typedef unsigned char type;
 };
 
-/* Stores n elements, rounded. `to` must be aligned to the size of all elements, or to 16 bytes if
- * they are larger. */
+/* Stores n elements, rounded. `to` must be aligned to the total size of the n elements, or to 16
+ * bytes if the total is larger. */
 template <typename T, typename A, int n>
 static __device__ __forceinline__ void store_rounded(void *to, const A (&values)[n])
 {
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void store_rounded(void *to, const A (&values)
     }
 }
 
-/* Loads an element. The switch on the type is uniform, so no warp diverges. */
+/* Loads an element. All threads take the same branch on the type, so no warp diverges. */
 template <typename A>
 static __device__ __forceinline__ A load_number(const void *from, int64_t i,
                                                 enum td_cuda_number type)

@@ -1,9 +1,9 @@
 /* stitch.cu - dynamic_stitch and parallel_dynamic_stitch: copies rows of several tensors to the
  * positions that their indices give.
  *
- * The first kernel finds the last input row with the index of each output row, with atomicMax,
- * whose result does not depend on the order of threads. The second kernel writes the output in its
- * own order, each row once, and writes zeros where there is no input row. So duplicate indices
+ * For each output row, the first kernel finds the last input row with its index. It uses atomicMax,
+ * whose result does not depend on the order of threads. The second kernel writes each output row
+ * once, in the order of the output, and writes zeros if there is no input row. So duplicate indices
  * cause no second write, and results are deterministic. */
 #include "gpu/cuda/kernels/common.cuh"
 

@@ -3,31 +3,31 @@
  *
  * Cost     The target is 0.6 of the memory bandwidth. On an H200, this is 2.9 TB/s, or 12.4 bytes
  *          per cycle for each of 132 multiprocessors at 1.755 GHz. A multiprocessor issues 128
- *          thread instructions per cycle. So a term can take 41 instructions in float32, 20 in
- *          float16 and 10 in int8.
- *          For a sum along one loop, nvcc 13 generates 5 instructions per term in float32 (a load,
- *          two to advance the address, an addition, and a share of the loop) and 6 in float16,
- *          bfloat16 and int8, which need a conversion. For a sum of products, it generates twice as
- *          many for twice the bytes. Wider loads would save some of these instructions, but would
- *          not reach more of the bandwidth, and the order of additions would depend on addresses.
- */
+ *          thread instructions per cycle. Therefore a term may take 41 instructions in float32, 20
+ *          in float16 and 10 in int8. For a sum along one loop, nvcc 13 generates 5 instructions
+ *          per term in float32 (a load, two to advance the address, an addition, and a share of the
+ *          loop) and 6 in float16, bfloat16 and int8, which need a conversion. For a sum of
+ *          products, it generates twice as many instructions for twice the bytes. Wider loads would
+ *          save some instructions but would not increase the bandwidth, and would make the order of
+ *          additions depend on addresses.
+ * */
 #include "gpu/cuda/kernels/compute.cuh"
 #include "gpu/cuda/kernels/nest.cuh"
 
-/* Number of terms that are added in the compute type before they are added to the accumulator. With
- * 1024 terms, float32 would lose more than its last digit. */
+/* Number of terms that are added in the compute type before their sum is added to the accumulator.
+ * With 1024 terms, float32 would lose more than its last digit. */
 #define RUN_TERMS 128
 
-/* Minimum blocks per multiprocessor. A thread has at most 64 registers, or 80 if sums have several
- * loops. */
+/* Minimum number of blocks per multiprocessor. It limits a thread to 64 registers, or to 80 if sums
+ * have several loops. */
 #define MIN_BLOCKS 4
 
 /* Number of terms that a thread loads before it uses the first one. By Little's law, a
  * multiprocessor needs 25 KB in flight, because 132 multiprocessors share 4.8 TB/s at 700 ns. With
  * 16 terms, its 1024 threads of 64 registers have 64 KB in flight in float32, 32 KB in float16 and
- * 16 KB in int8. Two operands with 8 terms each have the same amounts. With several sum loops, a
- * thread loads half as many terms, because their addresses also take registers. The order of
- * additions does not depend on the number of terms in flight. */
+ * 16 KB in int8. Two operands with 8 terms each have the same number of bytes in flight. With
+ * several summed loops, a thread loads half as many terms, because their addresses also need
+ * registers. The order of additions does not depend on the number of terms in flight. */
 template <typename T, bool has_b, bool nested> struct under_way {
     enum {
         most = (sizeof(T) <= 4   ? 16
@@ -38,7 +38,7 @@ template <typename T, bool has_b, bool nested> struct under_way {
     };
 };
 
-/* The types with which elements smaller than RAW are loaded. */
+/* Types for loading elements smaller than RAW. */
 template <typename RAW> struct narrow_raw {
     typedef RAW one, two;
 };
@@ -47,12 +47,12 @@ template <> struct narrow_raw<uint32_t> {
     typedef uint16_t two;
 };
 
-/* The position of a thread in its terms begin, begin + step, and so on: the addresses of the
- * operands of the next term. Between two neighbours along the last loop, the cursor only adds
- * strides. It divides only at the end of the last loop. */
+/* The position of a thread in its terms, which are numbered begin, begin + step, and so on: the
+ * addresses of the operands of the next term. Within the last loop, the cursor only adds strides.
+ * It divides only at the end of the last loop. */
 template <bool nested> struct term_cursor {
     const char *at[2]; /* indexed by TD_CUDA_A, TD_CUDA_B */
-    /* Number of the term over all loops, and in the last loop. */
+    /* Number of the term, counted over all loops and within the last loop. */
     int64_t term, inner;
 };
 
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void load_from(RAW (&to)[n], const char *const
             to[i] = (RAW) * (const W *)from[i];
 }
 
-/* Calls LOAD with the type of an element of `bytes` bytes. */
+/* Calls LOAD with the type of an element of the given size in bytes. */
 #define DISPATCH_RAW(bytes, LOAD)                                                                  \
     if (sizeof(RAW) > 4 || (bytes) == 4)                                                           \
         LOAD(RAW);                                                                                 \
@@ -237,7 +237,7 @@ static __device__ W reduce_block(W value, W *shared, int y, int n, int distance)
     return value;
 }
 
-/* Thread (x, y) of a block: x counts along the outputs of a tile, and y along the sum. */
+/* The thread at (x, y) of a block: x counts outputs within a tile, y counts along the sum. */
 template <int compute, bool has_b, bool nested>
 static __global__ void __launch_bounds__(THREADS, nested ? MIN_BLOCKS - 1 : MIN_BLOCKS)
     sumprod(const __grid_constant__ struct td_cuda_sumprod_args args)
@@ -249,7 +249,7 @@ static __global__ void __launch_bounds__(THREADS, nested ? MIN_BLOCKS - 1 : MIN_
     const int x = args.lanes_along_sum ? tid / args.sum_threads : tid % out_threads;
     const int y = args.lanes_along_sum ? tid % args.sum_threads : tid / out_threads;
     const int64_t items = ceil_div(args.n_out, out_threads) * args.splits;
-    /* All threads of a block iterate equally often, because reduce_block synchronizes them. */
+    /* All threads of a block must iterate equally often, because reduce_block synchronizes them. */
     for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
         int64_t split = 0;
         const int64_t tile = args.splits == 1 ? item : divide(item, args.splits, &split);

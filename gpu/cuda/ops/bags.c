@@ -44,7 +44,7 @@ static int vector_elements(size_t element_bytes, uintptr_t alignment)
     return 1;
 }
 
-/* Sets the layout of threads over columns. Each thread of a group has one vector, and wider rows
+/* Sets how threads are assigned to columns. Each thread of a group has one vector, and wider rows
  * are split into chunks. */
 static void set_columns(struct td_cuda_bags_args *args, size_t element_bytes)
 {
@@ -64,7 +64,7 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
-/* Returns the step from one row to the next. */
+/* Returns the step between consecutive rows. */
 static int row_step(const struct td_tensor *tensor)
 {
     return tensor && tensor->shape.rank > 0;
@@ -133,7 +133,7 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
 
 /* ---- Workspace ----------------------------------------------------------------------------- */
 
-/* Bytes of the buffers in the workspace. 0 if a buffer is not needed. */
+/* Sizes in bytes of the buffers in the workspace. 0 if a buffer is not needed. */
 struct buffer_sizes {
     size_t begins, part_sums, part_weights;
 };
@@ -177,7 +177,7 @@ static td_status bags_run(struct td_device_stream *stream, const struct td_devic
     struct td_cuda_bags_args args = bags_args(work->args);
     struct buffer_sizes sizes;
     char *workspace = work->workspace;
-    if (!compute_sizes(&args, &sizes)) /* workspace_bytes has refused the work */
+    if (!compute_sizes(&args, &sizes)) /* workspace_bytes would have refused this work */
         return td_error_set(err, TD_INTERNAL, "the size of the workspace overflows");
     if (sizes.begins > 0) {
         args.found_begins = td_cuda_take(&workspace, sizes.begins);

@@ -13,7 +13,7 @@
 #include "gpu/cuda/runtime/stream.h"
 #include "kernels/einsum/contraction.h"
 
-/* Returns the bytes of workspace, or SIZE_MAX on overflow. */
+/* Returns the size in bytes of the workspace, or SIZE_MAX on overflow. */
 size_t td_cuda_contract_workspace(const struct td_contraction *contraction);
 
 TD_MUST_CHECK td_status td_cuda_contract(struct td_device_stream *stream,

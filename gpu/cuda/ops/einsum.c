@@ -9,8 +9,8 @@ static bool einsum_supports(const struct td_op_args *args)
            args->inputs[0].tensors[0].dtype != TD_DTYPE_STRING;
 }
 
-/* Returns the bytes of the intermediate results. They are at the start of the workspace, at the
- * offsets of the plan. The workspace of a step follows. */
+/* Returns the size in bytes of the intermediate results. They are at the start of the workspace, at
+ * the offsets in the plan. The workspace of a step follows. */
 static size_t intermediate_bytes(const struct td_einsum_plan *plan)
 {
     return td_cuda_align_up((size_t)plan->intermediate_bytes);
@@ -28,8 +28,8 @@ static size_t einsum_workspace_bytes(struct td_device *device, const struct td_d
     return td_cuda_add_sizes(intermediate_bytes(plan), largest);
 }
 
-/* Returns the data of an operand. Inputs are numbered first, then the results of the steps. -1
- * stands for no operand. */
+/* Returns the data of an operand. Inputs are numbered before the results of steps. -1 means that
+ * there is no operand. */
 static void *operand_data(const struct td_device_work *work, int number)
 {
     const struct td_einsum_plan *plan = work->args->plan;

@@ -77,28 +77,28 @@ static td_missing missing_of(const struct td_op_args *args)
     return attrs.missing;
 }
 
-/* Returns the bytes of a row, or 0 if the output has no elements. */
+/* Returns the size in bytes of a row, or 0 if the output has no elements. */
 static size_t row_bytes(const struct td_op_args *args)
 {
     const struct td_tensor *out = &args->outputs[OUTPUT];
     return out->bytes > 0 ? out->bytes / (size_t)args->inputs[QUERIES].tensors->numel : 0;
 }
 
-/* Returns the default, or NULL if it is not given or not used. */
+/* Returns the default, or NULL if it is absent or unused. */
 static const struct td_tensor *default_of(const struct td_op_args *args)
 {
     const struct td_operand *given = &args->inputs[DEFAULT];
     return given->count > 0 && missing_of(args) == TD_MISSING_DEFAULT ? given->tensors : NULL;
 }
 
-/* Returns the default if it is a scalar that fills a row, otherwise NULL. */
+/* Returns the default if it is a scalar that fills a row, otherwise returns NULL. */
 static const struct td_tensor *scalar_of(const struct td_op_args *args)
 {
     const struct td_tensor *given = default_of(args);
     return given && given->shape.rank == 0 && row_bytes(args) > 0 ? given : NULL;
 }
 
-/* True if the default has a row for each query. */
+/* True if the default has one row per query. */
 static bool has_default_rows(const struct td_op_args *args)
 {
     const struct td_tensor *given = default_of(args);
@@ -106,8 +106,8 @@ static bool has_default_rows(const struct td_op_args *args)
            td_shape_equal(&given->shape, &args->outputs[OUTPUT].shape);
 }
 
-/* Returns the work whose missing keys are reported. No keys are reported if missing keys are
- * replaced. */
+/* Returns the work whose missing keys are reported. Missing keys that are replaced by a default are
+ * not reported. */
 static struct td_device_work reported_work(const struct td_device_work *work)
 {
     struct td_device_work reported = *work;
@@ -128,7 +128,7 @@ static size_t lookup_workspace_bytes(struct td_device *device, const struct td_d
                                  : bytes;
 }
 
-/* Copies the found rows with a gather, in which index -1 gives the default. */
+/* Copies the found rows with a gather in which index -1 selects the default. */
 static td_status copy_rows(struct td_device_stream *stream, const struct td_op_args *args,
                            const struct td_cuda_find_args *found, struct td_error *err)
 {

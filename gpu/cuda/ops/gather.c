@@ -44,9 +44,9 @@ static void set_rows(struct td_cuda_gather_args *kernel_args, int64_t n_rows, si
                                                              (uintptr_t)kernel_args->params);
 }
 
-/* Returns the kernel arguments of gather and batch_gather. Products of dimensions are factors of
- * the output's element count, so they overflow only if the output is empty, and are not used in
- * that case. */
+/* Returns the kernel arguments of gather and batch_gather. Each product of dimensions is a factor
+ * of the output's element count, so it can overflow only if the output is empty. In that case, the
+ * product is not used. */
 static struct td_cuda_gather_args slices_args(const struct td_op_args *args,
                                               const struct td_gather_geometry *geometry)
 {

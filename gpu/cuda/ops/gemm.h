@@ -6,7 +6,7 @@
 #include "gpu/cuda/runtime/stream.h"
 #include "kernels/einsum/contraction.h"
 
-/* Returns the bytes of the packed operands, or SIZE_MAX on overflow. */
+/* Returns the size in bytes of the packed operands, or SIZE_MAX on overflow. */
 size_t td_cuda_contract_gemm_workspace(const struct td_contraction *contraction);
 
 TD_MUST_CHECK td_status td_cuda_contract_gemm(struct td_device_stream *stream,

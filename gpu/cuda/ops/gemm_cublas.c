@@ -17,7 +17,7 @@ struct call {
     cublasComputeType_t compute;
 };
 
-/* Returns the type and the compute type of cuBLAS for a dtype. Returns false for integers. */
+/* Looks up the type and the compute type of cuBLAS for a dtype. Returns false for integers. */
 static bool cublas_types(td_dtype dtype, bool tf32, cudaDataType *type,
                          cublasComputeType_t *compute)
 {
@@ -50,11 +50,11 @@ static bool cublas_types(td_dtype dtype, bool tf32, cudaDataType *type,
 }
 
 /* True if cuBLAS supports the dtypes and addresses. cuBLAS would fault on complex numbers that are
- * only aligned to their parts. */
+ * aligned only to the size of their real and imaginary parts. */
 static bool choose_types(struct call *call, const struct td_device_stream *stream,
                          const struct td_cuda_gemm_plan *plan, const char *const base[3])
 {
-    /* A comes last, because the factors decide the compute type. */
+    /* A comes last, because the factors determine the compute type. */
     for (int i = TD_C; i >= TD_A; i--) {
         if ((uintptr_t)base[i] % td_dtype_info(plan->dtype[i])->size != 0 ||
             !cublas_types(plan->dtype[i], stream->device->tf32, &call->type[i], &call->compute))
@@ -81,7 +81,7 @@ static struct factor factor_of(const struct td_cuda_gemm_plan *plan, int operand
 
 static void choose_factors(struct call *call, const struct td_cuda_gemm_plan *plan)
 {
-    /* Read in column-major order, a row-major C is the transpose of C, which is the product of the
+    /* In column-major order, a row-major C is the transpose of C, which is the product of the
      * transposes of B and A. */
     const bool row_major = td_cuda_gemm_is_contiguous(plan, TD_C, TD_CUDA_N, TD_CUDA_M);
     call->m = row_major ? TD_CUDA_N : TD_CUDA_M;
@@ -91,8 +91,8 @@ static void choose_factors(struct call *call, const struct td_cuda_gemm_plan *pl
     call->lead = leading_dimension(plan, TD_C, call->m, call->n);
 }
 
-/* Returns alpha 1 or beta 0 in the type of a scale. The real part of a complex number comes
- * first. */
+/* Returns the scale alpha = 1 or beta = 0 in the given type. The real part of a complex number
+ * comes first. */
 static const void *scale(cudaDataType type, int value)
 {
     static const float floats[2][2] = { { 0, 0 }, { 1, 0 } };
@@ -101,12 +101,11 @@ static const void *scale(cudaDataType type, int value)
                                                     : (const void *)floats[value];
 }
 
-/* Maximum batch of a call. Some versions of cuBLAS map the batch to a dimension of the grid, which
- * has this limit. */
+/* Maximum batch size of a call. Some versions of cuBLAS map the batch to a grid dimension that has
+ * this limit. */
 #define MAX_CALL_BATCH 65535
 
-/* Computes a single product with the function that most programs use and for which cuBLAS is
- * tuned. */
+/* Computes a single product with the most common function, for which cuBLAS is tuned. */
 static cublasStatus_t call_single(const struct td_device_stream *stream, const struct call *call,
                                   const struct td_cuda_gemm_plan *plan, const char *const data[3])
 {
@@ -148,7 +147,7 @@ static cublasStatus_t call_batch(const struct td_device_stream *stream, const st
     return result;
 }
 
-/* Iterates over the batch loops before the last loop, which is the strided batch. */
+/* Iterates over the batch loops except the last, which is the strided batch. */
 static cublasStatus_t call_all(struct td_device_stream *stream, const struct call *call,
                                const struct td_cuda_gemm_plan *plan, const char *const base[3])
 {
@@ -172,7 +171,7 @@ static cublasStatus_t call_all(struct td_device_stream *stream, const struct cal
  * kernels/gemm.cu can compute the product. cuBLAS refuses some products only on some devices and
  * only when it is called (bfloat16 to bfloat16 on compute capability 8.6:
  * ggml-org/llama.cpp#24999). If cuBLAS cannot load a kernel for lack of memory, it can return any
- * error. The stream reports errors of the context. */
+ * error. Errors of the context are reported by the stream. */
 static td_status check_failure(struct td_device_stream *stream, cublasStatus_t result,
                                struct td_error *err)
 {

@@ -6,14 +6,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* The dimensions of the matrices of each operand: M x K, K x N, M x N. */
+/* Dimensions of each operand's matrix: M x K, K x N, M x N. */
 static const int matrix_dimensions[3][2] = {
     [TD_A] = { TD_CUDA_M, TD_CUDA_K },
     [TD_B] = { TD_CUDA_K, TD_CUDA_N },
     [TD_C] = { TD_CUDA_M, TD_CUDA_N },
 };
 
-/* Maximum calls of a product. More calls cost more than packing the operands. */
+/* Maximum number of calls for a product. More calls would cost more than packing the operands. */
 #define MAX_CALLS 16
 
 /* ---- Operands that need no packing ------------------------------------------------------- */
@@ -53,9 +53,9 @@ static bool batch_collapses(const struct td_cuda_gemm_plan *plan, int operand)
     return plan->packed[operand] || collapses(plan->dimension[TD_CUDA_BATCH], operand, &stride);
 }
 
-/* Chooses the dtypes of the product. Operands of the same dtype are multiplied in it, and other
- * operands in float32. The result has the given dtype if both factors have it. Otherwise the result
- * is float32 and is converted afterwards. */
+/* Chooses the dtypes of the product. Two operands of the same dtype are multiplied in that dtype,
+ * otherwise in float32. The result has the given dtype if both factors have it. Otherwise the
+ * result is float32 and is converted afterwards. */
 static void choose_dtypes(struct td_cuda_gemm_plan *plan, const struct td_contraction *contraction)
 {
     memcpy(plan->given, contraction->dtype, sizeof(plan->given));
@@ -68,9 +68,9 @@ static void choose_dtypes(struct td_cuda_gemm_plan *plan, const struct td_contra
 
 /* ---- Packing ----------------------------------------------------------------------------- */
 
-/* Fills the loops between a packed operand, as operand `packed_side`, and the operand as given. A
- * packed operand is row-major, with the batch first and then the matrix. Returns the number of
- * loops. */
+/* Fills the loops that copy between the operand as given and its packed form, which is operand
+ * `packed_side`. A packed operand is row-major: first the batch, then the matrix. Returns the
+ * number of loops. */
 static int packing_loops(const struct td_cuda_gemm_plan *plan, int operand, int packed_side,
                          struct td_loop *loops)
 {
@@ -113,7 +113,7 @@ size_t td_cuda_gemm_packed_bytes(const struct td_cuda_gemm_plan *plan, int opera
                                  : 0;
 }
 
-/* Returns false if the number of elements or bytes overflows. */
+/* Returns false if the number of elements or the size in bytes overflows. */
 static bool compute_packed_numel(struct td_cuda_gemm_plan *plan, int operand)
 {
     const int *matrix = matrix_dimensions[operand];
@@ -140,13 +140,13 @@ static int64_t batch_stride(const struct td_cuda_gemm_plan *plan, int operand, i
     const struct td_gemm_dimension *batch = plan->dimension[TD_CUDA_BATCH];
     if (!plan->packed[operand])
         return batch->stride[operand][loop];
-    int64_t step = plan->numel[operand] / batch->size; /* step of one matrix */
+    int64_t step = plan->numel[operand] / batch->size; /* distance between consecutive matrices */
     for (int l = batch->rank - 1; l > loop; l--)
         step *= batch->extent[l];
     return step;
 }
 
-/* Uses one loop over the whole batch, which collapses in every operand. */
+/* Uses one loop over the whole batch, which requires that the batch collapses in every operand. */
 static void use_one_loop(struct td_cuda_gemm_plan *plan)
 {
     const struct td_gemm_dimension *batch = plan->dimension[TD_CUDA_BATCH];
@@ -191,7 +191,7 @@ static void choose_batch_loops(struct td_cuda_gemm_plan *plan)
     use_all_loops(plan, longest);
 }
 
-/* True if iterating over all batch loops except the longest would take too many calls. */
+/* True if too many calls would be needed to iterate over all batch loops except the longest. */
 static bool too_many_calls(const struct td_cuda_gemm_plan *plan)
 {
     const struct td_gemm_dimension *batch = plan->dimension[TD_CUDA_BATCH];

@@ -4,9 +4,9 @@
  *     C[z, m, n] = sum over k of A[z, m, k] * B[z, k, n]
  *
  * cuBLAS and kernels/gemm.cu require one stride for each dimension of a matrix, and cuBLAS requires
- * one of the two strides to be 1. An operand in any other layout (several loops in a dimension, no
- * stride of 1, a dtype that must be converted) is packed. A and B are copied to the workspace
- * before the product, and C is copied from the workspace after the product.
+ * one of the two strides to be 1. Any other operand (several loops in a dimension, no stride of 1,
+ * a dtype that must be converted) is packed. A and B are copied to the workspace before the
+ * product, and C is copied from the workspace after the product.
  *
  * Batch loops that collapse to one stride in every operand become one strided batch. Otherwise the
  * longest loop becomes the strided batch, and the product is called for every iteration of the
@@ -22,11 +22,11 @@
 
 enum { TD_CUDA_BATCH, TD_CUDA_M, TD_CUDA_N, TD_CUDA_K, TD_CUDA_DIMENSIONS };
 
-/* A plan must not be copied, because it points into itself. */
+/* Do not copy a plan: it points into itself. */
 struct td_cuda_gemm_plan {
     struct td_gemm_product product;
     const struct td_gemm_dimension *dimension[TD_CUDA_DIMENSIONS]; /* dimensions of `product` */
-    /* dtypes of the operands as given, and dtypes of the operands of the product. */
+    /* Dtypes of the operands as given, and dtypes in which they are multiplied. */
     td_dtype given[3], dtype[3];
     bool packed[3];
     int64_t numel[3];                      /* elements of packed operands */
@@ -37,17 +37,17 @@ struct td_cuda_gemm_plan {
     struct td_loop loops[TD_MAX_LOOPS];
 };
 
-/* Makes a plan. Returns false if the bytes of a packed operand overflow. */
+/* Makes a plan. Returns false if the size in bytes of a packed operand overflows. */
 bool td_cuda_gemm_plan_make(struct td_cuda_gemm_plan *plan,
                             const struct td_contraction *contraction);
 
-/* True if the matrix of this operand is stored with `inner` contiguous, and `outer` has a leading
- * dimension of at least the extent of `inner`. */
+/* True if this operand's matrix is stored with `inner` contiguous and with a leading dimension of
+ * at least the extent of `inner` for `outer`. */
 bool td_cuda_gemm_is_contiguous(const struct td_cuda_gemm_plan *plan, int operand, int inner,
                                 int outer);
 
-/* Returns the aligned bytes of a packed operand in the workspace, or 0 if the operand is not
- * packed. */
+/* Returns the aligned size in bytes of a packed operand in the workspace, or 0 if the operand is
+ * not packed. */
 size_t td_cuda_gemm_packed_bytes(const struct td_cuda_gemm_plan *plan, int operand);
 
 /* Sets *copy to the copy that packs A or B, or unpacks C, as a simplified contraction. */

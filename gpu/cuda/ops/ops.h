@@ -1,7 +1,7 @@
-/* ops.h - the ops for which the plugin has kernels. Each op converts its arguments to the arguments
- * of its kernels.
+/* ops.h - the ops for which the plugin has kernels. The file of each op converts the op's arguments
+ * to kernel arguments.
  *
- * td_op_infer has accepted the arguments of the op, so the ops validate nothing. */
+ * td_op_infer has already accepted the arguments, so nothing is validated here. */
 #ifndef TD_GPU_CUDA_OPS_OPS_H
 #define TD_GPU_CUDA_OPS_OPS_H
 
@@ -16,7 +16,7 @@ struct td_cuda_op {
                      struct td_error *err);
 };
 
-/* The variables are named after the ops of kernels/ops.def. A new op also needs a line in the table
+/* The variables are named after the ops in kernels/ops.def. A new op also needs a line in the table
  * of plugin.c. */
 extern const struct td_cuda_op td_cuda_gather_op, td_cuda_gather_nd_op, td_cuda_dynamic_stitch_op,
     td_cuda_parallel_dynamic_stitch_op, td_cuda_dynamic_partition_op, td_cuda_einsum_op,
@@ -24,10 +24,11 @@ extern const struct td_cuda_op td_cuda_gather_op, td_cuda_gather_nd_op, td_cuda_
 
 /* ---- For the ops ------------------------------------------------------------------------- */
 
-/* Writes reports without bad indices, for ops that replace no index. */
+/* Writes reports that contain no bad indices, for ops that replace no index. */
 void td_cuda_report_none(const struct td_device_work *work);
 
-/* Takes `bytes` bytes, rounded up to the alignment, from the front of the remaining workspace. */
+/* Allocates `bytes` bytes, rounded up to the alignment, from the front of the remaining
+ * workspace. */
 static inline void *td_cuda_take(char **workspace, size_t bytes)
 {
     void *taken = *workspace;

@@ -15,7 +15,7 @@ static bool partition_supports(const struct td_op_args *args)
            args->inputs[PARTITIONS].tensors->numel <= TD_CUDA_MAX_ROWS;
 }
 
-/* Bytes of the buffers in the workspace. */
+/* Sizes in bytes of the buffers in the workspace. */
 struct buffer_sizes {
     size_t keys, rows, sort, buckets;
 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Combines pairs of elements that are adjacent in A and in C into elements of twice the width. */
+/* Combines pairs of elements that are adjacent in both A and C into elements of twice the width. */
 static bool widen_once(struct td_cuda_permute_args *args)
 {
     struct td_cuda_loop *last = &args->loops[args->n_loops - 1];
@@ -23,9 +23,9 @@ static bool widen_once(struct td_cuda_permute_args *args)
     return true;
 }
 
-/* Splits elements into halves, because complex numbers can be aligned to their parts only. There is
- * room for one more loop: elements of two bytes or more reach the maximum size of 2^63 bytes before
- * they use all loops. */
+/* Splits elements into halves, because complex numbers might be aligned only to the size of their
+ * parts. There is always room for one more loop: a tensor with elements of two bytes or more
+ * reaches the maximum size of 2^63 bytes before it uses all loops. */
 static void narrow_once(struct td_cuda_permute_args *args)
 {
     for (int i = 0; i < args->n_loops; i++) {
@@ -37,7 +37,7 @@ static void narrow_once(struct td_cuda_permute_args *args)
     args->n *= 2;
 }
 
-/* Minimum extents for tiles. Smaller matrices are copied with strides. */
+/* Minimum extents of tiled matrices. Smaller matrices are copied with strides. */
 #define MIN_TILED_EXTENT 8
 
 /* If the nest is a transposition, moves the loop with stride 1 in A to the position before the last

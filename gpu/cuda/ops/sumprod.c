@@ -13,10 +13,10 @@ _Static_assert((int)TD_CUDA_A == (int)TD_A && (int)TD_CUDA_B == (int)TD_B &&
                "loops are copied by memcpy");
 
 #define THREADS          256
-/* Wanted number of blocks: enough to occupy every multiprocessor of any device, because sums must
+/* Target number of blocks: enough to occupy every multiprocessor of any device, because sums must
  * be split in the same way on all devices. */
 #define WANTED_BLOCKS    1024
-/* Minimum terms per thread that are worth another partial sum. */
+/* Minimum number of terms per thread that justifies another partial sum. */
 #define MIN_THREAD_TERMS 64
 
 /* Chooses how many threads share one sum, and whether neighbouring threads read along the sum or

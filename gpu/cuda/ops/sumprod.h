@@ -5,8 +5,8 @@
 #include "gpu/cuda/runtime/stream.h"
 #include "kernels/einsum/contraction.h"
 
-/* Returns the bytes of workspace, which depend only on shapes, or SIZE_MAX on overflow. Returns 0
- * if nothing is summed. */
+/* Returns the size in bytes of the workspace, which depends only on shapes, or SIZE_MAX on
+ * overflow. Returns 0 if nothing is summed. */
 size_t td_cuda_contract_sumprod_workspace(const struct td_contraction *contraction);
 TD_MUST_CHECK td_status td_cuda_contract_sumprod(struct td_device_stream *stream,
                                                  const struct td_contraction *contraction,

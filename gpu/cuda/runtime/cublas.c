@@ -21,8 +21,8 @@ static const struct {
     { "cublasGemmStridedBatchedEx_64", offsetof(struct td_cublas, gemm_strided_batched_ex) },
 };
 
-/* Loads the major version with which the plugin was built, because it uses the enums and structs of
- * that version. */
+/* Loads the major version that the plugin was built with, because the plugin uses its enums and
+ * structs. */
 static bool load(struct td_cublas *blas)
 {
     void *library = dlopen("libcublas.so." STRING(CUBLAS_VER_MAJOR), RTLD_NOW | RTLD_LOCAL);

@@ -6,11 +6,11 @@
 
 /* ---- the context ----------------------------------------------------------------------------- */
 
-enum { CONTEXTS = 64 }; /* further GPUs share an entry, so they are reset later */
+enum { CONTEXTS = 64 }; /* GPUs beyond this number share an entry, so they are reset later */
 enum { RESETTING = -1 };
 
 static struct context {
-    /* Number of open devices. RESETTING if there are none and none may be opened yet. */
+    /* Number of open devices, or RESETTING while no device is open and none may be opened yet. */
     atomic_int devices;
     /* True if one of the devices has been lost since the last reset. */
     atomic_bool lost;
@@ -56,7 +56,8 @@ void td_cuda_context_leave(int ordinal, bool lost)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* True if the context remains usable after this error, because only an argument was invalid. */
+/* True if the context remains usable after this error, because the error only means an invalid
+ * argument. */
 static bool is_recoverable(cudaError_t error)
 {
     switch (error) {
@@ -91,7 +92,7 @@ td_status td_cuda_check(struct td_device *device, cudaError_t error, const char 
 {
     if (error == cudaSuccess)
         return TD_OK;
-    /* Clear the error, which the next launch would report otherwise. */
+    /* Clear the error, or the next launch would report it. */
     (void)cudaGetLastError();
     if (error == cudaErrorMemoryAllocation)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "%s has no memory left to %s",

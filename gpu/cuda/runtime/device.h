@@ -19,7 +19,7 @@
 
 struct td_device {
     int ordinal;
-    int capability; /* compute capability; 90 for 9.0 */
+    int capability; /* compute capability, such as 90 for 9.0 */
     bool lost;
     bool tf32;
     struct td_device_info info;
@@ -27,11 +27,11 @@ struct td_device {
     /* Allocations that the caller has freed. `freeing` is device memory that streams still use.
      * `retired` is pinned memory, which is kept for later allocations. */
     struct td_cuda_allocation *freeing, *retired;
-    /* Bytes of pinned memory: allocated by the caller now, the maximum of that so far, and in
+    /* Bytes of pinned memory: currently allocated by the caller, the peak so far, and in
      * `retired`. */
     uint64_t pinned, pinned_most, pinned_retired;
     struct td_device_stream *streams;
-    /* Device memory is allocated and freed in the order of the streams `allocs` and `frees`
+    /* Device memory is allocated and freed on the streams `allocs` and `frees`, in their order
      * (memory.h). */
     cudaMemPool_t pool;
     cudaStream_t allocs, frees;
@@ -40,16 +40,16 @@ struct td_device {
 };
 
 /* Registers an open device in the context of its GPU. All open devices on a GPU share one context
- * of this process. A reset would take the context from all of them, including a device that is
- * never closed because a call on it does not return. A reset would also free the pinned memory from
+ * of this process. A reset would destroy the context for all of them, including a device that is
+ * never closed because a call on it does not return. It would also free the pinned memory from
  * which replies are sent. */
 void td_cuda_context_enter(int ordinal);
 /* Unregisters a device. Resets the context if no open device uses it and at least one device has
  * been lost, because only a reset clears a sticky error. */
 void td_cuda_context_leave(int ordinal, bool lost);
 
-/* Converts the result of a runtime call to a status, which is TD_OK for cudaSuccess. `action`
- * completes the message "could not ...". */
+/* Converts the result of a CUDA runtime call to a status: TD_OK for cudaSuccess. `action` completes
+ * the message "could not ...". */
 TD_MUST_CHECK td_status td_cuda_check(struct td_device *device, cudaError_t error,
                                       const char *action, struct td_error *err);
 

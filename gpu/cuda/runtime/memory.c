@@ -9,15 +9,16 @@ struct td_cuda_allocation {
     void *address;
     size_t bytes;
     bool on_host;
-    /* For memory that the caller has freed, an event that completes when the streams have finished
-     * the work that was submitted before the free. NULL if there was no memory for an event. */
+    /* For memory that the caller has freed: an event that completes when the streams have finished
+     * all work submitted before the free. NULL if no memory was left for an event. */
     cudaEvent_t unused;
 };
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-/* Bytes of the pool beyond the device's limit, for cuBLAS in each stream and for the gaps between
- * allocations. The rest of the memory reserved beyond the limit is left to the runtime. */
+/* Size in bytes by which the pool can exceed the device's limit, for cuBLAS in each stream and for
+ * the gaps between allocations. The rest of the memory reserved beyond the limit is left to the
+ * runtime. */
 #define POOL_EXTRA ((uint64_t)256 << 20)
 
 static cudaError_t open_pool(struct td_device *device)
@@ -70,7 +71,8 @@ static bool is_idle(const struct td_device_stream *stream)
 {
     if (!stream->stream || cudaStreamQuery(stream->stream) == cudaSuccess)
         return true;
-    (void)cudaGetLastError(); /* clears the error, which the next poll of the stream finds again */
+    /* clears the error, which the next poll of the stream will find again */
+    (void)cudaGetLastError();
     return false;
 }
 
@@ -97,7 +99,7 @@ static cudaError_t order_frees(const struct td_device *device)
     return error;
 }
 
-/* Records the event `unused`. Leaves it NULL if there is no memory for an event. */
+/* Records the event `unused`. Leaves it NULL if no memory is left for an event. */
 static cudaError_t record_unused(const struct td_device *device,
                                  struct td_cuda_allocation *allocation)
 {
@@ -135,14 +137,14 @@ static cudaError_t take(const struct td_device *device, size_t bytes, void **out
     cudaError_t error = cudaMallocFromPoolAsync(out, bytes, device->pool, device->allocs);
     if (error == cudaErrorMemoryAllocation && all_idle(device)) {
         (void)cudaGetLastError();
-        /* The frees complete at once, because all streams are idle. */
+        /* The frees complete immediately, because all streams are idle. */
         error = cudaStreamSynchronize(device->frees);
         if (error == cudaSuccess)
             error = cudaMemPoolTrimTo(device->pool, 0);
         if (error == cudaSuccess)
             error = cudaMallocFromPoolAsync(out, bytes, device->pool, device->allocs);
     }
-    /* This waits only for the allocation, because `allocs` has no other work. */
+    /* This waits only for the allocation, because no other work is on `allocs`. */
     return error == cudaSuccess ? cudaStreamSynchronize(device->allocs) : error;
 }
 
@@ -160,7 +162,7 @@ static cudaError_t give_back(struct td_device *device, struct td_cuda_allocation
     return error;
 }
 
-/* Releases to other processes the memory that an idle device without allocations keeps for later
+/* Returns to the system the memory that an idle device without allocations keeps for later
  * allocations. */
 static void trim_pool(struct td_device *device)
 {
@@ -173,8 +175,7 @@ static void trim_pool(struct td_device *device)
 
 uint64_t td_cuda_memory_freeing(struct td_device *device)
 {
-    /* A query of a stream takes a microsecond, and the batcher calls this function for each
-     * batch. */
+    /* Querying a stream takes a microsecond, and the batcher calls this function for each batch. */
     const bool idle = device->freeing && all_idle(device);
     uint64_t bytes = 0;
     for (struct td_cuda_allocation **at = &device->freeing; *at;) {
@@ -192,8 +193,8 @@ uint64_t td_cuda_memory_freeing(struct td_device *device)
 
 /* ---- pinned memory --------------------------------------------------------------------------- */
 
-/* Returns a retired block of at least `bytes` and at most `most` bytes that is no longer used, or
- * NULL if there is none. */
+/* Returns an unused retired block of at least `bytes` and at most `most` bytes, or NULL if there is
+ * none. */
 static struct td_cuda_allocation *reuse(struct td_device *device, size_t bytes, size_t most)
 {
     for (struct td_cuda_allocation **at = &device->retired; *at; at = &(*at)->next) {
@@ -223,10 +224,10 @@ static cudaError_t free_retired(struct td_device *device)
 /* An allocation is never refused while retired blocks total at most MAY_RETIRE bytes. */
 #define MAY_RETIRE ((uint64_t)64 << 20)
 
-/* True if the host may pin `bytes` more, counting blocks that are waiting to be freed. Memory that
- * is retired or in use is limited to twice the maximum that the caller has had at a time. Without
- * this limit, two batches that always overlap would never leave all streams idle, and batches of
- * varying sizes would pin more and more memory. */
+/* True if the host may pin `bytes` more, counting blocks that are waiting to be freed. The memory
+ * that is retired or in use is limited to twice the caller's peak. Without this limit, two batches
+ * that always overlap would never leave all streams idle, and batches of varying sizes would pin
+ * more and more memory. */
 static bool may_pin(const struct td_device *device, size_t bytes)
 {
     uint64_t after, all;
@@ -261,7 +262,7 @@ static td_status new_record(struct td_device *device, size_t bytes, bool on_host
     if (!*out)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
                             "not enough host memory for the record of an allocation");
-    (*out)->bytes = bytes > 0 ? bytes : 1; /* an empty allocation also has its own address */
+    (*out)->bytes = bytes > 0 ? bytes : 1; /* even an empty allocation has its own address */
     (*out)->on_host = on_host;
     return TD_OK;
 }
@@ -362,7 +363,7 @@ static void release(struct td_device *device, struct td_cuda_allocation *allocat
         error = give_back(device, allocation);
     }
     td_status status = td_cuda_check(device, error, "free memory", &unused);
-    (void)status; /* if the device is now lost, its next call returns the error */
+    (void)status; /* if the device is lost, its next call returns the error */
 }
 
 void td_cuda_free(struct td_device *device, void *address)

@@ -1,15 +1,15 @@
 /* memory.h - device and pinned host memory: alloc, free, host_alloc and host_free of the vtable.
  *
  *     streams ── reached ──► frees: cudaFreeAsync, after all that was submitted before ──► pool
- *                            allocs: cudaMallocFromPoolAsync, waits for nothing        ◄──┘
+ *                            allocs: cudaMallocFromPoolAsync, does not wait        ◄──┘
  *
  * None of these functions waits for a stream that has work. cudaFree and cudaFreeHost wait for all
  * streams, so they would stall their caller during a long upload, or forever if a kernel hangs.
  *
- * Device memory returns to a pool in the order of a stream that waits for the other streams. CUDA
- * has no pool for pinned memory, so pinned memory is kept for later allocations and freed when no
- * stream has work. The plugin keeps at most as many bytes as the caller has ever had allocated at a
- * time, or 64 MiB. Beyond that limit, host_alloc returns MEMORY_EXHAUSTED until no stream has work.
+ * Device memory is returned to a pool on a stream that waits for the other streams. CUDA has no
+ * pool for pinned memory, so pinned memory is kept for later allocations and freed when no stream
+ * has work. The plugin keeps at most the caller's peak, or 64 MiB if that is more. Beyond that
+ * limit, host_alloc returns MEMORY_EXHAUSTED until no stream has work.
  *
  * Source     "Stream Ordered Memory Allocator" in the CUDA Programming Guide. */
 #ifndef TD_GPU_CUDA_RUNTIME_MEMORY_H
@@ -21,8 +21,8 @@
  * device has no memory pools. */
 TD_MUST_CHECK td_status td_cuda_memory_open(struct td_device *device, struct td_error *err);
 
-/* Frees all allocations. Must be called after the streams are closed. Frees only the records of a
- * lost device. */
+/* Frees all allocations. Must be called after the streams are closed. If the device is lost, frees
+ * only the records. */
 void td_cuda_memory_close(struct td_device *device);
 
 TD_MUST_CHECK td_status td_cuda_alloc(struct td_device *device, size_t bytes, void **out,
@@ -30,11 +30,12 @@ TD_MUST_CHECK td_status td_cuda_alloc(struct td_device *device, size_t bytes, vo
 TD_MUST_CHECK td_status td_cuda_host_alloc(struct td_device *device, size_t bytes, void **out,
                                            struct td_error *err);
 
-/* Returns the bytes of device memory that have been freed but are still used by work. */
+/* Returns the number of bytes of device memory that have been freed but are still used by submitted
+ * work. */
 uint64_t td_cuda_memory_freeing(struct td_device *device);
 
-/* Frees memory that td_cuda_alloc or td_cuda_host_alloc allocated, after the current work of the
- * streams. Does nothing if `memory` is NULL. */
+/* Frees memory from td_cuda_alloc or td_cuda_host_alloc once the current work of the streams is
+ * complete. Does nothing if `memory` is NULL. */
 void td_cuda_free(struct td_device *device, void *memory);
 
 #endif

@@ -9,8 +9,8 @@
 
 /* ---- Opening and closing ----------------------------------------------------------------- */
 
-/* The largest workspace that cuBLAS recommends for any device. Without a workspace, cuBLAS would
- * allocate one by itself during a call. */
+/* The largest workspace that cuBLAS recommends for any device. Without it, cuBLAS would allocate a
+ * workspace during a call. */
 #define CUBLAS_WORKSPACE ((size_t)32 << 20)
 
 #define STAGING_BYTES ((size_t)64 << 10)
@@ -68,7 +68,7 @@ static void free_resources(struct td_device_stream *stream)
         (void)cudaStreamDestroy(stream->stream);
 }
 
-/* Waits for the stream's work and frees the stream. If the device is lost, frees only the
+/* Waits for the stream's work, then frees the stream. If the device is lost, frees only the
  * struct. */
 static void destroy_stream(struct td_device_stream *stream)
 {
@@ -174,7 +174,7 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
         return status;
     cudaError_t error = cudaStreamQuery(stream->stream);
     if (error == cudaErrorNotReady) {
-        /* Clear the error, which the next launch would report otherwise. */
+        /* Clear the error, or the next launch would report it. */
         (void)cudaGetLastError();
         if (stream->awaited_ns == 0)
             stream->awaited_ns = now_ns();
@@ -189,8 +189,8 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
     return status;
 }
 
-/* Waiting spins for this long. Most batches of lookups take less time, and waking up from a sleep
- * would add about 10 us to them. */
+/* How long a wait spins. Most batches of lookups take less time, and waking up from a sleep would
+ * add about 10 us to them. */
 #define SPIN_NS 100000
 
 /* Sleeps with the minimum timer slack. The default timer slack delays a wake-up by up to 50 us,
@@ -204,10 +204,10 @@ static void sleep_ns(int64_t ns)
         (void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns);
 }
 
-/* Polls, and sleeps for an eighth of the time waited so far, because the runtime has no wait with a
- * timeout. The waiting time counts from the first poll after work was submitted, not from this
- * call: the batcher waits in slices of 100 us, and would otherwise spin for as long as the work
- * takes. */
+/* Polls, sleeping between polls for an eighth of the time waited so far, because the runtime has no
+ * wait with a timeout. The waiting time counts from the first poll after work was submitted, not
+ * from this call: the batcher waits in slices of 100 us, and would otherwise spin for as long as
+ * the work takes. */
 td_status td_cuda_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                        struct td_error *err)
 {

@@ -13,17 +13,17 @@ struct td_device_stream {
     cudaStream_t stream;
     /* Event that marks the position of the stream when memory was last freed (memory.c). */
     cudaEvent_t reached;
-    cublasHandle_t cublas; /* NULL if there is no cuBLAS */
+    cublasHandle_t cublas; /* NULL if cuBLAS is not available */
     void *cublas_workspace;
     /* Device memory for the reports of gathers: TD_CUDA_STREAM_COUNTERS counters, followed by
      * blocks_done. */
     struct td_cuda_counter *counters;
     unsigned int *blocks_done;
-    /* Pinned staging memory of td_cuda_upload, which is used from its start. It is empty again when
+    /* Pinned staging memory of td_cuda_upload, filled from the start. It becomes empty again when
      * the stream is idle. */
     char *staging;
     size_t staging_bytes, staging_used;
-    /* Time of the first poll that found the submitted work incomplete, or 0 if there was none since
+    /* Time of the first poll that found the submitted work incomplete, or 0 if no poll has since
      * the last submission. */
     int64_t awaited_ns;
 };

@@ -2,18 +2,19 @@
 
 #include "kernels/integers.h"
 
-/* Maximum bytes of packed B that all threads share. A single column of panels can be larger. */
+/* Maximum size in bytes of the packed B that all threads share. A single column of panels can be
+ * larger. */
 #define SHARED_BYTES   ((int64_t)16 << 20)
-/* Maximum bytes of packed B of one product when each thread packs its own B. */
+/* Maximum size in bytes of the packed B of one product if each thread packs its own B. */
 #define THREAD_B_BYTES ((int64_t)512 << 10)
 
 /* A product is split along k if C has at most SMALL_C elements, with at most SMALL_SIDE rows and
- * columns, and k is at least LONG_K. A C of that size is too small to be divided among threads by
- * rows and columns.
+ * columns, and k is at least LONG_K. A smaller C cannot be divided among threads by rows and
+ * columns.
  *
  * A range of k takes about K_RANGE_NS, so adding the partial sums costs at most 2 % more. Ranges
- * are longer if the partial sums of one product would exceed SHARED_BYTES. The rows of C are one
- * block, and the columns of C fit one row of sums.
+ * are longer if the partial sums of one product would exceed SHARED_BYTES. C has one block of rows,
+ * and its columns fit one row of sums.
  *
  * With two threads on Zen 4 (bench_gemm), 16 x 16 x 65536 took 303 us without the split and 155 us
  * with it. 64 x 64 x 262144 took 30.8 ms and 17.0 ms. */
@@ -24,7 +25,7 @@
 _Static_assert(SMALL_SIDE <= TD_GEMM_MC && SMALL_SIDE <= TD_GEMM_SUMS_COLUMNS,
                "the rows and columns that the scratch of a thread has room for");
 
-/* Returns the bytes of a packed B of k rows and n columns, with the widest panels of any
+/* Returns the size in bytes of a packed B of k rows and n columns, with the widest panels of any
  * instruction set. Saturates at INT64_MAX / 4. */
 static int64_t packed_bytes(const struct td_gemm_product *p, int64_t k, int64_t n)
 {
@@ -43,7 +44,8 @@ static bool splits_k(const struct td_gemm_product *p)
            p->k.size >= LONG_K && p->product_ns > TD_GEMM_SINGLE_THREAD_NS;
 }
 
-/* Returns the length of a range of k. Ranges have equal length, in whole blocks of kc. */
+/* Returns the length of a range of k. Ranges have equal lengths and consist of whole blocks of
+ * kc. */
 static int64_t choose_k_range(const struct td_gemm_product *p, int64_t kc)
 {
     const int64_t most = SHARED_BYTES / td_gemm_partial_bytes(p);
@@ -88,8 +90,8 @@ void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_ge
             td_larger(1, td_smaller(p->batch.size, SHARED_BYTES / td_larger(1, bytes)));
         return;
     }
-    /* A C that is not native is rounded once, after all of k. B is then packed for all of k but for
-     * fewer columns at a time. */
+    /* A C that is not native is rounded once, after all of k has been summed. B is then packed for
+     * all of k, but for fewer columns at a time. */
     const int64_t column = packed_bytes(p, k, panel) / panel;
     if (!p->native[TD_C] || SHARED_BYTES / column >= 2048) {
         blocking->nc = td_larger(panel, SHARED_BYTES / column / panel * panel);

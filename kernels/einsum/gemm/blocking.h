@@ -16,29 +16,29 @@
 
 #include <stdint.h>
 
-/* Maximum rows of a block of A, and maximum length of a block along k in reals. Packed A stays in
- * the L2 cache. MC is a multiple of the rows of all tiles.
+/* Maximum number of rows of a block of A, and maximum length in reals of a block along k. Packed A
+ * stays in the L2 cache. MC is a multiple of the number of rows of every tile.
  *
  * On Zen 4 in float32, 1024^3 reached 104, 105 and 107 GFLOP/s with a KC of 256, 384 and 512. With
  * an MC of 112 and 168, 2048^3 on two threads reached 199 and 210 GFLOP/s, or 96 and 104 GFLOP/s in
  * float64. */
 #define TD_GEMM_MC               168
 #define TD_GEMM_KC               512
-/* Maximum columns whose sums are kept in scratch memory if C is not native. */
+/* Maximum number of columns whose sums are kept in scratch memory if C is not native. */
 #define TD_GEMM_SUMS_COLUMNS     256
-/* Bytes of a panel before it is widened or expanded. The largest panel is at most TD_GEMM_KC reals
- * long, in complex128, where KC is half as many elements. */
+/* Size in bytes of a panel before it is widened or expanded. The largest panel is at most
+ * TD_GEMM_KC reals long, in complex128, where KC is half as many elements. */
 #define TD_GEMM_RAW_BYTES        ((int64_t)TD_GEMM_MAX_MR * TD_GEMM_KC * 8)
 /* A product that takes less than TD_GEMM_SINGLE_THREAD_NS is not worth waking a thread for. No
- * range is much shorter than TD_GEMM_RANGE_NS or longer than TD_GEMM_MAX_RANGE_NS. Where k is
- * split, the estimate assumes long vectors. SSE2 takes ten times as long, so ranges of k are kept
+ * range is much shorter than TD_GEMM_RANGE_NS or longer than TD_GEMM_MAX_RANGE_NS. If k is split,
+ * the estimate assumes long vectors. SSE2 takes ten times as long, so ranges of k are kept
  * short. */
 #define TD_GEMM_SINGLE_THREAD_NS 100e3
 #define TD_GEMM_RANGE_NS         50e3
 #define TD_GEMM_MAX_RANGE_NS     8e6
 
 /* The first part of a thread's scratch memory. The functions at the end of this file return the
- * parts that follow. */
+ * other parts. */
 struct td_gemm_scratch {
     int64_t m_a[TD_GEMM_MC], m_c[TD_GEMM_MC];             /* row offsets */
     int64_t n[TD_GEMM_MAX_NR], n_c[TD_GEMM_SUMS_COLUMNS]; /* column offsets in B and C */
@@ -52,13 +52,13 @@ struct td_gemm_blocking {
     int64_t kc;
     /* For split-K, the length of a range that is summed separately. 0 if k is not split. */
     int64_t k_range;
-    int64_t nc; /* columns of packed B */
-    /* Rows of packed B, in elements: a multiple of kc, or all rows. */
+    int64_t nc; /* number of columns of packed B */
+    /* Number of rows of packed B, in elements: a multiple of kc, or all rows. */
     int64_t k_packed;
     /* Number of products that are computed together. 0 if nothing is shared. */
     int64_t batch_block;
-    /* Bytes of packed B, or of a block of it, in the scratch of a thread. 0 if threads pack no
-     * B. */
+    /* Size in bytes of packed B, or of a block of it, in the scratch memory of a thread. 0 if
+     * threads pack no B. */
     int64_t thread_b_bytes;
 };
 
@@ -68,7 +68,8 @@ void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_ge
 struct td_workspace_size td_gemm_blocking_workspace(const struct td_gemm_blocking *blocking,
                                                     const struct td_gemm_product *p);
 
-/* If k_range is set, return the number of ranges of k and the bytes of the sums of one range. */
+/* If k_range is set, return the number of ranges of k and the size in bytes of the sums of one
+ * range. */
 int64_t td_gemm_k_ranges(const struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
 int64_t td_gemm_partial_bytes(const struct td_gemm_product *p);
 

@@ -25,9 +25,9 @@ struct td_gemm_context {
     const char *a, *b;
     char *c;
     struct td_workspace *workspace;
-    /* Maximum rows and columns of a tile, in elements. */
+    /* Maximum number of rows and columns of a tile, in elements. */
     int64_t mr, nr;
-    /* Maximum rows of a block of A, a multiple of mr. */
+    /* Maximum number of rows of a block of A, a multiple of mr. */
     int64_t mc;
     /* The tiles read the operand directly, without packing. */
     bool a_in_place, b_in_place;

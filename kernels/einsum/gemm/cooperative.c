@@ -12,7 +12,7 @@
 struct pass {
     const struct td_gemm_context *g;
     int64_t first_product, products, n0, n, k0, k;
-    /* Rows and columns of a block of C, which one thread computes. */
+    /* Number of rows and columns of a block of C, which one thread computes. */
     int64_t block_m, block_n;
 };
 
@@ -79,16 +79,16 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
 }
 
 /* Chooses the size of a block of C. B is packed once for all threads, but A is packed once for each
- * block. Blocks therefore have as many columns as the number of blocks and the maximum time of a
- * range allow. */
+ * block. Blocks therefore have as many columns as possible, given the number of blocks and the
+ * maximum time of a range. */
 static void choose_blocks(struct pass *pass, int width)
 {
     const struct td_gemm_context *g = pass->g;
     const struct td_gemm_product *p = g->p;
     const int64_t m = p->m.size;
     int64_t row_blocks = td_ceil_div(m, g->mc);
-    /* Tiles with fewer rows are slower. But every block of columns packs A again, which does not
-     * pay off for a few columns. */
+    /* Tiles with fewer rows are slower. However, every block of columns packs A again, which is not
+     * worthwhile for a few columns. */
     const int64_t min_rows = (pass->n < FEW_COLUMNS ? 2LL : 4LL) * g->mr;
     if (pass->products * row_blocks < 8LL * width && m / td_round_up(row_blocks, width) >= min_rows)
         row_blocks = td_round_up(row_blocks, width);
@@ -96,7 +96,7 @@ static void choose_blocks(struct pass *pass, int width)
      * ten times as long. */
     const double max_ns = TD_GEMM_MAX_RANGE_NS * (double)(g->microkernels->lanes * p->real_size) /
                           (TD_GEMM_TILE_ROW_BYTES / 2.0);
-    /* If k is so long that one panel exceeds max_ns, blocks have fewer rows. */
+    /* If k is so long that one panel takes longer than max_ns, blocks have fewer rows. */
     const double column_ns =
         p->product_ns / (double)p->n.size / (double)p->k.size * (double)pass->k;
     const double panel_ns = column_ns * (double)td_smaller(pass->n, g->nr);

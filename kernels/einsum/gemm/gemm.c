@@ -8,7 +8,7 @@
 #include "kernels/einsum/gemm/strategies.h"
 #include "kernels/integers.h"
 
-/* With fewer than 4 rows or columns, a tile is mostly empty. With k = 1, there is no sum. */
+/* With fewer than 4 rows or columns, a tile is mostly empty. With k = 1, nothing is summed. */
 #define MIN_MN 4
 #define MIN_K  2
 
@@ -62,10 +62,10 @@ static void choose_kernels(struct td_gemm_context *g, td_isa isa)
     g->narrow = p->native[TD_C] ? NULL : td_narrow(p->dtype[TD_C], isa);
 }
 
-/* A and B are read in place when that costs less than packing. An operand must stay in the L2
- * cache, or be used so few times that packing would cost as much as the product. In both cases, its
- * rows must not all map to the same few sets of the L1 cache, as they do if the stride is a
- * multiple of 4096 bytes.
+/* A and B are read in place if this costs less than packing: an operand must stay in the L2 cache,
+ * or be used so few times that packing would cost as much as the product. In both cases, its rows
+ * must not map to only a few sets of the L1 cache, as they do if the stride is a multiple of 4096
+ * bytes.
  *
  * In float32 on Zen 4, packed and in place: 192^3 reached 98 and 106 GFLOP/s, 384^3 96 and 105, and
  * 512^3 99 and 91. */
@@ -74,8 +74,8 @@ static void choose_kernels(struct td_gemm_context *g, td_isa isa)
 #define L1_WAYS        8
 #define FEW_USES       32
 
-/* True if the operand is to be read in place. `mn` is the dimension of the operand other than k.
- * Each element is used `uses` times, and `rows` rows are read in turn. */
+/* True if the operand should be read in place. `mn` is the operand's dimension other than k. Each
+ * element is used `uses` times, and `rows` rows are read in turn. */
 static bool use_in_place(const struct td_gemm_dimension *mn, const struct td_gemm_dimension *k,
                          int operand, const struct td_gemm_product *p, int64_t uses, int64_t rows)
 {
@@ -94,8 +94,8 @@ static bool use_a_in_place(const struct td_gemm_product *p, int64_t max_rows)
            use_in_place(&p->m, &p->k, TD_A, p, p->n.size, rows);
 }
 
-/* Chooses the rows of a tile. If few columns use A, tiles with fewer rows cost less than packing A:
- * in float32, 1024 x 16 x 1024 takes 297 us with fewer rows and 455 us with packing. */
+/* Chooses the number of rows of a tile. If few columns use A, tiles with fewer rows cost less than
+ * packing A: in float32, 1024 x 16 x 1024 takes 297 us with fewer rows and 455 us with packing. */
 static void choose_mr(struct td_gemm_context *g)
 {
     const struct td_gemm_product *p = g->p;
@@ -112,7 +112,7 @@ static void choose_packing(struct td_gemm_context *g)
     const struct td_gemm_product *p = g->p;
     choose_mr(g);
     g->mc = TD_GEMM_MC / g->mr * g->mr;
-    /* Rows of B that only a few tiles use do not need to stay in a cache. */
+    /* Rows of B that only a few tiles use need not stay in a cache. */
     g->b_in_place =
         use_in_place(&p->n, &p->k, TD_B, p, p->m.size, p->m.size <= FEW_USES ? 1 : p->k.size) &&
         p->components == 1 && p->n.step[TD_B] == 1 &&

@@ -1,4 +1,4 @@
-/* Products of bfloat16 with AVX512_BF16 instructions. An instruction multiplies pairs along k, so
+/* Products of bfloat16 with AVX512_BF16 instructions. Each instruction multiplies pairs along k, so
  * it computes twice as many products as in float32. Panels hold the pairs as 32-bit words. */
 #include "kernels/einsum/gemm/kernels.h"
 

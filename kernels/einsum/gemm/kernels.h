@@ -2,8 +2,8 @@
  * compute a tile of C, and the packing of a panel.
  *
  * A tile has `rows` rows and one or two vectors of columns, which stay in registers over all of k.
- * A microkernel reads rows of A one element at a time, so A can have any strides. A row of B must
- * be contiguous. Packed panels and suitable operands in memory are read in the same way.
+ * A microkernel reads A one element at a time, so A can have any strides. A row of B must be
+ * contiguous. Packed panels and operands with suitable strides are read in the same way.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_GEMM_KERNELS_H
@@ -18,9 +18,10 @@
 /* Maximum values over all instruction sets. */
 #define TD_GEMM_MAX_MR         14
 #define TD_GEMM_MAX_NR         32
-#define TD_GEMM_TILE_ROW_BYTES 128 /* bytes of a row of a tile: two vectors */
+#define TD_GEMM_TILE_ROW_BYTES 128 /* bytes per row of a tile: two vectors */
 #define TD_GEMM_TILE_VECTORS   2
-#define TD_GEMM_PANEL_SLACK    64 /* bytes after a packed panel that packing can overwrite */
+/* number of bytes after a packed panel that packing can overwrite */
+#define TD_GEMM_PANEL_SLACK    64
 
 /* A panel of B is prefetched in slices. Each tile that uses the previous panel prefetches one
  * slice. */
@@ -34,8 +35,8 @@ struct td_gemm_tile {
     const void *b;
     int64_t b_k;
     /* This tile's slice of the next panel of B, to be prefetched into the L2 cache. For each k, a
-     * tile prefetches two vectors / TD_GEMM_PREFETCH_SLICES. The prefetch is a hint, so any address
-     * is valid. */
+     * tile prefetches 1 / TD_GEMM_PREFETCH_SLICES of two vectors. The prefetch is a hint, so any
+     * address is valid. */
     const char *next_b;
     int64_t k;
     void *c;
@@ -56,9 +57,10 @@ typedef enum td_gemm_real {
     TD_GEMM_REAL_COUNT
 } td_gemm_real;
 
-/* Expands a panel of complex numbers, k rows of n, to a panel of reals with 2 k rows. A row of A
- * becomes the n real parts and then the n imaginary parts. A row of B becomes rows of (re, im) and
- * of (-im, re). The product of both panels has interleaved real and imaginary parts (1m method). */
+/* Expands a panel of complex numbers, with k rows of n, to a panel of reals with 2 k rows. A row of
+ * A becomes a row of the n real parts and a row of the n imaginary parts. A row of B becomes a row
+ * of pairs (re, im) and a row of pairs (-im, re). The product of both panels has interleaved real
+ * and imaginary parts (1m method). */
 typedef void td_gemm_expand_fn(void *to, const void *from, int64_t k, int64_t n);
 
 struct td_gemm_microkernels {
@@ -75,13 +77,13 @@ struct td_gemm_microkernels {
  * 1 become one row of pairs. If k is odd, the last row is paired with zeros. */
 struct td_gemm_panel {
     void *to;
-    /* If padded > n, width must be a multiple of the lanes. */
+    /* If padded > n, width must be a multiple of the number of lanes. */
     int64_t width, n, padded;
     int64_t k;
     const void *from;
     const int64_t *offset;
     const int64_t *k_offset;
-    /* k_run[k] is the length of the run of consecutive values of k_offset that starts at k. */
+    /* k_run[k] is the length of the run of consecutive values in k_offset that starts at k. */
     const int64_t *k_run;
 };
 typedef void td_gemm_pack_fn(const struct td_gemm_panel *panel);

@@ -17,7 +17,7 @@ struct td_gemm_block {
     char *c;
     int64_t m0, m, n0, n, k0, k;
     const struct td_gemm_packed_b *packed;
-    bool accumulate; /* add to the contents of C */
+    bool accumulate; /* add the sums to the contents of C */
     bool a_packed;   /* the block to the left has already packed A */
 };
 

@@ -15,7 +15,7 @@ struct td_gemm_packed_b {
     int64_t k0, n0, panels;
 };
 
-/* Returns the bytes of a row of a packed panel of B. */
+/* Returns the size in bytes of a row of a packed panel of B. */
 static inline int64_t td_gemm_panel_row_bytes(const struct td_gemm_context *g)
 {
     return (int64_t)g->microkernels->lanes * TD_GEMM_TILE_VECTORS * g->p->real_size *

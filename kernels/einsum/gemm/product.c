@@ -104,8 +104,8 @@ bool td_gemm_product_split(struct td_gemm_product *p, const struct td_contractio
     return true;
 }
 
-/* Products of reals per nanosecond on one thread, by td_gemm_real: approximate rates of AVX2 and
- * AVX-512. The rates affect how work is split across threads, but not the results. */
+/* Products of reals per nanosecond on one thread, indexed by td_gemm_real. These approximate rates
+ * of AVX2 and AVX-512 affect how work is split across threads, but not the results. */
 static const double rates[TD_GEMM_REAL_COUNT] = { 45, 22, 20, 6, 90 };
 
 static void outer_loops_to_batch(struct td_gemm_dimension *batch,

@@ -2,8 +2,8 @@
  *
  *     C[z, m, n] = sum over k of A[z, m, k] * B[z, k, n]
  *
- * Each of z (batch), m, n and k stands for the loops with a stride in the same operands. M and N,
- * and with them A and B, are swapped if vectors along m are more efficient.
+ * Each of z (batch), m, n and k stands for the loops that have a stride in the same operands. If
+ * vectors along m are more efficient, M and N are swapped, and so are A and B.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_GEMM_PRODUCT_H
@@ -28,7 +28,7 @@ struct td_gemm_dimension {
 
 struct td_gemm_product {
     struct td_gemm_dimension batch, m, n, k;
-    /* The operands of the nest that are A, B and C of the product. A and B can be swapped. */
+    /* The operands of the nest that serve as A, B and C of the product. A and B can be swapped. */
     int operand[3];
     td_dtype dtype[3];
     bool native[3];     /* stored in the compute type */
@@ -36,7 +36,7 @@ struct td_gemm_product {
     td_gemm_real real;  /* the real type in which the kernels compute */
     int64_t components; /* reals per element: 2 for complex numbers */
     int64_t real_size;
-    /* Elements along k that are packed into one: 2 for TD_GEMM_BF16, otherwise 1. */
+    /* Number of elements along k that are packed into one: 2 for TD_GEMM_BF16, otherwise 1. */
     int64_t kr;
     /* Estimated time of one product of the batch on one thread. */
     double product_ns;
@@ -49,8 +49,8 @@ bool td_gemm_product_split(struct td_gemm_product *p, const struct td_contractio
 /* Describes the nest, which must satisfy td_gemm_suits. */
 void td_gemm_product_make(struct td_gemm_product *p, const struct td_contraction *contraction);
 
-/* Switches the product to multiplying bfloat16 without widening. Must be called after the blocking
- * is made, because the blocking and the workspace are made for float32. */
+/* Makes the product multiply bfloat16 without widening. Must be called after the blocking is made,
+ * because the blocking and the workspace are made for float32. */
 void td_gemm_product_use_bf16(struct td_gemm_product *p);
 
 /* Returns the number of rows of a packed panel that has k rows before packing. */

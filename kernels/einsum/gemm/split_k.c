@@ -4,12 +4,12 @@
 #include "kernels/integers.h"
 
 /* A pass over `products` products of the batch. The shared workspace holds their partial sums: one
- * matrix for every range of k of each product. */
+ * matrix for each range of k of each product. */
 struct pass {
     const struct td_gemm_context *g;       /* the product */
     const struct td_gemm_context *partial; /* the product with C in the workspace */
     int64_t first_product, products, ranges;
-    int64_t bytes; /* bytes of a matrix of partial sums */
+    int64_t bytes; /* size in bytes of a matrix of partial sums */
 };
 
 static char *partial_at(const struct pass *pass, int64_t product, int64_t range)

@@ -8,8 +8,8 @@
 #include "kernels/exec.h"
 #include "kernels/status.h"
 
-/* batched.c: one thread computes each product. If B is not used in place, blocking->thread_b_bytes
- * must be set. */
+/* batched.c: each product is computed by one thread. If B is not used in place,
+ * blocking->thread_b_bytes must be set. */
 TD_MUST_CHECK td_status td_gemm_run_batched(struct td_gemm_context *g, struct td_exec *exec,
                                             struct td_error *err);
 

@@ -4,8 +4,9 @@
  *
  * Each loop has an extent and, in elements, a stride for each of A, B and C. A stride of 0 means
  * that the operand does not have the loop. A loop whose C stride is 0 is summed. Diagonals,
- * transpositions and broadcasts are strides, so no operand is rearranged before the nest runs. With
- * two operands, every summed loop has a stride in both. Every loop has a stride in A or B. */
+ * transpositions and broadcasts are expressed by strides, so no operand is rearranged before the
+ * nest runs. With two operands, every summed loop has a stride in both. Every loop has a stride in
+ * A or B. */
 #ifndef TD_KERNELS_EINSUM_NEST_NEST_H
 #define TD_KERNELS_EINSUM_NEST_NEST_H
 
@@ -14,7 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Maximum number of loops of extent 2 or more whose extents have a product below 2^63. */
+/* Maximum number of loops with an extent of at least 2 if the product of the extents is below
+ * 2^63. */
 #define TD_MAX_LOOPS 62
 
 enum { TD_A, TD_B, TD_C };
@@ -31,8 +33,8 @@ typedef enum td_contraction_kind {
 } td_contraction_kind;
 
 struct td_contraction {
-    /* dtypes of A, B and C, which all have the same compute type. If there is no B, dtype[TD_B] is
-     * the dtype of A. */
+    /* dtypes of A, B and C, which all have the same compute type. Without B, dtype[TD_B] is the
+     * dtype of A. */
     td_dtype dtype[3];
     bool has_b;
     td_contraction_kind kind; /* set by td_contraction_simplify */
@@ -40,12 +42,12 @@ struct td_contraction {
     struct td_loop *loops; /* borrowed from the plan */
 };
 
-/* Bytes of workspace that a contraction uses: `shared` once, and `per_thread` for each thread that
- * works on the contraction. */
+/* Size in bytes of the workspace of a contraction: `shared` once, and `per_thread` for each thread
+ * that works on the contraction. */
 struct td_workspace_size {
     uint64_t shared;
     uint64_t per_thread;
-    /* The work is one range, so the scratch memory of one thread is enough. */
+    /* The work is a single range, so it needs the scratch memory of only one thread. */
     bool single_threaded;
 };
 

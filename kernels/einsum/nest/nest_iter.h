@@ -17,7 +17,7 @@ struct td_nest_iter {
     int64_t offset[3];
 };
 
-/* Moves to `position`, counted in row-major order from 0. */
+/* Moves to the position with the given number, counted from 0 in row-major order. */
 static inline void td_nest_iter_init(struct td_nest_iter *iter, const struct td_loop *loops,
                                      int n_loops, int64_t position)
 {
@@ -32,7 +32,7 @@ static inline void td_nest_iter_init(struct td_nest_iter *iter, const struct td_
     }
 }
 
-/* Moves to the next position and returns true. After the last position, moves to the first and
+/* Moves to the next position and returns true. From the last position, moves to the first and
  * returns false. */
 static inline bool td_nest_iter_next(struct td_nest_iter *iter)
 {

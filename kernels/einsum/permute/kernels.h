@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets C[q][p] = A[p][q] for p in [0, rows) and q in [0, columns). A is contiguous along q and C
- * along p. a_row and c_row are the other strides, in bytes. If `stream` is true, the stores are
+/* Sets C[q][p] = A[p][q] for p in [0, rows) and q in [0, columns). A is contiguous along q, and C
+ * along p. a_row and c_row are the strides of rows, in bytes. If `stream` is true, the stores are
  * non-temporal, and rows * width, c and c_row must be multiples of the table's store_bytes. */
 typedef void td_transpose_fn(char *restrict c, int64_t c_row, const char *restrict a, int64_t a_row,
                              int64_t rows, int64_t columns, bool stream);
@@ -21,7 +21,7 @@ typedef void td_transpose_fn(char *restrict c, int64_t c_row, const char *restri
 
 struct td_transpose_kernels {
     td_transpose_fn *by_log2_width[TD_TRANSPOSE_WIDTHS];
-    int64_t store_bytes; /* bytes of a non-temporal store */
+    int64_t store_bytes; /* size in bytes of a non-temporal store */
 };
 
 /* Returns the kernels for `isa`, which must be a result of td_isa_resolve. */

@@ -6,17 +6,17 @@
 #include <assert.h>
 #include <string.h>
 
-/* Minimum bytes that a range moves: at least 30 us of work at memory bandwidth, which is the cost
- * of waking a thread. A permutation of at most RANGE_BYTES runs on the calling thread. */
+/* Minimum number of bytes that a range moves: at least 30 us of work at memory bandwidth, which is
+ * the cost of waking a thread. A permutation of at most RANGE_BYTES runs on the calling thread. */
 #define RANGE_BYTES (256 << 10)
 
-/* A tile has about TILE_BYTES, so it stays in the L1 cache from reading to writing. Its rows have
- * TILE_ROW_BYTES in A, so whole cache lines are read. */
+/* A tile has about TILE_BYTES, so it stays in the L1 cache between reading and writing. Its rows
+ * have TILE_ROW_BYTES in A, so whole cache lines are read. */
 #define TILE_BYTES     (16 << 10)
 #define TILE_ROW_BYTES 256
 
-/* The rows of a tile, in A and in C, are on different pages. Tiles are grouped into blocks of
- * BLOCK_TILES by BLOCK_TILES tiles whose pages fit the TLB, so each page is translated once per
+/* In both A and C, the rows of a tile are on different pages. Tiles are grouped into blocks of
+ * BLOCK_TILES by BLOCK_TILES, whose pages fit the TLB. Each page is therefore translated once per
  * block, not once per tile. Permutations of at least LARGE_BYTES have larger blocks. */
 #define BLOCK_TILES       4
 #define LARGE_BLOCK_TILES 8
@@ -31,8 +31,8 @@
  * its lines before they are overwritten. */
 #define STREAM_BYTES (32 << 20)
 
-/* If the stride of the rows is a multiple of CONFLICT_STRIDE, the rows of a tile map to few sets of
- * the L1 cache and would evict each other. The tile is then copied to a buffer first. */
+/* If the stride of the rows is a multiple of CONFLICT_STRIDE, the rows of a tile map to only a few
+ * sets of the L1 cache and would evict each other. The tile is then copied to a buffer first. */
 #define CONFLICT_STRIDE 1024
 
 struct dim {
@@ -40,11 +40,11 @@ struct dim {
 };
 
 /* A nest as `outer` loops around a tiled plane of p by q. p is the loop with the smallest stride in
- * C. q is the remaining loop with the smallest stride in A. */
+ * C. q is the loop with the smallest stride in A among the other loops. */
 struct permutation {
     const char *a;
     char *c;
-    /* Bytes of an element, or of a short contiguous run that is moved as one element. */
+    /* Size in bytes of an element, or of a short contiguous run that is moved as one element. */
     int64_t width;
     struct dim outer[TD_MAX_LOOPS];
     int n_outer;
@@ -52,18 +52,18 @@ struct permutation {
     int64_t p_tile, q_tile;     /* extents of a tile; unset if `rows` is true */
     int64_t p_block, q_block;   /* extents of a block, in whole tiles */
     int64_t p_blocks, q_blocks; /* blocks in a plane */
-    /* NULL if the elements or rows are copied one by one. */
+    /* NULL if elements or rows are copied one by one. */
     td_transpose_fn *transpose;
     bool rows;   /* p is contiguous in A and in C */
     bool stream; /* use non-temporal stores */
-    /* The rows of a tile of A map to few cache sets. */
+    /* The rows of a tile of A map to only a few cache sets. */
     bool conflicts;
 };
 
 /* ---- A tile ------------------------------------------------------------------------------ */
 
 /* Copies `width` bytes in moves of `size` bytes, a power of two. If width is not a multiple of
- * size, the last moves overlap. Requires size <= width <= 4 * size. */
+ * size, the last moves overlap. `width` must be from size to 4 * size. */
 static inline __attribute__((always_inline)) void
 move_element(char *restrict to, const char *restrict from, size_t width, size_t size)
 {
@@ -143,7 +143,8 @@ static void transpose_tile(const struct permutation *permutation, char *c, const
     permutation->transpose(c, permutation->q.c, a, a_row, rows, columns, permutation->stream);
 }
 
-/* Returns the tile or block of a dimension that starts at `first`. The last tile can be shorter. */
+/* Returns the tile or block that starts at `first` along a dimension. The last tile or block can be
+ * shorter. */
 static struct dim tile_at(struct dim dim, int64_t first, int64_t tile)
 {
     dim.extent = td_smaller(dim.extent - first, tile);
@@ -241,8 +242,8 @@ static struct dim remove_least_stride(struct permutation *permutation, bool by_c
     return remove_loop(permutation, least);
 }
 
-/* Turns short contiguous runs into elements. The elements then have widths such as 12 bytes, or 8
- * or 16 bytes, for which transposition kernels exist. */
+/* Turns short contiguous runs into elements. Their width can be 8 or 16 bytes, for which
+ * transposition kernels exist, or another width such as 12 bytes. */
 static void widen_elements(struct permutation *permutation)
 {
     for (int i = permutation->n_outer - 1; i >= 0; i--) {
@@ -250,7 +251,7 @@ static void widen_elements(struct permutation *permutation)
         if (loop->a == permutation->width && loop->c == permutation->width &&
             loop->extent <= MAX_ELEMENT_BYTES / permutation->width) {
             permutation->width *= remove_loop(permutation, i).extent;
-            i = permutation->n_outer; /* start over: another loop can now be contiguous */
+            i = permutation->n_outer; /* start over, because another loop can now be contiguous */
         }
     }
 }
@@ -307,7 +308,7 @@ static void choose_tiles(struct permutation *permutation, int64_t total)
     const int64_t p = permutation->p.extent, q = permutation->q.extent;
     permutation->q_tile = td_smaller(q, width < TILE_ROW_BYTES ? TILE_ROW_BYTES / width : 1);
     permutation->p_tile = td_smaller(p, TILE_BYTES / width / permutation->q_tile);
-    /* If p is short, rows can be longer. */
+    /* If p is short, the rows can be longer. */
     permutation->q_tile = td_smaller(q, TILE_BYTES / width / permutation->p_tile);
     const int64_t tiles = total >= LARGE_BYTES ? LARGE_BLOCK_TILES : BLOCK_TILES;
     permutation->p_block = td_smaller(p, permutation->p_tile * tiles);

@@ -1,4 +1,5 @@
-/* permute.h - copies the elements of A to the order of C: transpositions, diagonals, copies.
+/* permute.h - copies the elements of A into the order of C: transpositions, diagonals, plain
+ * copies.
  *
  * Copying depends only on the width of the elements, so every dtype is copied bit for bit. If the
  * innermost loop of C has stride 1 in A, contiguous rows are copied. Otherwise tiles are transposed

@@ -42,8 +42,8 @@ struct rows {
 };
 
 /* Returns the n elements of a scattered run as a contiguous run. `remaining` is the number of runs
- * left, including this one, that start at consecutive elements. As many of these runs as the tile
- * holds are transposed at once. */
+ * left, including this one, that start at consecutive elements. The tile is filled by transposing
+ * as many of these runs as it holds. */
 static const char *load_from_tile(const struct td_sumprod_context *ctx,
                                   struct td_sumprod_tile *tile, int operand, const char *from,
                                   int64_t n, int64_t remaining)
@@ -61,7 +61,7 @@ static const char *load_from_tile(const struct td_sumprod_context *ctx,
     return tile->data;
 }
 
-/* Returns the number of rows of n elements that the buffers have room for, or 1 if there is a tile,
+/* Returns the number of rows of n elements that fit in the buffers. Returns 1 if there is a tile,
  * because runs of a tile are loaded one by one. */
 static int64_t rows_per_load(const struct td_sumprod_plan *plan, int64_t n)
 {
@@ -71,7 +71,7 @@ static int64_t rows_per_load(const struct td_sumprod_plan *plan, int64_t n)
 }
 
 /* Loads `count` rows of n elements along the run, which are row_stride bytes apart. The rows are
- * used in place, or made contiguous and widened in the buffers of the scratch memory. `remaining`
+ * used in place, or are made contiguous and widened in buffers in scratch memory. `remaining`
  * counts the remaining iterations of the loop plan->tile_loop. */
 static struct rows load_rows(const struct td_sumprod_context *ctx,
                              struct td_sumprod_scratch *scratch, int operand, const char *from,
@@ -175,7 +175,8 @@ static bool accumulate_block(const struct td_sumprod_context *ctx,
 {
     const struct td_sumprod_plan *plan = &ctx->plan;
     const struct td_loop *row_loop = &reduction->loops[plan->n_summed - 1];
-    /* Many short rows are added as one row, so a sum has no more terms than a sum of long rows. */
+    /* Many short rows are added as one row, so a sum has no more terms than it would have with long
+     * rows. */
     const bool folds = plan->folds_rows && row_loop->extent > 1;
     const int64_t flush_rows = folds
                                    ? td_larger(TD_SUMPROD_FLUSH_ROWS, TD_SUMPROD_REDUCE_LENGTH / n)

@@ -1,4 +1,4 @@
-/* block.h - computes one block of a sumprod plan, which is a group of outputs.
+/* block.h - computes a block of a sumprod plan, which is a group of outputs.
  *
  * Ownership  Borrows everything. Writes the outputs of the block, or the partial totals of a split
  *            of the block, and the scratch memory of the thread.
@@ -43,29 +43,29 @@ struct td_sumprod_scratch {
     char *run[2];                   /* runs of A and B, TD_SUMPROD_BUFFER_BYTES each */
     char *scalars;                  /* TD_SUMPROD_FLUSH_ROWS elements */
     char *sums;                     /* TD_SUMPROD_BLOCK_BYTES */
-    char *totals;                   /* as many elements as `sums` */
+    char *totals;                   /* the same number of elements as `sums` */
 };
 
 /* Return the size of the scratch memory of a thread, and its buffers. */
 int64_t td_sumprod_scratch_bytes(const struct td_sumprod_plan *plan);
 struct td_sumprod_scratch td_sumprod_scratch_at(const struct td_sumprod_plan *plan, char *memory);
 
-/* Returns the bytes of the totals of a block. */
+/* Returns the size in bytes of the totals of a block. */
 static inline int64_t td_sumprod_totals_bytes(const struct td_sumprod_plan *plan)
 {
     return plan->block_outputs * plan->total_size;
 }
 
 /* Computes the block at the position of `iter` in plan.outer. Sums over `reduction`, which starts
- * split_offset bytes after the first element of A and of B. Writes the totals to `partial` if it is
+ * split_offset bytes after the first elements of A and B. Writes the totals to `partial` if it is
  * not NULL, otherwise the results to C. */
 void td_sumprod_compute_block(const struct td_sumprod_context *ctx,
                               struct td_sumprod_scratch *scratch, const struct td_nest_iter *iter,
                               const struct td_sumprod_reduction *reduction,
                               const int64_t split_offset[2], char *partial);
 
-/* Adds the totals of the plan.n_splits splits of a block, which are split_bytes apart, in order.
- * Writes the results to C. */
+/* Adds the totals of the plan.n_splits splits of a block in order, and writes the results to C. The
+ * totals of consecutive splits are split_bytes apart. */
 void td_sumprod_add_partials(const struct td_sumprod_context *ctx,
                              struct td_sumprod_scratch *scratch, const struct td_nest_iter *iter,
                              const char *partial, int64_t split_bytes);

@@ -7,12 +7,12 @@
 
 #include "kernels/convert/convert.h"
 
-/* Runs are contiguous and have the compute type T. Rows are a_step or b_step elements apart. Totals
- * have a type W in which many blocks are added: double for float32, complex128 for complex64, and T
- * for other types.
+/* Runs are contiguous and have the compute type T. Consecutive rows are a_step or b_step elements
+ * apart. Totals have type W, in which many blocks are added: double for float32, complex128 for
+ * complex64, and T for other types.
  *
- * Short contiguous rows cost no more than one long row. This holds for rows of at most
- * TD_SUMPROD_FOLDED_ROW_BYTES if all are added to one row, and for rows of at most
+ * Short contiguous rows cost no more than one long row. This applies to rows of at most
+ * TD_SUMPROD_FOLDED_ROW_BYTES if all are added into one row, and for rows of at most
  * TD_SUMPROD_SHORT_RUN elements if each row is summed. */
 #define TD_SUMPROD_FOLDED_ROW_BYTES 256
 #define TD_SUMPROD_SHORT_RUN        4 /* elements */

@@ -7,18 +7,18 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Number of outputs of a block if the run is summed. The number is larger if there are other summed
- * loops around the outputs, so a long stretch of memory is read before the next iteration of the
- * outer loop. It is largest if the outputs are the inner loop: the block then often has all
- * outputs, and no memory is skipped. */
+/* Number of outputs of a block if the run is summed. If there are other summed loops around the
+ * outputs, the number is larger, so that a long stretch of memory is read before the next iteration
+ * of the outer loop. If the outputs are the inner loop, the number is largest: the block then often
+ * has all outputs, and no memory is skipped. */
 #define BLOCK_OUTPUTS         16
 #define LARGE_BLOCK_OUTPUTS   64
 #define LARGEST_BLOCK_OUTPUTS 512
 
-/* With fewer than FEW_BLOCKS blocks, a summed loop is split so that there is work for many threads:
- * into at most MAX_SPLITS in total, of at least MIN_SPLIT_TERMS each. A block of more than
+/* With fewer than FEW_BLOCKS blocks, a summed loop is split into ranges to provide work for many
+ * threads: at most MAX_SPLITS in total, of at least MIN_SPLIT_TERMS each. A block of more than
  * MAX_BLOCK_TERMS (or MAX_SCATTERED_TERMS for a scattered operand) is always split, because the
- * deadline is only checked between ranges. A term is an iteration of all loops of the block. */
+ * deadline is checked only between ranges. A term is an iteration of all loops of the block. */
 #define FEW_BLOCKS          32
 #define MAX_SPLITS          64
 #define MIN_SPLIT_TERMS     (512 << 10)
@@ -68,7 +68,7 @@ static int64_t fused_rows(const struct td_sumprod_plan *plan, const struct td_lo
     return rows->extent;
 }
 
-/* Returns the cost of one term with this loop as the run. `rows` is the number of terms of an
+/* Returns the cost of one term if this loop is the run. `rows` is the number of terms of an
  * output. */
 static double run_cost(const struct td_sumprod_plan *plan, const struct td_loop *loops, int n_loops,
                        const struct td_loop *loop, double rows)
@@ -122,8 +122,8 @@ static bool is_scattered(const struct td_sumprod_plan *plan, int operand,
 }
 
 /* Rates the reuse of cache lines and operands if the loop is directly outside the run. The score is
- * higher if the loop moves a scattered operand by one element, so the cache lines of the run are
- * used again, or if it leaves an operand at the same elements. */
+ * higher if the loop moves a scattered operand by one element, so that the cache lines of the run
+ * are used again, or if the loop does not move an operand. */
 #define REUSES_LINES 4
 static int reuse_score(const struct td_sumprod_plan *plan, const struct td_loop *loop)
 {
@@ -137,9 +137,9 @@ static int reuse_score(const struct td_sumprod_plan *plan, const struct td_loop 
     return score;
 }
 
-/* Returns the loop with the best reuse_score, among the summed loops if `summed` is true and
- * otherwise among the other loops. If scores are equal, returns the innermost loop. Returns -1 if
- * there is no loop. */
+/* Returns the loop with the best reuse_score: a summed loop if `summed` is true, otherwise one of
+ * the other loops. If scores are equal, returns the innermost loop. Returns -1 if no such loop
+ * exists. */
 static int best_outer_loop(const struct td_sumprod_plan *plan, const struct td_loop *loops,
                            int n_loops, bool summed)
 {
@@ -232,15 +232,15 @@ static int64_t reduce_block_length(const struct td_sumprod_plan *plan, int64_t r
                     ? LARGE_BLOCK_OUTPUTS
                     : LARGEST_BLOCK_OUTPUTS;
     } else if (!plan->scattered && plan->buffered && plan->run.extent > run_length) {
-        /* Several outputs would each read a part of their run in turn, jumping from row to row. For
-         * 4000 x 4000 of float16, this reaches 7.3 GB/s with BLOCK_OUTPUTS and 9.5 GB/s with one
-         * output at a time, although an operand that outputs share is then widened once for each
-         * output. */
+        /* With several outputs, each would read a part of its run in turn, jumping from row to row.
+         * A 4000 x 4000 float16 operand reaches 7.3 GB/s with BLOCK_OUTPUTS and 9.5 GB/s with one
+         * output at a time, although an operand shared by several outputs is then widened once for
+         * each output. */
         block = 1;
     }
     if (plan->scattered)
         return block;
-    /* If runs are short, the block reads as many bytes as a long run has. */
+    /* If runs are short, a block reads as many bytes as a long run contains. */
     return td_larger(block, TD_SUMPROD_BLOCK_BYTES / plan->element_size / plan->run.extent);
 }
 
@@ -270,7 +270,7 @@ static void choose_blocks(struct td_sumprod_plan *plan, const struct td_loop *lo
 }
 
 /* Returns the outermost summed loop with at least n_splits iterations, so each split reads
- * contiguous memory. If there is no such loop, returns the longest. */
+ * contiguous memory. If no loop has enough iterations, returns the longest summed loop. */
 static int loop_to_split(const struct td_sumprod_plan *plan)
 {
     int longest = plan->reduces ? plan->n_summed : 0;
@@ -333,8 +333,8 @@ static int64_t total_size_of(td_compute compute)
                                                                 : compute);
 }
 
-/* Copies the loops of extent 2 or more, with strides in bytes. If there are none, writes a single
- * loop of extent 1. Returns the number of loops. */
+/* Copies the loops of extent 2 or more, with strides in bytes. If none remain, writes a single loop
+ * of extent 1. Returns the number of loops. */
 static int read_loops(struct td_sumprod_plan *plan, const struct td_contraction *contraction,
                       struct td_loop *loops)
 {
@@ -390,7 +390,7 @@ static void choose_summed(struct td_sumprod_plan *plan, struct td_loop *loops, i
     plan->summed[plan->n_summed++] = rows;
 }
 
-/* Returns the estimated bytes that all iterations together read and write. */
+/* Returns the estimated number of bytes that all iterations together read and write. */
 static double bytes_moved(const struct td_sumprod_plan *plan,
                           const struct td_contraction *contraction)
 {

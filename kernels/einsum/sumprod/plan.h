@@ -1,7 +1,7 @@
 /* plan.h - plans a nest of sums and products before the operands are read: the order of the loops,
  * and how they are divided into blocks and splits.
  *
- * A nest is computed in one of two ways, depending on the innermost loop, which is called the run:
+ * A nest is computed in one of two ways, depending on the innermost loop, called the run:
  *
  *     reduce      The run is summed. A block is a few outputs along one loop, which are held as
  *                 totals while all summed loops run. Used for dot products, sums of rows, and
@@ -11,8 +11,8 @@
  *                 the sums. Used for sums over rows and vector times matrix, and, if no loop is
  *                 summed, for elementwise and outer products and conversions.
  *
- * If there are few blocks, or blocks are long, one summed loop is split into ranges. The totals of
- * the ranges are computed separately and then added.
+ * If there are only a few blocks, or if blocks are long, a summed loop is split into ranges. The
+ * totals of the ranges are computed separately and then added.
  *
  * Kernels read contiguous runs of the compute type. Runs that are stored in another type, or are
  * not contiguous, are first widened to a buffer, one at a time.
@@ -25,22 +25,22 @@
 #include "kernels/convert/convert.h"
 #include "kernels/einsum/nest/nest.h"
 
-/* Bytes of the sums of a block in the compute type: half an L1 cache. */
+/* Size in bytes of a block's sums in the compute type: half an L1 cache. */
 #define TD_SUMPROD_BLOCK_BYTES (16 << 10)
 
-/* Bytes of a run that is widened to a buffer at once. */
+/* Size in bytes of the part of a run that is widened to a buffer at once. */
 #define TD_SUMPROD_BUFFER_BYTES (8 << 10)
 
-/* Maximum elements of a scattered run. Each of its elements is on a different cache line, next to
- * elements of the following runs. The run is short enough for the L1 cache and the TLB to hold
- * these lines. As many runs as fill the lines are transposed into a tile at once. */
+/* Maximum number of elements of a scattered run. Each of its elements is on a different cache line,
+ * next to elements of the following runs. The run is short enough for the L1 cache and the TLB to
+ * hold these lines. As many runs as fill the lines are transposed into a tile at once. */
 #define TD_SUMPROD_SCATTERED_LENGTH 128
 #define TD_SUMPROD_CACHE_LINE       64
 #define TD_SUMPROD_TILE_BYTES       (TD_SUMPROD_CACHE_LINE * TD_SUMPROD_SCATTERED_LENGTH)
 
-/* Maximum elements that are summed in the compute type before their sum is added in double. */
+/* Maximum number of elements to sum in the compute type before adding their sum in double. */
 #define TD_SUMPROD_REDUCE_LENGTH 4096
-/* Maximum rows that are added in the compute type before their sums are added in double. */
+/* Maximum number of rows to add in the compute type before adding their sums in double. */
 #define TD_SUMPROD_FLUSH_ROWS    64
 
 /* How the elements of an operand are stored. */
@@ -50,7 +50,7 @@ struct td_sumprod_format {
     td_dtype dtype;
 };
 
-/* The loop outside the run that moves to the next run of a tile of a scattered operand. */
+/* The loop outside the run that moves to the next run in a tile of a scattered operand. */
 enum td_sumprod_tile_loop {
     TD_TILE_LOOP_NONE,
     TD_TILE_LOOP_OUTPUTS, /* the outputs of a block, if the run is summed */
@@ -61,16 +61,16 @@ enum td_sumprod_tile_loop {
 /* A plan. Strides of loops are in bytes. */
 struct td_sumprod_plan {
     td_compute compute;
-    /* Bytes of an element of types T and W (kernels.h). */
+    /* Size in bytes of an element of type T and of type W (kernels.h). */
     int64_t element_size, total_size;
     struct td_sumprod_format format[3];
-    /* `swapped` is true if A of the plan is B of the contraction, and vice versa. */
+    /* True if A of the plan is B of the contraction, and B of the plan is A of the contraction. */
     bool has_b, swapped;
     struct td_loop run; /* the innermost loop */
     /* The loop over the outputs of a block. If the plan accumulates, this is the run. */
     struct td_loop outputs;
     bool reduces; /* the run is summed */
-    /* The operand is read in place, not through a buffer. */
+    /* The operand is read in place, without a buffer. */
     bool direct[2];
     /* B is one scalar for a whole run. A is always a run. */
     bool scalar;
@@ -79,26 +79,27 @@ struct td_sumprod_plan {
     bool scattered;
     /* Rows are so short that the kernels add many of them as one row. */
     bool folds_rows;
-    /* Iterations of `outputs` in a block. The last block can have fewer. */
+    /* Number of iterations of `outputs` per block. The last block can have fewer. */
     int64_t block_length;
-    /* Outputs of the largest block, at most block_length. */
+    /* Number of outputs of the largest block, at most block_length. */
     int64_t block_outputs;
-    /* If the plan reduces, the maximum elements of the run that are processed at a time. */
+    /* If the plan reduces, the maximum number of elements of the run that are processed at a
+     * time. */
     int64_t run_length;
     int n_outer;
     /* Index in `outer` of the loop over the blocks of `outputs`. */
     int outputs_loop;
     int n_summed;
     int64_t n_blocks;
-    /* Ranges of a summed loop that are summed separately. 1 if no loop is split. */
+    /* Number of ranges of a summed loop that are summed separately. 1 if no loop is split. */
     int64_t n_splits;
     /* The loop that is split: an index in `summed`, or n_summed for the run. */
     int split_loop;
     enum td_sumprod_tile_loop tile_loop[2];
-    /* Estimated bytes that all iterations read and write. */
+    /* Estimated number of bytes that all iterations read and write. */
     double bytes;
     struct td_loop outer[TD_MAX_LOOPS + 1]; /* the loops over blocks */
-    /* The summed loops without the run. The last one is the loop over rows. */
+    /* The summed loops except the run. The last one is the loop over rows. */
     struct td_loop summed[TD_MAX_LOOPS + 1];
 };
 

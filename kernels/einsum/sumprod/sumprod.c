@@ -9,8 +9,9 @@
 /* Distributes blocks, and splits of blocks, across threads. plan.h decides the order of the loops,
  * and block.h computes one block. */
 
-/* A range reads or writes RANGE_BYTES, which takes 50 to 100 us at memory bandwidth. A contraction
- * of fewer than SINGLE_THREAD_BYTES is not worth waking a thread, which takes 30 us. */
+/* A range reads or writes RANGE_BYTES, which takes 50 to 100 us at memory bandwidth. Waking a
+ * thread takes 30 us, so it is not worthwhile for a contraction of fewer than
+ * SINGLE_THREAD_BYTES. */
 #define RANGE_BYTES         (1 << 20)
 #define SINGLE_THREAD_BYTES (2 * RANGE_BYTES)
 
@@ -133,7 +134,7 @@ static void choose_kernels(struct td_sumprod_context *ctx, td_isa isa)
     ctx->narrow = td_narrow(format[TD_C].dtype, isa);
 }
 
-/* Returns the grain of a parallel loop whose items together read and write `bytes`. */
+/* Returns the grain of a parallel loop whose items read and write `bytes` in total. */
 static int64_t grain_of(int64_t items, double bytes)
 {
     if (bytes < SINGLE_THREAD_BYTES)

@@ -2,14 +2,14 @@
  * vector, elementwise and outer products, conversions.
  *
  * These operations are limited by memory bandwidth, so the order of the loops determines the speed.
- * The innermost loop has stride 1 in the operands. The two innermost loops together are one of a
+ * The innermost loop has stride 1 in the operands. The two innermost loops are computed by one of a
  * few kernels over runs (dot, sum, multiply, add a multiple).
  *
  * Numerics   float32 sums use many accumulators over blocks, and the blocks are added in double.
  *            Long sums over rows are also blocked. How a sum is split across threads depends only
- *            on the extents, and the partial sums are added in order. So the result has the same
- *            bits for any number of threads. If long rows are multiplied by one vector, several
- *            rows are summed at a time. The remaining rows are summed one by one in a different
+ *            on the extents, and the partial sums are added in order. Therefore the result has the
+ *            same bits for any number of threads. If long rows are multiplied by one vector,
+ *            several rows are summed at a time. Rows left over are summed one by one in a different
  *            order, so equal rows can give results that differ in their last bits.
  * Ownership, Threads, Errors   See contraction.h. sumprod accepts every nest, including nests that
  *            suit gemm. */
