@@ -442,8 +442,9 @@ static td_status check_ints(const struct td_attr_spec *attr, const int64_t *valu
             snprintf(place, sizeof(place), "[%d]", i);
         if (range->max != INT64_MAX)
             snprintf(most, sizeof(most), " to %" PRId64, range->max);
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s%s is %" PRId64 "; expected %" PRId64 "%s",
-                     attr->name, place, values[i], range->min, most);
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s%s is %" PRId64 "; expected %s%" PRId64 "%s",
+                     attr->name, place, values[i], range->max != INT64_MAX ? "a value from " : "",
+                     range->min, most);
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, attr->name);
     }
     return TD_OK;

@@ -118,7 +118,7 @@ void put_safetensors(const char *name, const char *header, int32_t first, int n)
     put_file(name, file, 8 + length + 4 * (size_t)n);
 }
 
-/* ---- folders of versions ---- */
+/* ---- version folders ---- */
 
 static const char *name_in(const char *version, const char *file)
 {

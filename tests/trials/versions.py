@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kills the daemon while versions are put, aliases flipped and folders of versions brought, and readers compare.
+"""Kills the daemon while versions are put, aliases flipped and version folders brought, and readers compare.
 
     versions.py [--binary PATH] [--rounds N] [--seed N]
 
@@ -42,7 +42,7 @@ class Publisher(StatePart):
 
 
 class Bringer(StatePart):
-    """brings folders of versions, some with a wrong sum, and takes old ones away"""
+    """brings version folders, some with a wrong sum, and takes old ones away"""
 
     def write(self, name, k, wrong):
         hidden = os.path.join(self.state.folder, ".new")

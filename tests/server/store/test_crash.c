@@ -1,4 +1,4 @@
-/* A process that persists tensors, aliases or versions in a loop, or takes folders of versions, is
+/* A process that persists tensors, aliases or versions in a loop, or takes version folders, is
  * killed at random system calls; the files that it leaves are complete. */
 #include "kernels/key_index/key_index.h"
 #include "server/store/aliases/aliases.h"
@@ -333,7 +333,7 @@ TD_TEST(a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing)
     ck_assert(seen[0] > 0 && seen[1] > 0);
 }
 
-/* ---- folders of versions --------------------------------------------------------------------- */
+/* ---- version folders --------------------------------------------------------------------- */
 
 enum { FOLDERS_LEFT = 3, MOST_FOLDERS = 6 };
 

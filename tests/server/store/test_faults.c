@@ -748,7 +748,7 @@ TD_TEST_EACH(a_failed_rescan_serves_the_old_or_the_new_version, looks)
     for_each_fault(rescan->description, rescan_with_fault, rescan, &states);
 }
 
-/* ---- folders of versions --------------------------------------------------------------------- */
+/* ---- version folders --------------------------------------------------------------------- */
 
 static struct td_store *prepare_folder(void)
 {

@@ -1,4 +1,4 @@
-/* Files beside a folder of versions that have, or may have, one of its tensors. */
+/* Files beside a version folder that have, or may have, one of its tensors. */
 #include "server/store/aliases/aliases.h"
 #include "tests/server/one_store.h"
 #include "tests/support/suite.h"

@@ -313,7 +313,7 @@ TD_TEST(a_served_folder_that_loses_its_manifest_is_a_problem)
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         expect_names(store, "");
-        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: its manifest.json is gone"));
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: its manifest.json is missing"));
         ck_assert_ptr_nonnull(strstr(logged(), " warn folder_refused folder=1 reason="));
         ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
                          TD_DEVICE_UNAVAILABLE);
