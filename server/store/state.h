@@ -1,25 +1,7 @@
-/* state.h - the state of the store, and the order in which its files use each other. Private to
- * server/store.
+/* state.h - the state of the store, private to its files. README.md lists the files; store.h is the
+ * interface of all of them.
  *
- *     open.c                              opening, closing, rescanning the folder
- *     read.c   write.c   update.c         GET and refs; PUT and DELETE; row updates
- *     scan.c   folders.c                  the data folder; version folders in it
- *     alias_flip.c                        flips of aliases
- *     alias_check.c                       checks of flips
- *     retention.c                         removal of old versions
- *     writers.c                           how a writer prepares and publishes a version
- *     writer_queue.c                      one writer per name; the waiting writers
- *     entries.c   known_files.c           names, their versions, the quota; files seen by a scan
- *     alias_table.c   alias_file.c        aliases; aliases.json
- *     verify.c                            comparison of files with their checksums
- *     statistics.c                        statistics that versions keep
- *     version.c                           one version of one tensor
- *     keys.c   copy.c                     the keys of a table; copies in memory
- *     data_dir*.c                         the folder: list, map, write, remove
- *     table_name.c                        names and versions
- *
- * Each file uses only the files below it in this list. store.h is the interface of all files. A
- * reader takes the read lock, finds the entry and references its version. A writer first enters
+ * A reader takes the read lock, finds the entry and references its version. A writer first enters
  * with the name, so that no other writer changes the name. It prepares a version without the
  * store's lock, and takes the write lock only to publish the version.
  *
