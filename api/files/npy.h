@@ -1,7 +1,8 @@
 /* npy.h - reads and writes NumPy's .npy files, which are tables in the data folder or bodies of PUT
  * and GET.
  *
- * Reading    Versions 1 to 3, any byte order, C or Fortran order, any numeric dtype that tensord has. Objects, structured arrays, dates and text are errors that name the type. So are
+ * Reading    Versions 1 to 3, any byte order, C or Fortran order, any numeric dtype that tensord
+ *            has. Objects, structured arrays, dates and text are errors that name the type. So are
  *            bfloat16, for which NumPy has no name, and '|S': NumPy pads its strings with NULs,
  *            which cannot be distinguished from NULs in the string.
  * Writing    Version 1.0, little-endian, C order; the data starts at a multiple of 64 bytes.

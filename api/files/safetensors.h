@@ -20,8 +20,9 @@
 
 /* A tensor in a file. */
 struct td_safetensors_entry {
-    const char *name;        /* NUL-terminated, in the arena */
-    struct td_tensor tensor; /* the data points into the file; all members are zero if the tensor is unreadable */
+    const char *name; /* NUL-terminated, in the arena */
+    struct td_tensor
+        tensor; /* the data points into the file; all members are zero if the tensor is unreadable */
     /* Reason why the tensor is unreadable, in the arena. NULL if the tensor is readable. */
     const char *unreadable;
 };

@@ -162,7 +162,7 @@ static const char *scan_exponent(const char *p, const char *end, struct number *
     return q == first ? NULL : q;
 }
 
-/* Scans a number with more than 16 digits in a row, checking only the grammar. */
+/* Scans a number that has more digits than two blocks of eight, checking only the grammar. */
 static __attribute__((noinline)) const char *scan_long(const char *token, const char *end,
                                                        struct number *number)
 {

@@ -3,7 +3,8 @@
  * The parser is strict: RFC 8259 without extensions. A struct td_json_scan is a position in a text.
  * Functions advance it past the text that they have read. No function reads at or after `end`.
  *
- * Errors     MALFORMED_REQUEST. The error has a byte offset if the text is not JSON, or a JSON Pointer if a value is not the expected one.
+ * Errors     MALFORMED_REQUEST. The error has a byte offset if the text is not JSON, or a JSON
+ *            Pointer if a value is not the expected one.
  * Source     RFC 8259 (JSON), RFC 6901 (JSON Pointer). */
 #ifndef TD_API_JSON_SCAN_H
 #define TD_API_JSON_SCAN_H

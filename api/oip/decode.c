@@ -42,7 +42,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
         return read_id(reader, path);
     if (!reader->misplaced.text &&
         td_oip_check_unknown(reader->request, path, name, TD_OIP_REQUEST, TD_IGNORED) != TD_OK)
-        reader->misplaced = name; /* reported later: the body can be of another protocol */
+        reader->misplaced = name; /* reported later, because the body might use another protocol */
     return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
 }
 
@@ -116,7 +116,7 @@ static td_status read_body(struct td_oip_reader *reader)
     return TD_MALFORMED_REQUEST;
 }
 
-/* Reports missing inputs. Bodies of other protocols, such as /v1, have no "inputs". */
+/* Reports missing inputs. Bodies that use other protocols, such as /v1, have no "inputs". */
 static td_status refuse_without_inputs(struct td_oip_reader *reader)
 {
     static const char *const inputs = "inputs";
