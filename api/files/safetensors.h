@@ -21,8 +21,8 @@
 /* A tensor in a file. */
 struct td_safetensors_entry {
     const char *name; /* NUL-terminated, in the arena */
-    struct td_tensor
-        tensor; /* the data points into the file; all members are zero if the tensor is unreadable */
+    /* The data points into the file. All members are zero if the tensor is unreadable. */
+    struct td_tensor tensor;
     /* Reason why the tensor is unreadable, in the arena. NULL if the tensor is readable. */
     const char *unreadable;
 };
