@@ -11,7 +11,8 @@
  *            (*in_body), otherwise into the arena. The resolver owns the data of a ref. A reply
  *            points to the data of the tensor.
  * Errors     MALFORMED_REQUEST, RESOURCE_LIMIT, TENSOR_NOT_FOUND (ref); NOT_ACCEPTABLE if the
- *            format lacks the dtype (safetensors: string, complex128; npy: string, bfloat16). */
+ *            format does not have the dtype (safetensors: string, complex128; npy: string,
+ * bfloat16). */
 #ifndef TD_API_TENSOR_IO_H
 #define TD_API_TENSOR_IO_H
 

@@ -57,7 +57,7 @@ static const char *string_text(const char *p, const char *end, char text[STRING_
     return text;
 }
 
-/* Checks the syntax of the value at p, but not that of elements inside brackets. */
+/* Checks the syntax of the value at p, except for elements inside brackets. */
 static td_status check_syntax(const struct td_json_array *array, const char *p)
 {
     struct td_json_scan scan = *array->scan;
@@ -369,7 +369,7 @@ static td_status read_scalars(struct td_json_array *array, const char **p, int l
     }
 }
 
-/* Ends the list at `level` and compares its length with that of the other lists at this level. */
+/* Ends the list at `level`, whose length must equal the length of the other lists at this level. */
 static td_status close_list(struct td_json_array *array, int level)
 {
     int64_t *dim = &array->dim[level - 1], count = array->count[level - 1];

@@ -16,7 +16,8 @@
 #include "kernels/op.h"
 #include "kernels/tensor.h"
 
-/* Start of the error message for a list whose length differs from that of the lists before it. */
+/* Start of the error message for a list whose length differs from the length of the lists before
+ * it. */
 #define TD_JSON_RAGGED "a list of length "
 
 /* The functions in this header can read up to TD_JSON_SCALARS_SLACK bytes after scan->end, whatever

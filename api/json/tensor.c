@@ -145,14 +145,12 @@ static td_status refuse_length(const struct td_json_path *path, const char *text
         return refuse_character(path, text, bad, err);
     if (length % 4 == 1)
         return td_json_refuse(
-            path, err,
-            "base64 has %zu characters: expected a multiple of 4; the text is cut "
-            "off",
+            path, err, "base64 has %zu characters; expected a multiple of 4. The text is cut off",
             length);
     if (length % 4 != 0)
         return td_json_refuse(path, err,
-                              "base64 has %zu characters: expected a multiple of 4, padded with "
-                              "'='; append %zu more '='",
+                              "base64 has %zu characters; expected a multiple of 4, padded with "
+                              "'='. Append %zu more '='",
                               length, 4 - length % 4);
     return td_json_refuse(path, err, "base64 holds %zu bytes, but %s of shape %s takes %zu", size,
                           td_dtype_info(tensor->dtype)->name,

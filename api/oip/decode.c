@@ -109,8 +109,8 @@ static td_status read_body(struct td_oip_reader *reader)
     if (reader->binary_data == reader->binary_end)
         return TD_OK;
     td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                 "%td bytes follow the data of the inputs; the sum of all binary_data_size must be "
-                 "the number of bytes after the JSON text",
+                 "%td bytes follow the data of the inputs; the binary_data_size values must add up "
+                 "to the number of bytes after the JSON text",
                  reader->binary_end - reader->binary_data);
     reader->err->offset = reader->binary_data - scan->begin;
     return TD_MALFORMED_REQUEST;
