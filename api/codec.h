@@ -1,4 +1,4 @@
-/* codec.h - selects the decoder and the encoder by Content-Type and Accept. */
+/* codec.h - selects the decoder from Content-Type and the encoder from Accept. */
 #ifndef TD_API_CODEC_H
 #define TD_API_CODEC_H
 
@@ -22,22 +22,23 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
                                         struct td_resolver *resolver, struct td_arena *arena,
                                         struct td_request *request, struct td_error *err);
 
-/* Adds a hint about what the client might have meant to the error of a decoded request that the op
- * refused. */
+/* The op has refused a decoded request: adds a hint to the error about what the client might have
+ * meant. */
 void td_codec_hint(td_format format, const struct td_request *request, struct td_error *err);
 
-/* td_oip_decode decodes requests of the Open Inference Protocol, because it needs more arguments.
+/* Requests of the Open Inference Protocol are decoded by td_oip_decode, which needs more arguments.
  * The functions below also encode replies of this protocol. */
 
 /* True if the client accepts JSON. accept can be NULL. */
 bool td_codec_accepts_json(const char *accept);
 
 /* Checks that the outputs can be encoded. Uses only their dtypes, so a call can be rejected after
- * infer and before it is computed: NOT_ACCEPTABLE if safetensors lacks a dtype. */
+ * infer and before it is computed. Returns NOT_ACCEPTABLE if safetensors does not support a
+ * dtype. */
 TD_MUST_CHECK td_status td_codec_can_encode(td_format format, const struct td_request *request,
                                             struct td_error *err);
 
-/* Computes an upper bound of the memory that td_codec_encode allocates. Returns false on
+/* Computes an upper bound for the memory that td_codec_encode allocates. Returns false on
  * overflow. */
 bool td_codec_encoded_bound(td_format format, const struct td_request *request, size_t *bytes);
 

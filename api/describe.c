@@ -95,8 +95,8 @@ static bool add_error(cJSON *list, td_status status)
            add_endpoint(item, "type", "/problems/", problem->slug, "");
 }
 
-/* Adds the errors of the op. The error for unknown keys is added if keys can replace row numbers,
- * because the op itself never sees keys. */
+/* Adds the errors of the op. If keys can replace row numbers, also adds the error for unknown keys,
+ * which the op itself never sees. */
 static bool add_errors(cJSON *document, const struct td_op *op)
 {
     cJSON *list = cJSON_AddArrayToObject(document, "errors");
@@ -138,8 +138,8 @@ td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct 
  * at most 20 digits, and the names of the members. */
 #define LISTING_TEXT 800
 
-/* Maximum length of the name and ETag of a stored output. No character of a name needs an escape in
- * JSON, and only the quotes of an ETag do. An output has no source yet. */
+/* Maximum length of the name and ETag of a stored output. In JSON, a name needs no escapes, and in
+ * an ETag only the quotes do. An output has no source yet. */
 #define MOST_STORED 256
 
 /* Returns the maximum length of a listing. Each byte of a string can take six bytes in JSON. */
@@ -206,8 +206,8 @@ static bool begin_text(struct td_text *text, size_t capacity, struct td_arena *a
     return text->at != NULL;
 }
 
-/* Writes listings separated by commas, without brackets. The listings of named outputs have the
- * name before them. */
+/* Writes listings separated by commas, without brackets. Writes the name before the listing of a
+ * named output. */
 static void add_listings(struct td_text *text, const struct td_output_spec *named,
                          const struct td_tensor_listing *list, int count)
 {

@@ -1,7 +1,8 @@
 /* describe.h - writes descriptions of ops and tensors: GET /v1/ops, GET /v1/ops/{op}, GET
  * /v1/tensors.
  *
- * Ops are described with cJSON from their descriptors. No code here depends on a particular op. */
+ * Descriptions of ops are built with cJSON from the ops' descriptors. No code here depends on a
+ * particular op. */
 #ifndef TD_API_DESCRIBE_H
 #define TD_API_DESCRIBE_H
 
@@ -12,7 +13,7 @@ TD_MUST_CHECK td_status td_describe_ops(struct td_arena *arena, struct td_reply 
 TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, struct td_arena *arena,
                                        struct td_reply *reply, struct td_error *err);
 
-/* Result of comparing a mapped tensor with the checksums in its file. */
+/* Result of comparing a mapped tensor's data with the checksums in its file. */
 typedef enum {
     TD_INTEGRITY_NONE, /* no checksums, or checksums are not compared */
     TD_INTEGRITY_PENDING,
@@ -31,21 +32,21 @@ struct td_tensor_listing {
     uint64_t version;       /* version number; grows with every version of the name */
     const char *etag;       /* ETag with quotes, as in the header */
     bool persisted;         /* true if the tensor survives a restart */
-    td_integrity integrity; /* part of the description only if there is a source */
-    /* Seconds until the tensor expires. 0: it does not expire. */
+    td_integrity integrity; /* left out of the description if there is no source */
+    /* Seconds until the tensor expires, or 0 if it does not expire. */
     int64_t ttl_s;
     /* After a PUT with `device`, the device that holds the tensor, "gpu" or "cpu"; otherwise
      * NULL. */
     const char *device;
-    /* Numbers of rows by member name, after a change by key or a PUT that drops the keys. A NULL
-     * name ends the list. */
+    /* Row counts by member name, after a change by key or a PUT that drops the keys. A NULL name
+     * ends the list. */
     struct td_row_count {
         const char *name;
         int64_t count;
     } rows[2];
 };
-/* Describes a list of tensors. If `more` is true, the list continues after the last tensor, whose
- * name is also given as "next". */
+/* Describes a list of tensors. If `more` is true, more tensors follow, and "next" is the name of
+ * the last tensor in the list. */
 TD_MUST_CHECK td_status td_describe_tensors(const struct td_tensor_listing *list, int count,
                                             bool more, struct td_arena *arena,
                                             struct td_reply *reply, struct td_error *err);

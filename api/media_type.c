@@ -67,7 +67,7 @@ static struct td_token cut(const char **rest, const char *end, char separator)
     return trim(begin, at);
 }
 
-/* Splits "name = value" and removes quotes around the value. */
+/* Splits "name = value" and removes the quotes around the value. */
 static void split_parameter(struct td_token parameter, struct td_token *name,
                             struct td_token *value)
 {
@@ -183,8 +183,9 @@ bool td_preference_next(const char **list, const char *list_end, struct td_prefe
 
 /* ---- Accept ---- */
 
-/* Returns how specifically a media range matches a format: 0 not at all, 1 as any type, 2 by its
- * main type, 3 by name. The default type of curl -d matches no format of a reply. */
+/* Returns how specifically a media range matches a format: 0 if it does not match, 1 for any type,
+ * 2 for its main type, 3 for its name. The default type of curl -d does not match any reply
+ * format. */
 static int match(struct td_token range, td_format format)
 {
     if (td_token_is(range, "*/*") || td_token_is(range, "*"))

@@ -24,7 +24,8 @@ TD_MUST_CHECK td_status td_media_of_body(const char *content_type, unsigned form
 bool td_media_is_stated(const char *content_type);
 
 /* Finds the format of a reply, one of `formats`, from the q-values of Accept. Among formats with
- * the same q-value, `preferred` comes first, then the order of td_format. accept can be NULL. */
+ * the same q-value, chooses `preferred`, otherwise the first in the order of td_format. accept can
+ * be NULL. */
 TD_MUST_CHECK td_status td_media_of_reply(const char *accept, unsigned formats, td_format preferred,
                                           td_format *out, struct td_error *err);
 
@@ -38,7 +39,8 @@ struct td_token {
 };
 bool td_token_is(struct td_token token, const char *name);
 
-/* Element of a list of preferences, such as "gzip;q=0.8". A missing or malformed q-value is 1. */
+/* Element of a list of preferences, such as "gzip;q=0.8". A missing or malformed q-value counts as
+ * 1. */
 struct td_preference {
     struct td_token name;
     int weight; /* q-value in thousandths, such as 800 */

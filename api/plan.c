@@ -149,7 +149,7 @@ static td_status read_document(struct reader *reader)
                : td_json_syntax(scan, scan->at, reader->err, "expected the end of the body");
 }
 
-/* Sets the inputs to tensors without data. infer uses only their shapes. */
+/* Sets the inputs to tensors without data, which is enough because infer uses only shapes. */
 static td_status set_inputs(struct reader *reader)
 {
     struct td_operand *inputs = &reader->request->args.inputs[0];
@@ -215,8 +215,8 @@ static void add_step(struct td_text *text, const struct td_plan *plan, int numbe
     td_text_string(text, "}");
 }
 
-/* Writes the limits, and which of them the request exceeds, under the names that RESOURCE_LIMIT
- * uses. */
+/* Writes the limits and which limits the request exceeds. Their names are the ones in
+ * RESOURCE_LIMIT errors. */
 static void add_limits(struct td_text *text, const struct td_plan *plan, uint64_t output_bytes,
                        const struct td_plan_limits *limits)
 {
@@ -263,8 +263,8 @@ static void add_plan(struct td_text *text, const struct td_plan *plan,
     td_text_string(text, "]}");
 }
 
-/* Prints the plan into larger and larger buffers until it fits. The length depends on the labels of
- * the equation. */
+/* Prints the plan into larger and larger buffers until it fits, because its length depends on the
+ * labels of the equation. */
 static td_status write_plan(const struct td_plan *plan, const struct td_tensor *output,
                             const struct td_plan_limits *limits, struct td_arena *arena,
                             struct td_reply *reply, struct td_error *err)

@@ -1,13 +1,13 @@
 /* plan.h - POST /v1/OP/plan: computes the steps, operations and memory of an op from shapes alone,
  * if the op has a plan.
  *
- * The request is the request of the op with "shapes" instead of its first input, and with "dtype"
- * unless it is float32:
+ * The request is the op's request with "shapes" instead of the first input, and with "dtype" unless
+ * the dtype is float32:
  *
  *     {"equation": "ij,jk->ik", "shapes": [[100, 20], [20, 50]], "dtype": "float64"}
  *
  * The reply is JSON with exact integers: "flops" and "naive_flops" can exceed 2^53, and
- * 18446744073709551615 means that value or more. "path" and "steps" are empty if there is nothing
+ * 18446744073709551615 means at least that value. "path" and "steps" are empty if there is nothing
  * to compute. kernels/einsum/README.md has an example.
  *
  * Errors     The errors of the op, with the same members: "inputs[1]" is the second shape.
@@ -21,14 +21,14 @@
 
 /* Limits of the server. */
 struct td_plan_limits {
-    int threads;         /* number of threads, which determines the workspace */
+    int threads;         /* number of threads; determines the size of the workspace */
     uint64_t max_flops;  /* 0: no limit */
     uint64_t max_output; /* bytes */
     uint64_t memory;     /* memory budget in bytes, for all requests together */
 };
 
-/* Writes the reply. `request` must be initialized for an op with `explain`, and can already have
- * attributes from the query string. */
+/* Writes the reply. `request` must be initialized for an op that has `explain`, and can already
+ * contain attributes from the query string. */
 TD_MUST_CHECK td_status td_plan_reply(const char *body, size_t bytes,
                                       const struct td_plan_limits *limits, struct td_arena *arena,
                                       struct td_request *request, struct td_reply *reply,

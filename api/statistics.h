@@ -1,5 +1,4 @@
-/* statistics.h - writes the statistics of a tensor as a document: GET
- * /v1/tensors/{name}/statistics. */
+/* statistics.h - writes a tensor's statistics as a document: GET /v1/tensors/{name}/statistics. */
 #ifndef TD_API_STATISTICS_H
 #define TD_API_STATISTICS_H
 

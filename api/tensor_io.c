@@ -37,8 +37,8 @@ td_status td_tensor_io_reply_format(const char *accept, td_format *out, struct t
 
 /* ---- reading ---- */
 
-/* Copies the body and appends zeros. The parser of a number reads the character after the number.
- * An object always has this character, but a body that is only a number does not. Returns false
+/* Copies the body and appends zeros, because the number parser reads the character after a number.
+ * In an object this character always exists, but not in a body that is only a number. Returns false
  * with err filled if no memory is left. */
 static bool end_number(struct td_json_source *source)
 {
@@ -61,7 +61,7 @@ static struct td_untyped untyped_of(td_role role)
                : (struct td_untyped){ TD_DTYPE_FLOAT32, TD_DTYPE_INT32, false, TD_DTYPES_ALL };
 }
 
-/* Starts reading a JSON body, and leaves the scan at its value. */
+/* Starts reading a JSON body and moves the scan to its value. */
 static td_status begin_json(const char *body, size_t bytes, struct td_resolver *resolver,
                             struct td_arena *arena, struct td_json_source *source,
                             struct td_error *err)
@@ -151,14 +151,14 @@ static td_status read_json_table(struct td_json_source *source, struct td_table_
     return status == TD_OK ? end_json(source) : status;
 }
 
-/* Suffixes of the names of the keys' entries, which follow the name of their table. Without the dot
- * they are also names by themselves. */
+/* Suffixes that entry names for keys append to the name of the table. Without the dot, each suffix
+ * is also a name by itself. */
 #define KEYS    ".keys"
 #define OFFSETS ".keys.offsets"
 #define BYTES   ".keys.bytes"
 
-/* True if `name` is a part of the table, such as "w.keys" of "w". If `table` is NULL, the part has
- * no prefix, such as "keys". */
+/* True if `name` is a part of the table, as "w.keys" is a part of "w". If `table` is NULL, the part
+ * has no prefix, such as "keys". */
 static bool is_part(const char *name, const char *table, const char *part)
 {
     if (!table)
@@ -176,8 +176,8 @@ static const struct td_tensor *part_of(const struct td_safetensors *file, const 
     return NULL;
 }
 
-/* Makes string keys from the entries "keys.offsets" and "keys.bytes". The offsets are copied,
- * because the body can be unaligned and the offsets determine addresses. */
+/* Builds string keys from the entries "keys.offsets" and "keys.bytes". Copies the offsets, because
+ * the body can be unaligned and the offsets determine addresses. */
 static td_status join_keys(const struct td_tensor *offsets, const struct td_tensor *bytes,
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
@@ -205,7 +205,7 @@ static td_status join_keys(const struct td_tensor *offsets, const struct td_tens
     return TD_OK;
 }
 
-/* Reads the keys of a table from a file: numbers of one of these dtypes, or strings. *n is the
+/* Reads the keys of a table from a file: numbers in one of these dtypes, or strings. *n is the
  * number of entries that hold the keys, or 0 if there are no keys. */
 static td_status read_key_entries(const struct td_safetensors *file, const char *table,
                                   td_dtype_set dtypes, struct td_arena *arena,
@@ -231,15 +231,17 @@ static td_status refuse_count(const struct td_safetensors *file, struct td_error
     return TD_MALFORMED_REQUEST;
 }
 
-/* True if the entry with this name holds keys without a table name. Keys are in n entries: "keys",
- * or "keys.offsets" and "keys.bytes". A table can use the names that are not needed for keys. */
+/* True if this is the name of an entry that holds keys without a table name. Keys are in n entries:
+ * "keys", or the pair "keys.offsets" and "keys.bytes". A table can use the names that are not
+ * needed for keys. */
 static bool is_keys_entry(const char *name, int n)
 {
     return n == 1 ? is_part(name, NULL, KEYS)
                   : is_part(name, NULL, OFFSETS) || is_part(name, NULL, BYTES);
 }
 
-/* Finds the entry of the table in a file. *n is the number of entries with its keys. */
+/* Finds the entry of the table in a file. Sets *n to the number of entries that hold the table's
+ * keys. */
 static td_status find_table(const struct td_safetensors *file, td_dtype_set dtypes,
                             struct td_arena *arena, struct td_tensor *keys, int *n, int *table,
                             struct td_error *err)
@@ -261,7 +263,7 @@ static td_status find_table(const struct td_safetensors *file, td_dtype_set dtyp
 static td_status read_safetensors_table(const char *body, size_t bytes, struct td_arena *arena,
                                         struct td_table_document *out, struct td_error *err)
 {
-    enum { MOST = 3 }; /* entries: a table and at most two for its keys */
+    enum { MOST = 3 }; /* a table, and at most two entries for its keys */
     struct td_safetensors file;
     int n = 0, table = 0;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
@@ -281,8 +283,8 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
     return TD_OK;
 }
 
-/* Reads string keys from a file of two entries: "keys.offsets" and "keys.bytes", or the same with
- * the name of any table before them. */
+/* Reads string keys from a file with two entries: "keys.offsets" and "keys.bytes", both optionally
+ * after the name of a table. */
 static td_status read_strings(const struct td_safetensors *file, struct td_arena *arena,
                               struct td_tensor *out, int *n, struct td_error *err)
 {
@@ -298,7 +300,7 @@ static td_status read_strings(const struct td_safetensors *file, struct td_arena
     return status;
 }
 
-/* Reads one tensor of any name. For role KEY, also reads string keys from two entries. */
+/* Reads one tensor, whatever its name. For role KEY, also reads string keys from two entries. */
 static td_status read_safetensors(td_role role, const char *body, size_t bytes,
                                   struct td_arena *arena, struct td_tensor *out,
                                   struct td_error *err)

@@ -8,7 +8,7 @@
  * Writing    Version 1.0, little-endian, C order; the data starts at a multiple of 64 bytes.
  * Ownership  Opened tensors point into the bytes of the file.
  * Errors     MALFORMED_REQUEST, RESOURCE_LIMIT (rank, or a number of elements that overflows),
- *            NOT_ACCEPTABLE (a dtype that the format lacks).
+ *            NOT_ACCEPTABLE (a dtype that the format does not have).
  * Cost       Conversion reads and writes each byte once, in blocks that fit the L1 cache, or twice
  *            if both dimension order and byte order differ.
  * Source     numpy.lib.format in the NumPy reference. The blocks: Frigo, Leiserson, Prokop and

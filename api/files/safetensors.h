@@ -1,15 +1,15 @@
-/* safetensors.h - reads and writes safetensors: an 8-byte little-endian header length, a JSON
- * header, the data.
+/* safetensors.h - reads and writes safetensors files: an 8-byte little-endian header length, a JSON
+ * header and the data.
  *
  * In a request, tensors have the names of the op's inputs ("indices.0", "indices.1", ... for
  * lists), and __metadata__ has attributes as text. In a file in the data folder, every entry is a
  * table.
  *
  * Bounds     The header must fit the body, and each range must have the size of its tensor. The
- *            ranges must not overlap and must cover the data. Violations are MALFORMED_REQUEST,
- *            with a description and the place. Bytes after the end are not read. A tensor is
- *            unreadable if tensord lacks its dtype, if it has too many dimensions, or if it is bool
- *            with bytes other than 0 and 1.
+ *            ranges must not overlap and must cover the data. Violations are MALFORMED_REQUEST
+ *            errors that describe the fault and its place. Bytes after the end are not read. A
+ *            tensor is unreadable if tensord does not support its dtype, if it has too many
+ *            dimensions, or if it is bool and has bytes other than 0 and 1.
  * Ownership  Tensors point into the body and can be unaligned.
  * Cost       A header of 128 bytes takes about 0.4 us.
  * Source     The safetensors format description (Hugging Face), "Format". */

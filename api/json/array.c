@@ -24,7 +24,7 @@ static td_status refuse_at(const struct td_json_array *array, const int64_t *ind
     return td_json_refuse(up, array->err, "%s", message);
 }
 
-/* Copies the number token at p for a message and truncates it if it is long. */
+/* Copies the number token at p for a message, and truncates a long token. */
 static const char *token_text(const char *p, const char *end, char *text, size_t size)
 {
     bool is_integer;
@@ -57,7 +57,7 @@ static const char *string_text(const char *p, const char *end, char text[STRING_
     return text;
 }
 
-/* Checks the syntax of the value at p, but not of the elements inside brackets. */
+/* Checks the syntax of the value at p, except for elements inside brackets. */
 static td_status check_syntax(const struct td_json_array *array, const char *p)
 {
     struct td_json_scan scan = *array->scan;
@@ -91,7 +91,7 @@ static td_status check_syntax(const struct td_json_array *array, const char *p)
     }
 }
 
-/* Describes the elements of a dtype in the Open Inference Protocol, for messages. */
+/* Describes, for messages, how the Open Inference Protocol writes elements of a dtype. */
 static const char *oip_elements(td_dtype dtype)
 {
     return dtype == TD_DTYPE_BOOL     ? "true, false, 1 or 0"
@@ -102,7 +102,7 @@ static const char *oip_elements(td_dtype dtype)
 
 #define NOT_WITH_OTHERS "neither int64 nor uint64 can hold %s together with the other elements"
 
-/* True if float64 holds the integer at the start of `token` exactly. */
+/* True if the integer at the start of `token` is exact in float64. */
 static bool is_exact_in_float64(const char *token)
 {
     bool negative;
@@ -114,7 +114,7 @@ static bool is_exact_in_float64(const char *token)
     return magnitude <= (uint64_t)1 << DBL_MANT_DIG;
 }
 
-/* True if the client is allowed to give the values of a float tensor as float64 instead. */
+/* True if the client can send float64 instead of the dtype of this float tensor. */
 static bool may_widen(const struct td_json_array *array)
 {
     return (array->dtype == TD_DTYPE_FLOAT16 || array->dtype == TD_DTYPE_BFLOAT16 ||
@@ -124,8 +124,8 @@ static bool may_widen(const struct td_json_array *array)
 
 #define GIVE_FLOAT64 "give the values another dtype: {\"dtype\": \"float64\", \"data\": [...]}"
 
-/* Writes the message that an integer, shown as `token`, would become another number as an element
- * of the array. The message suggests float64 only if float64 is accepted and exact. */
+/* Writes the message for an integer, shown as `token`, that would become another number as an
+ * element of the array. The message suggests float64 only if float64 is accepted and exact. */
 enum { ROUNDED_TEXT = 320 };
 static const char *rounded_text(const struct td_json_array *array, const char *token,
                                 char text[ROUNDED_TEXT])
@@ -154,8 +154,8 @@ static const char *rounded_text(const struct td_json_array *array, const char *t
     return text;
 }
 
-/* Adds hints to the error for a number at p that is too large: why the tensor has this dtype, if
- * the client did not choose it, and a wider dtype. */
+/* Adds hints to the error for a number at p that is too large. The hints suggest a wider dtype and,
+ * if the client did not choose the dtype, say why the tensor has it. */
 static void hint_range(const struct td_json_array *array, const char *p)
 {
     bool is_integer;
@@ -168,7 +168,7 @@ static void hint_range(const struct td_json_array *array, const char *p)
         td_error_hint(array->err, GIVE_FLOAT64);
 }
 
-/* Reports a number at p that only float32 could hold, in a tensor that must have integers. */
+/* Reports a number at p that would need float32, in a tensor of integers. */
 static td_status refuse_fraction(const struct td_json_array *array, const char *p, int level)
 {
     char message[256], token[48];
@@ -196,8 +196,8 @@ static bool is_quoted_number(const char *p, const char *end, bool of_integers)
     return stop && stop < end && *stop == '"' && (is_integer || !of_integers);
 }
 
-/* Returns advice on how to write the value at p as an element of the dtype, if only the quotes are
- * wrong; otherwise "". */
+/* Returns advice on writing the value at p as an element of the dtype if only its quotes are wrong,
+ * otherwise "". */
 static const char *expected_element(td_dtype dtype, const char *p, const char *end)
 {
     bool is_integer;
@@ -210,7 +210,7 @@ static const char *expected_element(td_dtype dtype, const char *p, const char *e
                : "";
 }
 
-/* Reports that the value at p, in a list of this level, is not an element of the tensor. */
+/* Reports that the value at p, in a list at this level, is not an element of the tensor. */
 static td_status refuse_scalar(const struct td_json_array *array, const char *p, int level)
 {
     td_status status = array->parser.fault == TD_SCALAR_FAULT_REPORTED ? TD_MALFORMED_REQUEST
@@ -262,7 +262,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     return status;
 }
 
-/* True if any element that was read as a string is the text of NaN or an infinity. */
+/* True if any element that was read as a string spells NaN or an infinity. */
 static bool any_nonfinite_string(const struct td_json_array *array)
 {
     const char *text = array->parser.bytes;
@@ -316,8 +316,8 @@ static bool is_pair(const char *p, const char *end)
     return p < end && *p != '[' && *p != ']';
 }
 
-/* Reports that there are more elements than the given shape has. Only a given shape can be
- * exceeded: memory sized from the text is always large enough. */
+/* Reports that the data has more elements than the given shape. Without a given shape this cannot
+ * happen, because memory sized from the text is always large enough. */
 static td_status refuse_too_many(const struct td_json_array *array)
 {
     char message[96];
@@ -326,7 +326,7 @@ static td_status refuse_too_many(const struct td_json_array *array)
     return refuse_at(array, array->count, 0, message);
 }
 
-/* Raises the parser's limit, or reports an error if the limit is the end of the memory. */
+/* Raises the parser's limit, or reports an error if the limit is already the end of the memory. */
 static td_status continue_reading(struct td_json_array *array)
 {
     if (array->parser.next == array->memory_end)
@@ -369,7 +369,7 @@ static td_status read_scalars(struct td_json_array *array, const char **p, int l
     }
 }
 
-/* Ends the list at `level` and compares its length with the other lists of that level. */
+/* Ends the list at `level`, whose length must equal the length of the other lists at this level. */
 static td_status close_list(struct td_json_array *array, int level)
 {
     int64_t *dim = &array->dim[level - 1], count = array->count[level - 1];
@@ -459,7 +459,7 @@ static td_status read_value(struct td_json_array *array)
     return TD_OK;
 }
 
-/* Makes a tensor of the given shape from the elements. */
+/* Builds a tensor of the given shape from the elements. */
 static td_status finish(struct td_json_array *array, const struct td_shape *shape,
                         struct td_tensor *out)
 {
@@ -483,8 +483,8 @@ static void shape_of(const struct td_json_array *array, struct td_shape *shape)
         shape->dim[i] = array->dim[i];
 }
 
-/* Finds the length of the value's text, and derives an upper bound for the number of elements from
- * the commas. */
+/* Finds the length of the value's text, and counts commas for an upper bound of the number of
+ * elements. */
 static td_status measure(struct td_json_array *array)
 {
     size_t commas;
@@ -559,7 +559,7 @@ static bool shape_fits(const struct td_shape *nested, const struct td_shape *giv
         return true;
     if (nested->rank == 1 && nested->dim[0] == numel)
         return true; /* flat data */
-    /* A dimension of zero has no lists inside, so later dimensions are not visible in the text. */
+    /* A dimension of size 0 has no lists inside, so the text does not show later dimensions. */
     if (numel != 0 || nested->rank == 0 || nested->rank > given->rank ||
         nested->dim[nested->rank - 1] != 0)
         return false;

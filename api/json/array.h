@@ -16,17 +16,17 @@
 #include "kernels/op.h"
 #include "kernels/tensor.h"
 
-/* First words of the error message for a list that is longer or shorter than the lists before
+/* Start of the error message for a list whose length differs from the length of the lists before
  * it. */
 #define TD_JSON_RAGGED "a list of length "
 
-/* The functions in this header can read up to TD_JSON_SCALARS_SLACK bytes after scan->end. The
- * values of those bytes do not matter. */
+/* The functions in this header can read up to TD_JSON_SCALARS_SLACK bytes after scan->end, whatever
+ * the values of those bytes are. */
 
 /* Reads a value and infers its dtype: bool, string, the first of int32, int64 and uint64 that holds
  * all integers, or float32 if any number has a fraction or an exponent. `untyped` (kernels/op.h)
- * gives the dtype of an empty list and the first integer dtype to try, says whether a fraction is
- * the error UNSUPPORTED_DTYPE, and lists the dtypes that error messages suggest. */
+ * gives the dtype of an empty list and the first integer dtype to try, decides whether a fraction
+ * is an UNSUPPORTED_DTYPE error, and lists the dtypes that error messages suggest. */
 TD_MUST_CHECK td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,
                                              const struct td_json_path *path,
                                              struct td_arena *arena, struct td_tensor *out,

@@ -17,13 +17,14 @@ struct reader {
     struct td_request *request;
     uint32_t by_path; /* bit set of the inputs that the path names */
     struct td_json_siblings siblings;
-    /* Skipped keys of rows, which are read when the table is known. */
+    /* Skipped keys of rows. They are read when the table is known. */
     struct td_json_skipped row_keys;
 };
 
 /* ---- keys in place of row numbers ---- */
 
-/* Sets *out to true if {"keys": ...} is at the scan and is accepted instead of row numbers. */
+/* Sets *out to true if the value at the scan is {"keys": ...} and keys are accepted instead of row
+ * numbers. */
 static td_status is_row_keys(struct reader *reader, int input, bool *out)
 {
     const struct td_input_spec *spec = &reader->request->op->inputs[input];
@@ -70,7 +71,7 @@ static td_status skip_row_keys(struct reader *reader, int input, const struct td
                : status;
 }
 
-/* Adds a hint to an error about lists of different lengths, because such lists are probably
+/* Adds a hint to an error about lists of different lengths, because the client probably meant
  * bags. */
 static void hint_bags(const struct reader *reader, int input)
 {
@@ -205,7 +206,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
             td_json_refuse(path, reader->source.err,
                            "both %s and %s are given; expected only one of them", spec->name,
                            TD_TABLE_KEYS);
-        /* The error is about the member that was read last. */
+        /* The error names the member that was read last. */
         reader->request->called_keys = of_table;
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s",
                                  of_table ? TD_TABLE_KEYS : spec->name);

@@ -13,7 +13,7 @@
  * brackets. */
 #define ENVELOPE 512
 
-/* Returns the nesting depth of the lists of data. A dimension of zero has no lists inside. */
+/* Returns the nesting depth of the lists in `data`. A dimension of size 0 has no lists inside. */
 static int nested_rank(const struct td_tensor *tensor, td_layout layout)
 {
     if (layout == TD_LAYOUT_FLAT)
@@ -24,8 +24,8 @@ static int nested_rank(const struct td_tensor *tensor, td_layout layout)
     return rank;
 }
 
-/* Computes an upper bound for the text of elements and lists. The data does not have to be computed
- * yet. */
+/* Computes an upper bound for the length of the text of elements and lists. The data does not have
+ * to be computed yet. */
 static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
 {
     size_t lists = 1, brackets;
@@ -65,8 +65,8 @@ struct form {
     size_t bytes; /* upper bound of the text's size */
 };
 
-/* Chooses the form of a tensor: the requested layout, or base64 if it has strings that are not
- * UTF-8. */
+/* Chooses the form of a tensor: the requested layout, or base64 if the tensor has strings that are
+ * not UTF-8. */
 static td_status choose_form(const struct td_tensor *tensor, td_layout layout,
                              const struct td_arena *arena, struct form *form, struct td_error *err)
 {
@@ -118,8 +118,8 @@ static char *write_elements(char *at, const struct td_tensor *tensor, int64_t be
     return at;
 }
 
-/* Writes nested lists, one innermost list at a time. The brackets of the outer lists that start or
- * end there are written with it. Only the last dimension can be zero. */
+/* Writes nested lists, one innermost list at a time, together with the brackets of outer lists that
+ * start or end at that list. Only the last dimension can be zero. */
 static char *write_nested(char *at, const struct td_tensor *tensor, int rank,
                           struct td_stop_meter *meter, struct td_error *err)
 {

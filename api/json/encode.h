@@ -16,7 +16,7 @@
 
 /* Computes an upper bound of the reply's size for admission. The bound leaves out the escapes of
  * strings and the base64 form of strings that are not UTF-8; these sizes are known only when the
- * reply is made. Returns false on overflow. */
+ * reply is built. Returns false on overflow. */
 bool td_json_encoded_bound(const struct td_request *request, size_t *bytes);
 
 TD_MUST_CHECK td_status td_json_encode(const struct td_request *request, struct td_arena *arena,

@@ -20,8 +20,8 @@ namespace
 
 constexpr int max_digits = 17; /* of float64 */
 
-/* Largest number of digits before the decimal point that are printed without exponent. Beyond it
- * the exponent is shorter, and padding zeros would look like digits of the value. */
+/* Maximum number of digits before the decimal point in numbers printed without an exponent. For
+ * larger numbers the exponent is shorter, and padding zeros would look like digits of the value. */
 constexpr int plain_float64 = 16, plain_float32 = 9;
 
 constexpr uint64_t power_of_ten[] = { 1,
@@ -43,16 +43,16 @@ constexpr uint64_t power_of_ten[] = { 1,
                                       10000000000000000,
                                       100000000000000000 };
 
-/* Number of decimal digits of x > 0. */
+/* Returns the number of decimal digits of x > 0. */
 inline int count_digits(uint64_t x)
 {
     int guess = ((64 - __builtin_clzll(x)) * 1233) >> 12; /* log10 of 2 is close to 1233 / 4096 */
     return guess + (x >= power_of_ten[guess]);
 }
 
-/* Number of decimal digits of x, 0 < x < 10^9. A number of b bits has d digits, or d + 1 if it is
- * at least a certain power of ten: the table entry is 2^32 * (d + 1) less that power, so that
- * adding x carries into the upper half exactly from that power on. */
+/* Returns the number of decimal digits of x, 0 < x < 10^9. A number of b bits has d digits, or d +
+ * 1 digits if it is at least a certain power of ten. The table entry is 2^32 * (d + 1) minus that
+ * power, so adding x carries into the upper half exactly if x is at least that power. */
 inline int count_digits(uint32_t x)
 {
     static constexpr auto table = [] {
@@ -71,9 +71,9 @@ inline int count_digits(uint32_t x)
     return static_cast<int>((x + table[31u ^ static_cast<unsigned>(__builtin_clz(x))]) >> 32);
 }
 
-/* The eight digits of x < 10^8 as bytes 0 to 9, the first digit in the lowest byte: x is split into
- * halves, pairs and single digits, all lanes at once. In these ranges division by 100 and 10 as
- * multiplication is exact. */
+/* Returns the eight digits of x < 10^8 as bytes 0 to 9, with the first digit in the lowest byte.
+ * Splits x into halves, pairs and single digits, all lanes at once. In these ranges, division by
+ * 100 and 10 can be done exactly by multiplication. */
 inline uint64_t eight_digits(uint32_t x)
 {
     uint64_t fours = x / 10000 | static_cast<uint64_t>(x % 10000) << 32;
@@ -91,15 +91,16 @@ inline void put(char *at, uint64_t bytes)
 constexpr uint64_t eight_zeros = 0x3030303030303030;
 constexpr uint64_t zero_and_point = 0x3030303030302e30; /* 0.000000 */
 
-/* Number of digits up to the last one that is not zero. */
+/* Returns the number of digits up to and including the last nonzero digit. */
 inline int significant(uint64_t digits)
 {
     return digits ? static_cast<int>(8 - (static_cast<unsigned>(__builtin_clzll(digits)) >> 3)) : 0;
 }
 
-/* The digits of a number as bytes 0 to 9: the first digit, and the digits after it as little-endian
- * bytes of `rest`, followed by zeros; `significant` is their number. They are kept in registers:
- * loading text that was just stored with narrower stores would wait for these stores. */
+/* The digits of a number as bytes 0 to 9: the first digit, and the other digits as little-endian
+ * bytes of `rest`, followed by zeros. `significant` is the number of digits. The digits stay in
+ * registers, because loading text that was just written with narrower stores would wait for these
+ * stores. */
 template <bool wide> struct spread_digits {
     using rest_type = std::conditional_t<wide, unsigned __int128, uint64_t>;
     static constexpr int count = wide ? max_digits : 9;
@@ -138,8 +139,8 @@ inline void put_rest(char *at, unsigned __int128 rest)
     put(at + 8, static_cast<uint64_t>(rest >> 64) | eight_zeros);
 }
 
-/* Writes digits * 10^exponent, digits > 0; unless `wide`, digits < 10^9. All stores have constant
- * sizes, so bytes after the text are overwritten, too. */
+/* Writes digits * 10^exponent. `digits` is positive, and below 10^9 unless `wide`. All stores have
+ * constant sizes, so bytes after the text are also overwritten. */
 template <bool wide, typename Digits>
 inline char *write_decimal(char *at, Digits digits, int exponent, int plain_below)
 {
@@ -160,8 +161,8 @@ inline char *write_decimal(char *at, Digits digits, int exponent, int plain_belo
         put_rest(at + 1, spread_out.rest);
         at += point;
         *at = '.';
-        /* The digits after the point, stored after it. The shift is in two steps, since it may be
-         * the full width. */
+        /* Write the digits after the point. The shift takes two steps, because it can be as wide as
+         * the type. */
         put_rest(at + 1, spread_out.rest >> 4 * (point - 1) >> 4 * (point - 1));
         return at + 1 + std::max(used - point, 1);
     }
@@ -205,7 +206,7 @@ inline char *write_float(char *at, Float value, int plain_below)
     return write_decimal<wide>(at, decimal.significand, decimal.exponent, plain_below);
 }
 
-/* 2^exponent, for exponents of normal doubles. */
+/* Returns 2^exponent, for exponents of normal doubles. */
 inline double power_of_two(int exponent)
 {
     uint64_t bits = static_cast<uint64_t>(exponent + 1023) << 52;
@@ -223,9 +224,9 @@ constexpr auto scale_by_ten = [] {
     return powers;
 }();
 
-/* Writes the shortest decimal that reads back to the same 16-bit float. Five digits always suffice
- * (float16 may need all of them), so the candidates are the integers of five digits between the
- * midpoints to both neighbours; the last digit is dropped as long as shorter candidates exist. */
+/* Writes the shortest decimal that reads back to the same 16-bit float. Five digits always suffice,
+ * and float16 can need all five. The candidates are therefore the five-digit integers between the
+ * midpoints to both neighbours. The last digit is dropped as long as shorter candidates exist. */
 char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
 {
     if (!std::isfinite(value))
@@ -247,7 +248,7 @@ char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
     double low = value - spacing / (narrower_below ? 4 : 2), high = value + spacing / 2;
     bool inclusive = fraction % 2 == 0; /* a midpoint rounds to the even neighbour */
 
-    /* Scaled so that the value has five digits before the point. */
+    /* Scale the value to five digits before the point. */
     auto decimal = jkj::dragonbox::to_decimal(static_cast<float>(value));
     int exponent = count_digits(decimal.significand) + decimal.exponent - 5;
     double scale = scale_by_ten[static_cast<size_t>(std::abs(exponent))];
@@ -294,9 +295,9 @@ char *write_list(char *at, const void *values, int64_t n, int plain_below)
 
 /* ---- reading ---- */
 
-/* The significant digits of a number token, and the decimal exponent of the first. */
+/* The significant digits of a number token, and the decimal exponent of the first digit. */
 struct significand {
-    const char *first, *end; /* first == end: the number is zero */
+    const char *first, *end; /* equal if the number is zero */
     int64_t exponent;
 };
 
@@ -321,8 +322,9 @@ significand significand_of(const char *token, const char *end)
     return { first, mantissa_end, exponent };
 }
 
-/* Sign of |token| - |value|, exactly. value is finite and not zero, and its decimal expansion has
- * at most 160 digits, as that of a midpoint between two 16-bit floats. */
+/* Returns the sign of |token| - |value|, computed exactly. `value` is finite and not zero, and its
+ * decimal expansion has at most 160 digits, which is enough for a midpoint between two 16-bit
+ * floats. */
 int compare_magnitude(const char *token, const char *end, double value)
 {
     char digits[192]; /* d.ddd...e+xx */
@@ -366,7 +368,7 @@ bool read_narrow(const char *begin, const char *end, td_narrow format, uint16_t 
     bool middle;
     *out = td_narrow_round(value, format, 0, &middle);
     if (middle) {
-        /* As a double the value is a midpoint; the decimal value may be above or below it. */
+        /* As a double, the value is a midpoint. The decimal value can be above or below it. */
         int side = compare_magnitude(begin, end, value);
         if (side != 0) {
             double toward = side < 0 ? 0 : value * 2;

@@ -1,12 +1,12 @@
 /* float_text.h - prints and parses floats as decimal text, exactly. The implementation is the only
  * C++ in api/, because the algorithms that are both exact and fast are available as C++ headers.
  *
- * Printing gives the shortest digits that read back to the same value, without an exponent if that
- * is short, and is always valid JSON. Whole numbers end in ".0" so that the text is recognizably a
- * float; NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". Each function writes
- * the n values at `values`, which can be unaligned. It writes a comma after each value and no NUL,
- * and returns the end of the text. `at` must have room for TD_FLOATxx_TEXT bytes per value, plus
- * one per comma, plus TD_FLOAT_SLACK.
+ * Printing writes the shortest digits that read back to the same value, without an exponent if that
+ * form is short. The text is always valid JSON. Whole numbers end in ".0", so that the text is
+ * recognizably a float; NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". Each
+ * function writes the n values at `values`, which can be unaligned. It writes a comma after each
+ * value and no NUL, and returns the end of the text. `at` must have space for TD_FLOATxx_TEXT bytes
+ * per value, plus one per comma, plus TD_FLOAT_SLACK.
  *
  * Parsing takes a complete JSON number token, [begin, end), and rounds the decimal value once, to
  * nearest, ties to even. The functions return false if the value is too large for the type; values

@@ -9,16 +9,16 @@
 #include "api/json/tensor.h"
 #include "api/message/message.h"
 
-/* True if the text at `at` is null, or is NaN or an infinity as other programs write it: bare or in
- * quotes, in any case, with or without a sign. */
+/* True if the text at `at` is null, NaN or an infinity. Accepts NaN and infinities as other
+ * programs write them: with or without quotes, in upper or lower case, with or without a sign. */
 bool td_json_is_nonfinite(const char *at, const char *end);
 
 /* Adds a hint that shows how to write NaN and infinities in a tensor of this float or complex
  * dtype. */
 void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype);
 
-/* If the value at `at` is an object with the key "0", which is what JSON.stringify makes of a typed
- * array, adds a hint that shows how to send a typed array. */
+/* If the value at `at` is an object with the key "0", adds a hint that shows how to send a typed
+ * array. JSON.stringify turns a typed array into such an object. */
 void td_json_hint_typed_array(struct td_error *err, const char *at, const char *end);
 
 /* Adds a hint to an error about the shape of a complex tensor: the last dimension of its data is
@@ -27,14 +27,14 @@ void td_json_hint_complex(struct td_error *err);
 
 #define TD_THE_TABLE "the table" /* value of `of` for the table that the path names */
 
-/* Kind of the other tensor whose dtype was used to read a value. */
+/* Kind of tensor that determined the dtype of another value. */
 typedef enum td_json_other {
     TD_JSON_OTHER_INPUT,
     TD_JSON_OTHER_RESIDENT,
     TD_JSON_OTHER_KEYS /* keys have no fractions */
 } td_json_other;
 
-/* Adds a hint that the value in error was read with this dtype because `of` has this dtype. */
+/* Adds a hint that the erroneous value was read with this dtype because `of` has this dtype. */
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, td_json_other other);
 
 /* If the scan is at a string where a tensor is expected, adds a hint that shows how to refer to the

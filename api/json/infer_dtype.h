@@ -24,11 +24,10 @@ struct td_json_array {
     td_dtype integer_dtype; /* first integer dtype to try, if the dtype is inferred */
     bool no_fractions;      /* true if float32 is never inferred */
     td_dtype_set others;    /* dtypes that error messages suggest instead */
-    /* If `style` is TD_SCALARS_INFERRED, `dtype` fits the elements read so far and can still be
-     * widened. */
+    /* With TD_SCALARS_INFERRED, `dtype` fits the elements read so far and can still be widened. */
     enum td_scalar_style style;
     bool started;     /* `dtype` is known and memory is allocated */
-    int64_t capacity; /* maximum number of elements that fit into the memory */
+    int64_t capacity; /* number of elements that fit into the memory */
     /* Bytes per element in `data`. For strings, bytes per offset. */
     size_t width;
     char *data; /* elements, or the offsets of the strings */
@@ -48,15 +47,15 @@ struct td_json_array {
     const char *overflow;
     int64_t overflow_element;
 
-    /* Text of the first integer that changed its value when a later element widened the tensor to
-     * float32. Empty if no integer changed. */
+    /* Text of the first integer whose value changed when a later element widened the tensor to
+     * float32. Empty if no value changed. */
     char rounded[24];
     int64_t rounded_element;
 
     int rank; /* number of dimensions; -1 until the first scalar or empty list */
-    /* Length of the lists of each level. -1 until the first list of the level ends. */
+    /* Length of the lists at each level. -1 until the first list at the level ends. */
     int64_t dim[TD_MAX_RANK];
-    /* Number of elements read so far in the open list of each level. */
+    /* Number of elements read so far in the open list at each level. */
     int64_t count[TD_MAX_RANK];
 };
 
@@ -67,14 +66,14 @@ static inline int64_t td_json_array_numel(const struct td_json_array *array)
     return written - (array->dtype == TD_DTYPE_STRING);
 }
 
-/* Lets the parser read up to TD_STOP_ELEMENTS more elements, until the next check whether to
+/* Lets the parser read up to TD_STOP_ELEMENTS more elements before the next check whether to
  * stop. */
 void td_json_array_set_limit(struct td_json_array *array);
 
 /* Allocates memory for the elements and selects the parser for the dtype. */
 TD_MUST_CHECK td_status td_json_array_start(struct td_json_array *array);
 
-/* Infers the dtype from the first element, at p, and calls td_json_array_start. */
+/* Infers the dtype from the first element, which is at p, and calls td_json_array_start. */
 TD_MUST_CHECK td_status td_json_infer_dtype(struct td_json_array *array, const char *p);
 
 /* Widens an inferred integer dtype so that it can hold the number at p. Sets *widened to false if
@@ -82,8 +81,8 @@ TD_MUST_CHECK td_status td_json_infer_dtype(struct td_json_array *array, const c
 TD_MUST_CHECK td_status td_json_widen_dtype(struct td_json_array *array, const char *p,
                                             bool *widened);
 
-/* Restores the sign of -0 in a float32 tensor whose first elements were parsed as integers. The
- * index of an element is the number of commas before it, however the lists nest. */
+/* Restores the sign of -0 in a float32 tensor whose first elements were parsed as integers. At any
+ * nesting, the index of an element is the number of commas before it. */
 void td_json_restore_negative_zeros(struct td_json_array *array, const char *begin,
                                     const char *end);
 

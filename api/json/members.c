@@ -14,7 +14,7 @@ static int compare(const void *a, const void *b)
     return memcmp(left->text, right->text, left->length);
 }
 
-/* Sets the error for a repeated name, with the offset of its value. */
+/* Sets the error for a repeated name. The error has the offset of the value. */
 static td_status refuse(const struct td_json_scan *scan, const struct td_json_name *name,
                         struct td_error *err)
 {
@@ -63,8 +63,8 @@ static td_status grow(struct names *names)
     return TD_OK;
 }
 
-/* Up to this many names, each new name is compared with all names of its object. An object with
- * more names is sorted at its end to find repeated names. */
+/* In an object with at most this many names, each new name is compared with all earlier names. The
+ * names of a larger object are sorted at its end to find repeated names. */
 enum { FEW_NAMES = 8 };
 
 /* Reads a member's name and the colon. `first` is the stack index of the object's first name. */

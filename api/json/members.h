@@ -1,10 +1,10 @@
-/* members.h - reads objects and lists as in the Open Inference Protocol: null means that the value
- * is absent, unknown members are skipped but must be valid JSON, and a name can occur only once per
- * object.
+/* members.h - reads objects and lists by the rules of the Open Inference Protocol. null means that
+ * the value is absent, unknown members are skipped but must be valid JSON, and a name can occur
+ * only once per object.
  *
- * Bounds     Values nest at most TD_JSON_MAX_DEPTH deep; deeper nesting is MALFORMED_REQUEST. The
- *            names of the open objects are kept in memory, at most TD_JSON_MAX_NAMES; more are
- *            RESOURCE_LIMIT (names). */
+ * Bounds     Values nest at most TD_JSON_MAX_DEPTH deep; deeper nesting is MALFORMED_REQUEST. At
+ * most TD_JSON_MAX_NAMES names of open objects are kept in memory; more names are RESOURCE_LIMIT
+ * (names). */
 #ifndef TD_API_JSON_MEMBERS_H
 #define TD_API_JSON_MEMBERS_H
 
@@ -38,7 +38,8 @@ TD_MUST_CHECK td_status td_json_list(struct td_json_scan *scan, const struct td_
                                      const char *what, td_json_element_fn *element, void *context,
                                      struct td_error *err);
 
-/* Skips the next value if it is null. Sets *is_null to true in that case, otherwise to false. */
+/* Sets *is_null to true and skips the next value if it is null. Otherwise sets *is_null to
+ * false. */
 TD_MUST_CHECK td_status td_json_null(struct td_json_scan *scan, bool *is_null,
                                      struct td_error *err);
 

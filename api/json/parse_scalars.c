@@ -26,10 +26,10 @@ static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
     x ^= UINT64_C(0x3030303030303030); /* digits become 0 to 9, other bytes become larger */
     uint64_t others = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
     unsigned n = others ? (unsigned)__builtin_ctzll(others) >> 3 : 8;
-    /* Shifts in zeros before the n digits, in two steps because n can be 0 and a shift by 64 bits
-     * is undefined. */
+    /* Shift in zeros before the n digits. Two steps are needed because n can be 0, and a shift by
+     * 64 bits is undefined. */
     x = x << 4 * (8 - n) << 4 * (8 - n);
-    /* Joins neighbouring digits to pairs, pairs to groups of four, and groups of four to eight
+    /* Combine digits into pairs, pairs into groups of four, and groups of four into eight
      * digits. */
     x = x * 10 + (x >> 8);
     x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
@@ -136,7 +136,7 @@ INTEGERS(TD_READ_INTEGER)
 
 /* ---- floats ---- */
 
-/* A number token with the value digits * 10^exponent. n_digits counts leading zeros too, and shows
+/* A number token with the value digits * 10^exponent. n_digits includes leading zeros, and shows
  * whether the number fits `digits`. */
 struct number {
     uint64_t digits;
@@ -162,7 +162,7 @@ static const char *scan_exponent(const char *p, const char *end, struct number *
     return q == first ? NULL : q;
 }
 
-/* Scans a number with more digits than two blocks of eight, checking only the grammar. */
+/* Scans a number that has more digits than two blocks of eight, checking only the grammar. */
 static __attribute__((noinline)) const char *scan_long(const char *token, const char *end,
                                                        struct number *number)
 {
@@ -236,8 +236,8 @@ static const double exact_power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 
-/* Upper bound of the error of digits * 10^exponent in units in the last place. Computing the
- * product takes at most two roundings. */
+/* Upper bound for the error of digits * 10^exponent, in units in the last place. The product is
+ * rounded at most twice. */
 #define SLACK UINT64_C(4)
 
 /* Rounds a number to `real` in double arithmetic. Returns false if the result is not provably
@@ -261,7 +261,7 @@ static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real
     }
     if (real == FLOAT32) {
         /* The second rounding drops 29 bits. The result can be wrong only if these bits are close
-         * to one half. */
+         * to half a unit in the last place. */
         uint64_t dropped = bits & ((UINT64_C(1) << 29) - 1);
         if (UNLIKELY(dropped - (UINT64_C(1) << 28) + SLACK <= 2 * SLACK))
             return false;
@@ -335,7 +335,7 @@ static void real_text(const void *from, enum real real, char text[REAL_TEXT])
     list[real](text, from, 1)[-1] = '\0'; /* overwrites the comma */
 }
 
-/* True if the token and the text of a float have the same digits, ignoring zeros at the end. */
+/* True if the token and the text of a float have the same digits, ignoring trailing zeros. */
 static bool same_digits(const char *token, const char *end, const char *text)
 {
     token += *token == '-';
@@ -373,7 +373,7 @@ static double real_value(const void *from, enum real real)
 
 static bool keeps_integer(const char *begin, const char *end, enum real real)
 {
-    enum { LONGEST = 310 }; /* number of digits of the largest double */
+    enum { LONGEST = 310 }; /* number of digits in the largest double */
     char rounded[8], text[REAL_TEXT], exact[LONGEST + 2];
     double value;
     if (!round_exact(begin, end, real, rounded) || !td_float64_read(begin, end, &value))
@@ -388,8 +388,8 @@ static bool keeps_integer(const char *begin, const char *end, enum real real)
     return td_name_is(exact, begin, (size_t)(end - begin)) || same_digits(begin, end, text);
 }
 
-/* True if a number with too many digits to be exact is an integer that rounding would change. Out
- * of line, because most numbers are smaller or have a fraction. */
+/* True if a number with too many digits to be exact is an integer that rounding would change. Not
+ * inlined, because most numbers are smaller or have a fraction. */
 static __attribute__((noinline)) bool rounds_integer(const struct number *number, const char *token,
                                                      const char *end, enum real real)
 {
@@ -519,7 +519,7 @@ static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_scalar
 {
     return read_pair(p, parser, to, FLOAT64);
 }
-/* Reads a float32 of an inferred dtype, where "NaN" is a string. */
+/* Reads a float32 in a tensor with inferred dtype, where "NaN" is a string. */
 static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_scalar_parser *parser,
                                                     char *to)
 {
@@ -572,7 +572,7 @@ static const char *read_string(const char *p, struct td_scalar_parser *parser, c
 #define MAY_BE_ROUNDED UINT64_C(1000000000000000)
 
 /* Reads an integer that read_integer rejected because it is not a plain integer. 64-bit integers
- * can be in quotes. Out of line, because this path is slow and rare. */
+ * can be in quotes. Not inlined, because this path is slow and rare. */
 static __attribute__((noinline)) const char *read_integral(const char *p,
                                                            struct td_scalar_parser *parser,
                                                            char *to, size_t width, uint64_t most,

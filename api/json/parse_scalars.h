@@ -1,8 +1,8 @@
 /* parse_scalars.h - parses the elements of one innermost list: numbers, booleans, strings.
  *
- * The server's speed on JSON depends mostly on this file. It makes one pass, reads eight digits at
- * a time, and rounds floats in double arithmetic if that is provably correct. There is one loop per
- * dtype. array.h handles nesting and shapes.
+ * The server's speed on JSON depends mostly on this file. The parser makes one pass, reads eight
+ * digits at a time, and rounds floats in double arithmetic if that is provably correct. There is
+ * one loop per dtype. array.h handles nesting and shapes.
  *
  * Bounds     Up to TD_JSON_SCALARS_SLACK bytes after the end of the text are read, but do not
  *            influence values. Nothing is written after `limit`.
@@ -18,15 +18,15 @@
 #include "api/json/scan.h"
 #include "kernels/dtype.h"
 
-/* Number of bytes after the end of the text that the parsers can read. */
+/* Number of bytes that the parsers can read after the end of the text. */
 #define TD_JSON_SCALARS_SLACK 64
 
 enum td_scalar_fault {
     TD_SCALAR_FAULT_NONE,
-    TD_SCALAR_FAULT_VALUE, /* the text is not a value of the dtype, or not JSON */
+    TD_SCALAR_FAULT_VALUE, /* the text is not a value of the dtype or not JSON */
     TD_SCALAR_FAULT_RANGE, /* the number is outside the range of the dtype */
-    /* An integer that td_scalar_keeps_integer rejects. For an integer dtype: a number with a
-     * fraction or exponent that a program might have rounded. */
+    /* For a float dtype, an integer that td_scalar_keeps_integer rejects. For an integer dtype, a
+     * number with a fraction or exponent that a program might have rounded. */
     TD_SCALAR_FAULT_ROUNDED,
     TD_SCALAR_FAULT_REPORTED /* `err` is already set */
 };
@@ -44,9 +44,9 @@ struct td_scalar_parser {
     struct td_error *err;
 };
 
-/* Parses elements, starting with the one at p, until the list ends or the memory is full. The
- * memory must have room for at least one element. Returns the position after the last element and
- * the white space behind it or, if `fault` is set, the position of the element in error. */
+/* Parses elements from p until the list ends or the memory is full. The memory must have space for
+ * at least one element. Returns the position after the last element and any white space that
+ * follows. If `fault` is set, returns the position of the erroneous element. */
 typedef const char *td_parse_scalars_fn(struct td_scalar_parser *parser, const char *p);
 
 /* Notation of elements. */
@@ -55,11 +55,12 @@ enum td_scalar_style {
      * JavaScript's numbers have 53 bits. NaN and infinities are the strings "NaN", "Infinity" and
      * "-Infinity". */
     TD_SCALARS_TYPED,
-    /* Integers have no fraction or exponent. Strings are always strings, even "NaN" and "5". */
+    /* Integers have no fraction or exponent. A JSON string is always a string element, even "NaN"
+     * and "5". */
     TD_SCALARS_INFERRED,
     /* As in the Open Inference Protocol: integers as in TD_SCALARS_TYPED; booleans also as 0 and 1;
      * NaN, Infinity and -Infinity without quotes. Numbers too large for a 16-bit float become
-     * infinite. Integers are rounded to floats like other numbers. */
+     * infinite. Integers in float tensors are rounded like other numbers. */
     TD_SCALARS_OIP
 };
 
@@ -67,9 +68,10 @@ enum td_scalar_style {
  * never infers the dtype. */
 td_parse_scalars_fn *td_parse_scalars_of(td_dtype dtype, enum td_scalar_style style);
 
-/* True unless the integer token [begin, end), without fraction and exponent, would silently become
- * another number in a float dtype. The token is kept if it is exact in the dtype, or if it is the
- * text that a program prints for the rounded value: JavaScript and Go print floats without ".0". */
+/* Returns false if the integer token [begin, end), which has no fraction or exponent, would
+ * silently become another number in a float dtype. Returns true if the integer is exact in the
+ * dtype, or if the token is the text that a program prints for the rounded value: JavaScript and Go
+ * print floats without ".0". */
 bool td_scalar_keeps_integer(const char *begin, const char *end, td_dtype dtype);
 
 /* True if an integer of this magnitude is exact in a float with `bits` significant bits. */

@@ -23,8 +23,8 @@ static inline unsigned count_digits(uint32_t value)
     return guess + (value >= power[guess]);
 }
 
-/* Writes two digits at a time, backwards from the end. The number of digits determines where the
- * end is. */
+/* Writes two digits at a time, backwards from the end, whose position follows from the number of
+ * digits. */
 static inline char *write_uint32(char *at, uint32_t value)
 {
     char *end = at + count_digits(value), *to = end;

@@ -12,14 +12,14 @@
 
 #define TD_JSON_ELEMENTS_SLACK 40
 
-/* Computes an upper bound of the text of all elements, with a comma after each. For strings, the
- * bound leaves out the escapes, and counts only the quotes if the strings are not computed yet.
- * Returns false on overflow. */
+/* Computes an upper bound for the length of the text of all elements, with a comma after each. For
+ * strings, the bound leaves out the escapes, and counts only the quotes if the strings are not
+ * computed yet. Returns false on overflow. */
 bool td_json_elements_bound(const struct td_tensor *tensor, size_t *bytes);
 
 /* Writes elements [begin, begin + n), each followed by a comma, and returns the end of the text.
- * NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". The tensor must not have
- * strings; print_strings.h writes those. */
+ * NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". The tensor must not be a
+ * string tensor; print_strings.h writes strings. */
 char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
 
 /* Same as td_json_write_elements, with NaN, Infinity and -Infinity without quotes. The result is

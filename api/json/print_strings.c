@@ -37,7 +37,7 @@ static td_status measure_string(const char *text, size_t length, struct td_stop_
         const size_t step = length < TD_STOP_STEP ? length : TD_STOP_STEP,
                      valid = td_utf8_valid_prefix(text, step);
         out->escape_bytes += escape_bytes(text, valid);
-        /* A step can end inside a character; the next step then reads that character again. */
+        /* If a step ends inside a character, the next step reads the character again. */
         out->valid = valid == step || (step < length && step - valid < TD_UTF8_MAX);
         if (td_stop_work(meter, valid, err) != TD_OK)
             return err->status;

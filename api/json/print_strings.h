@@ -1,6 +1,6 @@
 /* print_strings.h - prints the elements of a string tensor as JSON, without brackets.
  *
- * Both functions check regularly whether to stop, also within a long string.
+ * Both functions check regularly whether to stop, even within a long string.
  *
  * Bounds     The text of n strings takes their bytes, 3 bytes per string for the quotes and the
  *            comma, and the bytes that escapes add.

@@ -13,7 +13,7 @@ static bool begins_with(const char *at, const char *end, const char *word)
     return (size_t)(end - at) >= strlen(word) && memcmp(at, word, strlen(word)) == 0;
 }
 
-/* Returns a hint about a character beyond ASCII where none is allowed. */
+/* Returns a hint about a non-ASCII character in a place where only ASCII is allowed. */
 static const char *hint_about_character(const char *at, const char *end)
 {
     const unsigned char *text = (const unsigned char *)at;
@@ -24,8 +24,8 @@ static const char *hint_about_character(const char *at, const char *end)
     return point >= 0x2018 && point <= 0x201d ? "; JSON uses straight double quotes" : "";
 }
 
-/* Returns advice if another notation is used at `at`: how JSON writes the same thing. Returns ""
- * for other mistakes. */
+/* If the text at `at` uses a notation that JSON does not have, returns advice on writing the same
+ * thing in JSON. Otherwise returns "". */
 static const char *advice(const struct td_json_scan *scan, const char *at)
 {
     const char *before = at;
@@ -84,7 +84,7 @@ td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct
     return TD_MALFORMED_REQUEST;
 }
 
-/* Appends `more` to `text`, which has `size` bytes, if it fits as a whole. Keeps the text
+/* Appends `more` to `text`, a buffer of `size` bytes, if all of `more` fits. Keeps the text
  * NUL-terminated. */
 static size_t append(char *text, size_t size, size_t used, const char *more, size_t length)
 {
@@ -315,7 +315,7 @@ static const char *skip_digits(const char *at, const char *end)
 }
 
 /* Returns the end of the valid part of the number token at `at`. If *valid is false, the token is
- * malformed at that end: a digit is missing there or follows a leading zero. */
+ * malformed at that position: either a digit is missing, or a digit follows a leading zero. */
 static const char *number_prefix(const char *at, const char *end, bool *is_integer, bool *valid)
 {
     *is_integer = true;

@@ -1,10 +1,10 @@
 /* scan.h - reads JSON token by token, in one pass, without building a tree.
  *
- * The parser is strict: RFC 8259 without extensions. A struct td_json_scan is a position in a text;
- * functions advance it to the end of what they have read. No function reads at or after `end`.
+ * The parser is strict: RFC 8259 without extensions. A struct td_json_scan is a position in a text.
+ * Functions advance it past the text that they have read. No function reads at or after `end`.
  *
- * Errors     MALFORMED_REQUEST, with the byte offset if the text is not JSON, with a JSON Pointer
- *            if it is JSON but not the expected value.
+ * Errors     MALFORMED_REQUEST. The error has a byte offset if the text is not JSON, or a JSON
+ *            Pointer if a value is not the expected one.
  * Source     RFC 8259 (JSON), RFC 6901 (JSON Pointer). */
 #ifndef TD_API_JSON_SCAN_H
 #define TD_API_JSON_SCAN_H
@@ -27,12 +27,13 @@ struct td_json_path {
     int64_t index;
 };
 
-/* Sets the error for text at `at` that is not JSON. The message starts with the expected token. */
+/* Sets the error for text at `at` that is not JSON. The message starts by naming the expected
+ * token. */
 td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct td_error *err,
                          const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Sets the error for a value that is valid JSON but not acceptable at `path`. If `path` is NULL,
- * the value is the whole document. */
+/* Sets the error for the value at `path`, which is valid JSON but not acceptable. If `path` is
+ * NULL, the value is the whole document. */
 td_status td_json_refuse(const struct td_json_path *path, struct td_error *err, const char *format,
                          ...) __attribute__((format(printf, 3, 4)));
 
@@ -72,7 +73,7 @@ TD_MUST_CHECK td_status td_json_open(struct td_json_scan *scan, char open, char 
 TD_MUST_CHECK td_status td_json_next(struct td_json_scan *scan, char close, bool *more,
                                      struct td_error *err);
 
-/* A string as it is written in the text, without its quotes. The text is valid UTF-8. */
+/* A string as written in the text: escapes are kept, quotes are not. The string is valid UTF-8. */
 struct td_json_raw {
     const char *text;
     size_t length;
@@ -109,8 +110,9 @@ bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t 
 TD_MUST_CHECK td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits,
                                       struct td_error *err);
 
-/* Returns the kind of value that starts with `c`, such as "a list", or NULL if no value does. For
- * t, f and n the result is "true", "false" or "null", whatever the rest of the word is. */
+/* Returns the kind of value that starts with `c`, such as "a list", or NULL if no value starts with
+ * `c`. For t, f and n, returns "true", "false" or "null" without looking at the rest of the
+ * word. */
 const char *td_json_kind(char c);
 
 /* Returns the kind of the value at scan->at, or NULL if there is no value. */
@@ -124,8 +126,8 @@ const char *td_json_literal(struct td_json_scan *scan, struct td_error *err);
 TD_MUST_CHECK td_status td_json_ignore(struct td_json_scan *scan, struct td_arena *arena,
                                        struct td_error *err);
 
-/* Finds the end of the value at `at` from brackets and quotes alone, without checking the syntax,
- * and counts the commas outside strings. Returns NULL if the text ends before the value does. */
+/* Finds the end of the value at `at` from brackets and quotes alone, without checking the syntax.
+ * Counts the commas outside strings. Returns NULL if the text ends before the value does. */
 const char *td_json_measure(const char *at, const char *end, size_t *commas);
 
 /* A skipped value that is read later, when its dtype and shape are known. */
@@ -134,7 +136,8 @@ struct td_json_skipped {
     const char *end;          /* end of the value as found by td_json_measure */
 };
 
-/* Skips the value at scan->at. The syntax is checked when the value is read. */
+/* Skips the value at scan->at without checking its syntax, which is checked when the value is
+ * read. */
 TD_MUST_CHECK td_status td_json_skip_unread(struct td_json_scan *scan,
                                             struct td_json_skipped *skipped, struct td_error *err);
 

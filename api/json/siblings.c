@@ -14,8 +14,8 @@ struct td_json_sibling {
 
 #define KEYS_OF_TABLE "the keys of the table"
 
-/* Returns the dtype that a typed tensor sets for its siblings. 32-bit keys are widened, because
- * keys are widened before they are compared. */
+/* Returns the dtype that a typed tensor gives its siblings. For 32-bit keys this is the 64-bit
+ * dtype, because keys are widened before they are compared. */
 static struct td_json_sibling_dtype
 dtype_for_others(const struct td_input_spec *spec, const struct td_tensor *tensor, const char *name)
 {
@@ -35,7 +35,7 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
             continue;
         *of = dtype_for_others(spec, &given->tensors[0],
                                spec->role == TD_ROLE_KEY ? KEYS_OF_TABLE : TD_THE_TABLE);
-        of->resident = false; /* a change of a table cannot use a converted copy */
+        of->resident = false; /* a change to a table cannot use a converted copy */
     }
 }
 
@@ -53,7 +53,7 @@ static bool accepts(const struct td_input_spec *spec, const struct td_json_sibli
     return of->known && (spec->dtypes >> of->dtype & 1);
 }
 
-/* Skips a value and stores its position. */
+/* Skips a value and remembers its position. */
 static td_status skip_untyped(struct td_json_siblings *siblings, struct td_json_source *source,
                               int input, int index)
 {
@@ -94,7 +94,7 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     }
     const bool as_other = accepts(spec, of);
     struct td_untyped untyped = td_input_untyped(spec);
-    /* Errors suggest no other dtype, because the sibling tensors can have the same dtype. */
+    /* Errors do not suggest another dtype, because the siblings might have this dtype too. */
     untyped.others = 0;
     const td_status status =
         td_json_tensor(source, as_other ? &of->dtype : NULL, untyped, path, out);
@@ -145,7 +145,7 @@ static const struct td_tensor *tensor_of(const struct td_request *request,
     return &request->args.inputs[sibling->input].tensors[sibling->index];
 }
 
-/* Returns the rank of a number's inferred dtype in the order of widening, or 0 for other dtypes. */
+/* Returns the rank of an inferred numeric dtype in the order of widening, or 0 for other dtypes. */
 static int promotion_rank(td_dtype dtype)
 {
     switch (dtype) {
@@ -167,8 +167,9 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
-/* True if the tensor belongs to a used input and has a dtype that the input accepts. Otherwise the
- * request fails with an error that names this tensor, so no other tensor should take its dtype. */
+/* True if the tensor belongs to a used input and has a dtype that the input accepts. If this is
+ * false, the request fails with an error that names the tensor, so no other tensor should get its
+ * dtype. */
 static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
@@ -176,9 +177,9 @@ static bool is_accepted(const struct td_request *request, const struct td_json_s
            spec->dtypes >> tensor_of(request, sibling)->dtype & 1;
 }
 
-/* Finds the dtype that a single list of all elements of this role would have; tensors without
- * elements do not count. Returns false if there is no such dtype, because numbers are mixed with
- * strings or booleans or there are no elements at all. */
+/* Finds the dtype that a single list of all elements of this role would have, ignoring empty
+ * tensors. Returns false if numbers are mixed with strings or booleans, or if there are no
+ * elements. */
 static bool common_dtype(const struct td_json_siblings *siblings, const struct td_request *request,
                          td_role role, td_dtype *out)
 {
@@ -198,8 +199,8 @@ static bool common_dtype(const struct td_json_siblings *siblings, const struct t
     return any;
 }
 
-/* Reads the skipped values of a role. If their common dtype is not known before, reads values of
- * other dtypes again. */
+/* Reads the skipped values of a role. If the common dtype becomes known only by reading them, reads
+ * the values that got another dtype again. */
 static td_status read_role(struct td_json_siblings *siblings, struct td_json_source *source,
                            struct td_request *request, td_role role)
 {
@@ -224,8 +225,8 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
     return status;
 }
 
-/* Uses the keys of the table if the request leaves out the keys of the rows: the other keys then
- * get the dtype of the table's keys. */
+/* If the request leaves out the keys of the rows, the keys of the table replace them, so the other
+ * keys get the dtype of the table's keys. */
 static void use_keys_of_table(struct td_json_siblings *siblings, const struct td_request *request)
 {
     const struct td_tensor *table = request->args.inputs[0].tensors;
@@ -239,8 +240,8 @@ static void use_keys_of_table(struct td_json_siblings *siblings, const struct td
     }
 }
 
-/* Uses the dtypes of typed inputs that are used only with some attributes. All attributes have been
- * read at this point. */
+/* Applies the dtypes of typed inputs that are used only with some attributes. All attributes have
+ * been read at this point. */
 static void use_optional_inputs(struct td_json_siblings *siblings, const struct td_request *request)
 {
     for (int i = 0; i < request->op->n_inputs; i++) {

@@ -17,8 +17,7 @@ _Static_assert(TD_JSON_PADDING >= TD_JSON_SCALARS_SLACK, "arrays read ahead with
 
 enum member { MEMBER_DTYPE, MEMBER_SHAPE, MEMBER_DATA, MEMBER_BASE64, MEMBER_REF, MEMBER_COUNT };
 
-/* Member names of a tensor. The last name, "keys", is accepted instead of a tensor by some
- * inputs. */
+/* Member names of a tensor. Some inputs accept {"keys"}, the last name, instead of a tensor. */
 static const char *const member_names[MEMBER_COUNT + 1] = { "dtype",  "shape", "data",
                                                             "base64", "ref",   "keys" };
 
@@ -32,7 +31,7 @@ struct object {
     /* Skipped data that comes before dtype or shape. */
     struct td_json_skipped data;
     bool data_read;
-    const char *text; /* unescaped string value of base64 or ref */
+    const char *text; /* value of base64 or ref, unescaped */
     size_t text_length;
 };
 
@@ -64,7 +63,7 @@ static td_status read_member(struct td_json_source *source, const struct td_json
     }
 }
 
-/* Checks that the members of an object describe a tensor. */
+/* Checks that the members of the object describe a tensor. */
 static td_status check_members(struct td_json_source *source, const struct td_json_path *path,
                                unsigned seen)
 {
@@ -90,7 +89,7 @@ static size_t decode_text(struct td_json_source *source, const char *text, size_
     for (size_t at = 0; at < length;) {
         const size_t left = length - at;
         size_t step = left < TD_STOP_STEP ? left : TD_STOP_STEP;
-        /* Padding is an error before the end, so a step does not end with it. */
+        /* Padding is an error before the end, so no step may end with padding. */
         while (step < left && text[at + step - 1] == '=')
             step += 4;
         const size_t done = td_base64_decode(bytes, text + at, step);
@@ -135,8 +134,8 @@ static td_status refuse_character(const struct td_json_path *path, const char *t
                           why);
 }
 
-/* Refuses text whose length does not fit. If the text has a character that is not base64, the error
- * names that character instead. */
+/* Reports text whose length does not fit. If the text contains a character that is not base64, the
+ * error names that character instead. */
 static td_status refuse_length(const struct td_json_path *path, const char *text, size_t length,
                                const struct td_tensor *tensor, size_t size, struct td_error *err)
 {
@@ -146,14 +145,12 @@ static td_status refuse_length(const struct td_json_path *path, const char *text
         return refuse_character(path, text, bad, err);
     if (length % 4 == 1)
         return td_json_refuse(
-            path, err,
-            "base64 has %zu characters: expected a multiple of 4; the text is cut "
-            "off",
+            path, err, "base64 has %zu characters; expected a multiple of 4. The text is cut off",
             length);
     if (length % 4 != 0)
         return td_json_refuse(path, err,
-                              "base64 has %zu characters: expected a multiple of 4, padded with "
-                              "'='; append %zu more '='",
+                              "base64 has %zu characters; expected a multiple of 4, padded with "
+                              "'='. Append %zu more '='",
                               length, 4 - length % 4);
     return td_json_refuse(path, err, "base64 holds %zu bytes, but %s of shape %s takes %zu", size,
                           td_dtype_info(tensor->dtype)->name,
@@ -209,7 +206,7 @@ static td_status refuse_member(struct td_json_source *source, const struct td_js
     return TD_MALFORMED_REQUEST;
 }
 
-/* Finds the member with this name. An unknown or repeated name is an error. */
+/* Finds the member with this name. Unknown and repeated names are errors. */
 static td_status find_member(struct td_json_source *source, const struct td_json_path *step,
                              const char *key, size_t length, unsigned seen, enum member *out)
 {
@@ -226,7 +223,7 @@ static td_status find_member(struct td_json_source *source, const struct td_json
     return TD_OK;
 }
 
-/* Makes the tensor of an object whose members have all been read and checked. */
+/* Builds a tensor from an object whose members have all been read and checked. */
 static td_status finish_object(struct td_json_source *source, const struct td_json_path *path,
                                struct object *object, struct td_tensor *out)
 {

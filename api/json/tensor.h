@@ -1,7 +1,7 @@
 /* tensor.h - reads one tensor of a JSON document in any form that a request can use: a nested list
  * or a scalar, {"dtype", "shape", "data"}, {"dtype", "shape", "base64"}, {"ref"}.
  *
- * Bounds     Up to TD_JSON_PADDING bytes after the text can be read.
+ * Bounds     Reads up to TD_JSON_PADDING bytes after the text.
  * Ownership  Tensors are in the arena. The resolver owns the data of a ref, and the arena holds a
  *            reference to the data.
  * Errors     As in decode.h. */
@@ -13,7 +13,7 @@
 
 #define TD_JSON_PADDING 64 /* number of readable bytes that must follow the text */
 
-/* A text, and everything needed to read tensors from it. */
+/* A JSON text, and everything needed to read tensors from it. */
 struct td_json_source {
     struct td_json_scan scan;
     struct td_resolver *resolver; /* NULL if there are no resident tensors */
@@ -26,7 +26,7 @@ struct td_json_source {
 };
 
 /* Reads the tensor at source->scan. An untyped value gets dtype *as. If `as` is NULL, the dtype is
- * inferred, guided by `untyped`. untyped.others applies to all forms of the tensor. */
+ * inferred as `untyped` says. untyped.others applies to all forms of the tensor. */
 TD_MUST_CHECK td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
                                        struct td_untyped untyped, const struct td_json_path *path,
                                        struct td_tensor *out);

@@ -1,9 +1,9 @@
 /* attr_values.h - parses attribute values and stores them in the attrs struct of an op.
  *
- * A value from JSON is typed. Values from query strings, from the metadata of safetensors, and
- * lists in the Open Inference Protocol are text, because parameters of the protocol cannot be
- * lists. As text, a list of integers is "0,2", "" is the empty list, and booleans are true, false,
- * 1 and 0.
+ * A value from JSON is typed. Values from query strings and from the metadata of safetensors are
+ * text. Lists in the Open Inference Protocol are also text, because its parameters cannot be lists.
+ * As text, a list of integers is "0,2", "" is the empty list, and booleans are true, false, 1 and
+ * 0.
  *
  * Ownership  Lists and strings are in the arena, or point into the source.
  * Errors     MALFORMED_REQUEST for a value of the wrong kind, with `attribute` set. The op itself

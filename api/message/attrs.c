@@ -352,10 +352,11 @@ td_status td_table_without_keys(const char *table, const char *whole,
             "this tensor holds the keys of '%s' and has no keys itself; look up rows in '%s'",
             table, table);
     if (whole)
-        return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' has no keys to find rows by, but the same rows as '%s'; if that "
-                            "table has keys, POST /v1/tensors/%s/find gives their row numbers",
-                            table, whole, whole);
+        return td_error_set(
+            err, TD_INVALID_ARGUMENT,
+            "'%s' has no keys to find rows by, but it has the same rows as '%s'; if "
+            "that table has keys, POST /v1/tensors/%s/find gives their row numbers",
+            table, whole, whole);
     char numbers[96] = "";
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))

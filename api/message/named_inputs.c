@@ -10,8 +10,7 @@
 
 enum { INPUT_NAME = 64 }; /* larger than any input name with its suffix */
 
-/* Parses a number without leading zeros, such as "3". Returns -1 if the text is not such a
- * number. */
+/* Parses a number without leading zeros, such as "3". Returns -1 if the text has another form. */
 static int64_t number(const char *digits, const char *end)
 {
     int64_t value = 0;

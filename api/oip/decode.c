@@ -42,7 +42,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
         return read_id(reader, path);
     if (!reader->misplaced.text &&
         td_oip_check_unknown(reader->request, path, name, TD_OIP_REQUEST, TD_IGNORED) != TD_OK)
-        reader->misplaced = name; /* reported later: the body can be of another protocol */
+        reader->misplaced = name; /* reported later, because the body might use another protocol */
     return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
 }
 
@@ -109,14 +109,14 @@ static td_status read_body(struct td_oip_reader *reader)
     if (reader->binary_data == reader->binary_end)
         return TD_OK;
     td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                 "%td bytes follow the data of the inputs; the sum of all binary_data_size must be "
-                 "the number of bytes after the JSON text",
+                 "%td bytes follow the data of the inputs; the binary_data_size values must add up "
+                 "to the number of bytes after the JSON text",
                  reader->binary_end - reader->binary_data);
     reader->err->offset = reader->binary_data - scan->begin;
     return TD_MALFORMED_REQUEST;
 }
 
-/* Reports missing inputs. Bodies of other protocols, such as /v1, have no "inputs". */
+/* Reports missing inputs. Bodies that use other protocols, such as /v1, have no "inputs". */
 static td_status refuse_without_inputs(struct td_oip_reader *reader)
 {
     static const char *const inputs = "inputs";

@@ -38,22 +38,22 @@ static const char *platform(const struct td_oip_model *model)
     return model->table ? "tensord_table" : "tensord_op";
 }
 
-/* True if the model takes keys. Metadata mentions only keys, not row numbers, if the table has
- * keys. */
+/* True if the model takes keys. If the table has keys, the metadata mentions only keys, not row
+ * numbers. */
 static bool takes_keys(const struct td_oip_model *model)
 {
     return model->table && model->table->keys;
 }
 
-/* Returns the index of the first input that a request gives. A table is already the first input of
- * its op. */
+/* Returns the index of the first input that a request must give. If the model is a table, the table
+ * is already the first input of the op. */
 static int first_input(const struct td_oip_model *model)
 {
     return model->table != NULL;
 }
 
-/* Returns the datatype for the metadata of a tensor that accepts several. The protocol allows only
- * one, so this is the dtype that clients use by default. */
+/* Returns the datatype to show in the metadata of a tensor that accepts several. The protocol
+ * allows only one datatype, so this is the dtype that clients use by default. */
 static td_dtype default_dtype(td_dtype_set set)
 {
     if (set & TD_DTYPE_BIT(FLOAT32))
@@ -63,7 +63,7 @@ static td_dtype default_dtype(td_dtype_set set)
     return (td_dtype)__builtin_ctz(set);
 }
 
-/* An input or output in the metadata of a model. A list is represented by its first tensor, which
+/* An input or output in a model's metadata. The first tensor of a list represents the list, which
  * is enough for a valid request. */
 struct model_tensor {
     const char *name;
@@ -91,7 +91,7 @@ static struct model_tensor output_of(const struct td_oip_model *model, int i)
                                   model->table };
 }
 
-/* Returns the datatype for the metadata of a tensor. Complex numbers have the datatype of their
+/* Returns the datatype to show in a tensor's metadata. Complex numbers have the datatype of their
  * parts. */
 static td_dtype datatype_of(const struct model_tensor *tensor)
 {
@@ -108,8 +108,8 @@ static bool add_name(cJSON *object, const struct model_tensor *tensor)
     return td_document_text(object, "name", text);
 }
 
-/* Adds the shape [-1], one dimension of any size. For rows of a table, the shape is [-1, dimensions
- * of a row...]. */
+/* Adds the shape [-1], which is one dimension of any size. For rows of a table, adds the shape [-1,
+ * dimensions of a row...]. */
 static bool add_dims(cJSON *object, const char *name, const struct td_tensor *table)
 {
     cJSON *list = cJSON_AddArrayToObject(object, name);
@@ -123,7 +123,7 @@ static bool add_dims(cJSON *object, const char *name, const struct td_tensor *ta
     return complete;
 }
 
-/* Adds parameters for properties that the protocol's own members cannot express. */
+/* Adds parameters that express what the protocol's own members cannot. */
 static bool add_tensor_parameters(cJSON *object, const struct model_tensor *tensor)
 {
     cJSON *parameters = cJSON_AddObjectToObject(object, "parameters");

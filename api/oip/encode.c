@@ -35,8 +35,8 @@ static struct td_oip_output output_at(const struct td_request *request, int i)
     return output;
 }
 
-/* Computes the size of the binary form. For strings that are not computed yet, the size leaves out
- * their bytes. Returns false if a string is too long. */
+/* Computes the size of the binary form, without the bytes of strings that are not computed yet.
+ * Returns false if a string is too long. */
 static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
 {
     *bytes = tensor->bytes;
@@ -130,7 +130,7 @@ static td_status measure_strings(const struct td_request *request, const struct 
 
 /* ---- upper bounds ---- */
 
-/* Maximum length of the text besides the outputs: model, version, bounds policy and number of
+/* Maximum length of the text around the outputs: model, version, bounds policy and number of
  * replacements. */
 #define REPLY_TEXT  ((size_t)512)
 /* Maximum length of the text of an output without its data: name, datatype, 17 dimensions,
@@ -202,8 +202,8 @@ static void write_shape(struct td_text *text, const struct td_tensor *tensor, bo
     td_text_string(text, "]");
 }
 
-/* Writes ,"parameters":{...} if there are any. An output in shared memory has no parameters:
- * Triton's C++ client expects binary_data_size in the parameters of any output that has them. */
+/* Writes ,"parameters":{...} if there are any. An output in shared memory has no parameters,
+ * because Triton's C++ client expects binary_data_size in any output's parameters. */
 static void write_parameters(struct td_text *text, const struct td_oip_output *output, bool pairs,
                              size_t bytes)
 {
@@ -338,8 +338,8 @@ static td_status add_binary_outputs(const struct td_request *request,
     return TD_OK;
 }
 
-/* Writes the outputs in shared memory. Never stops midway, because the client can already see what
- * has been written. */
+/* Writes the outputs in shared memory. Never stops midway, because the client can already see the
+ * part that has been written. */
 static td_status write_ranges(const struct td_request *request, struct td_error *err)
 {
     td_status status = TD_OK;
@@ -406,7 +406,7 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     } else {
         td_reply_set(reply, 200, "application/json", begin, length);
     }
-    /* Shared memory is written last: nothing is written if anything before fails. */
+    /* Shared memory is written last, so that nothing is written if an earlier step fails. */
     return write_ranges(request, err);
 }
 

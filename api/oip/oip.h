@@ -1,10 +1,10 @@
 /* oip.h - the Open Inference Protocol (KServe V2): requests, replies and documents of /v2.
  *
  * Every op and every table is a model; an op has version "1". The tensors of a list input `indices`
- * are indices.0, indices.1, ..., and lists of outputs are named the same way. Datatypes and the
- * forms of tensors are defined by the protocol. With the parameter "complex": true of the request
- * or of an input, complex numbers are pairs of floats. A request parameter "params.ref" is the name
- * of a resident tensor for the input params.
+ * are indices.0, indices.1, ..., and lists of outputs are named the same way. The protocol defines
+ * the datatypes and the forms of tensors. If the request or an input has the parameter "complex":
+ * true, complex numbers are pairs of floats. A request parameter "params.ref" names a resident
+ * tensor to use as the input params.
  *
  * A body is JSON, or JSON followed by the bytes of the tensors that have a binary_data_size. The
  * header Inference-Header-Content-Length is the length of the JSON.
@@ -34,9 +34,9 @@ TD_MUST_CHECK td_status td_oip_header_length(const char *text, size_t *json_byte
 /* Decodes the body into a request that td_request_init has initialized, and sets request->oip to
  * the data that the encoder needs. The bytes after the JSON are modified in place, and tensors
  * point to them. json_bytes is the value of the header, or TD_OIP_NO_HEADER. `regions` is NULL if
- * shared memory is off. *timeout_us becomes the request's timeout, or 0 if it has none. If the
- * request already has its first input, the model is that table: `source` gives the name of the
- * model, and "complex" defaults to true if the rows are complex. */
+ * shared memory is off. *timeout_us becomes the request's timeout, or 0 if the request has no
+ * timeout. If the first input of the request is already set, the model is that table: `source`
+ * gives the name of the model, and "complex" defaults to true if the rows are complex. */
 struct td_oip_source {
     size_t json_bytes;
     const char *model, *version; /* NULL for the name and version of the op */
@@ -48,14 +48,14 @@ TD_MUST_CHECK td_status td_oip_decode(const char *body, size_t bytes,
                                       struct td_request *request, uint64_t *timeout_us,
                                       struct td_error *err);
 
-/* Refuses a query parameter that has the name of a request parameter, with MALFORMED_REQUEST. Other
- * query parameters are ignored. */
+/* Returns MALFORMED_REQUEST if a query parameter has the name of a request parameter. Other query
+ * parameters are ignored. */
 TD_MUST_CHECK td_status td_oip_check_query(const struct td_request *request, const char *name,
                                            size_t length, struct td_error *err);
 
 /* True if the JSON text contains the name of the member that refers to shared memory. The text is
- * not parsed, so a string in the data counts too. Text that is not JSON is searched up to the first
- * error. */
+ * not parsed, so a string in the data counts too. Text that is not valid JSON is searched up to the
+ * first error. */
 bool td_oip_names_shared_memory(const char *json, size_t bytes);
 
 /* Checks that the requested outputs exist, have datatypes, and fit their shared memory. Must be
@@ -63,12 +63,13 @@ bool td_oip_names_shared_memory(const char *json, size_t bytes);
 TD_MUST_CHECK td_status td_oip_can_encode(const struct td_request *request, struct td_error *err);
 bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes);
 
-/* Returns the part of td_oip_encoded_bound that is tensor data, which is copied and not printed. */
+/* Returns the part of td_oip_encoded_bound that is tensor data, which is copied rather than
+ * printed. */
 size_t td_oip_copied_bytes(const struct td_request *request);
 
-/* Encodes the reply. Outputs in shared memory are written last, after everything that can fail.
- * They remain written even if the caller discards the reply later. Large binary outputs become
- * their own chunks and are not copied. */
+/* Encodes the reply. Outputs in shared memory are written last, after everything that can fail, and
+ * stay there even if the caller later discards the reply. Large binary outputs become their own
+ * chunks and are not copied. */
 TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct td_arena *arena,
                                       struct td_reply *reply, struct td_error *err);
 
@@ -83,7 +84,7 @@ int td_oip_http_status(td_status status);
 
 /* ---- documents ------------------------------------------------------------------------------ */
 
-/* Properties of the server that its documents show. */
+/* Properties of the server that appear in its documents. */
 struct td_oip_server {
     const char *version;
     bool shared_memory;
@@ -100,7 +101,7 @@ TD_MUST_CHECK td_status td_oip_describe_server(const struct td_oip_server *serve
 struct td_oip_model {
     const char *name, *version;
     const struct td_op *op;
-    /* First input of the op. NULL if the request gives the first input. */
+    /* First input of the op, or NULL if the request gives it. */
     const struct td_tensor *table;
 };
 struct td_oip_model td_oip_model_of(const struct td_op *op);
@@ -119,7 +120,7 @@ struct td_oip_entry {
     size_t name_length;
     const char *version;
 };
-/* td_oip_check_index checks the body of POST .../repository/index, which can be empty.
+/* td_oip_check_index checks the body of POST .../repository/index. The body can be empty.
  * td_oip_write_index writes the reply, which lists all entries as ready. */
 TD_MUST_CHECK td_status td_oip_check_index(const char *body, size_t bytes, struct td_arena *arena,
                                            struct td_error *err);
@@ -135,7 +136,7 @@ TD_MUST_CHECK td_status td_oip_repository_load(const char *body, size_t bytes,
 td_status td_oip_repository_unload(const char *body, size_t bytes, const struct td_oip_model *model,
                                    struct td_arena *arena, struct td_error *err);
 
-/* Totals of a model since the start of the server, as defined by the statistics extension. */
+/* Totals of a model since the server started, as defined by the statistics extension. */
 struct td_oip_stat {
     uint64_t count, ns;
 };

@@ -147,7 +147,8 @@ static td_status read_binary_data(struct td_oip_reader *reader, const struct td_
     return status;
 }
 
-/* Returns the size of n strings with their lengths at `from`, or `size` if they do not fit. */
+/* Returns the size in bytes of the n strings at `from`, including their lengths, or `size` if they
+ * do not fit. */
 static size_t strings_end(const char *from, size_t size, int64_t n)
 {
     size_t used = 0;
@@ -164,8 +165,8 @@ static size_t strings_end(const char *from, size_t size, int64_t n)
     return used;
 }
 
-/* Checks that there is memory for the shortest possible strings. The region, which can be larger
- * than memory, is read only after this check. */
+/* Checks that there is enough memory for the shortest possible strings. The region can be larger
+ * than memory, so it is read only after this check. */
 static td_status check_memory(struct td_oip_reader *reader, const struct td_tensor *tensor)
 {
     size_t least;
@@ -216,7 +217,7 @@ static td_status read_shared_memory(struct td_oip_reader *reader, const struct t
     return status;
 }
 
-/* Allocates an input without elements, which needs no data. */
+/* Allocates an empty input, which needs no data. */
 static td_status allocate_empty(struct td_oip_reader *reader, struct td_oip_input *input)
 {
     struct td_tensor *tensor = &input->tensor;
@@ -226,7 +227,7 @@ static td_status allocate_empty(struct td_oip_reader *reader, struct td_oip_inpu
     return status == TD_OK && !tensor->data ? reader->err->status : status;
 }
 
-/* Makes the tensor of an input whose members have all been read. */
+/* Builds the tensor of an input whose members have all been read. */
 static td_status finish_input(struct td_oip_reader *reader, const struct td_json_path *path,
                               struct td_oip_input *input)
 {
@@ -415,7 +416,7 @@ static int compare_ranges(const void *a, const void *b)
     return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/* Finds overlaps by sorting the ranges. The ranges are within their regions, so their ends do not
+/* Finds overlaps by sorting the ranges. Each range lies within its region, so its end does not
  * overflow. */
 td_status td_oip_check_ranges(struct td_oip_reader *reader)
 {

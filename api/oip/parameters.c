@@ -10,8 +10,8 @@
 
 /* ---- values ---- */
 
-/* Reads the value of a parameter. Any number without a fraction becomes an integer, even 5.0 and
- * 5e2. */
+/* Reads the value of a parameter. Any number with an integral value becomes an integer, even 5.0
+ * and 5e2. */
 static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_path *path,
                              struct td_attr_value *value)
 {
@@ -113,7 +113,8 @@ static td_status apply_reserved(struct td_oip_reader *reader, const struct td_js
         return td_json_refuse(path, reader->err,
                               "sequence_id is not supported; models are stateless");
     case HEADERS:
-    /* Used by MLServer on requests and tensors. Datatype and shape already describe a tensor. */
+    /* MLServer sends this parameter with requests and tensors. Datatype and shape already describe
+     * a tensor. */
     case CONTENT_TYPE:
     case RESERVED_COUNT:
         break;
@@ -218,7 +219,7 @@ td_status td_oip_read_parameters(struct td_oip_reader *reader, const struct td_j
 
 static const char region_name[] = "shared_memory_region";
 
-/* True if the JSON string, with its escapes replaced, is region_name. Each character can be an
+/* True if the JSON string is region_name after its escapes are replaced. Each character can be an
  * escape sequence. */
 static bool is_region_name(const struct td_json_scan *scan, const struct td_json_raw *raw)
 {
@@ -299,9 +300,9 @@ static td_status refuse_tensor_parameter(struct td_oip_reader *reader,
     return TD_MALFORMED_REQUEST;
 }
 
-/* Reads content_type, MLServer's name of a codec. The parameter is ignored, because datatype and
- * shape describe a tensor. Only "base64" is refused, because with this codec the text is not the
- * value. */
+/* Reads content_type, the name of a codec in MLServer. The parameter is ignored, because datatype
+ * and shape describe a tensor. Only "base64" is refused, because its text is not the value
+ * itself. */
 static td_status read_content_type(struct td_oip_reader *reader, const struct td_json_path *path)
 {
     struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
@@ -396,8 +397,8 @@ static const struct {
     [TD_OIP_OUTPUT] = { "an output", { "name", "parameters" } },
 };
 
-/* Returns the kind of object that a parameter with this name belongs to, if the parameter changes
- * the reply. Prefers the object at `place`. Returns NULL if there is no such parameter. */
+/* Returns the kind of object that a parameter with this name belongs to. Prefers the object at
+ * `place`. Returns NULL if no parameter that changes the reply has this name. */
 static const char *parameter_owner(const struct td_request *request, struct td_json_name name,
                                    enum td_oip_place place)
 {
@@ -415,8 +416,8 @@ static const char *parameter_owner(const struct td_request *request, struct td_j
     return of ? places[of & OF_INPUT ? TD_OIP_INPUT : TD_OIP_OUTPUT].what : NULL;
 }
 
-/* Returns the member that the client probably meant, or NULL. "id" is never suggested: many names
- * resemble it, and it does not change the result. */
+/* Returns the member that the client probably meant, or NULL. Never suggests "id", because many
+ * names resemble it and it does not change the result. */
 static const char *nearest_member(struct td_json_name name, enum td_oip_place place)
 {
     const int first = place == TD_OIP_REQUEST;

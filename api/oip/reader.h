@@ -1,7 +1,7 @@
 /* reader.h - the state of the decoder of /v2, shared by its source files:
  *
  *     decode.c      the whole body and its members; assigns tensors to inputs
- *     parameters.c  parameters of the request and of tensors
+ *     parameters.c  parameters of requests and tensors
  *     operands.c    inputs and outputs
  *
  * Ownership  Everything is in the call's arena or on the stack of td_oip_decode.
@@ -34,7 +34,7 @@ struct td_oip_input {
     struct td_tensor tensor;
 };
 
-/* A resident tensor that is given for an input. */
+/* A resident tensor that the request gives for an input. */
 struct td_oip_ref {
     struct td_named_input target;
     const char *name;
@@ -59,14 +59,14 @@ struct td_oip_reader {
     /* First member of the body that td_oip_check_unknown refuses. */
     struct td_json_name misplaced;
     int n_inputs, n_refs, n_outputs, input_capacity, ref_capacity, output_capacity;
-    /* The objects that are being read at the moment. */
+    /* The objects that are currently being read. */
     struct td_oip_input *input;
     struct td_oip_tensor_parameters *tensor_parameters;
     struct td_json_name *output_name;
 };
 
-/* Makes room for one more element in an array in the arena, doubling the capacity of a full array.
- * Returns the array, or NULL if no memory is left. */
+/* Ensures that an array in the arena has space for one more element, doubling its capacity if it is
+ * full. Returns the array, or NULL if no memory is left. */
 void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *capacity, size_t size);
 
 /* ---- parameters.c ---- */
@@ -76,7 +76,7 @@ struct td_oip_tensor_parameters {
     bool output;
     int64_t binary_size;          /* size for an input; -1 if not given */
     bool has_complex, is_complex; /* for an input */
-    /* For an output: true if binary_data is given, and its value. */
+    /* For an output: true if binary_data is given, and the value of binary_data. */
     bool has_binary, binary;
     bool has_range_bytes, has_range_offset;
     struct td_oip_range range;
@@ -92,9 +92,9 @@ TD_MUST_CHECK td_status td_oip_read_tensor_parameters(struct td_oip_reader *read
 /* Kind of object that has members. */
 enum td_oip_place { TD_OIP_REQUEST, TD_OIP_INPUT, TD_OIP_OUTPUT };
 
-/* Checks the name of an unknown member. The protocol allows servers to ignore unknown members. But
- * if the name is a misspelt member, or a parameter of the model in the wrong place, ignoring it
- * would give a wrong result. */
+/* Checks the name of an unknown member. The protocol allows servers to ignore unknown members.
+ * However, ignoring a misspelt member, or a model parameter in the wrong place, would give a wrong
+ * result. */
 TD_MUST_CHECK td_status td_oip_check_unknown(const struct td_request *request,
                                              const struct td_json_path *path,
                                              struct td_json_name name, enum td_oip_place place,

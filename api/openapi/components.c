@@ -15,8 +15,8 @@ struct component {
     const char *name, *json;
 };
 
-/* Schemas of the components. They contain no attributes of ops; td_openapi_add_members adds these
- * from the descriptors. */
+/* Schemas of the components, without the attributes of ops, which td_openapi_add_members adds from
+ * the descriptors. */
 static const struct component schemas[] = {
     { "Tensor",
       "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "
@@ -131,7 +131,7 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
 };
 
-/* A parameter component. Its schema is JSON, or one of `choices`. */
+/* A parameter component. The schema is given as JSON or as a list of choices. */
 static const struct parameter {
     const char *component, *name, *place, *description, *schema;
     const char *const *choices;
@@ -208,7 +208,7 @@ bool td_openapi_choices(cJSON *schema, const char *const *choices)
     return complete;
 }
 
-/* Parses JSON into an object that members can be added to. */
+/* Parses JSON into an object to which members can be added. */
 static cJSON *parse(const char *text)
 {
     cJSON *raw = td_openapi_json(text);
@@ -268,7 +268,7 @@ static cJSON *codes(void)
     return names;
 }
 
-/* Members that problems and errors of the Open Inference Protocol have in common. */
+/* Members common to problems and to errors of the Open Inference Protocol. */
 #define PROBLEM_MEMBERS                                                                            \
     "'code':{'$ref':'#/components/schemas/Code'},"                                                 \
     "'request_id':{'type':'string'},'op':{'type':'string'},'input':{'type':'string'},"             \

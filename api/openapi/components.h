@@ -5,13 +5,13 @@
 
 #include "api/message/document.h"
 
-/* JSON schema of a time to live in seconds. */
+/* JSON schema for a time to live in seconds. */
 #define TD_OPENAPI_DIGITS(number) #number
 #define TD_OPENAPI_NUMBER(macro)  TD_OPENAPI_DIGITS(macro)
 #define TD_OPENAPI_TTL                                                                             \
     "{'type':'integer','minimum':1,'maximum':" TD_OPENAPI_NUMBER(TD_STORE_TTL_MAX) "}"
 
-/* Returns raw JSON made from `text`, in which ' stands for ". */
+/* Returns `text` as raw JSON, with each ' replaced by ". */
 cJSON *td_openapi_json(const char *text);
 
 /* Returns {"$ref": "#/components/KIND/NAME"}. */

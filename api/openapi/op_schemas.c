@@ -19,8 +19,8 @@ static bool add_description(cJSON *schema, const char *summary, td_dtype_set dty
 }
 
 /* Adds the schemas that an input accepts: a tensor, and keys if they can replace row numbers. A
- * schema with a description uses anyOf to refer to other schemas, because generators of clients do
- * not read anyOf inside allOf. */
+ * schema with a description uses anyOf to refer to other schemas, because client generators do not
+ * read anyOf inside allOf. */
 static bool add_tensor(cJSON *schema, const struct td_input_spec *spec)
 {
     cJSON *any = cJSON_AddArrayToObject(schema, "anyOf");
@@ -48,7 +48,7 @@ static const char *const types[TD_ATTR_KIND_COUNT] = {
     [TD_ATTR_TEXT] = "string",
 };
 
-/* Moves the limits and the choices that td_document_attr has written into the schema. */
+/* Moves the limits and choices that td_document_attr wrote into the schema. */
 static bool move_limits(cJSON *items, cJSON *known)
 {
     static const char *const names[][2] = { { "values", "enum" },
@@ -62,8 +62,9 @@ static bool move_limits(cJSON *items, cJSON *known)
     return complete;
 }
 
-/* Adds the summary, with the default in its text. There is no `default` member, because generated
- * clients would send it. In the query string it would then conflict with the member of the body. */
+/* Adds the summary, whose text includes the default. There is no `default` member, because
+ * generated clients would send it, and a default in the query string would conflict with the member
+ * of the body. */
 static bool add_summary(cJSON *schema, const char *summary, const cJSON *fallback)
 {
     char text[512], number[32] = "";
@@ -161,16 +162,16 @@ bool td_openapi_add_members(cJSON *properties, const struct td_op *op, const cha
     return complete && add_options(properties, options);
 }
 
-/* True if a request can leave out input i. A resident table can bring the keys of its rows, so
- * these are not required either. */
+/* True if a request can leave out input i. The keys of rows can be left out because a resident
+ * table can already have them. */
 static bool may_lack(const struct td_op *op, int i)
 {
     return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
 }
 
-/* Adds "keys" as another name of the input `named`, for a table that the path names. Requests give
- * one of the two. Only the description says so: with anyOf over `required`, generated clients would
- * have no class for the body. */
+/* Adds "keys" as another name for the input `named`, for a table that the path names. Only the
+ * description says that a request must use exactly one of the two names, because with anyOf over
+ * `required`, generated clients would have no class for the body. */
 static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
 {
     struct td_input_spec keys = { .name = TD_TABLE_KEYS,

@@ -1,18 +1,18 @@
-/* op_schemas.h - makes JSON schemas of the requests and replies of ops from their descriptors. */
+/* op_schemas.h - builds JSON schemas for the requests and replies of ops from their descriptors. */
 #ifndef TD_API_OPENAPI_OP_SCHEMAS_H
 #define TD_API_OPENAPI_OP_SCHEMAS_H
 
 #include "api/message/document.h"
 
 /* Returns the schema of a request, or NULL if no memory is left. If the path names the table, the
- * schema leaves out the first input. `options` has the names of the request-wide members, separated
- * by spaces. */
+ * schema leaves out the first input. `options` lists the names of the request-wide members,
+ * separated by spaces. */
 cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options);
 
 /* Adds the attributes and the request-wide members to the properties of a request. */
 bool td_openapi_add_members(cJSON *properties, const struct td_op *op, const char *options);
 
-/* Appends the attributes to a list of query parameters. The query string can have an attribute
+/* Appends the attributes to a list of query parameters. An attribute can be in the query string
  * instead of the body. */
 bool td_openapi_add_query(cJSON *parameters, const struct td_op *op);
 

@@ -41,7 +41,7 @@ static bool add_request(cJSON *operation, cJSON *schema, cJSON *example, bool is
            (!is_file || add_file(content, safetensors)) && (!is_npy || add_file(content, npy));
 }
 
-/* Adds and returns the reply of success. */
+/* Adds and returns the success reply. */
 static cJSON *add_reply(cJSON *responses, int status)
 {
     char text[8];
@@ -65,7 +65,7 @@ static bool add_header(cJSON *reply, const char *header, const char *component)
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Adds the parameters in the braces of the path. */
+/* Adds the path parameters, which are in braces in the path. */
 static bool add_path_parameters(cJSON *list, const char *path)
 {
     bool complete = true;
@@ -102,8 +102,8 @@ static bool is_oip(const char *path)
     return strncmp(path, "/v2", 3) == 0;
 }
 
-/* Adds the id of an operation that is not in the table of operations, such as get_new_name, made
- * from its method and path. */
+/* Adds an id for an operation that is not in the table of operations. The id is built from the
+ * method and the path, such as get_new_name. */
 static bool add_id_of_path(cJSON *operation, const char *method, const char *path)
 {
     char name[160];
@@ -142,7 +142,7 @@ static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const ch
     return cJSON_AddObjectToObject(*operation, "responses");
 }
 
-/* Adds the error replies. They come after the replies of success, because generated clients use the
+/* Adds the error replies. They come after the success replies, because generated clients use the
  * first reply as the type of the result. */
 static bool end(cJSON *responses, const char *path)
 {

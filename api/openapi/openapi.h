@@ -1,4 +1,4 @@
-/* openapi.h - makes the OpenAPI 3.1 document of the server.
+/* openapi.h - builds the server's OpenAPI 3.1 document.
  *
  * The document describes every route. A route with {op} or {lookup} becomes one path per op.
  *
@@ -15,12 +15,12 @@ struct td_openapi_route {
     const char *method;  /* "get" */
     const char *pattern; /* "/v1/tensors/{name}" */
     bool open;           /* requests need no token */
-    /* Op whose attributes are accepted in the query string. NULL if there is none or the path names
-     * the op. */
+    /* Op whose attributes the query string can have. NULL if no op applies or the path names the
+     * op. */
     const struct td_op *op;
 };
 
-/* Makes a reply with status 200 and the document. */
+/* Builds a reply with status 200 and the document. */
 TD_MUST_CHECK td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes,
                                          const char *version, struct td_arena *arena,
                                          struct td_reply *reply, struct td_error *err);

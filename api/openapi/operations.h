@@ -1,24 +1,24 @@
-/* operations.h - describes each route for the OpenAPI document, beyond the contents of the table of
- * routes, and gives each path a tag. */
+/* operations.h - adds to the table of routes what the OpenAPI document needs: a description of each
+ * route, and a tag for each path. */
 #ifndef TD_API_OPENAPI_OPERATIONS_H
 #define TD_API_OPENAPI_OPERATIONS_H
 
 struct td_openapi_operation {
     const char *method, *pattern; /* route, as in the table of routes */
-    /* Member operationId. Generated clients name their functions after it. */
+    /* Value of operationId, from which generated clients name their functions. */
     const char *id;
     const char *summary;
     /* Name of the schema of the request body, or NULL if the request has no body. */
     const char *request;
     /* Name of the schema of the reply body, or NULL if the reply has no body. */
     const char *reply;
-    /* Names of parameter components, separated by spaces. With IfNoneMatch the reply has an ETag;
-     * with Range the status can also be 206. */
+    /* Names of parameter components, separated by spaces. IfNoneMatch means that the reply has an
+     * ETag; Range means that the status can also be 206. */
     const char *parameters;
-    /* Example of the request body in JSON, in which ' stands for ", or NULL. */
+    /* Example of the request body in JSON, with ' instead of ". NULL if there is no example. */
     const char *example;
     int status;       /* status of success */
-    int other_status; /* second status of success; 0 if there is none */
+    int other_status; /* second success status; 0 if there is none */
     enum {
         TD_OPENAPI_JSON,
         TD_OPENAPI_TENSOR, /* bodies are JSON or a binary format */
@@ -26,16 +26,15 @@ struct td_openapi_operation {
     } media;
 };
 
-/* Returns the description of a route, or NULL if the table of operations does not have the
- * route. */
+/* Returns the description of a route, or NULL if the route is not in the table of operations. */
 const struct td_openapi_operation *td_openapi_operation(const char *method, const char *pattern);
 
-/* The tags that group operations, each with its name and a sentence. In a generated client, each
- * tag is a class or a module. */
+/* The tags that group operations, each with a name and a one-sentence description. In a generated
+ * client, each tag becomes a class or a module. */
 #define TD_OPENAPI_TAGS 4
 extern const char *const td_openapi_tags[TD_OPENAPI_TAGS][2];
 
-/* Returns the name of a path's tag. */
+/* Returns the name of the tag for a path. */
 const char *td_openapi_tag(const char *path);
 
 #endif

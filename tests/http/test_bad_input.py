@@ -163,8 +163,8 @@ class Json(BadInput):
                              ("AAAA_A==", start % 4 + "'_' belongs to the URL-safe alphabet; expected '/'"), ("-AAAAA==", start % 0 + "'-' belongs to the URL-safe alphabet; expected '+'"),
                              ("AA=AAA==", start % 2 + "'=' is only allowed at the end"), ("AAAAAB==", start % 5 + "its unused bits are not 0; the text is damaged or cut off"),
                              ("AAAA\\nAA==", start % 4 + "byte 0x0a; white space and line breaks are not allowed"),
-                             ("AAAAAA", "base64 has 6 characters: expected a multiple of 4, padded with '='; append 2 more '='"),
-                             ("AAAAA", "base64 has 5 characters: expected a multiple of 4; the text is cut off"),
+                             ("AAAAAA", "base64 has 6 characters; expected a multiple of 4, padded with '='. Append 2 more '='"),
+                             ("AAAAA", "base64 has 5 characters; expected a multiple of 4. The text is cut off"),
                              ("AAAAAAA=", "base64 holds 5 bytes, but float32 of shape [1] takes 4")):
             with self.subTest(text):
                 problem = self.refused('{"params":{"dtype":"float32","shape":[1],"base64":"%s"},"indices":[0]}' % text)

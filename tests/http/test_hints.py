@@ -314,7 +314,7 @@ class Hints(HttpTest):
         self.assertStatus(self.put("keyless.scale", [0.5, 2]), 201)
         for path, body in (("/v1/tensors/keyless.scale/gather", {"keys": ["a"]}), ("/v1/gather", {"params": {"ref": "keyless.scale"}, "indices": {"keys": ["a"]}}), ("/v1/tensors/keyless.scale/find", {"keys": ["a"]})):
             self.assertEqual(self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT")["detail"],
-                             "'keyless.scale' has no keys to find rows by, but the same rows as 'keyless'; if that table has keys, POST /v1/tensors/keyless/find gives their row numbers")
+                             "'keyless.scale' has no keys to find rows by, but it has the same rows as 'keyless'; if that table has keys, POST /v1/tensors/keyless/find gives their row numbers")
         self.assertStatus(self.request("DELETE", "/v1/tensors/keyless.scale"), 204)
         for body, pointer in (({"keys": ["a"], "updates": [[1]]}, "/keys"), ({"indices": {"keys": ["a"]}, "updates": [[1]]}, "/indices/keys")):
             self.assertIn("POST /v1/tensors/keyless/upsert writes rows by key", self.detail("/v1/tensors/keyless/scatter", body, pointer))
