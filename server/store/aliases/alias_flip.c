@@ -6,7 +6,6 @@
 #include "server/store/entries.h"
 #include "server/store/state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,16 +31,8 @@ static td_status check_size(const struct td_alias_flip *flip, struct td_error *e
     return TD_OK;
 }
 
-/* An edit in memory keeps the name of the folder that set the alias. If aliases.json does not list
- * that folder, reading the file again must not undo the flip. */
-static void keep_folder(const struct td_store *store, struct td_alias *alias)
-{
-    const struct td_alias *before = td_alias_in(&store->aliases, alias->name, strlen(alias->name));
-    snprintf(alias->folder, sizeof alias->folder, "%s", before ? before->folder : "");
-}
-
-static td_status make_edits(const struct td_store *store, const struct td_alias_flip *flip,
-                            struct td_alias_table *edits, struct td_error *err)
+static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_table *edits,
+                            struct td_error *err)
 {
     td_status status = check_size(flip, err);
     if (status == TD_OK)
@@ -54,8 +45,6 @@ static td_status make_edits(const struct td_store *store, const struct td_alias_
         if (status != TD_OK)
             return at_set(status, err);
         td_alias_edit(edits, set->name, set->target);
-        if (!flip->persist)
-            keep_folder(store, &edits->aliases[i]);
     }
     if (status == TD_OK)
         td_alias_sort(edits);
@@ -70,7 +59,7 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
     /* If this process is not allowed to write the file, the write returns the reason. */
     td_status status = td_alias_may_write(store) ? td_alias_check_file(store, err) : TD_OK;
     if (status == TD_OK)
-        status = make_edits(store, flip, &edits, err);
+        status = make_edits(flip, &edits, err);
     if (status == TD_OK) {
         td_alias_claim(store, &edits);
         status = td_alias_check_flip(store, flip, &edits, NULL, err);
@@ -86,7 +75,7 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
 
 bool td_store_persists_aliases(const struct td_store *store)
 {
-    return td_alias_may_write(store);
+    return store->dir != NULL;
 }
 
 bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer)
@@ -100,7 +89,7 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
 {
     struct td_writer writer;
     struct td_alias_flip persisted = *flip;
-    persisted.persist |= td_alias_may_write(store);
+    persisted.persist |= td_store_persists_aliases(store);
     if (flip->persist && !store->dir)
         return td_store_no_folder(err);
     if (!flip->writer)
@@ -123,7 +112,7 @@ static td_status delete_entered(struct td_store *store, const struct td_store_wr
     const struct td_alias_change set = { .name = write->name };
     struct td_version *version;
     char target[TD_TENSOR_NAME];
-    *persisted = td_alias_may_write(store);
+    *persisted = td_store_persists_aliases(store);
     if (!td_alias_target(store, name.text, name.length, target))
         return td_store_not_found(store, name.text, name.length, NULL, err);
     td_store_resolve_names(store, &name, 1, &version);

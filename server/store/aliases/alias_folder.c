@@ -179,7 +179,7 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
     const struct td_alias_flip flip = { .persist = !store->read_only };
     if (status == TD_OK)
         status = make_edits(&changes, taken ? 0 : changes.n_set, &edits, err);
-    for (int i = 0; i < edits.count && flip.persist && !may_write; i++)
+    for (int i = 0; i < edits.count && !may_write; i++)
         snprintf(edits.aliases[i].folder, sizeof edits.aliases[i].folder, "%s", folder->name);
     if (status == TD_OK) {
         td_alias_claim(store, &edits);

@@ -36,11 +36,9 @@ static bool is_pending(const struct td_store *store, const struct td_alias *alia
            !td_data_dir_has_gone(store->dir, alias->folder);
 }
 
-/* Makes the edits that turn the aliases in effect into the aliases of the file. If the file is
- * unchanged since it was last read, compares only the aliases that folders set, so that flips in
- * memory stay. */
+/* Makes the edits that turn the aliases in effect into the aliases of the file. */
 static td_status compare_file(const struct td_store *store, const struct td_alias_file *found,
-                              bool changed, struct td_alias_table *edits, struct td_error *err)
+                              struct td_alias_table *edits, struct td_error *err)
 {
     const struct td_alias_table *now = &store->aliases;
     const struct td_string_map *read = &found->aliases;
@@ -57,15 +55,12 @@ static td_status compare_file(const struct td_store *store, const struct td_alia
                               *before = td_alias_in(now, alias->name, strlen(alias->name));
         if (is_pending(store, before, &found->taken))
             td_taken_warn(store, alias->name, alias->target, before->target, before->folder);
-        else if (before
-                     ? before->folder[0] || (changed && strcmp(before->target, alias->target) != 0)
-                     : changed)
+        else if (!before || before->folder[0] || strcmp(before->target, alias->target) != 0)
             edits->aliases[edits->count++] = *alias;
     }
     for (int i = 0; i < now->count && status == TD_OK; i++) {
         const struct td_alias *alias = &now->aliases[i];
-        if ((changed || alias->folder[0]) &&
-            !td_alias_in(&file, alias->name, strlen(alias->name)) &&
+        if (!td_alias_in(&file, alias->name, strlen(alias->name)) &&
             !is_pending(store, alias, &found->taken))
             td_alias_edit(edits, alias->name, NULL);
     }
@@ -146,11 +141,10 @@ static td_status set_aliases(struct td_store *store, struct td_alias_table *edit
 }
 
 static td_status take_aliases(struct td_store *store, const struct td_alias_file *read,
-                              bool changed, const struct td_alias_folder *folder,
-                              struct td_error *err)
+                              const struct td_alias_folder *folder, struct td_error *err)
 {
     struct td_alias_table edits = { 0 };
-    td_status status = compare_file(store, read, changed, &edits, err);
+    td_status status = compare_file(store, read, &edits, err);
     if (status == TD_OK)
         status = set_aliases(store, &edits, folder, err);
     free(edits.aliases);
@@ -177,8 +171,8 @@ td_status td_alias_read_file(const struct td_store *store, struct td_arena *aren
 }
 
 /* Reads the file and puts its aliases into effect. */
-static td_status take_file(struct td_store *store, bool changed,
-                           const struct td_alias_folder *folder, struct td_error *err)
+static td_status take_file(struct td_store *store, const struct td_alias_folder *folder,
+                           struct td_error *err)
 {
     struct td_file_id id;
     struct td_alias_file read;
@@ -186,7 +180,7 @@ static td_status take_file(struct td_store *store, bool changed,
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     td_status status = td_alias_read_file(store, &arena, &read, &id, err);
     if (status == TD_OK)
-        status = take_aliases(store, &read, changed, folder, err);
+        status = take_aliases(store, &read, folder, err);
     if (status == TD_OK)
         status = td_taken_set(store, &read.taken, err);
     if (status == TD_OK)
@@ -251,15 +245,14 @@ static td_status load(struct td_store *store, td_file_state state, const struct 
                       const struct td_alias_folder *folder, struct td_error *err)
 {
     const bool known = atomic_load(&store->aliases_known);
-    const bool changed = !known || !is_unchanged(store, state, id);
     const bool vanished =
         state == TD_FILE_GONE && known &&
         (atomic_load(&store->aliases_unread) || (store->to_write && td_alias_may_write(store)));
     td_status status = TD_OK;
     if (vanished)
         status = keep_aliases(store, err);
-    else if (changed || store->to_write)
-        status = take_file(store, changed, folder, err);
+    else if (!known || store->to_write || !is_unchanged(store, state, id))
+        status = take_file(store, folder, err);
     else if (state == TD_FILE_PRESENT)
         status = check_readable(store, err);
     return status == TD_OK ? show_hidden(store, err) : status;

@@ -5,11 +5,10 @@
  * A flip sets and removes any number of aliases at once. A reader sees all of the flip or none of
  * it. A name is an alias or a tensor, never both. An alias names a version, never another alias.
  *
- * Persisting  If this process is allowed to write the data folder, every flip is persisted:
- *             aliases.json is replaced before the aliases change. After a crash at any point, the
- *             file contains all of the flip or none of it. Otherwise a flip lasts until the process
- *             ends or another process changes aliases.json, whose aliases then replace the aliases
- *             in memory.
+ * Persisting  With a data folder, every flip is persisted: aliases.json is replaced before the
+ *             aliases change. After a crash at any point, the file contains all of the flip or none
+ *             of it. If this process cannot write the folder, the flip fails. Without a data
+ *             folder, flips last until the process ends.
  * Deleting    A version that an alias names cannot be deleted. If somebody removes its file from
  *             the folder, the alias stays, and requests that use it get DEVICE_UNAVAILABLE until
  *             the version exists again.
@@ -38,7 +37,7 @@ struct td_alias_flip {
     struct td_writer *writer;
 };
 
-/* True if every flip is persisted, because this process is allowed to write the data folder. */
+/* True if every flip is persisted, because the store has a data folder. */
 bool td_store_persists_aliases(const struct td_store *store);
 
 /* Describes the writer that the flip needs, except for its deadline and ready(). Returns true if

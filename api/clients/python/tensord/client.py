@@ -156,8 +156,8 @@ class Tables:
                           persist: bool = False) -> Description:
         """Sets all the aliases to their targets, or none of them. A target of None removes the alias.
 
-        With `expected`, the aliases change only if their current targets are as expected. With `persist`, the call fails if
-        the daemon cannot keep aliases in its data folder."""
+        With `expected`, the aliases change only if their current targets are as expected. A daemon with a data
+        folder always keeps the aliases there. With `persist`, a daemon without a data folder refuses the call."""
         body = {"set": targets, **({} if expected is None else {"if": expected})}
         return self.client.send(calls.json_call("POST", "/v1/aliases" + ("?persist=1" if persist else ""), body))
 
