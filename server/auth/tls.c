@@ -24,7 +24,6 @@ struct td_tls {
     struct td_tls_identity *identity;
     atomic_uint_fast64_t number; /* of the identity in force, if clients need a certificate; or 0 */
     uint64_t last_number;
-    gnutls_priority_t priorities;
     atomic_uint_fast64_t completed, failed; /* handshakes */
 };
 
@@ -183,7 +182,10 @@ struct td_tls *td_tls_open(const struct td_tls_files *files, char *message, size
         return NULL;
     tls->files = *files;
     pthread_mutex_init(&tls->mutex, NULL);
-    const int code = gnutls_priority_init(&tls->priorities, TD_TLS_PRIORITIES, NULL);
+    gnutls_priority_t unused; /* the library sets the priorities of its sessions */
+    const int code = gnutls_priority_init(&unused, TD_TLS_PRIORITIES, NULL);
+    if (code >= 0)
+        gnutls_priority_deinit(unused);
     if (code < 0)
         snprintf(message, size, "tls-certificate: GnuTLS does not accept %s: %s", TD_TLS_PRIORITIES,
                  gnutls_strerror(code));
@@ -215,8 +217,6 @@ void td_tls_free(struct td_tls *tls)
     if (!tls)
         return;
     td_tls_identity_unref(tls->identity);
-    if (tls->priorities)
-        gnutls_priority_deinit(tls->priorities);
     pthread_mutex_destroy(&tls->mutex);
     free(tls);
 }

@@ -24,7 +24,6 @@ enum {
 
 struct td_connections {
     int n_sockets;
-    uint64_t n_opened; /* connections opened since the server started */
     struct td_buffer_pool *budget;
     size_t connection_bytes;
     atomic_int count, count_restricted;
@@ -185,7 +184,6 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
     record->io_thread = io_thread;
     record->seen_phase = TD_CONNECTION_CLOSED;
     record->acknowledged = 0;
-    record->opened = ++connections->n_opened;
     record->cookie = cookie_of(socket);
     record->tls_checked = 0;
     atomic_store_explicit(&record->skipped, 0, memory_order_relaxed);
@@ -199,14 +197,6 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
         connections->end = socket + 1;
     pthread_mutex_unlock(&connections->mutex);
     return true;
-}
-
-void td_connections_close_opened(struct td_connections *connections, int socket, uint64_t opened)
-{
-    pthread_mutex_lock(&connections->mutex);
-    if (connections->records[socket].opened == opened)
-        release(connections, &connections->records[socket]);
-    pthread_mutex_unlock(&connections->mutex);
 }
 
 void td_connections_close(struct td_connections *connections, int socket)

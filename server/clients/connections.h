@@ -60,8 +60,6 @@ enum td_restriction {
 };
 
 struct td_connection {
-    /* Number of the connection, from 1. No two connections have the same number. */
-    uint64_t opened;
     /* The kernel's cookie of the socket, or 0 if it is unknown. */
     uint64_t cookie;
     /* Client of the connection, or NULL if the client is unknown. Also NULL for a proxy, whose
@@ -156,11 +154,6 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
 
 /* Closes the record. Call before the socket is closed. Unknown sockets are ignored. */
 void td_connections_close(struct td_connections *connections, int socket);
-
-/* Closes the record after the socket was closed, but only if the record still belongs to the
- * connection with the number `opened`. By then, another connection might have the same socket
- * number. */
-void td_connections_close_opened(struct td_connections *connections, int socket, uint64_t opened);
 
 /* Returns the record of an open connection. Call on the connection's I/O thread. */
 struct td_connection *td_connections_find(struct td_connections *connections, int socket);

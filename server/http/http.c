@@ -647,8 +647,10 @@ void td_http_stop(struct td_http *http)
         return;
     td_acceptor_free(http->acceptor);
     td_listeners_close(&http->listeners);
+    /* Thread 0 first: the record of a socket that wakes a thread is zero, so connection_changed
+     * asks whether thread 0 is stopping. After this loop, no connection is suspended. */
     for (int i = 0; i < http->n_io_threads; i++)
-        td_io_thread_stop(&http->io_threads[i]); /* no connection is suspended after this */
+        td_io_thread_stop(&http->io_threads[i]);
     /* These two resume all connections that they have suspended. */
     td_handshakes_stop(http->handshakes);
     if (http->populator)

@@ -74,10 +74,15 @@ static td_status compare_file(const struct td_store *store, const struct td_alia
  * is served. At startup, the aliases are read before any tensor is served. */
 static void hide_taken_names(struct td_store *store, struct td_alias_table *edits)
 {
+    const struct td_version *unused;
+    /* The edits are claimed, so other threads read them under the lock. */
+    pthread_rwlock_wrlock(&store->lock);
     for (int i = 0; i < edits->count; i++) {
         struct td_alias *alias = &edits->aliases[i];
-        alias->hidden = alias->target[0] && is_tensor(store, alias->name);
+        alias->hidden =
+            alias->target[0] && td_store_use_locked(store, alias->name, &unused) != TD_NAME_FREE;
     }
+    pthread_rwlock_unlock(&store->lock);
 }
 
 /* Removes the problems of the edited aliases, adds a problem for each hidden alias, and notes
