@@ -108,6 +108,22 @@ static bool add_errors(cJSON *document, const struct td_op *op)
     return complete && (!takes_keys || add_error(list, TD_KEY_NOT_FOUND));
 }
 
+/* Adds the first example, with the endpoint to send it to, and the list of all examples. */
+static bool add_examples(cJSON *document, const struct td_op *op)
+{
+    const struct td_op_example *at = op->examples;
+    cJSON *first = cJSON_AddObjectToObject(document, "example");
+    bool complete = add_endpoint(first, "endpoint", "POST /v1/", op->name, "") &&
+                    td_document_add(first, "request", cJSON_CreateRaw(at->request));
+    cJSON *list = cJSON_AddArrayToObject(document, "examples");
+    for (; at->title && complete; at++) {
+        cJSON *item = cJSON_CreateObject();
+        complete = td_document_append(list, item) && td_document_text(item, "title", at->title) &&
+                   td_document_add(item, "request", cJSON_CreateRaw(at->request));
+    }
+    return complete;
+}
+
 td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct td_reply *reply,
                          struct td_error *err)
 {
@@ -125,10 +141,7 @@ td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct 
          td_document_text(document, "shape_rule", op->outputs[0].shape_rule)) &&
         add_outputs(document, op) &&
         td_document_add(document, "max_rank", cJSON_CreateNumber(TD_MAX_RANK)) &&
-        add_errors(document, op);
-    cJSON *example = complete ? cJSON_AddObjectToObject(document, "example") : NULL;
-    complete = example && add_endpoint(example, "endpoint", "POST /v1/", op->name, "") &&
-               td_document_add(example, "request", cJSON_CreateRaw(op->example));
+        add_errors(document, op) && add_examples(document, op);
     return td_document_reply(document, complete, arena, reply, err);
 }
 

@@ -238,6 +238,12 @@ struct td_op_stack;  /* merge.h */
 struct td_op_change; /* op_change.h */
 struct td_plan;      /* op_plan.h */
 
+/* A request that succeeds. */
+struct td_op_example {
+    const char *title;   /* what the example shows */
+    const char *request; /* JSON */
+};
+
 struct td_op {
     const char *name;
     const char *summary;
@@ -252,7 +258,8 @@ struct td_op {
      * UNSUPPORTED_DTYPE. */
     td_status mixed_dtypes;
     const td_status *errors; /* error codes that the op can return, ending with TD_OK */
-    const char *example;     /* an example of a JSON request that succeeds */
+    /* Examples, of which the first is the simplest. Ends with an example without a title. */
+    const struct td_op_example *examples;
 
     /* Describes the outputs in the order of their declaration. The descriptions are in the arena
      * and have no data. Reads shapes, dtypes and attributes. Reads values only of inputs with

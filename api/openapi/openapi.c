@@ -13,30 +13,39 @@ static const char npy[] = "application/x-npy";
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
-static bool add_media(cJSON *content, const char *type, cJSON *schema, cJSON *example)
+/* Adds and returns the object for a media type. */
+static cJSON *add_media(cJSON *content, const char *type, cJSON *schema)
 {
     cJSON *media = cJSON_AddObjectToObject(content, type);
-    const bool complete = td_document_add(media, "schema", schema);
-    if (!example)
-        return complete;
-    if (complete)
-        return td_document_add(media, "example", example);
-    cJSON_Delete(example);
-    return false;
+    return td_document_add(media, "schema", schema) ? media : NULL;
 }
 
 /* Adds a file format, which JSON Schema cannot describe. */
 static bool add_file(cJSON *content, const char *type)
 {
-    return add_media(content, type, cJSON_CreateObject(), NULL);
+    return add_media(content, type, cJSON_CreateObject()) != NULL;
 }
 
-static bool add_request(cJSON *operation, cJSON *schema, cJSON *example, bool is_needed,
-                        bool is_file, bool is_npy)
+/* Adds the examples of an op, by title. */
+static bool add_examples(cJSON *media, const struct td_op *op)
+{
+    cJSON *examples = cJSON_AddObjectToObject(media, "examples");
+    bool complete = examples != NULL;
+    for (const struct td_op_example *at = op->examples; at->title && complete; at++)
+        complete = td_document_add(cJSON_AddObjectToObject(examples, at->title), "value",
+                                   cJSON_CreateRaw(at->request));
+    return complete;
+}
+
+/* `op` is the op whose examples are requests, or NULL. `example` can be NULL. */
+static bool add_request(cJSON *operation, cJSON *schema, const struct td_op *op,
+                        const char *example, bool is_needed, bool is_file, bool is_npy)
 {
     cJSON *body = cJSON_AddObjectToObject(operation, "requestBody");
     cJSON *content = cJSON_AddObjectToObject(body, "content");
-    return add_media(content, "application/json", schema, example) &&
+    cJSON *media = add_media(content, "application/json", schema);
+    return media && (!op || add_examples(media, op)) &&
+           (!example || td_document_add(media, "example", td_openapi_json(example))) &&
            td_document_add(body, "required", cJSON_CreateBool(is_needed)) &&
            (!is_file || add_file(content, safetensors)) && (!is_npy || add_file(content, npy));
 }
@@ -163,10 +172,10 @@ static bool add_op(cJSON *paths, const struct td_openapi_route *route, const str
     cJSON *content = cJSON_AddObjectToObject(reply, "content");
     return (!has_table || add_header(reply, "X-Tensord-Table", "XTensordTable")) &&
            td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
-           add_media(content, "application/json", td_openapi_output(op), NULL) &&
+           add_media(content, "application/json", td_openapi_output(op)) &&
            add_file(content, safetensors) &&
            add_request(operation, td_openapi_request(op, has_table, OP_PARAMETERS),
-                       has_table ? NULL : cJSON_CreateRaw(op->example), true, true, false) &&
+                       has_table ? NULL : op, NULL, true, true, false) &&
            end(responses, path);
 }
 
@@ -193,7 +202,7 @@ static bool add_success(cJSON *responses, const struct td_openapi_operation *kno
     cJSON *content = cJSON_AddObjectToObject(reply, "content");
     if (known->media == TD_OPENAPI_TEXT || status == 206)
         return add_file(content, "*/*");
-    return add_media(content, "application/json", td_openapi_ref("schemas", known->reply), NULL) &&
+    return add_media(content, "application/json", td_openapi_ref("schemas", known->reply)) &&
            (known->media != TD_OPENAPI_TENSOR ||
             (add_file(content, safetensors) && add_file(content, npy)));
 }
@@ -227,8 +236,7 @@ static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
            (!strstr(known->parameters, "Range") || add_success(responses, known, 206)) &&
            (!known->other_status || add_success(responses, known, known->other_status)) &&
            (!known->request ||
-            add_request(operation, td_openapi_ref("schemas", known->request),
-                        known->example ? td_openapi_json(known->example) : NULL,
+            add_request(operation, td_openapi_ref("schemas", known->request), NULL, known->example,
                         is_needed(known->request), is_table, strcmp(route->method, "put") == 0)) &&
            end(responses, route->pattern);
 }

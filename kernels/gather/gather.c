@@ -367,6 +367,18 @@ static const struct td_output_spec gather_outputs[] = {
     },
 };
 
+static const struct td_op_example gather_examples[] = {
+    { "rows of a matrix", "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0]}" },
+    { "columns: axis 1", "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[2,0],\"axis\":1}" },
+    { "a row of each batch",
+      "{\"params\":[[[1,2],[3,4],[5,6]],[[7,8],[9,10],[11,12]]],\"indices\":[[2,0],[1,1]],"
+      "\"axis\":1,\"batch_dims\":1}" },
+    { "strings", "{\"params\":[\"Mercury\",\"Venus\",\"Earth\"],\"indices\":[[2,0],[1,1]]}" },
+    { "zeros where an index is out of range",
+      "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[0,7],\"bounds\":\"zero\"}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_gather = {
     .name = "gather",
     .summary = "Picks slices of params along one axis, in the order of indices.",
@@ -378,7 +390,7 @@ const struct td_op td_op_gather = {
     .outputs = gather_outputs,
     .n_outputs = 1,
     .errors = gather_errors,
-    .example = "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0]}",
+    .examples = gather_examples,
     .infer = infer,
     .cost = cost,
     .run = run,
@@ -422,6 +434,11 @@ static const struct td_output_spec batch_gather_outputs[] = {
     },
 };
 
+static const struct td_op_example batch_gather_examples[] = {
+    { "elements of each row", "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[[2,0],[1,1]]}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_batch_gather = {
     .name = "batch_gather",
     .summary = "Picks slices of params batch by batch: gather with batch_dims = axis = "
@@ -434,7 +451,7 @@ const struct td_op td_op_batch_gather = {
     .outputs = batch_gather_outputs,
     .n_outputs = 1,
     .errors = batch_gather_errors,
-    .example = "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[[2,0],[1,1]]}",
+    .examples = batch_gather_examples,
     .infer = infer,
     .cost = cost,
     .run = run,

@@ -369,6 +369,15 @@ static const struct td_output_spec outputs_specs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "rows by key",
+      "{\"params\":[[1,2],[3,4],[5,6]],\"keys\":[\"a\",\"b\",\"c\"],\"queries\":[\"c\",\"a\"]}" },
+    { "a default for a missing key",
+      "{\"params\":[[1,2],[3,4],[5,6]],\"keys\":[\"a\",\"b\",\"c\"],\"queries\":[\"c\",\"z\"],"
+      "\"missing\":\"default\",\"default\":[-1,-1]}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_lookup = {
     .name = "lookup",
     .summary = "Picks rows of a table by their keys.",
@@ -381,8 +390,7 @@ const struct td_op td_op_lookup = {
     .outputs = outputs_specs,
     .n_outputs = OUTPUTS,
     .errors = errors,
-    .example = "{\"params\":[[1,2],[3,4],[5,6]],\"keys\":[\"a\",\"b\",\"c\"],"
-               "\"queries\":[\"c\",\"a\"]}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

@@ -50,7 +50,25 @@ TD_TEST(all_ops_are_listed_with_their_links)
     cJSON_Delete(document);
 }
 
-TD_TEST(every_op_is_described_and_its_example_decodes)
+/* Decodes an example, and runs the op. */
+static void expect_success(const struct td_op *op, const cJSON *example)
+{
+    char *body = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(example, "request"));
+    struct decoded decoded;
+    decode_json(&decoded, op, body, strlen(body), NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s: %s", op->name, decoded.err.message);
+    struct td_op_args *args = &decoded.request.args;
+    EXPECT_OK(td_op_infer(op, args, &test_arena, &err), &err);
+    for (int i = 0; i < args->n_outputs; i++)
+        EXPECT_OK(td_tensor_alloc(&args->outputs[i], &test_arena, &err), &err);
+    struct td_exec exec;
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_msg(op->run(args, &exec, &err) == TD_OK, "%s: %s: %s", op->name, body, err.message);
+    decoded_free(&decoded);
+    cJSON_free(body);
+}
+
+TD_TEST(every_op_is_described_and_its_examples_run)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
@@ -80,14 +98,18 @@ TD_TEST(every_op_is_described_and_its_example_decodes)
         ck_assert_int_eq(
             cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(document, "attributes")),
             op->n_attrs);
-        const cJSON *example = cJSON_GetObjectItemCaseSensitive(document, "example");
-        char *body = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(example, "request"));
-        struct decoded decoded;
-        decode_json(&decoded, op, body, strlen(body), NULL);
-        ck_assert_msg(decoded.status == TD_OK, "%s: %s", op->name, decoded.err.message);
-        ck_assert_msg(td_op_infer(op, &decoded.request.args, &test_arena, &err) == TD_OK, "%s: %s",
-                      op->name, err.message);
-        cJSON_free(body);
+        const cJSON *examples = cJSON_GetObjectItemCaseSensitive(document, "examples"), *at;
+        const struct td_op_example *wanted = op->examples;
+        cJSON_ArrayForEach(at, examples)
+        {
+            ck_assert_str_eq(text_at(at, "title"), wanted++->title);
+            expect_success(op, at);
+        }
+        ck_assert_ptr_null(wanted->title);
+        ck_assert(cJSON_Compare(
+            cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(document, "example"),
+                                             "request"),
+            cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(examples, 0), "request"), true));
         cJSON_Delete(document);
     }
 }

@@ -49,9 +49,25 @@ TD_TEST(every_op_has_its_texts_and_functions)
     {
         EXPECT(is_name(op->name), "\"%s\" is no name", op->name);
         EXPECT(is_sentence(op->summary), "%s has no summary", op->name);
-        EXPECT(is_text(op->source) && is_text(op->example), "%s lacks a text", op->name);
+        EXPECT(is_text(op->source), "%s lacks a text", op->name);
         EXPECT(op->infer && op->cost && op->run, "%s lacks a function", op->name);
         EXPECT(td_op_named(op->name, strlen(op->name)) == op, "%s is there twice", op->name);
+    }
+}
+
+TD_TEST(every_op_has_examples_with_titles)
+{
+    FOR_EACH_OP(op)
+    {
+        const struct td_op_example *examples = op->examples;
+        EXPECT(examples && examples[0].title, "%s has no example", op->name);
+        for (int i = 0; examples[i].title; i++) {
+            EXPECT(is_text(examples[i].title) && is_text(examples[i].request), "%s lacks a text",
+                   op->name);
+            for (int k = 0; k < i; k++)
+                EXPECT(strcmp(examples[i].title, examples[k].title) != 0, "%s has two: %s",
+                       op->name, examples[i].title);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ const rows = (heads, lines) => [el("h3", {}, `${heads[0]}s`), reference(`${heads
 const all = (dtypes) => (dtypes.length > 10 ? `${dtypes.length} dtypes, ${dtypes[0]} to ${dtypes[dtypes.length - 1]}` : dtypes.join(", "));
 
 function section(op) {
-  const example = JSON.stringify(op.example.request);
+  const example = JSON.stringify(op.examples[0].request);
   return el("section", {class: "op", id: `op-${op.name}`, "aria-labelledby": `title-${op.name}`},
     el("h2", {id: `title-${op.name}`}, op.name), el("p", {}, op.summary), el("p", {class: "help"}, `${op.endpoint}. As ${op.source}.`),
     ...rows(["input", "", "dtypes"], op.inputs.map((input) => [el("code", {}, input.name), `${input.list ? "A list. " : ""}${input.optional ? "Optional. " : ""}${input.summary}`, all(input.dtypes)])),

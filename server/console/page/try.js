@@ -5,7 +5,6 @@ import {AttributeInput} from "./attribute_input.js";
 import {copy, el, labelled, notify, replace, save, select} from "./dom.js";
 import {EinsumView} from "./einsum_view.js";
 import {errorView, stepsOf} from "./error_view.js";
-import {examplesOf} from "./examples.js";
 import * as json from "./json.js";
 import {keysOf} from "./keys.js";
 import {grouped} from "./numbers.js";
@@ -220,7 +219,7 @@ class TryView {
   }
 
   setExample(i) {
-    this.form.set(examplesOf(this.op)[i][1]);
+    this.form.set(this.op.examples[i].request);
     this.examples.value = i;
   }
 
@@ -247,7 +246,7 @@ class TryView {
       push("try", {op: chooser.value});
       this.open(read().parameters);
     }});
-    this.examples = select([["choose one", ""], ...examplesOf(this.op).map(([text], i) => [text, String(i)])], "", {id: "examples", onchange: () => {
+    this.examples = select([["choose one", ""], ...this.op.examples.map(({title}, i) => [title, String(i)])], "", {id: "examples", onchange: () => {
       if (this.examples.value) this.setExample(this.examples.value);
       this.run(true);
     }});
