@@ -27,6 +27,7 @@ const struct td_op *const *td_ops(int *count)
 }
 
 const struct td_op *const td_table_op = &td_op_gather;
+const struct td_op *const td_row_numbers_op = &td_op_find;
 
 const struct td_op *td_op_named(const char *name, size_t length)
 {

@@ -70,6 +70,7 @@ typedef enum td_row_part {
     TD_ROW_PART_PER_QUERY, /* one element or row per query, in the same order: weights */
     TD_ROW_PART_OFFSETS,   /* the position in the queries at which each bag starts */
     TD_ROW_PART_SEGMENTS,  /* the bag of each query, in non-decreasing order */
+    TD_ROW_PART_COUNT
 } td_row_part;
 
 /* A declared input. The first input of an op is not optional. */
@@ -94,6 +95,9 @@ struct td_input_spec {
      * resident and has keys. */
     td_row_part part;
     bool or_keys; /* a request can pass keys of a resident table instead of row numbers */
+    /* Documents that the input has one element for each row of another input, whose shape starts
+     * with the shape of this input. Of two lists, the elements pair up. NULL: no such input. */
+    const char *aligned_with;
     td_companion companion;
     /* Returns false if the attributes leave this optional input unused, so that its dtype does not
      * matter. NULL if the input is always used. */
@@ -302,6 +306,9 @@ const struct td_op *td_op_named(const char *name, size_t length);
 /* The op that a table stands for where a function is expected, such as a model of /v2. It returns
  * rows of the table. */
 extern const struct td_op *const td_table_op;
+
+/* The op that returns the row numbers of keys. */
+extern const struct td_op *const td_row_numbers_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 

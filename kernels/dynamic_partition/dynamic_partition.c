@@ -348,6 +348,7 @@ static const struct td_input_spec inputs[] = {
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .sets_shape = true,
+        .aligned_with = "data",
     },
 };
 

@@ -197,6 +197,7 @@ static const struct td_input_spec inputs[] = {
         .dtypes = TD_DTYPES_INDEX,
         .list = true,
         .sets_shape = true,
+        .aligned_with = "data",
     },
     [TD_STITCH_DATA] = {
         .name = "data",

@@ -53,6 +53,8 @@ static bool is_plain(const struct td_op_args *args)
 
 static const struct td_op_rows rows = {
     .is_plain = is_plain,
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = TD_ROWS_NONE,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = TD_ROWS_NONE,
     .found_output = TD_ROWS_NONE,

@@ -282,6 +282,8 @@ static void space(const struct td_op_args *args, struct td_tuple_space *out)
 }
 
 static const struct td_op_rows gather_rows = {
+    .axis_attr = ATTR_AXIS,
+    .batch_attr = ATTR_BATCH_DIMS,
     .is_plain = is_plain,
     .plain_attrs = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
     .count_attr = TD_ROWS_NONE,
@@ -292,6 +294,9 @@ static const struct td_op_rows gather_rows = {
 };
 
 static const struct td_op_rows batch_gather_rows = {
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = TD_ROWS_NONE,
+    .batch_dims = -1,
     .is_plain = is_plain,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = 0,

@@ -202,6 +202,8 @@ static void space(const struct td_op_args *args, struct td_tuple_space *out)
 
 static const struct td_op_rows rows = {
     .query_rank = 1,
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = ATTR_BATCH_DIMS,
     .is_plain = is_plain,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = ATTR_BOUNDS,

@@ -293,6 +293,8 @@ static bool is_plain(const struct td_op_args *args)
 
 static const struct td_op_rows rows = {
     .is_plain = is_plain,
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = TD_ROWS_NONE,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = 0,
     .found_output = FOUND,

@@ -47,6 +47,9 @@ TD_TEST(all_ops_are_listed_with_their_links)
         snprintf(link, sizeof link, "/v1/ops/%s", ops[i]->name);
         ck_assert_str_eq(text_at(item, "href"), link);
     }
+    const cJSON *table_ops = cJSON_GetObjectItemCaseSensitive(document, "table_ops");
+    ck_assert_str_eq(text_at(table_ops, "rows"), "gather");
+    ck_assert_str_eq(text_at(table_ops, "row_numbers"), "find");
     cJSON_Delete(document);
 }
 
@@ -146,6 +149,46 @@ TD_TEST(inputs_attributes_and_errors_are_described)
     ck_assert_str_eq(errors, "[{\"code\":\"INVALID_ARGUMENT\",\"status\":422,"
                              "\"type\":\"/problems/invalid-argument\"}]");
     cJSON_free(errors);
+    cJSON_Delete(document);
+}
+
+static const struct {
+    const char *op, *rows, *parts; /* the parts of the inputs, with the input they align with */
+} structures[] = {
+    { "gather", "{\"query_rank\":0,\"axis\":\"axis\",\"batch_dims\":\"batch_dims\"}",
+      "table query" },
+    { "batch_gather", "{\"query_rank\":0,\"batch_dims\":-1}", "table query" },
+    { "gather_nd", "{\"query_rank\":1,\"batch_dims\":\"batch_dims\"}", "table query" },
+    { "lookup", "{\"query_rank\":0,\"batch_dims\":0}", "table per_row query per_query" },
+    { "embedding_bag", "{\"query_rank\":0,\"batch_dims\":0,\"skip\":\"padding_index\"}",
+      "table query offsets segments per_query per_row per_row per_row" },
+    { "dynamic_partition", NULL, "- :data" },
+    { "dynamic_stitch", NULL, ":data -" },
+};
+
+TD_TEST_EACH(the_parts_of_rows_are_described, structures)
+{
+    struct td_reply reply;
+    char parts[128] = "";
+    const char *name = structures[_i].op;
+    ck_assert_int_eq(td_describe_op(td_op_named(name, strlen(name)), &test_arena, &reply, &err),
+                     TD_OK);
+    cJSON *document = parse(&reply);
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(document, "rows"), *input;
+    char *text = rows ? cJSON_PrintUnformatted(rows) : NULL;
+    ck_assert_pstr_eq(text, structures[_i].rows);
+    cJSON_free(text);
+    cJSON_ArrayForEach(input, cJSON_GetObjectItemCaseSensitive(document, "inputs"))
+    {
+        const cJSON *part = cJSON_GetObjectItemCaseSensitive(input, "part"),
+                    *aligned = cJSON_GetObjectItemCaseSensitive(input, "aligned_with");
+        snprintf(parts + strlen(parts), sizeof parts - strlen(parts), "%s%s%s", *parts ? " " : "",
+                 part      ? part->valuestring
+                 : aligned ? ":"
+                           : "-",
+                 aligned ? aligned->valuestring : "");
+    }
+    ck_assert_str_eq(parts, structures[_i].parts);
     cJSON_Delete(document);
 }
 

@@ -254,6 +254,12 @@ static bool is_choice(const struct td_op *op, int attr)
     return attr >= 0 && attr < op->n_attrs && op->attrs[attr].kind == TD_ATTR_CHOICE;
 }
 
+static bool is_int_or_none(const struct td_op *op, int attr)
+{
+    return attr == TD_ROWS_NONE ||
+           (attr >= 0 && attr < op->n_attrs && op->attrs[attr].kind == TD_ATTR_INT);
+}
+
 static void check_rows(const struct td_op *op)
 {
     const struct td_op_rows *rows = op->rows;
@@ -267,6 +273,8 @@ static void check_rows(const struct td_op *op)
            "%s: the queries are numbers or keys", op->name);
     EXPECT((count_parts(op, TD_ROW_PART_SEGMENTS) > 0) == (rows->count_attr != TD_ROWS_NONE),
            "%s: the number of bags", op->name);
+    EXPECT(is_int_or_none(op, rows->axis_attr) && is_int_or_none(op, rows->batch_attr),
+           "%s: the dimensions of the table", op->name);
     if (rows->policy_attr == TD_ROWS_NONE)
         return;
     ck_assert_msg(is_choice(op, rows->policy_attr), "%s: the policy", op->name);
@@ -284,9 +292,12 @@ TD_TEST(inputs_of_ops_that_pick_rows_have_parts)
             check_rows(op);
         else
             EXPECT(count_parts(op, TD_ROW_PART_NONE) == op->n_inputs, "%s has parts", op->name);
-        for (int i = 0; i < op->n_inputs; i++)
+        for (int i = 0; i < op->n_inputs; i++) {
+            EXPECT(!op->inputs[i].aligned_with || names_input(op, op->inputs[i].aligned_with),
+                   "%s: %s is aligned with no input", op->name, op->inputs[i].name);
             EXPECT(!op->inputs[i].or_keys || op->inputs[i].role == TD_ROLE_INDEX,
                    "%s: keys in place of %s", op->name, op->inputs[i].name);
+        }
     }
 }
 

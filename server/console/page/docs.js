@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import {el, reference, replace} from "./dom.js";
+import {describe, listOps} from "./ops.js";
 import {drawOpenApi} from "./openapi_view.js";
 import {addressOf} from "./state.js";
 
@@ -23,8 +24,8 @@ function section(op) {
 }
 
 async function drawOps(node) {
-  const {ops} = await api.getJson("/v1/ops");
-  const described = await Promise.all(ops.map(({name}) => api.getJson(`/v1/ops/${name}`)));
+  const {ops} = await listOps();
+  const described = await Promise.all(ops.map(({name}) => describe(name)));
   replace(node, el("ul", {class: "contents"}, ...ops.map(({name}) => el("li", {}, el("button", {type: "button", class: "link",
     onclick: () => document.getElementById(`op-${name}`).scrollIntoView()}, name)))), ...described.map(section));
 }
