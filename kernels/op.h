@@ -282,6 +282,7 @@ struct td_op {
     /* Describes how run will compute the call (op_plan.h). NULL if the op has no plan. */
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
                          struct td_plan *out, struct td_error *err);
+    const char *plan_example;      /* JSON request of a plan that succeeds; set with `explain` */
     const struct td_op_rows *rows; /* set if the op picks rows of a table, otherwise NULL */
     /* set if calls of equal shapes can be merged, otherwise NULL */
     const struct td_op_stack *stack;
@@ -307,8 +308,8 @@ const struct td_op *td_op_named(const char *name, size_t length);
  * rows of the table. */
 extern const struct td_op *const td_table_op;
 
-/* The op that returns the row numbers of keys. */
-extern const struct td_op *const td_row_numbers_op;
+/* The op that returns the row numbers of keys, and the op that returns rows by key. */
+extern const struct td_op *const td_row_numbers_op, *const td_keyed_rows_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 

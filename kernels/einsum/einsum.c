@@ -294,5 +294,6 @@ const struct td_op td_op_einsum = {
     .cost = cost,
     .run = run,
     .explain = td_einsum_explain,
+    .plan_example = "{\"equation\":\"ij,jk->ik\",\"shapes\":[[100,20],[20,50]]}",
     .stack = &stack,
 };

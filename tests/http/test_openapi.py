@@ -31,8 +31,8 @@ class OpenApi(HttpTest):
         lookups = [op for op in ops if self.post(f"/v1/tensors/x/{op}", {}).json()["code"] != "UNKNOWN_OP"]
         expected = set()
         for method, pattern in routes():
-            names = {"/v1/{op}": ops, "/v1/tensors/{table}/{lookup}": lookups}.get(pattern, [""])
-            expected |= {(method, re.sub(r"(?<=/)\{(op|lookup)\}$", name, pattern) if name else pattern) for name in names}
+            names = {"/v1/{op}": ops, "/v1/tensors/{table}/{row_op}": lookups}.get(pattern, [""])
+            expected |= {(method, re.sub(r"(?<=/)\{(op|row_op)\}$", name, pattern) if name else pattern) for name in names}
         paths = self.document()["paths"]
         self.assertEqual({(method, path) for path, item in paths.items() for method in item}, expected)
         self.assertGreater(len(expected), 50)
@@ -111,19 +111,21 @@ class OpenApi(HttpTest):
     def test_bodies_of_routes_with_an_op_have_its_attributes(self):
         """scatter into a resident tensor takes every mode; a plan takes what einsum takes"""
         document = self.document()
-        schemas, einsum = document["components"]["schemas"], document["paths"]["/v1/einsum"]
-        described = einsum["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        schema_of = lambda path: document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        described, plan = schema_of("/v1/einsum")["properties"], schema_of("/v1/einsum/plan")
         for attribute in self.get("/v1/ops/einsum").json()["attributes"]:
-            self.assertEqual(schemas["Plan"]["properties"][attribute["name"]], described[attribute["name"]])
-        self.assertEqual(schemas["Scatter"]["properties"]["mode"]["enum"], ["set", "add", "mul", "min", "max"])
-        bodies = {"Scatter": {"indices": [[0]], "updates": [1]}, "Upsert": {"keys": [1], "rows": [2]}, "Remove": {"keys": [1]}}
+            self.assertEqual(plan["properties"][attribute["name"]], described[attribute["name"]])
+        self.assertEqual((plan["required"], set(plan["properties"])), (["equation", "shapes"], {"equation", "shapes", "dtype"}))
+        bodies = {"scatter": {"indices": [[0]], "updates": [1]}, "upsert": {"keys": [1], "rows": [2]}, "remove": {"keys": [1]}}
         for name, body in bodies.items():
-            properties = schemas[name]["properties"]
-            self.assertEqual(set(properties) - {"mode"}, {*body, "device", "timing"})
+            schema = schema_of(f"/v1/tensors/{{name}}/{name}")
+            properties = schema["properties"]
+            self.assertEqual((schema["required"], set(properties) - {"mode"}), ([*body], {*body, "device", "timing"}))
+            self.assertEqual(properties.get("mode", {}).get("enum"), ["set", "add", "mul", "min", "max"] if name == "scatter" else None)
             for member, value in [(member, value) for member in properties for value in properties[member].get("enum", [])] + [("timing", True)]:
                 with self.subTest(name, member=member, value=value):
                     self.assertIn(self.request("PUT", "/v1/tensors/of-members", b'{"tensor": [1, 2], "keys": [1, 2]}', {"Content-Type": JSON}).status, (200, 201))
-                    reply = self.post(f"/v1/tensors/of-members/{name.lower()}", body | {member: value})
+                    reply = self.post(f"/v1/tensors/of-members/{name}", body | {member: value})
                     self.assertIn(reply.status, (200, 503) if value == "gpu" else (200,), str(reply))
 
     def test_the_body_of_a_lookup_in_a_table_is_one_object(self):

@@ -49,7 +49,8 @@ TD_TEST(every_op_has_its_texts_and_functions)
     {
         EXPECT(is_name(op->name), "\"%s\" is no name", op->name);
         EXPECT(is_sentence(op->summary), "%s has no summary", op->name);
-        EXPECT(is_text(op->source), "%s lacks a text", op->name);
+        EXPECT(is_text(op->source) && (op->plan_example != NULL) == (op->explain != NULL),
+               "%s lacks a text", op->name);
         EXPECT(op->infer && op->cost && op->run, "%s lacks a function", op->name);
         EXPECT(td_op_named(op->name, strlen(op->name)) == op, "%s is there twice", op->name);
     }
