@@ -1,6 +1,6 @@
 /* secret_file.h - reads a file with secret content, such as tokens or keys.
  *
- * Bounds     A regular file of at most `most` bytes. Opening it does not block.
+ * Bounds     The file must be a regular file of at most `most` bytes. Opening it does not block.
  * Ownership  td_secret_free wipes the bytes before it frees them.
  * Threads    Any.
  * Errors     The message is "OPTION: cannot read PATH: reason". */
