@@ -94,7 +94,7 @@ static td_status read_lists(struct td_call *call, struct lists *lists)
         status = td_store_list_problems(store, &call->arena, &lists->problems, &lists->n_problems,
                                         &lists->n_others, &call->error);
     if (call->tables.access.n_prefixes > 0)
-        /* the problems name files that the token must not reveal */
+        /* The problems name files that the token must not reveal. */
         lists->n_problems = lists->n_others = 0;
     return status;
 }

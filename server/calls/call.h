@@ -8,8 +8,8 @@
  * Ownership  One owner at a time: the I/O thread, then possibly a worker, then the I/O thread
  *            again. The call's arena holds everything the request needs and is freed with the call.
  *            The memory of freed calls is reused, and a call keeps nothing from the previous call.
- * Threads    A call has no thread of its own. `finished` tells the I/O side that a worker
- *            is done. */
+ * Threads    A call has no thread of its own. `finished` tells the I/O thread that a worker is
+ *            done. */
 #ifndef TD_SERVER_CALLS_CALL_H
 #define TD_SERVER_CALLS_CALL_H
 
@@ -106,8 +106,8 @@ typedef enum td_style {
 
 #define TD_PATH_ARGUMENTS 2
 
-/* The headers of a request. Texts live as long as the connection's request. A text is NULL if its
- * header is absent. */
+/* The headers of a request. Texts live as long as the connection's request. The text of an absent
+ * header is NULL. */
 struct td_headers {
     const char *content_type;
     const char *authorization; /* never written to a log line or an error */
@@ -184,7 +184,7 @@ struct td_call_limits {
 };
 
 struct td_call {
-    struct td_job job; /* must be first: the scheduler casts back */
+    struct td_job job; /* must be first, because the scheduler casts back */
     struct td_services *services;
     struct td_call_http http;
     struct td_call_schedule schedule;
@@ -233,7 +233,7 @@ struct td_call {
 /* Memory of a call. Small allocations use the block, which is not cleared between calls. */
 enum { TD_CALL_BLOCK = 32 << 10 };
 struct td_call_shell {
-    struct td_call call; /* must be first: td_call_free casts back */
+    struct td_call call; /* must be first, because td_call_free casts back */
     struct td_call_shell *next_free;
     _Alignas(64) char block[TD_CALL_BLOCK];
 };
@@ -258,15 +258,16 @@ TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *
 TD_MUST_CHECK td_status td_call_change(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 
-/* Checks at admission that `bytes` more than the call already holds fit into the memory budget. */
+/* Checks, at admission, that the memory budget has room for `bytes` more than the call already
+ * holds. */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
 /* Allocates memory for the short reply before a tensor is changed, so that an allocation failure
  * cannot report an error for a change that was made. */
 TD_MUST_CHECK td_status td_call_reserve_reply(struct td_call *call);
 
-/* Implements arena.stop, which long work calls between chunks. Returns DRAINING if the time to stop
- * the server is over, and DEADLINE_EXCEEDED if the deadline has passed or the client has
+/* Implements arena.stop, which long work calls between chunks. Returns DRAINING if the server's
+ * time for draining is over, and DEADLINE_EXCEEDED if the deadline has passed or the client has
  * disconnected. `context` is the call. */
 td_status td_call_stopped(void *context, struct td_error *err);
 
@@ -301,8 +302,8 @@ size_t td_call_body_limit(const struct td_call *call);
  * reply. */
 bool td_call_client_left(const struct td_call *call);
 
-/* Counts the call as unsent until it is freed. Called when the request has arrived or, if that is
- * earlier, when its reply has been made. A second call has no effect. */
+/* Counts the call as unsent until it is freed. Called when the request has arrived or its reply has
+ * been made, whichever comes first. Later calls have no effect. */
 void td_call_count_unsent(struct td_call *call);
 
 /* Writes the reply for call->error in the call's error format. */

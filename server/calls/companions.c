@@ -31,7 +31,8 @@ static bool any_given(const struct td_call *call, td_companion kind)
 
 /* A part of a table, as found in the store. */
 struct part {
-    char table[TD_KEYS_NAME]; /* name of the table that has the part; "" if none does */
+    /* Name of the table that has the part, or "" if no table has it. */
+    char table[TD_KEYS_NAME];
     char name[TD_TENSOR_NAME];
     const struct td_tensor *tensor; /* the part, or NULL if the table has none */
 };
@@ -96,8 +97,8 @@ static td_status check_part(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-/* Refuses the request if the table has scales in a separate tensor. Without a scale, the op has
- * accepted rows of bytes and would read the scales from the rows. */
+/* Refuses the request if the table has scales in a separate tensor. Because the request has no
+ * scale, the op has accepted rows of bytes and would read the scales from the rows. */
 static td_status check_own_scales(struct td_call *call, const char *input)
 {
     struct td_error *err = &call->error;

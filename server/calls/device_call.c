@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 struct device_call {
-    struct td_away base; /* must be first: submit casts back */
+    struct td_away base; /* must be first, because submit casts back */
     struct td_batch_item item;
     struct td_call *call;
     void (*back)(struct td_call *call);

@@ -212,9 +212,9 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
     return td_call_limited_by(call, status, limit, "--max-output");
 }
 
-/* Checks the length of the reply's text against --max-output. Numbers can be several times longer
- * as text than as bytes. Other long text, such as nested lists of empty lists, must be within the
- * limit. */
+/* Limits the length of the reply's text to --max-output. The text of numbers can be several times
+ * longer than their bytes, so text of up to TEXT_PER_BYTE characters per output byte is accepted in
+ * any case. */
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
     /* An int8 in a list of its own takes up to 7 characters: [-127], */
@@ -407,7 +407,7 @@ static td_status alloc_outputs(struct td_call *call)
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    /* The outputs are allocated only now, so that a queued call holds only its inputs. */
+    /* Allocate the outputs only now, so a queued call holds only its inputs. */
     td_status status = alloc_outputs(call);
     if (status != TD_OK)
         return status;
@@ -422,8 +422,8 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 
-/* Stores the outputs and replies with their metadata. Allocates the reply first, so that no error
- * can follow once the outputs are stored. */
+/* Stores the outputs and replies with their metadata. Allocates the reply first, so no error is
+ * possible after the outputs are stored. */
 static td_status store_outputs(struct td_call *call)
 {
     struct stored *stored = call->state;

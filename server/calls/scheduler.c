@@ -52,8 +52,8 @@ static int64_t start_by(const struct td_call *call)
                                                                    : call->schedule.deadline_ns;
 }
 
-/* Returns the cost of a job in the queue. A job that might block counts as large, so that it does
- * not run between two chunks of another job's loop. */
+/* Returns the cost of a job in the queue. A job that might block counts as large, so it does not
+ * run between two chunks of another job's loop. */
 static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
 {
     return call->schedule.must_queue && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
@@ -150,8 +150,8 @@ static uint64_t admitted_ns(const struct td_call *call)
     return call->schedule.admission.compute_ns + call->schedule.admission.encode_ns;
 }
 
-/* Queues the call, or refuses it. Counts the call as suspended before reading `refusing`. So once
- * `refusing` is set and the count is zero, no call is suspended. */
+/* Queues the call, or refuses it. Counts the call as suspended before it reads `refusing`.
+ * Therefore, if `refusing` is set and the count is zero, no call is suspended. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
@@ -326,8 +326,8 @@ static bool submitted_away(struct td_call *call, td_status *status)
     return false;
 }
 
-/* Decodes and admits a call that the I/O thread left to the workers. Only then is the cost of the
- * rest known. */
+/* Decodes and admits a call that the I/O thread left to the workers. The cost of the other stages
+ * is known only afterwards. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
     const int64_t taken = call->times.stage_end;
@@ -395,9 +395,9 @@ static void ready_to_change(struct td_writer *writer)
     submit_to(call, pool_of_change(call));
 }
 
-/* Returns true if a computed call makes its change later, on another thread. The reason is that
- * another writer holds one of its names, or that the change might wait for a disk. Runs on a worker
- * or a disk thread. No thread waits in the meantime. */
+/* Returns true if a computed call makes its change later, on another thread, because another writer
+ * holds one of its names or because the change might wait for a disk. Runs on a worker or a disk
+ * thread. No thread waits in the meantime. */
 static bool changes_later(struct td_call *call, struct td_worker *worker, td_status *status)
 {
     if (td_writer_has_entered(&call->schedule.writer))
@@ -498,7 +498,7 @@ static void drop(struct td_job *job, td_status why)
     /* Lets other writers proceed before a refusal that can be delayed. */
     leave(call);
     /* Completes a call that has made its change or has its result, because only the encoding is
-     * left, which is short. */
+     * left, which takes little time. */
     if (call->schedule.next == TD_NEXT_ENCODE ||
         (why == TD_DRAINING && td_away_is(call, TD_AWAY_DONE) &&
          effect_of(call) == TD_EFFECT_NONE && call->schedule.away->finish(call) == TD_OK)) {

@@ -29,7 +29,7 @@ struct td_call;
 /* A scan of the data folder, or an attempt to lock the folder. Runs as a job on the disk
  * threads. */
 struct td_rescan {
-    struct td_job job; /* must be first: run_rescan casts back */
+    struct td_job job; /* must be first, because run_rescan casts back */
     struct td_store *store;
     atomic_bool running; /* the job is running or queued */
     bool whole;          /* the job scans even if it did not get the lock */
@@ -40,7 +40,7 @@ struct td_rescan {
 /* Compares blocks of mapped files with their checksums. Runs as a worker pool job on an idle
  * worker, until a request is queued. */
 struct td_verification {
-    struct td_job job; /* must be first: run_verification casts back */
+    struct td_job job; /* must be first, because run_verification casts back */
     struct td_services *services;
     atomic_bool running; /* the job is running or queued */
 };

@@ -7,8 +7,8 @@
 #include "server/calls/services.h"
 
 /* Opens the parts according to services->config. If a part fails, logs the failure and returns
- * false; td_services_close then closes the parts that were opened. Once services->stop_requested()
- * returns true, tensors might be missing and nothing may be served. */
+ * false; td_services_close then closes the parts that were opened. After services->stop_requested()
+ * has returned true, tensors might be missing, and nothing may be served. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
 /* Closes all parts. Returns false if a device is left open (td_batcher_free). The process must then
  * end with _exit, because exit handlers, including the driver's, might wait for the device
@@ -32,8 +32,8 @@ bool td_services_is_rescanning(const struct td_services *services);
  * tick. */
 void td_services_verify(struct td_services *services);
 
-/* Refuses calls that are queued or wait for another writer and whose deadline has passed. If
- * `everything` is set, refuses all calls that are queued or wait. */
+/* Refuses calls that are queued, and calls that wait for another writer, if their deadline has
+ * passed or `everything` is set. */
 void td_services_expire(struct td_services *services, int64_t now_ns, bool everything);
 
 /* Resources that the daemon holds, as GET /readyz reports them: sizes in bytes, then counts. */

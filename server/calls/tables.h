@@ -72,15 +72,15 @@ bool td_tables_know(const struct td_tables *tables, const char *name);
 
 /* Finds a part of a table (td_table_parts in table_name.h) and the part's name. Sets *found to NULL
  * if the part does not exist. Does not search for similar names. Returns the errors of
- * td_tables_get except TENSOR_NOT_FOUND: a part that cannot be read, or that the request is not
+ * td_tables_get except TENSOR_NOT_FOUND. A part that cannot be read, or that the request is not
  * allowed to name, does not count as nonexistent. */
 TD_MUST_CHECK td_status td_tables_find_part(const struct td_tables *tables, const char *table,
                                             const char *part, struct td_arena *arena,
                                             char name[TD_TENSOR_NAME],
                                             const struct td_tensor **found, struct td_error *err);
 
-/* Finds the version NAME@VERSION of a table whose VERSION is the last in natural order, among the
- * versions that the request is allowed to name. Returns TENSOR_NOT_FOUND if there is none. */
+/* Finds the version NAME@VERSION that is last in natural order among the versions of the table that
+ * the request is allowed to name. Returns TENSOR_NOT_FOUND if there is none. */
 TD_MUST_CHECK td_status td_tables_newest(const struct td_tables *tables, const char *table,
                                          struct td_arena *arena, struct td_tensor_listing *out,
                                          struct td_error *err);

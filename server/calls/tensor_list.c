@@ -55,8 +55,8 @@ static td_status set_limit(struct td_call *call, const char *text, size_t length
     return TD_OK;
 }
 
-/* Sets a text parameter. Refuses a NUL, which names cannot contain and which would end the text
- * here. */
+/* Sets a text parameter. Refuses a NUL, because names cannot contain a NUL and it would end the
+ * text here. */
 static td_status set_name(struct td_call *call, enum parameter parameter, const char *text,
                           size_t length)
 {

@@ -121,7 +121,7 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
 }
 
 /* Returns the range to apply, or NULL. HEAD ignores Range. With If-Range, the range applies only to
- * one version in one format, so that the client does not mix two versions. */
+ * one version in one format, so the client does not mix two versions. */
 static const char *wanted_range(const struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
