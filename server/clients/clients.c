@@ -168,7 +168,7 @@ struct td_client *td_client_ref(struct td_client *client)
     return client;
 }
 
-/* Uses release order, so that the thread that frees the client sees everything written to it. */
+/* Release order lets the thread that frees the client see everything written to it. */
 void td_client_unref(struct td_client *client)
 {
     if (client)

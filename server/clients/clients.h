@@ -1,4 +1,4 @@
-/* clients.h - the clients that requests come from.
+/* clients.h - the clients that send requests.
  *
  * A client is an IPv4 address, or the first 64 bits of an IPv6 address, because one site or machine
  * owns all addresses with that prefix. For requests with a token, the token is the client,
@@ -6,8 +6,8 @@
  * client. sender.h defines what logs and spans contain about the sender of a request.
  *
  * Ownership  A client is shared: each connection and each call holds a reference. At most
- *            TD_CLIENTS_KEPT clients without references are kept for a few seconds, so that their
- *            state survives a reconnect.
+ *            TD_CLIENTS_KEPT clients without references are kept for a few seconds, so their state
+ *            survives a reconnect.
  * Threads    Any thread. One mutex guards the table; the members of a client are atomic. */
 #ifndef TD_SERVER_CLIENTS_CLIENTS_H
 #define TD_SERVER_CLIENTS_CLIENTS_H
@@ -48,7 +48,7 @@ struct td_client {
     struct td_client_key key;
     atomic_int references;
     atomic_int connections; /* open connections */
-    /* Open connections that are restricted and were not ended. */
+    /* Number of open restricted connections that were not ended. */
     atomic_int restricted;
     /* The client as a source of queued calls, in the workers' queue and in the disk threads'
      * queue. */

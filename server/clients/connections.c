@@ -443,8 +443,8 @@ static bool body_is_slow(struct td_connection *record, const struct look *look)
 }
 
 /* True if the client reads the reply too slowly. The start of the reply is not known, but a sweep
- * has seen the reply within a second of it. Bytes acknowledged before that also count, because they
- * might be all that fits into the client's memory. */
+ * has seen the reply within a second of its start. Bytes acknowledged before that sweep also count,
+ * because they might be all that fits into the client's memory. */
 static bool reply_is_slow(struct td_connection *record, const struct look *look)
 {
     if (look->is_first) {

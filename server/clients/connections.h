@@ -24,8 +24,8 @@
  * Ownership  Records are in a table indexed by socket number. A record is in use from open until
  *            close, and holds a reference to its client. Close is called before the socket is
  *            closed. This module does not close sockets.
- * Threads    Any thread. One mutex serializes open, close and sweep, so that a sweep never shuts
- *            down a socket whose number was reused. Reports take no lock. */
+ * Threads    Any thread. One mutex serializes open, close and sweep, so a sweep never shuts down a
+ *            socket whose number was reused. Reports take no lock. */
 #ifndef TD_SERVER_CLIENTS_CONNECTIONS_H
 #define TD_SERVER_CLIENTS_CONNECTIONS_H
 
@@ -94,7 +94,7 @@ struct td_connection {
     /* Time of the last look at a transfer, or time of the first bytes of headers. 0 before that. */
     int64_t seen_ns;
     uint64_t seen_bytes; /* bytes transferred at seen_ns */
-    /* Time for which the transfer can still stand still. */
+    /* Remaining time for which the transfer can stand still. */
     int64_t credit_ns;
     /* Acknowledged bytes of all replies, as of the last look that asked the kernel. */
     uint64_t acknowledged;
@@ -192,18 +192,18 @@ bool td_connections_one_has_many(const struct td_connections *connections);
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 
-/* Ends a restricted connection that is not being answered: the oldest one of the client with the
- * most restricted connections. Many connections of one client therefore do not end another client's
+/* Among the restricted connections of the client with the most of them, ends the oldest one that is
+ * not being answered. Many connections of one client therefore do not end another client's
  * connection. A connection whose request has arrived is ended only if `also_requested` is set.
- * Returns false if that client has no such connection. */
+ * Returns false if no connection was ended. */
 bool td_connections_end_restricted(struct td_connections *connections, bool also_requested);
 
 /* Looks at the next of `parts` parts of the connections. Each call looks at one part. */
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts);
 
-/* Returns counts that are not a snapshot: phases change during the count. Phases are counted again
- * only if the last count is some milliseconds old. */
+/* Returns the counts. They are not a snapshot, because phases change during the count. Phases are
+ * counted again only if the last count is some milliseconds old. */
 struct td_connection_counts td_connections_counts(struct td_connections *connections,
                                                   int64_t now_ns);
 
