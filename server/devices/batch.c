@@ -278,8 +278,8 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* Releases the batch's tables and staging memory, so that the batch can be started again. This is
- * the only place that releases them. */
+/* Releases the batch's tables and staging memory, so the batch can be started again. This is the
+ * only place that releases them. */
 static void release(struct td_batch *batch)
 {
     td_upload_end(&batch->upload);

@@ -4,9 +4,9 @@
  *     wait:  reports whether the stream is idle
  *     end:   each item gets its portion of the staging memory, or its own error
  *
- * When start returns, the inputs are in staging memory, and the outputs will be written there. So
- * an item can be given back at any time before the end. launch.h defines the layout, results.h the
- * results.
+ * When start returns, the inputs are in staging memory, and the outputs will be written there.
+ * Therefore, an item can be given back at any time before the end. launch.h defines the layout,
+ * results.h the results.
  *
  * An upload (item.h) is a batch of one item, with a table and nothing to run. If calls need a large
  * table that is not on the device, start uploads the table in a batch without items, and the calls
@@ -64,8 +64,8 @@ bool td_batch_is_lost(td_status status);
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
 /* Starts one call, or n calls that can be merged. On failure, the items still belong to the caller.
- * They also still belong to the caller if *prepares is set: an upload that they need was then
- * started instead. */
+ * They also still belong to the caller if *prepares is set, which means that an upload that they
+ * need was started instead. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        bool *prepares, struct td_error *err);
 

@@ -29,7 +29,7 @@ struct td_batcher_counts {
     struct td_device_info device; /* the device as last reported */
     bool available;
     char why[TD_DEVICE_TEXT];
-    uint64_t waiting, in_flight; /* number of items at the moment */
+    uint64_t waiting, in_flight; /* current number of items */
     /* Batches and items launched since the server started, without uploads. */
     uint64_t batches, items;
     uint64_t failed_items;                 /* items given back as DEVICE_UNAVAILABLE */

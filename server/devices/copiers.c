@@ -37,7 +37,8 @@ static void unlist(struct td_copiers *copiers, const struct td_copy_job *job)
         *at = job->next;
 }
 
-/* Skips `bytes` bytes of a job's ranges. After the last byte, no range might be left. */
+/* Skips `bytes` bytes of a job's ranges. After the last byte of the job, job->ranges points past
+ * the last range. */
 static void skip(struct td_copy_job *job, size_t bytes)
 {
     while (bytes > 0 && bytes >= job->ranges->bytes - job->at) {

@@ -8,7 +8,7 @@
  *
  * Ownership  The caller's struct td_copy_job and the copied memory must stay until the job is done
  *            or cancelled.
- * Threads    Any; one thread at a time for each job. */
+ * Threads    Any thread, but only one thread at a time for each job. */
 #ifndef TD_SERVER_DEVICES_COPIERS_H
 #define TD_SERVER_DEVICES_COPIERS_H
 

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-/* The state is a number: even outside of calls, odd inside. Each call gets a new number, so give_up
+/* The state is a number: even outside calls, odd inside. Each call gets a new number, so give_up
  * cannot mistake one call for a later one. */
 #define GIVEN_UP UINT64_MAX
 
@@ -23,8 +23,8 @@ static struct td_hang_guard *enter(int64_t more_ns)
     return guard;
 }
 
-/* Ends a call. Never returns if the call has been abandoned: the thread must stay alive, because
- * the device might keep pointers to its stack. */
+/* Ends a call. Never returns if the call was given up, because the thread must stay alive while the
+ * device might keep pointers to its stack. */
 static void leave(struct td_hang_guard *guard)
 {
     uint64_t inside = atomic_load(&guard->state);

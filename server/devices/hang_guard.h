@@ -9,7 +9,8 @@
  *
  * After give_up, everything that the thread inside uses is left to it: its stack, with the
  * variables for results, and the memory that it passed to the device. The device might still read
- * and write them. So callers must keep results on their stack or in memory of the device's session.
+ * and write them. Callers must therefore keep results on their stack or in memory of the device's
+ * session.
  *
  * Limit      limit_ns; for a copy, plus twice the time that a slow disk takes to deliver the bytes.
  * Ownership  Borrows the device's vtable. After give_up, the thread inside uses the guard forever.

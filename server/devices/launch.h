@@ -10,8 +10,8 @@
  * copied with the inputs. This module allocates only from the arena.
  *
  * Inputs     Inputs are numbered through the lists of all inputs.
- * Ownership  The arena holds everything that a launch points to. Borrows the items until it is
- *            filled.
+ * Ownership  The arena holds everything that a launch points to. Borrows the items until the launch
+ *            is filled.
  * Threads    One thread at a time. */
 #ifndef TD_SERVER_DEVICES_LAUNCH_H
 #define TD_SERVER_DEVICES_LAUNCH_H

@@ -214,7 +214,8 @@ static void *run_closer(void *context)
     return NULL;
 }
 
-/* Starts to close a lost device. Leaves session->closer NULL if memory or threads are lacking. */
+/* Starts to close a lost device. Leaves session->closer NULL if allocation fails or no thread can
+ * be started. */
 static void begin_closing(struct td_device_session *session)
 {
     struct td_device_closer *closer = malloc(sizeof *closer);

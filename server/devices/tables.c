@@ -119,8 +119,8 @@ static bool may_fit(struct td_device_tables *tables, size_t bytes)
     return used <= info.memory && bytes <= info.memory - used;
 }
 
-/* True if `bytes` will fit once work in flight frees its memory. Evicting more tables would then
- * not help. */
+/* True if `bytes` will fit after work in flight frees its memory, in which case evicting more
+ * tables would not help. */
 static bool comes_back(const struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;
