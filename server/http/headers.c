@@ -154,8 +154,8 @@ static enum MHD_Result append_line(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* Joins the lines of each list that has several lines. Measures the lines first, so that the memory
- * of the headers bounds the memory of the result. */
+/* Joins the lines of each list that has several lines. Measures the lines first, so the memory of
+ * the headers bounds the memory of the result. */
 static td_status join_lists(struct header_fields *fields)
 {
     struct td_call *call = fields->call;

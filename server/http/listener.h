@@ -23,9 +23,9 @@ int td_listener_open(const char *address, const char **why);
  * Returns -1 on failure, for example if another socket listens there. */
 int td_listener_reserve(const char *address, const char **why);
 
-/* Prevents new connections without refusing those that are being established. After one round trip,
- * these connections can be accepted, and then the socket can be closed. Must not be used on a
- * socket that other processes use. */
+/* Prevents new connections without refusing connections that are being established. After one round
+ * trip, they can be accepted and the socket closed. Must not be used on a socket that other
+ * processes use. */
 void td_listener_shut(int fd);
 
 /* Address that a socket is bound to, with the port that the system chose. */
@@ -47,8 +47,8 @@ struct td_listener {
     struct td_listener_address bound;
 };
 
-/* The sockets of all addresses of --listen, or the inherited sockets. A struct of zeros has
- * none. */
+/* The sockets of all addresses of --listen, or the inherited sockets. A zeroed struct has no
+ * sockets. */
 struct td_listeners {
     int n;
     struct td_listener all[TD_MOST_ADDRESSES];
@@ -67,11 +67,11 @@ bool td_listeners_add(struct td_listeners *listeners, const char *address,
 /* Adds the socket `fd`. If the socket has no address, closes it, sets *why and returns false. */
 bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why);
 
-/* Takes over the listening sockets that the parent process passed, so that connections wait in
- * their backlogs while the daemon restarts. These are the LISTEN_FDS descriptors from 3 on, if
- * LISTEN_PID is this process. There might be none. Returns false, with the message set, if the
- * passed descriptors cannot be used. Removes the variables, so that child processes do not use
- * them; therefore, call this before the first thread starts. */
+/* Takes over the listening sockets that the parent process passed, so connections wait in their
+ * backlogs while the daemon restarts. These are the LISTEN_FDS descriptors from 3 on, if LISTEN_PID
+ * is this process. There might be none. Returns false, with the message set, if the passed
+ * descriptors cannot be used. Call this before the first thread starts, because it removes the
+ * variables to keep child processes from using them. */
 TD_MUST_CHECK bool td_listeners_inherit(struct td_listeners *listeners,
                                         char message[TD_CONFIG_MESSAGE]);
 

@@ -121,7 +121,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
 }
 
 /* Starts the library, which then owns the socket. It uses poll, which is level-triggered and
- * detects every client that disconnects; epoll misses some. */
+ * detects every client that disconnects; epoll does not detect all of them. */
 static struct MHD_Daemon *start_library(struct td_metrics_listener *listener, int socket)
 {
     const struct td_config *config = &listener->services->config;

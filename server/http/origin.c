@@ -201,7 +201,7 @@ static bool is_same_authority(const struct authority *a, const struct authority 
     return first == second && is_same_host(a, b);
 }
 
-/* True if the origin is this server: its authority equals Host. */
+/* True if the origin's authority equals Host, so the page is this server's own. */
 static bool is_own_page(const struct origin *origin, struct td_field host)
 {
     struct authority authority;

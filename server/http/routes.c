@@ -234,8 +234,8 @@ static bool is_called(const struct segment *segment, const char *name)
     return td_name_is(name, segment->name, segment->name_length);
 }
 
-/* Returns the route under /v1 that has this segment as its last one, below another name, such as
- * "scatter" in "/v1/tensors/{name}/scatter". Returns NULL if no route has it. */
+/* Returns the route under /v1 that ends with this segment below another name, such as "scatter" in
+ * "/v1/tensors/{name}/scatter". Returns NULL if there is none. */
 static const struct route *route_ending_with(const struct segment *segment)
 {
     for (int i = 0; i < N_ROUTES; i++) {
@@ -357,7 +357,7 @@ static td_status find_op(struct td_call *call, const struct segment *segment)
     return call->op ? TD_OK : unknown_op(segment, &call->error);
 }
 
-/* Finds an op. Any other name becomes the name of a table, which is looked up once the role of the
+/* Finds an op. Any other name becomes the name of a table, which is looked up after the role of the
  * call is known. */
 static td_status find_model(struct td_call *call, const struct segment *segment)
 {

@@ -117,7 +117,8 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
         length ? MHD_create_response_from_buffer(length, body, MHD_RESPMEM_MUST_COPY) : NULL;
     if (!response)
         return __real_MHD_create_response_from_buffer_static(size, buffer);
-    /* Without memory for this header, the document has no type, but its status is sufficient. */
+    /* If this header cannot be allocated, the document has no type, but its status is
+     * sufficient. */
     (void)MHD_add_response_header(response, "Content-Type",
                                   style == TD_STYLE_OIP ? "application/json"
                                                         : "application/problem+json");

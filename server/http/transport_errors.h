@@ -1,8 +1,8 @@
 /* transport_errors.h - problem documents for requests that have no call: requests that the library
  * refuses, and requests that were not complete in time.
  *
- * Threads  Any thread for td_transport_refuse and td_transport_refuse_plain, the I/O thread for the
- *          other functions. */
+ * Threads  Any thread can call td_transport_refuse and td_transport_refuse_plain. The I/O thread
+ *          calls the other functions. */
 #ifndef TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 #define TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 
