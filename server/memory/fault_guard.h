@@ -6,16 +6,16 @@
  * ends the process, as it would without the handler.
  *
  * A truncated file has zeros up to the end of its last page, which raise no signal. The last byte
- * of the file that was not zero reveals the truncation: it is now zero, or faults.
+ * that was not zero reveals the truncation, because it is now zero or faults.
  *
- *     the owner of a mapping  guards the range, and does not return the mapping once it is marked
+ *     the owner of a mapping  guards the range, and does not return the mapping after it is marked
  *     a reader                checks the ends of the files that it has read, and compares
  *                             td_guard_faults() before and after; a change means that it might have
  *                             read zeros that are not in the file
  *
  * Threads    Any thread. The handler reads the table of ranges, which has a fixed size, without a
  *            lock.
- * Errors     A full table (TD_GUARD_RANGES) refuses further ranges. */
+ * Errors     A full table (TD_GUARD_RANGES) refuses more ranges. */
 #ifndef TD_SERVER_MEMORY_FAULT_GUARD_H
 #define TD_SERVER_MEMORY_FAULT_GUARD_H
 
