@@ -193,8 +193,9 @@ static ssize_t write_some(const struct td_log *log, const char *text, size_t len
     return log->kind == TD_LOG_SHARED && !has_room(log->fd) ? 0 : write(log->fd, text, length);
 }
 
-/* Returns the number of bytes written. It is less than `length` if there is no more room or writing
- * fails, for example because the log is closed. A closed log must not stop the daemon. */
+/* Writes as much of the text as possible. Returns the number of bytes written, which is less than
+ * `length` if there is no more room or writing fails, for example because the log is closed. A
+ * closed log must not stop the daemon. */
 static size_t write_most(const struct td_log *log, const char *text, size_t length)
 {
     size_t written = 0;
