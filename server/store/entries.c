@@ -201,8 +201,8 @@ static td_status may_be_alias(const char *name, size_t length, struct td_error *
         TD_SHOWN(name, length), TD_ALIASES_FILE);
 }
 
-/* True if aliases.json cannot be read, so that the name might be an alias. An alias never has the
- * name of a version. */
+/* True if aliases.json cannot be read, so the name might be an alias. An alias never has the name
+ * of a version. */
 static bool is_alias_unread(const struct td_store *store, const char *name, size_t length)
 {
     return !memchr(name, '@', length) && td_store_check_aliases(store, TD_IGNORED) != TD_OK;
@@ -228,8 +228,8 @@ static td_status check_refused(struct td_store *store, const char *name, struct 
 }
 
 /* Returns DEVICE_UNAVAILABLE for NAME@V if the version folder V is refused, because the names in
- * that folder are not known for certain. The error does not say why the folder is refused: the
- * reason might mention tensors that the request is not allowed to know. The list of problems
+ * that folder are not known for certain. The error does not say why the folder is refused, because
+ * the reason might mention tensors that the request is not allowed to know. The list of problems
  * contains the reason. */
 static td_status check_folder(struct td_store *store, const char *name, struct td_error *err)
 {

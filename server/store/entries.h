@@ -117,8 +117,8 @@ void td_spare_free(struct td_spare *spare);
 
 /* ---- changes ---- */
 
-/* Reserves an entry for the version's name, so that publishing cannot fail after the change is on
- * disk. td_store_publish consumes the reservation, and td_store_unreserve_name releases it. Returns
+/* Reserves an entry for the version's name, so publishing cannot fail after the change is on disk.
+ * td_store_publish consumes the reservation, and td_store_unreserve_name releases it. Returns
  * CONFLICT if the name is an alias, RESOURCE_LIMIT, or MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_store_reserve_name(struct td_store *store, struct td_version *version,
                                               struct td_error *err);

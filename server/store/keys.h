@@ -18,7 +18,7 @@
 struct td_store;
 
 struct td_keys {
-    /* Must be the first member: release casts back. */
+    /* Must be the first member, because release casts back. */
     struct td_buffer base;
     /* Has no owner. Its key_index is the member `index`. */
     struct td_tensor tensor;

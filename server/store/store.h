@@ -17,18 +17,20 @@
  *            skipped; the rest is served. The store reads only headers, bool data (bytes other than
  *            0 and 1 are invalid), and the offsets of strings (which must stay within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder. After a crash at any point the
- * folder has either the complete old version or the complete new one, and the next start removes
- * the temporary file. A PUT, update or DELETE that fails changes neither memory nor folder. There
- * is one exception, which its error describes: if the folder can be neither fsynced nor restored,
- * both have changed. A tensor persisted by PUT is mapped from its file afterwards, as after a
- * restart. Of such a tensor only the offsets of strings count against the quota, because they are
- * in memory. A tensor persisted by an update stays in memory for the next update.
+ *            folder has either the complete old version or the complete new one, and the next start
+ *            removes the temporary file. A PUT, update or DELETE that fails changes neither memory
+ *            nor folder. There is one exception, which its error describes: if the folder can be
+ *            neither fsynced nor restored, both have changed. A tensor persisted by PUT is mapped
+ *            from its file afterwards, as after a restart. Only the offsets of its strings count
+ *            against the quota, because they are in memory. A tensor persisted by an update stays
+ *            in memory for the next update.
  * Lock       Only the process that holds the lock of a data folder changes it. Other processes
- *            serve its files, and a PUT, update or DELETE that would change the folder is
+ *            serve its files, and a PUT, update or DELETE that would change the folder fails with
  *            DATA_DIR_LOCKED until they get the lock (td_store_retry_lock, td_store_rescan).
- *            Without permission to lock the folder, such a change is FORBIDDEN.
+ *            Without permission to lock the folder, the change fails with FORBIDDEN.
  * Truncation A truncated mapped file reads as zeros. The store discards a version made from such
- * data before publishing it. td_store_check reports the truncation to a caller that sends the data.
+ *            data before publishing it. td_store_check reports the truncation to a caller that
+ *            sends the data.
  * Damage     NAME.tensord has checksums. TD_VERIFY_START compares a file with them before serving
  *            its tensor, and TD_VERIFY_BACKGROUND while serving it (td_store_verify). A damaged
  *            file is handled like a truncated one: the tensor, and the results of updates and calls
@@ -293,7 +295,7 @@ TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
 /* Sets and returns the TENSOR_NOT_FOUND error for a table without keys. */
 td_status td_store_no_keys(const char *table, struct td_error *err);
 
-/* Deletes the tensor and removes all files that contain it, so that neither a restart nor a rescan
+/* Deletes the tensor and removes all files that contain it, so neither a restart nor a rescan
  * brings it back. Returns FORBIDDEN if one of the files also contains other tensors. *persisted is
  * true if the data folder has changed. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
@@ -393,8 +395,8 @@ struct td_store_reading {
 };
 struct td_store_reading td_store_reading(struct td_store *store);
 
-/* Returns DEVICE_UNAVAILABLE if aliases.json could not be read at startup or since then, so that
- * its aliases are missing. */
+/* Returns DEVICE_UNAVAILABLE if aliases.json could not be read at startup or since then, in which
+ * case its aliases are missing. */
 TD_MUST_CHECK td_status td_store_check_aliases(const struct td_store *store, struct td_error *err);
 
 /* Returns the store as the resolver of refs for the api module. The result is borrowed. */

@@ -22,8 +22,8 @@
 struct td_store;
 
 struct td_version {
-    /* Must be the first member: release_version casts back. Owner of the tensors handed to
-     * readers. */
+    /* Owner of the tensors handed to readers. Must be the first member, because release_version
+     * casts back. */
     struct td_buffer base;
     /* Tensor of the rows. Its owner is &base. */
     struct td_tensor tensor;

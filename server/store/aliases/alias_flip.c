@@ -51,7 +51,7 @@ static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_ta
     return status;
 }
 
-/* The writer of the aliases has entered. */
+/* Makes the flip after the writer of the aliases has entered. */
 static td_status flip_entered(struct td_store *store, const struct td_alias_flip *flip,
                               struct td_error *err)
 {
@@ -104,7 +104,7 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
 
 /* ---- DELETE of an alias ---------------------------------------------------------------------- */
 
-/* The writer of the aliases has entered. */
+/* Deletes the alias after the writer of the aliases has entered. */
 static td_status delete_entered(struct td_store *store, const struct td_store_write *write,
                                 bool *persisted, struct td_error *err)
 {

@@ -56,8 +56,8 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     return TD_OK;
 }
 
-/* Reads which folders the process that writes the file has taken, because it might have flipped
- * their aliases since. The aliases themselves are read after the folders, because they name
+/* Reads which folders the process that writes the file has taken, because that process might have
+ * flipped their aliases since. The aliases themselves are read after the folders, because they name
  * versions in the folders. */
 static void read_taken(struct td_store *store)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the file changes ------------------------------------------------------------------- */
+/* ---- changes of the file -------------------------------------------------------------------- */
 
 static bool is_tensor(struct td_store *store, const char *name)
 {

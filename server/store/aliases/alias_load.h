@@ -12,7 +12,7 @@
 /* Reads aliases.json unless it is unchanged since it was last read or written. Its aliases replace
  * the aliases in effect. If the file is damaged, or if it disappears after it could not be read, no
  * alias changes, and the problem is logged and listed. Returns true if, since the last call, an
- * alias has released the name of a tensor in a file, so that a scan would serve that tensor. */
+ * alias has released the name of a tensor in a file, so a scan would serve that tensor. */
 bool td_alias_load(struct td_store *store);
 
 /* Does the same as td_alias_load. Returns true if the aliases of the file are in effect. `folder`

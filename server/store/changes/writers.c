@@ -88,7 +88,7 @@ void td_version_abandon(struct td_store *store, struct td_version *version)
 }
 
 /* Returns the buffer to keep instead of a copy of the tensor, or NULL if the tensor must be copied.
- * For a tensor of a version, the buffer is the version's bytes, never the version itself: a
+ * For a tensor of a version, the buffer is the version's bytes, never the version itself, because a
  * reference count of 1 on the bytes means exclusive use. */
 static struct td_buffer *bytes_to_keep(const struct td_tensor *tensor)
 {

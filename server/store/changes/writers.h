@@ -34,8 +34,8 @@ void td_store_leave(struct td_store *store, const struct td_store_write *write,
                     struct td_writer *own);
 
 /* Makes the next version of a name for which the caller has entered. The arena keeps the version.
- * Reserves the name, so that td_version_publish cannot fail. The caller ends with
- * td_version_publish or td_version_abandon. Returns the errors of td_store_reserve_name. */
+ * Reserves the name, so td_version_publish cannot fail. The caller ends with td_version_publish or
+ * td_version_abandon. Returns the errors of td_store_reserve_name. */
 TD_MUST_CHECK td_status td_version_prepare(struct td_store *store, const char *name,
                                            struct td_arena *arena, struct td_version **out,
                                            struct td_error *err);

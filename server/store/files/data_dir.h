@@ -4,9 +4,9 @@
  *                               aligned to 64 bytes and whose __metadata__ has "tensord" (the
  *                               format, "1"), "dtype", "shape" and "version". complex128 is stored
  *                               as pairs of F64. Strings are stored as "offsets" (U64, one more
- *                               than there are strings) and "bytes" (U8). So all of them can be
- *                               mapped. The offsets are still copied into memory, because a mapped
- *                               file can change after the offsets were checked. A table with keys
+ *                               than there are strings) and "bytes" (U8). All dtypes can therefore
+ *                               be mapped. The offsets are still copied into memory, because a
+ *                               mapped file can change after they were checked. A table with keys
  *                               also has "keys.index" (U8, the image of
  *                               kernels/key_index/key_index.h) and "keys" (I64 or U64), or
  *                               "keys.offsets" and "keys.bytes". "padding" (U8) before them aligns
@@ -28,8 +28,9 @@
  * Crashes    A file is written under a hidden name, fsynced and renamed; then the folder is
  *            fsynced. To remove a file, the server first renames it to a hidden name. The process
  *            that takes the lock removes the hidden files that a crash left.
- * Access     Files get mode 0640, whatever the umask is. A written file is closed, and opened again
- *            for reading, before it gets its name. So no descriptor or mapping can write to it.
+ * Access     Files get mode 0640, regardless of the umask. A written file is closed, and opened
+ *            again for reading, before it gets its name. No descriptor or mapping can therefore
+ *            write to it.
  * Quota      The sizes of the NAME.tensord files count, including files that are being written. A
  *            write that would make the sum exceed the quota is refused before it starts. A write
  *            that does not increase the sum is never refused.

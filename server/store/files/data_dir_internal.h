@@ -30,7 +30,7 @@
 #define TD_TEMPORARY_PREFIX   ".tensord-tmp-"
 #define TD_LOCK_FILE          ".tensord.lock"
 
-/* Mode of all files that are written, whatever the umask is. */
+/* Mode of all files that are written, regardless of the umask. */
 enum { TD_FILE_MODE = 0640 };
 
 /* An open folder and its lock. Every change needs the lock. */
@@ -75,8 +75,7 @@ struct td_data_dir {
     /* Limits the log lines about changes that the disk refused. */
     struct td_log_limit failed;
 
-    /* Held while the folder is listed, so that summing the sizes and reserving a file are one
-     * step. */
+    /* Held while the folder is listed, so summing the sizes and reserving a file are one step. */
     pthread_mutex_t quota_mutex;
     /* Files that are being written. Guarded by quota_mutex. */
     struct td_reserved_file *reserved;
@@ -145,7 +144,7 @@ void td_data_remove_keys(struct td_data_dir *dir, const char *name);
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);
 
 /* Renames the finished file to its final name. Returns 0 or errno. A hidden hard link keeps the
- * replaced file, so that it can be restored if the folder cannot be fsynced. If hard links are not
+ * replaced file, so it can be restored if the folder cannot be fsynced. If hard links are not
  * supported, or if restoring fails, the new file stays and *done is true. */
 int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done);
 

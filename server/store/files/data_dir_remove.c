@@ -108,8 +108,8 @@ static void restore_others(struct td_data_dir *dir, const struct hidden_file *li
     }
 }
 
-/* Renames the files to hidden names. The served file comes last, so that a single rename changes
- * what is served. Restores the files if the folder cannot be fsynced. */
+/* Renames the files to hidden names. The served file comes last, so a single rename changes what is
+ * served. Restores the files if the folder cannot be fsynced. */
 static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                       int count, bool *done, struct td_error *err)
 {

@@ -396,8 +396,8 @@ static void release(struct taking *taking)
 
 /* ---- the record of a folder ------------------------------------------------------------------ */
 
-/* Fills the record of the folder before the folder is taken, so that a lack of memory cannot leave
- * the record incomplete later. */
+/* Fills the record of the folder before the folder is taken, so a lack of memory cannot leave the
+ * record incomplete later. */
 static td_status make_record(struct taking *taking, struct td_version_folder *folder,
                              struct td_error *err)
 {
@@ -826,7 +826,7 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
 }
 
 /* Handles a folder that was taken and still exists but has lost its manifest. Keeps the record, so
- * that the problem remains listed. */
+ * the problem remains listed. */
 static void lose_manifest(struct td_store *store, struct td_scan_report *report,
                           struct td_version_folder *folder)
 {

@@ -21,8 +21,7 @@ struct td_known_name {
     char name[TD_TENSOR_NAME];
     /* True if the tensor could not be served. The next scan tries again. */
     bool not_served;
-    /* True if the tensor has no equivalent dtype, so that other files with the name take
-     * precedence. */
+    /* True if the tensor has no equivalent dtype, so other files with the name take precedence. */
     bool unreadable;
 };
 
@@ -40,7 +39,7 @@ struct td_known_file {
     /* All names in the file, whether served or not. */
     struct td_known_name *names;
     int n_names;
-    /* Number of further tensors in the file that cannot be served, regardless of other files. */
+    /* Number of other tensors in the file that cannot be served, regardless of other files. */
     int n_refused;
     /* Reason that the file is refused, such as "is not served: ...", or "" if all its content is
      * known and served. */
@@ -71,8 +70,8 @@ void td_store_unreserve_file(struct td_store *store,
                              struct td_known_file *known); /* NULL is fine */
 void td_store_forget_file(struct td_store *store, const char *file);
 
-/* True if the file has changed since the last scan. Unknown content counts as unchanged, so that it
- * does not replace a version that a client has stored since. */
+/* True if the file has changed since the last scan. Unknown content counts as unchanged, so it does
+ * not replace a version that a client has stored since. */
 bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
 
 /* Records which content a scan saw, whether or not it was loaded, and that the file is not refused.

@@ -9,7 +9,7 @@
  *
  * Bounds   At most TD_SCAN_LINES lines for changes, and as many for skipped files and tensors. The
  *          summary counts the remaining lines as not_logged.
- * Threads  Not synchronised: a report belongs to one scan. */
+ * Threads  Not synchronised, because a report belongs to one scan. */
 #ifndef TD_SERVER_STORE_SCAN_REPORT_H
 #define TD_SERVER_STORE_SCAN_REPORT_H
 
