@@ -184,7 +184,7 @@ static bool add_headers(struct td_collector *collector, const char *list)
     return added;
 }
 
-/* Sets the URL. Some OpenTelemetry settings include the protocol's path, others do not. */
+/* Sets the URL. Some OpenTelemetry settings include the protocol's path, and others do not. */
 static void set_url(struct td_collector *collector, const char *endpoint)
 {
     size_t length = strlen(endpoint);
