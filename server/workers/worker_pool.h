@@ -50,7 +50,7 @@ void td_worker_pool_free(struct td_worker_pool *pool);
 bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
-/* For work that no client waits for, which must not take anything from clients. reserve_free
+/* For work that no client waits for and that must not take anything from clients. reserve_free
  * returns false if the queue is full, and drops no job. submit_if_idle queues the job only if a
  * worker is idle and no job is queued or about to be queued; otherwise, it returns false. The job
  * takes no place in the queue, so no request is refused because of it. */
