@@ -1,5 +1,5 @@
-/* older_glibc.c - replaces functions of glibc 2.35 and newer, so that the program runs with an
- * older glibc.
+/* older_glibc.c - replaces functions of glibc 2.35 and newer, so the program runs with an older
+ * glibc.
  *
  * Since glibc 2.35, hypot has a new symbol version, which does not set errno. Every x86-64 glibc
  * also has the previous symbol version, which this file calls.

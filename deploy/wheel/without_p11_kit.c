@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/* ---- modules: there are none */
+/* ---- no modules */
 
 CK_FUNCTION_LIST **p11_kit_modules_load(const char *reserved, int flags)
 {

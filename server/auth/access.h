@@ -32,7 +32,7 @@ struct td_prefix {
 
 struct td_access {
     td_access_role role;
-    bool read_only; /* refuse every change, whatever the role */
+    bool read_only; /* refuse every change, regardless of the role */
     /* Number of prefixes of table names, or 0 to allow all tables. */
     int n_prefixes;
     const struct td_prefix *prefixes;
@@ -44,7 +44,7 @@ TD_MUST_CHECK td_status td_access_need_role(const struct td_access *access, td_a
                                             struct td_error *err);
 
 /* Writes "tensors whose names begin with 'app' or 'shop:'", or "every tensor", and returns `text`.
- * If not all prefixes fit, writes the number of omitted ones. */
+ * If not all prefixes fit, writes the number of omitted prefixes. */
 const char *td_access_tables_text(const struct td_access *access, char *text, size_t size);
 
 /* Sets a FORBIDDEN error with the message, and a hint that lists the token's tables. For requests

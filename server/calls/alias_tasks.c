@@ -132,7 +132,7 @@ static td_status begin_list(struct td_call *call)
     return TD_OK;
 }
 
-/* Sets the maximum size of the reply, so that a worker encodes a long list. */
+/* Sets the maximum size of the reply. If the list is long, a worker encodes it. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_ALIAS = 1024 };

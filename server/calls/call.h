@@ -74,8 +74,9 @@ struct td_task {
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
-    /* Decodes the body, which is already decompressed. Might run twice: the first run's additions
-     * to call->request are removed before the second. Only this stage looks up resident tensors. */
+    /* Decodes the body, which is already decompressed. Can run twice. The first run's additions to
+     * call->request are removed before the second run. Only this stage looks up resident
+     * tensors. */
     td_status (*decode)(struct td_call *call);
     /* Checks limits and fills in the members of `admission` that the task provides. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
@@ -262,8 +263,8 @@ TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
  * holds. */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
-/* Allocates memory for the short reply before a tensor is changed, so that an allocation failure
- * cannot report an error for a change that was made. */
+/* Allocates memory for the short reply before a tensor is changed, so an allocation failure cannot
+ * turn a change that was made into an error. */
 TD_MUST_CHECK td_status td_call_reserve_reply(struct td_call *call);
 
 /* Implements arena.stop, which long work calls between chunks. Returns DRAINING if the server's
@@ -292,8 +293,8 @@ static inline const char *td_call_subject(const struct td_call *call)
     return call->op ? call->op->name : "the request";
 }
 
-/* Returns the maximum size of a body: the route's limit, or less if the memory budget could never
- * hold such a body. */
+/* Returns the maximum size of a body, which is the route's limit, or less if the memory budget
+ * could never hold a body of that size. */
 size_t td_call_body_limit(const struct td_call *call);
 
 /* True if the client has disconnected. poll() reports what MSG_PEEK would miss: a FIN after

@@ -73,7 +73,7 @@ static const char *ref_to(const struct td_call *call, const char *input, const c
     return text;
 }
 
-/* Refuses the request if the table has this part, or if the part cannot be looked up. */
+/* Refuses the request if the table has this part or the part cannot be looked up. */
 static td_status check_part(struct td_call *call, const char *input)
 {
     struct td_error *err = &call->error;
@@ -189,7 +189,7 @@ void td_companions_explain(struct td_call *call)
 const char *td_companions_table(struct td_call *call, const char *name)
 {
     char whole[TD_TENSOR_NAME];
-    struct td_error unused; /* not needed: the caller has no error to return */
+    struct td_error unused; /* not used, because the caller has no error to return */
     return is_part_name(name, whole) ? td_arena_text(&call->arena, whole, strlen(whole), &unused)
                                      : NULL;
 }

@@ -20,7 +20,8 @@ td_handler td_oip_statistics;
 /* repository */
 extern const struct td_task td_oip_index_task, td_oip_load_task, td_oip_unload_task;
 
-/* Shared memory. The first argument names a region; if absent, the call covers all regions. */
+/* Tasks and handlers of shared memory. The first argument names a region. Without it, the call
+ * covers all regions. */
 extern const struct td_task td_oip_register_task;
 td_handler td_oip_region_status, td_oip_unregister;
 td_handler td_oip_no_cuda_regions, td_oip_no_cuda_unregister, td_oip_no_cuda_register;

@@ -153,8 +153,7 @@ struct stored {
 
 /* Writes the name of output `i` for the name "w": "w", or "w.0", "w.1", ... if the op has a list of
  * outputs, or "w.values" if the outputs have names. For "w@v", the names are "w.0@v" and so on, so
- * that each output has the version v. A name that is too long stays too long, and therefore
- * invalid. */
+ * each output has the version v. A name that is too long stays too long, and therefore invalid. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
@@ -196,7 +195,7 @@ static td_status check_names(struct td_call *call)
 }
 
 /* Checks the total size of the outputs against --max-output and writes it to *bytes. For strings,
- * counts only the offsets; while the op runs, `exec` limits their bytes. */
+ * counts only the offsets, because `exec` limits their bytes while the op runs. */
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
@@ -267,7 +266,7 @@ td_status td_op_device(struct td_call *call)
     return td_devices_check(call->services->devices, call->request.options.device, &call->error);
 }
 
-/* Makes bounds=zero the default for device=gpu: an index out of bounds gives zeros, as in
+/* Makes bounds=zero the default for device=gpu. An index out of bounds then gives zeros, as in
  * TensorFlow's GPU kernels. */
 static void default_bounds(struct td_request *request)
 {

@@ -15,7 +15,7 @@
 enum { LONG_WAIT_NS = 1000000 };
 
 /* True if the request names shared memory. Decoding copies the values that determine addresses out
- * of shared memory. Because these values can be of any size, a worker decodes such a request as a
+ * of shared memory. Because these values can be of any size, a worker decodes the request as a
  * large job. */
 static bool names_shared_memory(const struct td_call *call)
 {
@@ -123,8 +123,8 @@ static void decide_delay(struct td_call *call)
     const int64_t now = td_now_ns();
     const int64_t delay = td_refusals_record(&call->client->refused, now, retry_after_s);
     if (delay > 0)
-        /* This can be after the call's deadline. Otherwise, clients with short deadlines would be
-         * exempt. */
+        /* The refusal can be due after the call's deadline. Otherwise, clients with short deadlines
+         * would be exempt from the delay. */
         call->schedule.refusal_due_ns = now + delay;
 }
 
@@ -302,7 +302,7 @@ static void submit_away(struct td_call *call)
 }
 
 /* Reserves a new place in the queue for the call's return and submits the call elsewhere. Runs on a
- * worker. Returns false if the queue is full; the call then continues here. */
+ * worker. Returns false if the queue is full, in which case the call continues here. */
 static bool queue_away(struct td_call *call)
 {
     if (!reserve_in(call, call->services->workers)) {

@@ -141,7 +141,7 @@ void td_services_rescan(struct td_services *services, bool wanted)
     struct td_rescan *rescan = &services->rescan;
     const int64_t now = td_now_ns();
     rescan->wanted = rescan->wanted || wanted;
-    /* This is checked first, because td_store_is_locked_out would block this thread while the job
+    /* Check this first, because td_store_is_locked_out would block this thread while the job
      * exchanges the folder. */
     if (atomic_load(&rescan->running))
         return;

@@ -28,8 +28,8 @@ void td_sources_begin(struct td_sources *sources, struct td_resolver *store,
                       struct td_regions *shm);
 
 /* Replaces indices in mapped files with copies, whose total size is td_sources_bytes. Called before
- * admission, because indices determine addresses and lengths and are read more than once, and the
- * file might be truncated between two reads. */
+ * admission. Indices determine addresses and lengths and are read more than once, and the file
+ * might be truncated between two reads. */
 TD_MUST_CHECK td_status td_sources_copy_indices(struct td_request *request, struct td_arena *arena,
                                                 struct td_error *err);
 uint64_t td_sources_bytes(const struct td_request *request);

@@ -91,7 +91,7 @@ static td_status list_argument(struct td_call *call, const char *name, size_t le
                               : set_name(call, (enum parameter)parameter, value, value_length);
 }
 
-/* Sets the maximum size of the reply, so that a worker encodes a long list. */
+/* Sets the maximum size of the reply. If the list is long, a worker encodes it. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_TENSOR = 512 };

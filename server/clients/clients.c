@@ -181,7 +181,7 @@ int td_client_connections(const struct td_client *client)
 }
 
 /* True if the client has had no reference since `since_ns`. Only the table can add a reference to
- * such a client, and the caller holds the mutex. */
+ * an unreferenced client, and the caller holds the mutex. */
 static bool is_unused(struct td_client *client, int64_t now_ns, int64_t since_ns)
 {
     if (atomic_load_explicit(&client->references, memory_order_acquire) > 0) {

@@ -5,9 +5,9 @@
  * regardless of the address. Connections always belong to an address. Limits and turns apply per
  * client. sender.h defines what logs and spans contain about the sender of a request.
  *
- * Ownership  A client is shared: each connection and each call holds a reference. At most
- *            TD_CLIENTS_KEPT clients without references are kept for a few seconds, so their state
- *            survives a reconnect.
+ * Ownership  Clients are reference-counted. Each connection and each call holds a reference. At
+ *            most TD_CLIENTS_KEPT clients without references are kept for a few seconds, so their
+ *            state survives a reconnect.
  * Threads    Any thread. One mutex guards the table; the members of a client are atomic. */
 #ifndef TD_SERVER_CLIENTS_CLIENTS_H
 #define TD_SERVER_CLIENTS_CLIENTS_H
@@ -38,8 +38,8 @@ enum td_client_kind { TD_CLIENT_ADDRESS, TD_CLIENT_TOKEN };
 /* Key of a client. For an address, an IPv6 prefix of 64 bits followed by zeros, or an IPv4 address
  * mapped to IPv6. For a token, 128 bits of its digest. Must not be printed. */
 struct td_client_key {
-    /* enum td_client_kind as a byte, so that the key has no padding and can be compared with
-     * memcmp. */
+    /* A value of enum td_client_kind, stored as a byte so the key has no padding and can be
+     * compared with memcmp. */
     uint8_t kind;
     uint8_t bytes[16];
 };

@@ -13,9 +13,9 @@
  *
  * A sweep also wakes the HTTP library for clients that have disconnected. The library reads with
  * edge-triggered epoll events. When a client's last bytes and its FIN arrive together, the library
- * reads the bytes and gets no second event. POLLRDHUP finds such sockets, and shutting down their
- * reading side causes another event. Unread bytes of a next request are then lost, so a client that
- * half-closes after several pipelined requests might get only the first reply.
+ * reads the bytes and gets no second event. POLLRDHUP finds these sockets, and shutting down their
+ * reading side causes another event. Unread bytes of the next request are then lost, so a client
+ * that half-closes after several pipelined requests might get only the first reply.
  *
  * A sweep also releases connections that no I/O thread will take over. If the library has no memory
  * for a connection, it closes the socket but reports neither the start nor the end of the
@@ -50,8 +50,8 @@ enum td_phase {
     TD_CONNECTION_ENDED      /* shut down; the I/O thread will close the socket */
 };
 
-/* Why a connection can only ask for the server's state: the limit that was reached when the
- * connection was accepted. */
+/* Limit that was reached when the connection was accepted. A connection restricted by a limit can
+ * only ask for the server's state. */
 enum td_restriction {
     TD_UNRESTRICTED,
     TD_CONNECTIONS_REACHED, /* --connection-limit */
@@ -148,7 +148,7 @@ void td_connections_discharge(struct td_connections *connections);
 
 /* Opens a record for a new connection, which takes over the reference to the client. A trusted
  * proxy has no client, and therefore no per-client limit. Returns false if the socket number is too
- * large; the caller then keeps the reference. */
+ * large, in which case the caller keeps the reference. */
 bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,
                          enum td_restriction restriction, int io_thread);
 
@@ -158,8 +158,8 @@ void td_connections_close(struct td_connections *connections, int socket);
 /* Returns the record of an open connection. Call on the connection's I/O thread. */
 struct td_connection *td_connections_find(struct td_connections *connections, int socket);
 
-/* Starts a phase. Returns false if the connection was ended; nothing can then be sent. Call on the
- * connection's I/O thread. */
+/* Starts a phase. Returns false if the connection was ended, in which case nothing can be sent.
+ * Call on the connection's I/O thread. */
 bool td_connection_enter(struct td_connection *connection, enum td_phase phase, int64_t now_ns);
 
 /* Records that the bytes read from the socket so far do not belong to a request. Call before the

@@ -1,4 +1,4 @@
-/* options.h - the table of options and the parser of their values; private to server/config. */
+/* options.h - the table of options and the parser of their values. Private to server/config. */
 #ifndef TD_SERVER_CONFIG_OPTIONS_H
 #define TD_SERVER_CONFIG_OPTIONS_H
 
@@ -58,8 +58,7 @@ const struct td_argument *td_argument_find(const char *given);
  * /etc/tensord.json". */
 struct td_option_source {
     char text[300];
-    /* True if the same source has already set the option, so that the value is appended to the
-     * list. */
+    /* True if the same source has already set the option, so the value is appended to the list. */
     bool repeated;
 };
 

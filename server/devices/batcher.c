@@ -190,9 +190,9 @@ static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_b
 }
 
 /* Returns when the next batch should start. A time that is not after now_ns means at once. On a
- * busy device, the next batch starts shortly before the expected end of the current batch, so that
- * as many items as possible merge. If no batch has been timed yet, it starts when the device is
- * idle. A batch that cannot grow does not wait. */
+ * busy device, the next batch starts shortly before the expected end of the current batch, so as
+ * many items as possible merge. If no batch has been timed yet, it starts when the device is idle.
+ * A batch that cannot grow does not wait. */
 static int64_t time_to_start_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     const struct td_batch_item *lead = batcher->queue.waiting.first;

@@ -47,8 +47,7 @@ struct td_batcher;
  * Waits for the first attempt unless in_background is set. */
 struct td_batcher *td_batcher_new(const struct td_batcher_options *options);
 
-/* Frees memory that no batch uses. Called when memory is short; the memory is freed
- * asynchronously. */
+/* Frees memory that no batch uses, asynchronously. Called when memory is short. */
 void td_batcher_trim(struct td_batcher *batcher);
 
 /* Gives back waiting items, and items submitted later, as DRAINING. Batches in flight have one

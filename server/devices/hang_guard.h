@@ -1,4 +1,4 @@
-/* hang_guard.h - wraps calls to a device, any of which might never return, and detects such calls.
+/* hang_guard.h - wraps the calls to a device, and detects a call that does not return.
  *
  *     the batcher's thread ── guard->api.free ──► inside, with a time limit
  *                                                  │ the device's free
@@ -39,7 +39,7 @@ void td_hang_guard_attach(struct td_hang_guard *guard, const struct td_device_ap
                           int64_t limit_ns);
 
 /* Gives up the call in progress if it has exceeded its limit or has taken longer than `most_ns`.
- * Returns false if there is no such call. */
+ * Otherwise returns false. */
 bool td_hang_guard_give_up(struct td_hang_guard *guard, int64_t most_ns);
 
 #endif

@@ -40,7 +40,7 @@ void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox);
 void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_item *item);
 
 /* Waits until the first attempt to open a device has ended. Returns false if the options are
- * invalid; a retry then does not help. */
+ * invalid, in which case a retry does not help. */
 bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox);
 
 void td_batch_mailbox_want_trim(struct td_batch_mailbox *mailbox);

@@ -9,8 +9,8 @@
 
 #define MS ((int64_t)1000000)
 
-/* State of an opener or closer, whose thread might never end. The opener or closer has two users;
- * the last one frees it. */
+/* State of an opener or closer, whose thread might never end. It has two users, and the last user
+ * frees it. */
 enum { AT_WORK, DONE, ABANDONED };
 
 struct td_device_closer {

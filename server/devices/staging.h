@@ -27,8 +27,8 @@ struct td_buffer_pool;
 struct td_staging *td_staging_new(const struct td_device_api *api, struct td_device *device,
                                   struct td_buffer_pool *pool, uint64_t limit);
 
-/* Returns RESOURCE_LIMIT if two buffers of `a` and `b` bytes would not fit into staging memory even
- * if it were empty. */
+/* Returns RESOURCE_LIMIT if two buffers of `a` and `b` bytes cannot fit into staging memory
+ * together, even if it is empty. */
 TD_MUST_CHECK td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
                                          struct td_error *err);
 

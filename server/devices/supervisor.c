@@ -92,8 +92,8 @@ static bool watch(struct td_supervisor *supervisor, struct td_hang_guard *guard)
     return !given_up;
 }
 
-/* Serves on the supervisor's thread if no second thread could be started. In that case, no thread
- * notices a call that does not return. */
+/* Serves on the supervisor's thread if no second thread could be started. No thread then notices a
+ * call that does not return. */
 static void serve_here(struct td_supervisor *supervisor)
 {
     supervisor->supervised.serve(supervisor->supervised.context, supervisor->supervised.device);

@@ -106,7 +106,7 @@ static bool evict(struct td_device_tables *tables)
     return true;
 }
 
-/* True if `bytes` would fit if all tables that are not in use were evicted. */
+/* True if `bytes` would fit after the eviction of all tables that are not in use. */
 static bool may_fit(struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;

@@ -45,8 +45,8 @@ struct td_acceptor_options {
 /* Returns NULL if no memory, file or thread is available. */
 struct td_acceptor *td_acceptor_start(const struct td_acceptor_options *options);
 
-/* Stops accepting connections. First accepts the waiting ones, unless they are left to another
- * process. */
+/* Stops accepting connections. First accepts the waiting connections, unless they are left to
+ * another process. */
 void td_acceptor_stop(struct td_acceptor *acceptor);
 
 /* Stops the acceptor if it is running, and frees it. NULL is allowed. */

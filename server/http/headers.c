@@ -234,7 +234,7 @@ static td_status check_framing(struct header_fields *fields)
     if (!at_fault)
         return TD_OK;
     /* The client, or a proxy in front of it, might disagree about where this request ends, so the
-     * connection accepts no further requests. */
+     * connection accepts no more requests. */
     call->http.close_connection = true;
     if (fields->repeated)
         snprintf(sentence, sizeof sentence, "duplicate header %s", fields->repeated);

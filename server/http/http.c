@@ -104,7 +104,7 @@ static td_status accept_call(struct td_call *call)
                         "the server is stopping and accepts no new requests");
 }
 
-/* Refuses a request on a restricted connection unless it asks for the server's state. Such a
+/* Refuses a request on a restricted connection unless it asks for the server's state. A restricted
  * connection can make only one request. */
 static td_status check_restriction(struct td_call *call, const struct td_connection *record)
 {
@@ -160,8 +160,8 @@ static void identify(const struct td_http *http, struct td_call *call,
         call->client = td_client_ref(record->client);
 }
 
-/* Handles a preflight request. It does not report errors of the announced request; the announced
- * request reports them itself. */
+/* Handles a preflight request. Ignores errors of the announced request, because that request
+ * reports them itself. */
 static td_status begin_preflight(struct td_call *call)
 {
     call->error.status = TD_OK;
@@ -278,7 +278,7 @@ static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, 
 {
     td_connection_received(record_of(call->http.connection), bytes);
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
-        /* Keep an error in call->error; the reply is sent after the body. */
+        /* Keep an error in call->error, because the reply is sent after the body. */
         if (td_body_receive(call, data, bytes) == TD_OK && td_body_must_populate(call))
             suspend_to_populate(http, call);
         return MHD_YES;

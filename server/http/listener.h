@@ -54,9 +54,8 @@ struct td_listeners {
     struct td_listener all[TD_MOST_ADDRESSES];
 };
 
-/* Returns the socket that `open` (td_listener_open or td_listener_reserve) makes at the address.
- * Returns -1 and sets *why on failure; *why mentions it if another listener might use the
- * address. */
+/* Returns the socket that `open` (td_listener_open or td_listener_reserve) makes at the address. On
+ * failure, returns -1 and sets *why, which says so if another listener might use the address. */
 int td_listeners_open_beside(const struct td_listeners *listeners, const char *address,
                              int (*open)(const char *address, const char **why), const char **why);
 

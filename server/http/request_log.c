@@ -33,8 +33,8 @@ static bool is_probe_of_drain(const struct td_call *call)
     return call->handler && call->error.status == TD_DRAINING;
 }
 
-/* True if the server is at fault. Any client can cause the excluded errors; the last of them
- * refuses a request before any work is done. */
+/* True if the server is at fault. Excludes errors that any client can cause. The last excluded
+ * error refuses a request before any work is done. */
 static bool is_fault(const struct td_call *call)
 {
     return !call->gone && !is_probe_of_drain(call) && call->error.status != TD_NOT_SUPPORTED &&

@@ -498,7 +498,7 @@ td_style td_route_style(const char *path)
     return v2 ? TD_STYLE_OIP : TD_STYLE_PROBLEM;
 }
 
-/* Refuses a path. Adds a hint for paths that clients often try; entries that end with '/' apply to
+/* Refuses a path. Adds a hint for paths that clients often try. Entries that end with '/' apply to
  * all paths below them. */
 static td_status refuse_path(struct td_call *call)
 {

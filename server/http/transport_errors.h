@@ -14,7 +14,7 @@ struct td_services;
  * with status 400, because the library does not report their status. */
 void td_transport_use(struct td_services *services, int shard);
 
-/* Value of MHD_OPTION_URI_LOG_CALLBACK; records whether the request being read belongs to /v1 or
+/* Value of MHD_OPTION_URI_LOG_CALLBACK. Records whether the request being read belongs to /v1 or
  * /v2. */
 void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection);
 

@@ -47,8 +47,8 @@ static int find(uintptr_t address, uintptr_t *end)
 }
 
 /* Maps zeros from the faulting page to the end of the range. All pages beyond the end of a file
- * fault, and one mmap is cheaper than one per page. After a read error, later pages could be valid,
- * but the range is marked and never used for a new request. */
+ * fault, and one mmap for all of them is cheaper than one for each page. After a read error, later
+ * pages could be valid, but the range is marked and never used for a new request. */
 static bool map_zeros(uintptr_t address, uintptr_t end)
 {
     const uintptr_t page = address & ~(page_size - 1);

@@ -249,7 +249,7 @@ void td_shm_unregister(struct td_shm *shm, const char *name)
             (size_t)(shm->count - first) * sizeof *shm->list);
     pthread_mutex_unlock(&shm->mutex);
     for (int i = 0; i < count; i++)
-        /* This can unmap memory, so the mutex must not be held. */
+        /* Dropping the reference can unmap memory, so the mutex must not be held. */
         td_buffer_unref(&removed[i]->mapping);
 }
 

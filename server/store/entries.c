@@ -597,8 +597,8 @@ void td_store_trim(struct td_store *store, int64_t since_ns)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* Makes room for one entry besides the current and the reserved entries. Call with store->lock
- * held. */
+/* Makes room for one entry in addition to the current and the reserved entries. Call with
+ * store->lock held. */
 static bool make_room(struct td_store *store)
 {
     if (store->n_entries + store->n_reserved < store->capacity)
@@ -613,7 +613,8 @@ static bool make_room(struct td_store *store)
 }
 
 /* Adds an entry to the reserved entries. Call with store->lock held. The list holds only names that
- * could become aliases; names of versions cannot, and a folder can have many of them. */
+ * could become aliases. It omits names of versions, because they cannot become aliases and a folder
+ * can have many of them. */
 static void begin_reservation(struct td_store *store, struct td_entry *entry)
 {
     store->n_reserved++;

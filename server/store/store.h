@@ -28,8 +28,8 @@
  *            serve its files, and a PUT, update or DELETE that would change the folder fails with
  *            DATA_DIR_LOCKED until they get the lock (td_store_retry_lock, td_store_rescan).
  *            Without permission to lock the folder, the change fails with FORBIDDEN.
- * Truncation A truncated mapped file reads as zeros. The store discards a version made from such
- *            data before publishing it. td_store_check reports the truncation to a caller that
+ * Truncation A truncated mapped file reads as zeros. The store discards a version made from these
+ *            zeros before publishing it. td_store_check reports the truncation to a caller that
  *            sends the data.
  * Damage     NAME.tensord has checksums. TD_VERIFY_START compares a file with them before serving
  *            its tensor, and TD_VERIFY_BACKGROUND while serving it (td_store_verify). A damaged
@@ -89,7 +89,7 @@ struct td_store_options {
     uint64_t quota;
     /* Maximum total size in bytes of the files that the store writes, or 0 for no limit. */
     uint64_t disk_quota;
-    /* Number of versions to keep of each table: the newest ones, in addition to the versions that
+    /* Number of versions to keep of each table, newest first, in addition to the versions that
      * aliases name. 0 keeps all versions. */
     int64_t keep_versions;
     /* When to verify the checksums of files. */
@@ -154,7 +154,7 @@ bool td_store_is_cut(struct td_buffer *owner);
 /* True if the version `owner` has been replaced or deleted. Used by caches of tensors. */
 bool td_store_is_replaced(struct td_buffer *owner);
 
-/* True if the tensor is mapped from a file. Such a file can be truncated while it is read. */
+/* True if the tensor is mapped from a file. The file can be truncated while it is read. */
 bool td_store_is_mapped(const struct td_tensor *tensor);
 
 /* Returns a pointer to the tensor's index in the metrics plus one. The value is 0 until an index is
@@ -273,7 +273,7 @@ TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
                                            struct td_arena *arena, struct td_tensor_listing *out,
                                            bool *created, struct td_error *err);
 
-/* td_store_put_keys publishes a version with the same rows and these keys; td_store_admit_keys
+/* td_store_put_keys publishes a version with the same rows and these keys. td_store_admit_keys
  * checks whether that would succeed. Without `persist` the rows stay where they are, and a restart
  * restores the keys in the file. *created is true if the table had no keys before. */
 TD_MUST_CHECK td_status td_store_admit_keys(struct td_store *store,

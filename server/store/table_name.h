@@ -46,8 +46,8 @@ void td_table_keys_name(const char *table, char name[TD_KEYS_NAME]);
  * meant. */
 bool td_table_version_valid(const char *version);
 
-/* Returns the suffix of the version that is "keys" or the name of a part of a table, or NULL if the
- * version has no such suffix. */
+/* Returns the suffix of the version if it is "keys" or the name of a part of a table, otherwise
+ * NULL. */
 const char *td_table_part_of_version(const char *version);
 
 /* td_table_version returns the VERSION of a valid name, or NULL if the name has no version.

@@ -209,7 +209,7 @@ static void *run(void *context)
         /* A pause between two attempts might have consumed the wakeup. */
         if (!is_stopping(exporter))
             wait_for(exporter, BATCH_NS);
-        /* This is read first, because no span is given after the stop. */
+        /* Read this first, because no span is given after the stop. */
         stopping = is_stopping(exporter);
         take_given(exporter);
         while (exporter->pending && has_time(exporter))

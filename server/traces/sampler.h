@@ -28,7 +28,7 @@ struct td_span_ids {
 };
 
 /* Decides whether to trace a request. `begun_ns` is its start and `address` the address of its
- * call; no two requests have both in common. `parent` is the caller's context, with empty IDs if
+ * call. No two requests have both in common. `parent` is the caller's context, with empty IDs if
  * there is none. Stores the IDs if the result is true. */
 bool td_sampler_choose(const struct td_sampler *sampler, const struct td_trace_context *parent,
                        int64_t begun_ns, const void *address, struct td_span_ids *ids);

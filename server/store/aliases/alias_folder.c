@@ -86,8 +86,8 @@ static void warn_of_aliases(const struct td_store *store, const struct td_alias_
 
 /* Aliases that a folder changes. */
 struct folder_changes {
-    /* The first n_given aliases are the ones that the folder sets; the rest are the ones that it
-     * removes. The names of the removed aliases are allocated. */
+    /* The first n_given aliases are the aliases that the folder sets. The folder removes the
+     * others, whose names are allocated. */
     struct td_alias_change *set;
     int n_set, n_given;
 };
@@ -100,9 +100,9 @@ static bool sets(const struct td_alias_folder *folder, const char *name)
     return false;
 }
 
-/* True if the folder makes the alias of a part, such as the scales, obsolete: the alias names a
- * part of another version of the rows, and the version that the folder sets has no such part. This
- * happens when floats replace bytes. Sets `name` to the alias of the part. */
+/* True if the folder makes the alias of a part, such as the scales, obsolete, because the alias
+ * names a part of another version of the rows and the version that the folder sets lacks this part.
+ * This happens when floats replace bytes. Sets `name` to the alias of the part. */
 static bool loses_part(struct td_store *store, const struct td_alias_folder *folder,
                        const struct td_alias_change *rows, const char *part,
                        char name[TD_TENSOR_NAME])

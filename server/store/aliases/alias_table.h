@@ -68,7 +68,7 @@ TD_MUST_CHECK td_status td_alias_check_hidden(struct td_store *store, const char
                                               struct td_error *err);
 
 /* Returns CONFLICT if another process has changed aliases.json since this process read or wrote it.
- * Such a file might set aliases and name versions that this process does not know. */
+ * The changed file might set aliases and name versions that this process does not know. */
 TD_MUST_CHECK td_status td_alias_check_file(struct td_store *store, struct td_error *err);
 
 /* Sets *out to `table` with the edits applied: each edit replaces the alias of the same name, and

@@ -144,8 +144,8 @@ static void publish(const struct change *change, struct td_version **replaced,
         out->rows[0] = (struct td_row_count){ "dropped_keys", before->tensor.shape.dim[0] };
 }
 
-/* Publishes the version if it is complete, or if it is on disk despite an error. Otherwise abandons
- * the version. */
+/* Publishes the version if it is complete, or is on disk despite an error. Otherwise abandons the
+ * version. */
 static void end_change(struct change *change, td_status status, struct td_tensor_listing *out)
 {
     struct td_version *version = change->version, *replaced = NULL;

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True if the owner of the tensor's bytes is more than a quarter larger than the tensor. Such a
- * tensor is copied. */
+/* True if the owner of the tensor's bytes is more than a quarter larger than the tensor. The tensor
+ * is then copied. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
 /* ---- entering and checks --------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static void solve_problem(struct td_store *store, const char *stem, const char *
 }
 
 /* Returns CONFLICT if the file was added to the folder, or changed, after the last scan. The server
- * has not read such a file, and a change of its name would replace or remove it. A damaged file can
+ * has not read that file, and a change of its name would replace or remove it. A damaged file can
  * be replaced. */
 static td_status check_file_is_known(struct td_store *store, const char *name, const char *suffix,
                                      const struct td_version *before, struct td_error *err)

@@ -18,8 +18,8 @@ TD_MUST_CHECK td_status td_store_check_write(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_error *err);
 
-/* Returns CONFLICT if `before`, the current version or NULL, has a name NAME@VERSION, because such
- * a version must not change. A version that cannot be read can be replaced, which repairs it. */
+/* Returns CONFLICT if `before`, the current version or NULL, has a name NAME@VERSION, because that
+ * version must not change. A version that cannot be read can be replaced, which repairs it. */
 TD_MUST_CHECK td_status td_store_check_replace(const struct td_store_write *write,
                                                const struct td_version *before,
                                                struct td_error *err);

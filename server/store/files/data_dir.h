@@ -84,8 +84,7 @@ extern const struct td_file_id td_file_id_unknown; /* all zero */
  * file does not exist. */
 void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys);
 
-/* True if a file was written in place between the two ids, so that the mapped bytes have
- * changed. */
+/* True if a file was written in place between the two ids, so the mapped bytes have changed. */
 bool td_file_id_overwritten(const struct td_file_id *before, const struct td_file_id *now);
 
 struct td_data_tensor {

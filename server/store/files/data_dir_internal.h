@@ -38,7 +38,7 @@ struct td_folder {
     int fd;
     /* Descriptor of the lock file, or -1 if this process does not hold the lock. */
     int lock;
-    /* Why this process does not hold the lock: an errno, EWOULDBLOCK if another process holds
+    /* Errno that says why this process does not hold the lock; EWOULDBLOCK if another process holds
      * it. */
     int reason;
     /* True if `reason` concerns only the lock file, not the folder. */

@@ -338,8 +338,8 @@ static void note_gone(struct td_data_dir *dir, int reason)
     pthread_rwlock_unlock(&dir->exchanging);
 }
 
-/* Opens the folder at the path. Returns 0 or errno. *replaced is true if the folder is not the one
- * that is open. */
+/* Opens the folder at the path. Returns 0 or errno. *replaced is true if the folder differs from
+ * the open folder. */
 static int open_path(const struct td_data_dir *dir, struct td_folder *now, bool *replaced)
 {
     struct stat before, after;
@@ -383,7 +383,7 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
     return true;
 }
 
-/* Initialises the lock so that writers have priority. Otherwise, an endless series of overlapping
+/* Initialises the lock with priority for writers. Otherwise, an endless series of overlapping
  * changes could keep a scan waiting. A thread must not take this kind of lock twice, and no change
  * does so. */
 static void init_exchanging(struct td_data_dir *dir)

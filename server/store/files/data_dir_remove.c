@@ -97,7 +97,7 @@ static int restore(struct td_data_dir *dir, const struct hidden_file *item)
     return renameat(dir->folder.fd, item->hidden, dir->folder.fd, item->file) == 0 ? 0 : errno;
 }
 
-/* Restores the files other than the served one. */
+/* Restores all files except the served file. */
 static void restore_others(struct td_data_dir *dir, const struct hidden_file *list, int count)
 {
     for (int i = count - 1; i >= 0; i--) {

@@ -699,8 +699,8 @@ static void take_again(struct td_store *store, struct td_version_folder *folder,
     release(&taking);
 }
 
-/* Checks that no file beside the folder has one of the folder's names. A restart would refuse the
- * folder in that case, because it reads the files before the folders. */
+/* Checks that no file beside the folder has one of the folder's names. A restart, which reads the
+ * files before the folders, would otherwise refuse the folder. */
 static void check_names(struct td_store *store, const struct td_version_folder *folder,
                         struct folder_change *change)
 {

@@ -92,8 +92,8 @@ void td_store_file_damaged(struct td_store *store, const char *file, const char 
 /* Adds the damaged files to the list of problems. */
 void td_store_note_damaged_files(struct td_store *store);
 
-/* File of the data folder that might contain a tensor of a name but cannot be read, or that
- * contains such a tensor but cannot be served. */
+/* File of the data folder that might contain a tensor of a name. Either the file cannot be read, or
+ * it contains the tensor but cannot be served. */
 struct td_refused_file {
     char file[TD_FILE_NAME];
     char reason[TD_KNOWN_REASON]; /* "is not served: ..." */
@@ -113,9 +113,9 @@ void td_known_file_free(struct td_known_file *known); /* NULL is fine */
 bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
                          bool *not_served);
 
-/* Finds a file that certainly contains a tensor of this name, served or not. Such a file is
+/* Finds a file that certainly contains a tensor of this name, served or not. The file is
  * NAME.tensord or NAME.npy, damaged or not, or a file whose content the last scan or this process
- * knows. Returns false if no such file exists. */
+ * knows. Returns false if there is none. */
 bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME]);
 
 /* Returns the names of all known files, or NULL if no memory is available. The caller frees the
