@@ -1,7 +1,7 @@
 /* tokens.h - the current tokens, and the token that each connection presented last.
  *
- * Ownership  A pass holds a reference to its table, and a copy of the token's text, which is wiped
- *            after use.
+ * Ownership  A pass holds a reference to its table, and a copy of the token's text. The copy is
+ *            wiped after use.
  * Threads    One thread calls open, reload and free. Any thread can call the other functions, but
  *            only one thread at a time can use a pass. */
 #ifndef TD_SERVER_AUTH_TOKENS_H

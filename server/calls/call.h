@@ -63,14 +63,14 @@ typedef enum td_stage {
     TD_NEXT_ENCODE
 } td_stage;
 
-/* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a
- * worker. Each stage requires the previous one. A NULL stage does nothing. On failure
- * call->error is set. */
+/* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a worker.
+ * Each stage requires the previous one. A NULL stage does nothing. On failure, a stage sets
+ * call->error. */
 struct td_task {
     /* Checks the path and the headers on the I/O thread, before the body arrives. */
     td_status (*begin)(struct td_call *call);
-    /* Accepts one argument of the query. Called for each argument after begin. If NULL, the query
-     * is ignored. */
+    /* Accepts one argument of the query. After begin, called once for each argument. If NULL, the
+     * query is ignored. */
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
@@ -87,7 +87,7 @@ struct td_task {
     /* Makes the change after the writer has entered. Only for calls with must_queue. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
     /* Returns the resident table to upload to the device before encode, or NULL. Only for calls
-     * with must_queue. If the upload succeeds, the call's state is then TD_AWAY_DONE. */
+     * with must_queue. If the upload succeeds, the call's state becomes TD_AWAY_DONE. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
@@ -251,8 +251,8 @@ void td_call_free(struct td_call *call);
 /* Frees the shells kept for later calls. */
 void td_call_free_shells(struct td_services *services);
 
-/* The stages of a call's task. Each stage requires the previous one. On failure call->error is
- * set. */
+/* The stages of a call's task. Each stage requires the previous one. On failure, a stage sets
+ * call->error. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call, struct td_admission *admission);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);

@@ -30,7 +30,7 @@ static void end(struct td_call *call, td_status status)
         td_call_refuse(call);
 }
 
-/* Ends admission: starts measuring the time of queueing or computing, and refuses a call whose
+/* Ends admission. Starts measuring the time of queueing or computing, and refuses a call whose
  * deadline has passed. */
 static td_status check_read_in_time(struct td_call *call)
 {
@@ -276,8 +276,8 @@ static td_status waited_too_long(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker);
 static void drop(struct td_job *job, td_status why);
 
-/* Runs on the thread that computed the call. A worker continues the call, even if only to reply
- * with an error. */
+/* Lets the workers continue a call that was computed elsewhere, even if only to reply with an
+ * error. Runs on the thread that computed the call. */
 static void back(struct td_call *call)
 {
     const struct td_admission *admission = &call->schedule.admission;

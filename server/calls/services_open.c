@@ -224,8 +224,8 @@ struct td_services_holdings td_services_holdings(struct td_services *services)
         .mappings = td_guard_ranges(),
         .regions = services->shm ? td_shm_count(services->shm) : 0,
     };
-    /* The memory of connections is reported separately. It was counted slightly later, so it can
-     * exceed in_use. */
+    /* The memory of connections is reported separately. It was read slightly later than in_use, so
+     * it can exceed in_use. */
     held.buffers.in_use -= held.buffers.in_use < held.connections.memory_bytes
                                ? held.buffers.in_use
                                : held.connections.memory_bytes;

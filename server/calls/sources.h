@@ -1,8 +1,8 @@
 /* sources.h - resident tensors and shared memory to which the body of a call refers by name.
  *
- * Both can be in mapped memory that another process can truncate (fault_guard.h). The call
- * records what it borrows, and checks at its end that all of it was readable. Until then, any
- * part can turn into zeros, so values that must not change while an op runs are copied first.
+ * Both can be in mapped memory that another process can truncate (fault_guard.h). The call records
+ * what it borrows, and checks at the end that all of it was readable. Until then, any part can turn
+ * into zeros, so values that must not change while an op runs are copied first.
  *
  * Ownership  Borrows the store, the registry and the arena of the call.
  * Threads    The thread that owns the call.

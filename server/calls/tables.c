@@ -127,7 +127,7 @@ static td_status look_up(struct td_tables *tables, const char *name, size_t leng
 }
 
 /* Returns the next of the tensors that were current together. The names come in the same order as
- * the first time, because the body is the same. */
+ * in the first decoding, because the body is the same. */
 static td_status take_agreed(struct td_tables *tables, struct td_tensor *out)
 {
     *out = *tables->next->agreed;

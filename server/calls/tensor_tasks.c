@@ -292,7 +292,7 @@ static const struct td_tensor *upload_put(const struct td_call *call)
 }
 
 /* Replies to a PUT. The request succeeds even if the upload failed, because the tensor is stored.
- * The reply reports the device. */
+ * The reply states whether the tensor is on the device. */
 static td_status encode_put(struct td_call *call)
 {
     struct td_tensor_call *state = call->state;

@@ -298,7 +298,7 @@ static void check_store(struct check *check, struct td_store *store)
             "503). Repair the file, or restore it from a backup, and send SIGHUP");
 }
 
-/* Loads the files as the daemon would. With --verify start, this compares all data with its
+/* Loads the files as the daemon would. With --verify start, compares all data with its
  * checksums. */
 static void check_files(struct check *check, const struct td_tokens *tokens, bool can_change)
 {

@@ -122,8 +122,8 @@ static struct td_client **bucket_of(struct td_clients *clients, const struct td_
     return &clients->buckets[hash % BUCKETS];
 }
 
-/* Removes the oldest unreferenced client from a full bucket. Without this limit, somebody with many
- * addresses could make the table large and every search slow. The caller holds the mutex. */
+/* Removes the oldest unreferenced client from a full bucket. Without this limit, an attacker with
+ * many addresses could make the table large and every search slow. The caller holds the mutex. */
 static void make_room(struct td_clients *clients, struct td_client **bucket)
 {
     struct td_client **oldest = NULL;

@@ -97,7 +97,7 @@ static void count_restricted(struct td_connections *connections, struct td_conne
         change_count(&record->client->restricted, change);
 }
 
-/* Adds a socket to the list of restricted connections. The list is short: at most
+/* Adds a socket to the list of restricted connections. The list has at most
  * TD_RESTRICTED_CONNECTIONS connections, plus connections that are ending. The caller holds the
  * mutex. */
 static void list_restricted(struct td_connections *connections, int socket)
@@ -496,8 +496,8 @@ static bool has_no_progress(struct td_connection *record, const struct look *loo
            is_idle(record, look);
 }
 
-/* Stores the number of bytes that the client has sent, or that it has acknowledged of a reply.
- * Returns false if the connection is not waiting for its client. */
+/* Stores the number of bytes that the client has sent, or has acknowledged of a reply. Returns
+ * false if the connection is not waiting for its client. */
 static bool progress_of(struct td_connection *record, int socket, int phase, uint64_t *bytes)
 {
     uint64_t received, acknowledged;

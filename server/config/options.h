@@ -97,7 +97,7 @@ void td_option_print(const struct td_config *config, const struct td_option *opt
                      size_t size);
 
 /* Returns the heading of the section whose first option is `option`, or NULL if the option is not
- * the first of a section. */
+ * the first option of a section. */
 const char *td_option_section(const struct td_option *option);
 
 /* Returns the option with this name, or NULL if the name is unknown. */

@@ -43,9 +43,9 @@ struct td_batch_device {
     uint64_t bytes;
 };
 
-/* Returns the time limit of a batch: hang_ns plus twice the time to copy the bytes of all batches
- * in flight, because a batch can wait for another batch. The limit also leaves time to read a table
- * from a disk. */
+/* Returns the time limit of a batch, which is hang_ns plus twice the time to copy the bytes of all
+ * batches in flight. All of them count, because a batch can wait for another batch. The limit also
+ * leaves time to read a table from a disk. */
 int64_t td_batch_time_limit_ns(const struct td_batch_device *shared);
 
 /* Creates a batch. Returns NULL with err set on failure. Borrows `shared`. */
@@ -83,7 +83,7 @@ TD_MUST_CHECK td_status td_batch_wait(struct td_batch *batch, int64_t timeout_ns
 /* Gives back the items whose deadline has passed. The batch continues. */
 void td_batch_expire(struct td_batch *batch, int64_t now_ns);
 
-/* Ends a batch that is done: gives back the items with their results. The batch can be started
+/* Ends a batch that is done, and gives back the items with their results. The batch can be started
  * again. */
 void td_batch_end(struct td_batch *batch);
 

@@ -148,8 +148,8 @@ static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
     batcher->lost = lose_device(batcher, reason, td_batch_fail);
 }
 
-/* Returns the time limit of a call to the device, which is at least one second. On a busy machine
- * the calling thread can be late, and an abandoned device keeps its memory. */
+/* Returns the time limit of a call to the device. It is at least one second, because the calling
+ * thread can be late on a busy machine, and an abandoned device keeps its memory. */
 static int64_t call_limit_ns(const struct td_batcher_options *options)
 {
     const int64_t least = 1000 * MS, ns = options->hang_ms * MS;

@@ -8,7 +8,8 @@
  * cannot mistake one call for a later one. */
 #define GIVEN_UP UINT64_MAX
 
-/* The guard of this thread, because the functions of a vtable have no context of their own. */
+/* Guard of this thread. It is thread-local, because the functions of a vtable have no context of
+ * their own. */
 static _Thread_local struct td_hang_guard *attached;
 
 /* ---- entering and leaving -------------------------------------------------------------------- */

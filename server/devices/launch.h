@@ -34,8 +34,8 @@ struct td_launch {
     /* [n_inputs * n_items]: ranges to copy when staging memory is filled */
     struct td_copy_range *copies;
     size_t report_bytes, in_bytes, out_bytes;
-    /* True if the launch is computed in staging memory, without copies. Of the offsets below, only
-     * the workspace is then on the device. */
+    /* True if the launch is computed in staging memory, without copies. Device memory then holds
+     * only the workspace. */
     bool direct;
     /* Byte offsets on the device, relative to the first input. */
     size_t outputs, workspace, scratch_bytes;

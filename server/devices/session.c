@@ -230,7 +230,7 @@ static void begin_closing(struct td_device_session *session)
         free(closer);
 }
 
-/* Frees the host side of a device without calling the device, which might be closed or not. */
+/* Frees the host side of a device without calling the device, whether or not it is closed. */
 static void free_host_side(struct td_device_session *session, bool closed)
 {
     for (int i = 0; i < TD_SESSION_BATCHES; i++)

@@ -5,7 +5,7 @@
 enum { WINDOW = TD_UPLOAD_WINDOW, N_PIECES = TD_UPLOAD_PIECES };
 
 /* A piece of maximum size takes 300 us at 50 GB/s. Between two windows, the device waits for the
- * batcher's thread for about 20 us, or as long as this thread waits for another batch. */
+ * batcher's thread for about 20 us, or for as long as that thread waits for another batch. */
 #define LARGEST_PIECE  ((size_t)16 << 20)
 #define SMALLEST_PIECE ((size_t)64 << 10)
 

@@ -91,8 +91,8 @@ static struct td_connection *record_of(struct MHD_Connection *connection)
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-/* Counts the call before checking whether calls are refused. Otherwise, a call could start after
- * the end of a drain has found no call in flight. */
+/* Counts the call before checking whether calls are refused. Otherwise, a call could start after a
+ * drain has found that no call is in flight. */
 static td_status accept_call(struct td_call *call)
 {
     call->http.accepted = true;

@@ -30,8 +30,8 @@ struct td_io_thread {
 
     /* New connections of this round. Used by the thread. */
     struct td_handshake *prepared;
-    /* Number of answered requests. Used by the thread, and not on a cache line with other threads'
-     * data. */
+    /* Number of answered requests. Only the thread uses it, and it shares no cache line with other
+     * threads' data. */
     _Alignas(64) unsigned requests;
 };
 

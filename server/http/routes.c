@@ -205,8 +205,8 @@ struct segment {
     size_t name_length, length;
 };
 
-/* True if the path matches the pattern. Stores the *n segments that match names, as sent and not
- * decoded. The other segments must equal the pattern's segments, without escapes. */
+/* True if the path matches the pattern. Stores the segments that match names, undecoded, and sets
+ * *n to their number. The other segments must equal the pattern's segments, without escapes. */
 static bool match(const char *pattern, const char *path, struct segment *segments, int *n)
 {
     *n = 0;
@@ -288,8 +288,8 @@ static td_status unknown_lookup(const struct segment *segment, const char *const
     return TD_UNKNOWN_OP;
 }
 
-/* Stores the last segments of the paths below a tensor that have one of these methods. Returns
- * their number. */
+/* Stores the last segment of each path below a tensor for which one of these methods is allowed.
+ * Returns the number of segments. */
 static int tensor_paths(unsigned methods, const char *names[N_ROUTES])
 {
     static const char tensor[] = "/v1/tensors/{name}/";

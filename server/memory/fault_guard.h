@@ -33,8 +33,8 @@ void td_guard_install(void);
 int td_guard_add(const void *begin, size_t size);
 void td_guard_remove(int range); /* call before munmap; accepts -1 */
 
-/* Records the end of the range's file, which reads the last page. Call before other threads know
- * the range. */
+/* Reads the last page to record the end of the range's file. Call before other threads know the
+ * range. */
 void td_guard_watch_end(int range);
 
 /* Marks the range if its file was truncated after td_guard_watch_end. Call after reading and before

@@ -223,7 +223,7 @@ static bool write_line(const struct td_log *log, const struct line *line)
     return written == length;
 }
 
-/* Finishes and writes a line. If the line is dropped, counts it again together with the `reported`
+/* Finishes and writes a line. If the line is dropped, counts it, and counts again the `reported`
  * dropped lines that it should have reported. */
 static void finish_line(const struct td_log *log, struct line *line, uint64_t reported)
 {

@@ -158,7 +158,7 @@ bool td_store_is_replaced(struct td_buffer *owner);
 bool td_store_is_mapped(const struct td_tensor *tensor);
 
 /* Returns a pointer to the tensor's index in the metrics plus one. The value is 0 until an index is
- * assigned; a version inherits the value of its predecessor. Sets *name to the name of the tensor.
+ * assigned. A version inherits the value of its predecessor. Sets *name to the name of the tensor.
  * If the tensor is not resident, returns NULL and sets *name to NULL. */
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name);
 
@@ -230,15 +230,14 @@ struct td_store_write {
 bool td_store_plan_write(struct td_store *store, const struct td_store_write *write,
                          struct td_writer *writer);
 
-/* Checks the name, the condition, and that a data folder exists if the write persists. Use this
- * function before the body of a change that needs no memory arrives. The change itself checks
- * again. */
+/* Checks the name, the condition, and that a data folder exists if the write persists. For changes
+ * that need no memory, called before the body arrives. The change itself checks again. */
 TD_MUST_CHECK td_status td_store_check_change(struct td_store *store,
                                               const struct td_store_write *write,
                                               struct td_error *err);
 
 /* Like td_store_check_change, and also checks that a tensor of `bytes` bytes fits now. Called
- * before the tensor is computed; td_store_put checks again. */
+ * before the tensor is computed. td_store_put checks again. */
 TD_MUST_CHECK td_status td_store_admit(struct td_store *store, const struct td_store_write *write,
                                        uint64_t bytes, struct td_error *err);
 
@@ -255,7 +254,7 @@ TD_MUST_CHECK td_status td_store_admit_next(struct td_store *store,
                                             struct td_store_totals *totals, struct td_error *err);
 
 /* Makes `tensor` the current version. If the tensor's owner is not much larger than the tensor, the
- * version keeps the owner; otherwise, the data is copied. Data that has an owner must never change.
+ * version keeps the owner. Otherwise, the data is copied. Data that has an owner must never change.
  * If the caller or a client might still write to the data, pass a tensor without an owner. */
 TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_store_write *write,
                                      const struct td_tensor *tensor, struct td_arena *arena,
@@ -337,8 +336,8 @@ TD_MUST_CHECK td_status td_store_update_copy(struct td_store_update *update, int
 
 /* Publishes the change. If the number of rows is unchanged, slice_bytes bytes were written at each
  * of the `count` offsets. A tensor that replaces update->tensor (strings) is published as a whole.
- * Also returns the errors of td_store_put_table about keys. Ends the update even on failure; the
- * previous version then stays current. */
+ * Also returns the errors of td_store_put_table about keys. Ends the update even on failure, in
+ * which case the previous version stays current. */
 TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                const uint64_t *offsets, int64_t count,
                                                size_t slice_bytes, struct td_arena *arena,
@@ -364,8 +363,8 @@ bool td_store_has_unverified(struct td_store *store); /* from any thread */
  * server stops. */
 void td_store_stop(struct td_store *store);
 
-/* Removes the tensors whose time to live has passed. Never waits for a writer; tensors that are
- * being written now are left to the next call. Only one thread at a time can call this function. */
+/* Removes the tensors whose time to live has passed. Never waits for a writer, and leaves tensors
+ * that are being written now to the next call. Only one thread at a time can call this function. */
 void td_store_expire(struct td_store *store, int64_t now_ns);
 
 /* Releases the spare copies that have not been used since `since_ns`. */

@@ -15,7 +15,7 @@
  * Threads    Any thread can call submit, reserve and expire. A job's run is called on a worker, and
  *            drop on the thread that calls expire or reserve. The pool's mutex is never held while
  *            a job or a chunk runs.
- * Errors     reserve fails while queue_limit jobs wait; the request then gets 429. */
+ * Errors     reserve fails while queue_limit jobs wait, in which case the request gets 429. */
 #ifndef TD_SERVER_WORKERS_WORKER_POOL_H
 #define TD_SERVER_WORKERS_WORKER_POOL_H
 

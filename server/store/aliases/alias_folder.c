@@ -44,7 +44,7 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     td_status status = td_taken_note(store, folder->name, folder->digest, err);
     if (status == TD_OK && persist)
         status = td_alias_write_file(store, table, &done, err);
-    /* If the folder sets no aliases, its entry in the file only spares the next start a
+    /* If the folder sets no aliases, its entry in the file only saves the next start a
      * comparison. */
     if (!done && folder->n_set > 0) {
         td_taken_forget(store, folder->name);
@@ -128,7 +128,7 @@ static void free_changes(struct folder_changes *changes)
 }
 
 /* Collects the aliases that the folder sets, and the aliases of parts that it makes obsolete. A
- * flip lists the aliases to remove, but a folder cannot. Unless obsolete aliases were removed here,
+ * flip lists the aliases to remove, but a folder cannot. If obsolete aliases were not removed here,
  * the folder would be refused. */
 static td_status changes_of(struct td_store *store, const struct td_alias_folder *folder,
                             struct folder_changes *changes, struct td_error *err)

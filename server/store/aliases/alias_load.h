@@ -16,7 +16,7 @@
 bool td_alias_load(struct td_store *store);
 
 /* Does the same as td_alias_load. Returns true if the aliases of the file are in effect. `folder`
- * is a folder that is being published, or NULL; the file is allowed to name its versions. */
+ * is NULL, or a folder that is being published. The file is allowed to name its versions. */
 bool td_alias_load_entered(struct td_store *store, const struct td_alias_folder *folder);
 
 /* Reads the file into the arena and sets *id. Does not put the aliases into effect. */

@@ -71,7 +71,7 @@ TD_MUST_CHECK td_status td_alias_check_hidden(struct td_store *store, const char
  * The changed file might set aliases and name versions that this process does not know. */
 TD_MUST_CHECK td_status td_alias_check_file(struct td_store *store, struct td_error *err);
 
-/* Sets *out to `table` with the edits applied: each edit replaces the alias of the same name, and
+/* Sets *out to `table` with the edits applied. Each edit replaces the alias of the same name, and
  * aliases without a target are left out. The caller frees out->aliases. Returns RESOURCE_LIMIT
  * (aliases) or MEMORY_EXHAUSTED on failure. */
 TD_MUST_CHECK td_status td_alias_merge(const struct td_alias_table *table,

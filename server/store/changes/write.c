@@ -236,9 +236,9 @@ static bool persists_keys(const struct td_store_write *write, const struct td_ve
            td_keys_equal(before->keys, keys);
 }
 
-/* Returns an error if `keys` cannot be added to the rows of `before` or, with NULL `keys`, if the
- * keys of `before` cannot be deleted. A version gets keys only once, but the same keys can be
- * persisted later. */
+/* Returns an error if `keys` cannot be added to the rows of `before`. With NULL `keys`, returns an
+ * error if the keys of `before` cannot be deleted. A version gets keys only once, but the same keys
+ * can be persisted later. */
 static td_status check_keys_before(const struct td_store_write *write,
                                    const struct td_version *before, const struct td_tensor *keys,
                                    struct td_error *err)

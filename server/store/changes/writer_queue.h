@@ -45,7 +45,7 @@ struct td_writer {
 };
 
 /* Enters and returns true if the writer can have all its names now. Otherwise queues the writer and
- * returns false; ready() is then called later, possibly before this function returns. */
+ * returns false. ready() is then called later, possibly before this function returns. */
 bool td_writer_enter(struct td_store *store, struct td_writer *writer);
 
 /* Enters and returns true if the writer can have all its names now. Otherwise returns false without

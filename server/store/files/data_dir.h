@@ -174,8 +174,8 @@ TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
                                           const struct td_data_content *keys, const char *keys_file,
                                           struct td_error *err);
 
-/* True if the lock allows changes: this process holds the lock, and the path still leads to the
- * folder. */
+/* True if the lock allows changes, which means that this process holds the lock and the path still
+ * leads to the folder. */
 bool td_data_dir_is_locked(struct td_data_dir *dir);
 
 /* Returns an error if the file of a name cannot be changed because this process does not hold the
@@ -238,7 +238,7 @@ TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *n
  * like td_data_dir_load. Removes the NAME.npy that the new file replaces, and the file of its keys.
  * `ranges` are the fault guard's ranges of the tensor and of its keys, or -1. Writes no file if a
  * source was truncated, or if arena->stop ends the writing. *done is true if the folder has the new
- * file, as always on success. */
+ * file, which is always the case on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                                           const struct td_tensor *tensor,
                                           const struct td_tensor *keys, const int *ranges,
@@ -248,8 +248,8 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
 
 /* Removes every file that holds `name`, and NAME.keys.npy. Returns FORBIDDEN, and removes nothing,
  * if one of the files also holds other tensors or, with `own_only`, is not NAME.tensord. Logs
- * file_removed for each removed file. *done is true if the files are removed, as always on success.
- * *had is true if there were files and they are removed. */
+ * file_removed for each removed file. *done is true if the files are removed, which is always the
+ * case on success. *had is true if files existed and are removed. */
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,
                                            bool *had, bool *done, struct td_error *err);
 

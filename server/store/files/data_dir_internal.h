@@ -101,7 +101,7 @@ void td_data_release(struct td_data_dir *dir);
 TD_MUST_CHECK td_status td_data_check_lock(struct td_data_dir *dir, const char *file,
                                            uint64_t bytes, struct td_error *err);
 
-/* Lists the names of the entries of an open folder that the filter accepts. The caller frees the
+/* Lists the names of those entries of an open folder that the filter accepts. The caller frees the
  * list with free(). Returns false, with errno set, if the folder cannot be read or no memory is
  * available. */
 struct dirent;

@@ -12,8 +12,8 @@ struct hidden_file {
     char file[TD_FILE_NAME], hidden[TD_HIDDEN_NAME];
 };
 
-/* Sets *others to the number of tensors in a .safetensors file besides `name`, or to -1 if the file
- * does not contain `name`. */
+/* Sets *others to the number of tensors other than `name` in a .safetensors file, or to -1 if the
+ * file does not contain `name`. */
 static td_status count_others(struct td_data_dir *dir, const char *file, const char *name,
                               int *others, struct td_error *err)
 {

@@ -240,7 +240,8 @@ static const char *file_at(const void *files, int i)
     return ((const struct td_manifest_file *)files)[i].versioned;
 }
 
-/* Returns the index of the file of the manifest that has this name with the version, or -1. */
+/* Returns the index of the manifest's file whose name, combined with the version, is `versioned`.
+ * Returns -1 if there is none. */
 static int find_file(const struct td_manifest *manifest, const char *versioned)
 {
     bool found;
