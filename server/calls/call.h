@@ -251,7 +251,7 @@ void td_call_free(struct td_call *call);
 /* Frees the shells kept for later calls. */
 void td_call_free_shells(struct td_services *services);
 
-/* The stages of a call's task. Each stage requires the previous one. On failure, a stage sets
+/* Run the stages of a call's task. Each stage requires the previous one. On failure, a stage sets
  * call->error. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call, struct td_admission *admission);

@@ -386,8 +386,9 @@ static struct td_worker_pool *pool_of_change(const struct td_call *call)
                                                    : call->services->workers;
 }
 
-/* Called when the call's writer has entered, or when its wait ended early because the deadline
- * passed or the server is stopping. If the wait ended early, the queue refuses the call. */
+/* Submits the call after its writer has entered, or after its wait has ended early because the
+ * deadline passed or the server is stopping. If the wait ended early, the queue refuses the
+ * call. */
 static void ready_to_change(struct td_writer *writer)
 {
     struct td_call *call =
@@ -481,7 +482,7 @@ static void run(struct td_job *job, struct td_worker *worker)
 
 static void displaced(struct td_call *call)
 {
-    /* frees the client's place before a refusal that can be delayed */
+    /* Frees the client's place before a refusal that can be delayed. */
     td_client_limits_give_request(call);
     td_error_set(
         &call->error, TD_QUEUE_FULL,

@@ -39,7 +39,7 @@ enum td_tensor_argument { TD_TENSOR_PERSIST, TD_TENSOR_DEVICE, TD_TENSOR_RESPONS
 /* Creates call->state. Returns FORBIDDEN if the request is not allowed to name the tensor. */
 TD_MUST_CHECK td_status td_tensor_call_begin(struct td_call *call);
 
-/* Decode stage of a GET: finds the version and sets listing, etag and unmodified. Fails with
+/* Finds the version in the decode stage of a GET, and sets listing, etag and unmodified. Fails with
  * TENSOR_NOT_FOUND, PRECONDITION_FAILED or errors of the store. */
 TD_MUST_CHECK td_status td_tensor_call_find(struct td_call *call);
 

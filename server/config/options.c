@@ -309,7 +309,7 @@ static bool parse_fraction(const char *value, double *out)
            *end == '\0' && *out >= 0 && *out <= 1;
 }
 
-/* "auto" and "off" are not followed by device options. */
+/* True if the value can name a device. "auto" and "off" are not followed by device options. */
 static bool is_device(const char *value)
 {
     return strcspn(value, ":") > 0 && strncmp(value, "auto:", 5) != 0 &&
@@ -343,7 +343,8 @@ static bool add_text(char **member, const char *value, char message[TD_CONFIG_ME
     return true;
 }
 
-/* An address with port 0 can be repeated, because each occurrence gets its own free port. */
+/* True if the port is 0. The address can then be repeated, because each occurrence gets its own
+ * free port. */
 static bool is_any_port(const char *address)
 {
     char host[256];

@@ -59,7 +59,7 @@ struct td_batcher {
     struct td_batch_queue queue;
     bool blocked;            /* the next batch needs memory or a table of a batch in flight */
     int64_t last_end_ns;     /* end time of the last batch */
-    int64_t start_ns;        /* time to start a batch, as a moving average */
+    int64_t start_ns;        /* moving average of the time to start a batch */
     int64_t housekeeping_ns; /* time of the next housekeeping */
     int64_t used_ns;         /* start time of the last batch */
     /* Deadline of the batches in flight, or TD_NEVER until the server drains. */
@@ -189,10 +189,10 @@ static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_b
     return begun_ns > batcher->last_end_ns ? begun_ns : batcher->last_end_ns;
 }
 
-/* Returns when the next batch should start. A time that is not after now_ns means at once. On a
- * busy device, the next batch starts shortly before the expected end of the current batch, so as
- * many items as possible merge. If no batch has been timed yet, it starts when the device is idle.
- * A batch that cannot grow does not wait. */
+/* Returns when the next batch should start. If the returned time is not after now_ns, the batch
+ * starts at once. On a busy device, the next batch starts shortly before the expected end of the
+ * current batch, to let as many items as possible merge. If no batch has been timed yet, it starts
+ * when the device is idle. A batch that cannot grow does not wait. */
 static int64_t time_to_start_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     const struct td_batch_item *lead = batcher->queue.waiting.first;

@@ -41,7 +41,7 @@ struct td_launch {
     size_t outputs, workspace, scratch_bytes;
 };
 
-/* td_launch_count_inputs returns the number of inputs of a call, td_launch_input returns input
+/* td_launch_count_inputs returns the number of inputs of a call. td_launch_input returns input
  * i. */
 int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args);
 struct td_tensor *td_launch_input(const struct td_op_args *args, int i);

@@ -34,7 +34,7 @@ struct td_supervisor *td_supervisor_new(const struct td_supervised *supervised);
 /* Limits calls, including calls in progress, to hurry_ns from now on. */
 void td_supervisor_hurry(struct td_supervisor *supervisor);
 
-/* Hurries, and waits until `serve` has returned. Accepts NULL. */
+/* Hurries the calls, waits until `serve` has returned, and frees the supervisor. Accepts NULL. */
 void td_supervisor_free(struct td_supervisor *supervisor);
 
 #endif

@@ -651,7 +651,7 @@ void td_http_stop(struct td_http *http)
      * connections. */
     for (int i = 0; i < http->n_io_threads; i++)
         td_io_thread_stop(&http->io_threads[i]);
-    /* These two resume all connections that they have suspended. */
+    /* The next two calls resume all connections that the modules have suspended. */
     td_handshakes_stop(http->handshakes);
     if (http->populator)
         td_populator_stop(http->populator);

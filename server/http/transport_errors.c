@@ -29,7 +29,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The names are prescribed by --wrap. */
+/* --wrap prescribes these names. */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer);

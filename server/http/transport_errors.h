@@ -9,9 +9,9 @@
 struct MHD_Connection;
 struct td_services;
 
-/* Call at the start of a connection. The library's own error replies on this thread then get
- * request IDs and log lines of these services. They are counted in the shard as MALFORMED_REQUEST
- * with status 400, because the library does not report their status. */
+/* Gives the library's own error replies on this thread request IDs and log lines of these services.
+ * Call at the start of a connection. The replies are counted in the shard as MALFORMED_REQUEST with
+ * status 400, because the library does not report their status. */
 void td_transport_use(struct td_services *services, int shard);
 
 /* Value of MHD_OPTION_URI_LOG_CALLBACK. Records whether the request being read belongs to /v1 or

@@ -125,7 +125,8 @@ static td_status read_key(const char *key, char object[KEY_SIZE + 1], struct td_
     return TD_OK;
 }
 
-/* All causes give the same error, so clients cannot probe for other objects. */
+/* Sets and returns the error for an object that could not be opened. All causes give the same
+ * error, so clients cannot probe for other objects. */
 static td_status not_opened(const char *key, struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT, "the key '%.128s' cannot be opened as shared memory",

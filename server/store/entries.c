@@ -263,7 +263,7 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
 
 /* ---- current versions ------------------------------------------------------------------------ */
 
-/* With the lock held. */
+/* Returns the current version of the entry, referenced, or NULL. Call with store->lock held. */
 static struct td_version *ref_current(const struct td_entry *entry)
 {
     if (!entry)
@@ -543,7 +543,7 @@ void td_spare_free(struct td_spare *spare)
     *spare = (struct td_spare){ 0 };
 }
 
-/* With the lock held. */
+/* Detaches the spare copy from its entry. Call with store->lock held. */
 static struct td_spare detach_spare(struct td_store *store, struct td_entry *entry)
 {
     const struct td_spare spare = entry->spare;

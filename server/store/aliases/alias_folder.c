@@ -152,7 +152,8 @@ static td_status changes_of(struct td_store *store, const struct td_alias_folder
               : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the aliases of a folder");
 }
 
-/* The manifest of the folder has been checked, so its names are valid. */
+/* Makes the edits of the folder's changes. The names are valid, because the folder's manifest has
+ * been checked. */
 static td_status make_edits(const struct folder_changes *changes, int count,
                             struct td_alias_table *edits, struct td_error *err)
 {

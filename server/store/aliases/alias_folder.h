@@ -18,9 +18,9 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 /* True if the aliases of the folder with this name and digest have been set. */
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
-/* Called after a scan. Keeps at most TD_TAKEN_KEPT folders that no longer exist, and forgets the
- * oldest ones first. Writes aliases.json if it lacks folders or aliases and this process is allowed
- * to write it. */
+/* Forgets folders that no longer exist, oldest first, until at most TD_TAKEN_KEPT of them are left.
+ * Writes aliases.json if it lacks folders or aliases and this process is allowed to write it.
+ * Called after a scan. */
 void td_alias_forget_gone(struct td_store *store);
 
 #endif

@@ -92,7 +92,7 @@ struct td_file_id td_data_id_of(const struct stat *info);
 td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
                              struct td_error *err);
 
-/* Between td_data_hold and td_data_release, the folder is not exchanged. */
+/* td_data_hold keeps the folder from being exchanged until td_data_release. */
 void td_data_hold(struct td_data_dir *dir);
 void td_data_release(struct td_data_dir *dir);
 
