@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the number of CPUs on which this process can run. Under taskset or in a
- * container, some online CPUs are excluded. `limit` is the limit set by control groups, or 0. */
+/* Returns the number of CPUs on which this process can run. Under taskset or in a container,
+ * some online CPUs are excluded. `limit` is the limit set by control groups, or 0. */
 static int64_t usable_cpus(int64_t limit)
 {
     cpu_set_t set;
