@@ -22,7 +22,7 @@ struct td_secret {
 TD_MUST_CHECK bool td_secret_read(const char *option, const char *path, size_t most,
                                   struct td_secret *secret, char *message, size_t size);
 
-/* Wipes and frees the bytes. A struct of zeros is allowed. */
+/* Wipes and frees the bytes. A zeroed struct is allowed. */
 void td_secret_free(struct td_secret *secret);
 
 #endif

@@ -92,7 +92,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the next word off the line. Returns false if no words are left. */
+/* Removes the next word from the line. Returns false if no words are left. */
 static bool next_word(struct word *line, struct word *word)
 {
     size_t begin = 0, end;

@@ -21,7 +21,7 @@ void td_tokens_free(struct td_tokens *tokens);
  * current tokens. */
 TD_MUST_CHECK bool td_tokens_reload(struct td_tokens *tokens, char *message, size_t size);
 
-/* Properties of the file when it was last read. */
+/* Return properties of the file as of the last time it was read. */
 int td_tokens_count(const struct td_tokens *tokens);
 const struct td_bearer *td_tokens_after(const struct td_tokens *tokens, int line);
 /* True if users other than the file's owner and group can read or change it. */

@@ -30,7 +30,7 @@ static void quote(struct td_text *text, const char *string)
         td_text_string(text, "null");
 }
 
-/* Appends "name":"target" or "name":null, with a comma before it unless it is the first. */
+/* Appends "name":"target" or "name":null, with a comma before it unless it is the first member. */
 static void add_alias(struct td_text *text, const char *name, const char *target, bool *first)
 {
     td_text_string(text, *first ? "" : ",");
@@ -151,7 +151,7 @@ struct state {
     struct td_alias_flip flip;
     struct td_json_scan scan; /* scan of the body */
     bool persist_given, set_given;
-    /* Reply to the flip. It is made before the flip because no error is allowed afterwards. */
+    /* Reply to the flip. It is made before the flip, because no error is allowed afterwards. */
     const char *reply;
     size_t reply_bytes;
 };

@@ -43,7 +43,7 @@ struct td_admission {
     /* Maximum size of the reply. For strings, includes only a small part of their size. */
     size_t encoded_bound;
     struct td_cost cost; /* cost of computing the outputs */
-    /* Set by the scheduler: estimated times on a CPU. */
+    /* Estimated times on a CPU, set by the scheduler. */
     uint64_t compute_ns, encode_ns;
 };
 
@@ -201,7 +201,7 @@ struct td_call {
     /* the request */
     const char *method, *path;
     struct td_headers headers;
-    struct td_tables tables; /* tables that the token allows, and its role */
+    struct td_tables tables; /* tables that the token allows, and the token's role */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
     const char *arguments[TD_PATH_ARGUMENTS]; /* arguments in the path, allocated in the arena */

@@ -14,7 +14,7 @@
 #include "server/calls/call.h"
 
 TD_MUST_CHECK td_status td_client_limits_take_request(struct td_call *call);
-/* Has no effect if the request was not counted. */
+/* Stops counting the request. Has no effect if the request was not counted. */
 void td_client_limits_give_request(struct td_call *call);
 
 TD_MUST_CHECK td_status td_client_limits_charge(struct td_call *call, size_t bytes);

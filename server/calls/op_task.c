@@ -145,7 +145,7 @@ static uint64_t admit_bytes(const struct td_call *call)
 /* State of a call that stores its outputs. */
 enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* longer parts of a name are invalid */
 struct stored {
-    /* the output being stored; its name is the next member */
+    /* Output being stored. Its name is the next member. */
     struct td_store_write write;
     char name[2 * LONGEST_PART + 64];
     const char **names; /* sorted names of all outputs */

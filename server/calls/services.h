@@ -77,7 +77,7 @@ struct td_services {
     /* the server is not ready; each reply closes its connection */
     atomic_bool draining;
     atomic_bool refusing;          /* refuse new and queued calls, and stop running calls */
-    atomic_int_fast64_t in_flight; /* task requests that were accepted and not yet answered */
+    atomic_int_fast64_t in_flight; /* accepted task requests that are not answered yet */
     atomic_int_fast64_t suspended; /* requests in flight that wait for a worker or run on one */
     /* Number of requests that have arrived and whose replies are not sent yet. */
     atomic_int_fast64_t unsent;

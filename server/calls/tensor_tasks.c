@@ -59,7 +59,7 @@ static td_status decode_get(struct td_call *call)
     return status;
 }
 
-/* True if the reply is text of strings, whose length depends on every byte. */
+/* True if the reply is text that contains strings, so its length depends on every byte. */
 static bool is_measured(const struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;

@@ -91,7 +91,7 @@ static void check_metrics_address(struct check *check, const struct td_listeners
         close(fd);
 }
 
-/* Keep each address bound while the next ones are checked, because addresses can exclude each
+/* Keep each address bound while the next addresses are checked, because addresses can exclude each
  * other. */
 static void check_listen(struct check *check)
 {

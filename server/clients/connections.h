@@ -198,7 +198,8 @@ bool td_connections_make_room(struct td_connections *connections, const struct t
  * Returns false if no connection was ended. */
 bool td_connections_end_restricted(struct td_connections *connections, bool also_requested);
 
-/* Looks at the next of `parts` parts of the connections. Each call looks at one part. */
+/* Looks at the next part of the connections, which are divided into `parts` parts. Each call looks
+ * at one part. */
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts);
 

@@ -13,7 +13,7 @@ struct td_copiers;
 struct td_batcher_options {
     const struct td_device_api *api;
     struct td_device_options device;
-    struct td_buffer_pool *buffers; /* budget that staging memory is charged to */
+    struct td_buffer_pool *buffers; /* budget to which staging memory is charged */
     struct td_copiers *copiers;     /* threads that fill staging memory */
     const struct td_log *log;
     int batch_limit; /* maximum number of items in a launch, at least 1 */

@@ -12,7 +12,7 @@
 
 struct td_copiers {
     pthread_mutex_t mutex; /* also guards the fields of jobs */
-    /* `work` signals that a slice can start, `done` that a job is done */
+    /* `work` signals that a slice can start. `done` signals that a job is done. */
     pthread_cond_t work, done;
     struct td_copy_job *first; /* jobs with slices that no thread has started */
     bool stopping;

@@ -115,7 +115,7 @@ void td_hang_guard_attach(struct td_hang_guard *guard, const struct td_device_ap
         .abi = device->abi,
         .args_size = device->args_size,
         .kind = device->kind,
-        .open = NULL, /* called on a separate thread: session.h */
+        .open = NULL, /* called on a separate thread (session.h) */
         .close = guarded_close,
         .info = guarded_info,
         .alloc = guarded_alloc,

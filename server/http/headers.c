@@ -175,7 +175,7 @@ static td_status join_lists(struct header_fields *fields)
     return TD_OK;
 }
 
-/* Uses the client's request ID if it is short and printable; otherwise generates one. */
+/* Uses the client's request ID if it is short and printable, and generates an ID otherwise. */
 static void choose_request_id(struct td_call *call, struct td_field given)
 {
     bool plain = given.length > 0 && given.length < TD_REQUEST_ID_SIZE;

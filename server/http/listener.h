@@ -28,7 +28,7 @@ int td_listener_reserve(const char *address, const char **why);
  * processes use. */
 void td_listener_shut(int fd);
 
-/* Address that a socket is bound to, with the port that the system chose. */
+/* Address to which a socket is bound, with the port that the system chose. */
 struct td_listener_address {
     struct sockaddr_storage address;
     socklen_t length;

@@ -68,7 +68,7 @@ TD_MUST_CHECK td_status td_origin_check(const struct td_origins *origins,
                                         const struct td_origin_request *request, bool *listed,
                                         struct td_error *err);
 
-/* Handles a preflight request: replies with the methods and headers that are allowed for every
+/* Handles a preflight request. Replies with the methods and headers that are allowed for every
  * path. */
 td_status td_origin_preflight(struct td_call *call);
 

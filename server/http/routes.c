@@ -25,7 +25,8 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Large enough for any equation over sixteen shapes, but causes little work for an I/O thread. */
+/* Large enough for any equation over sixteen shapes, but small enough to cause little work for an
+ * I/O thread. */
 enum { SMALL_BODY = 64 << 10 };
 
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };

@@ -185,7 +185,8 @@ static bool has_room(int fd)
     return poll(&poller, 1, 0) > 0 && (poller.revents & POLLOUT);
 }
 
-/* Returns the number of bytes written, 0 if there is no room, or -1 on error. */
+/* Writes text without waiting. Returns the number of bytes written, or -1 on error, including
+ * EAGAIN. Returns 0 if a TD_LOG_SHARED log has no room. */
 static ssize_t write_some(const struct td_log *log, const char *text, size_t length)
 {
     if (log->kind == TD_LOG_SOCKET)

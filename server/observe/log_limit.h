@@ -11,7 +11,7 @@
 
 /* State of a limit. Initially all zero. */
 struct td_log_limit {
-    /* The current second; the lower bits count its lines. */
+    /* The current second. The lower bits count its lines. */
     atomic_uint_fast64_t window;
     /* Events since the server started, logged or not. */
     atomic_uint_fast64_t events;

@@ -20,7 +20,7 @@ struct td_store;
 struct td_keys {
     /* Must be the first member, because release casts back. */
     struct td_buffer base;
-    /* Has no owner. Its key_index is the member `index`. */
+    /* Vector of the keys. It has no owner, and its key_index is the member `index`. */
     struct td_tensor tensor;
     struct td_key_index index;
     /* `bytes` keeps the tensor alive, and `image` keeps the index's image alive. `image` is NULL if

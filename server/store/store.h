@@ -398,7 +398,7 @@ struct td_store_reading td_store_reading(struct td_store *store);
  * case its aliases are missing. */
 TD_MUST_CHECK td_status td_store_check_aliases(const struct td_store *store, struct td_error *err);
 
-/* Returns the store as the resolver of refs for the api module. The result is borrowed. */
+/* Returns the store as the API's resolver of refs. The store still owns it. */
 struct td_resolver *td_store_resolver(struct td_store *store);
 
 #endif

@@ -196,7 +196,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     struct td_data_content content;
     struct td_keys *mapped = NULL;
     const struct td_version *source = td_version_of(tensor);
-    /* Check again, because only now can no flip set an alias of this name. */
+    /* Check again, because from here on no flip can set an alias of this name. */
     td_status status = td_alias_check_hidden(store, version->name, err);
     if (status == TD_OK)
         status = check_files_are_known(store, version->name, err);

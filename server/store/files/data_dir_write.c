@@ -127,7 +127,7 @@ static td_status fill(const struct new_file *new, struct td_arena *arena,
     return map_temporary(new, arena, out, err);
 }
 
-/* Reads the time when the inode last changed again, because the rename has set it. */
+/* Reads the inode's change time again, because the rename has set it. */
 static void note_renamed(const struct new_file *new, struct td_file_id *id)
 {
     struct td_file_id now;

@@ -30,7 +30,8 @@ struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
     unsigned char sha256[TD_SHA256_BYTES];
-    /* The SHA-256 of the file is correct again, but its identity differs from the mapped file. */
+    /* True if the SHA-256 of the file is correct again but its identity differs from the mapped
+     * file. */
     bool restored;
 };
 
@@ -447,7 +448,7 @@ static bool is_listed(const struct td_version_folder *folder, const char *file)
     return false;
 }
 
-/* Reports tensor files in the folder of a version that its manifest does not list. */
+/* Reports tensor files that are in a version folder but not in its manifest. */
 static void report_unlisted(struct td_scan_report *report, const struct td_version_folder *folder,
                             int descriptor)
 {
