@@ -26,7 +26,8 @@ static bool is_alphanumeric(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* NUL is excluded explicitly, because strchr would find it. */
+/* True if the character is one of `characters`. Excludes NUL explicitly, because strchr would find
+ * it. */
 static bool is_one_of(char c, const char *characters)
 {
     return c != '\0' && strchr(characters, c) != NULL;
@@ -57,7 +58,8 @@ static bool is_prefix(struct word word)
     return true;
 }
 
-/* A name cannot contain '#', because the generated names of unnamed tokens start with it. */
+/* True if the word is a valid name. A name cannot contain '#', because the generated names of
+ * unnamed tokens start with it. */
 static bool is_name(struct word word)
 {
     for (size_t i = 0; i < word.length; i++)
@@ -90,7 +92,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the next word off the line. Returns false if no words are left. */
+/* Removes the next word from the line. Returns false if no words are left. */
 static bool next_word(struct word *line, struct word *word)
 {
     size_t begin = 0, end;

@@ -11,7 +11,8 @@
  *
  * Bounds     A token has TD_TOKEN_LEAST to TD_TOKEN_MOST characters, a line at most TD_TOKEN_LINE
  *            bytes. The file must be a regular file with at most TD_TOKENS tokens and TD_TOKEN_FILE
- *            bytes. A file without a token is an error, because it might still be being written.
+ *            bytes. A file without a token is an error, because another process might still be
+ *            writing it.
  * Errors     Each message names the file and the line, and contains no part of a token. */
 #ifndef TD_SERVER_AUTH_TOKEN_FILE_H
 #define TD_SERVER_AUTH_TOKEN_FILE_H

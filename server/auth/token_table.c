@@ -70,8 +70,7 @@ struct td_token_table *td_token_table_ref(struct td_token_table *table)
     return table;
 }
 
-/* Acquire and release order, so that the thread that frees the table sees what other threads did
- * with it. */
+/* Acquire-release order lets the thread that frees the table see what other threads did with it. */
 void td_token_table_unref(struct td_token_table *table)
 {
     if (!table || atomic_fetch_sub_explicit(&table->references, 1, memory_order_acq_rel) > 1)

@@ -1,6 +1,6 @@
 /* token_table.h - the tokens read from a token file.
  *
- * Stores tokens as digests: HMAC-SHA-256 with a random key. One thread fills a table and
+ * Stores the HMAC-SHA-256 digest of each token, with a random key. One thread fills a table and
  * seals it. A sealed table does not change.
  *
  * Ownership  Tables are shared and reference-counted. Freeing a table wipes its content.
@@ -31,8 +31,8 @@ struct td_bearer {
 TD_MUST_CHECK bool td_token_key_make(struct td_token_key *key);
 
 /* Makes a table for at most `tokens` tokens, `prefixes` prefixes and `text_bytes` bytes of names
- * and prefixes. Each name includes its NUL. Copies the key. Returns NULL if no memory is
- * available. */
+ * and prefixes. `text_bytes` includes a NUL for each name. Copies the key. Returns NULL if no
+ * memory is available. */
 struct td_token_table *td_token_table_new(const struct td_token_key *key, int tokens, int prefixes,
                                           size_t text_bytes);
 struct td_token_table *td_token_table_ref(struct td_token_table *table);
@@ -50,8 +50,7 @@ TD_MUST_CHECK bool td_token_table_seal(struct td_token_table *table, int *first,
 
 int td_token_table_count(const struct td_token_table *table);
 
-/* Returns the token on the first later line that has one, or NULL if no later line has a token.
- * Scans all tokens. */
+/* Returns the first token on a line after `line`, or NULL if there is none. Scans all tokens. */
 const struct td_bearer *td_token_table_after(const struct td_token_table *table, int line);
 
 /* Returns the entry of the token, or NULL if the table does not contain it. The entry lives as long

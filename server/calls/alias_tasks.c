@@ -30,7 +30,7 @@ static void quote(struct td_text *text, const char *string)
         td_text_string(text, "null");
 }
 
-/* Appends "name":"target" or "name":null, with a comma before it unless it is the first. */
+/* Appends "name":"target" or "name":null, with a comma before it unless it is the first member. */
 static void add_alias(struct td_text *text, const char *name, const char *target, bool *first)
 {
     td_text_string(text, *first ? "" : ",");
@@ -94,7 +94,7 @@ static td_status read_lists(struct td_call *call, struct lists *lists)
         status = td_store_list_problems(store, &call->arena, &lists->problems, &lists->n_problems,
                                         &lists->n_others, &call->error);
     if (call->tables.access.n_prefixes > 0)
-        /* the problems name files that the token must not reveal */
+        /* The problems name files that the token must not reveal. */
         lists->n_problems = lists->n_others = 0;
     return status;
 }
@@ -132,7 +132,7 @@ static td_status begin_list(struct td_call *call)
     return TD_OK;
 }
 
-/* Sets the maximum size of the reply, so that a worker encodes a long list. */
+/* Sets the maximum size of the reply. If the list is long, a worker encodes it. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_ALIAS = 1024 };
@@ -151,7 +151,7 @@ struct state {
     struct td_alias_flip flip;
     struct td_json_scan scan; /* scan of the body */
     bool persist_given, set_given;
-    /* Reply to the flip. It is made before the flip because no error is allowed afterwards. */
+    /* Reply to the flip. It is made before the flip, because no error is allowed afterwards. */
     const char *reply;
     size_t reply_bytes;
 };

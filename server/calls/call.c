@@ -113,7 +113,7 @@ size_t td_call_body_limit(const struct td_call *call)
 
 /* Allocator for a decompressed body. Charges the client before it allocates. */
 struct charged_memory {
-    struct td_memory base; /* must be first: take_charged casts back */
+    struct td_memory base; /* must be first, because take_charged casts back */
     struct td_call *call;
     size_t charged;
 };
@@ -157,7 +157,7 @@ static td_status expand(struct td_call *call)
     return TD_OK;
 }
 
-/* Decodes the body, and does so again if the resident tensors that it names were not all current at
+/* Decodes the body. Decodes it again if the resident tensors that it names were not all current at
  * the same time (tables.h). */
 static td_status decode(struct td_call *call)
 {
@@ -332,7 +332,7 @@ static void release_request(struct td_call *call)
     td_client_limits_discharge(call);
 }
 
-/* Appends to the error the deadline that passed or would pass, and what set it. */
+/* Appends to the error which deadline passed or would pass, and what set it. */
 static void name_deadline(struct td_call *call)
 {
     const bool queued = call->schedule.start_by_ns < call->schedule.deadline_ns &&

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 struct device_call {
-    struct td_away base; /* must be first: submit casts back */
+    struct td_away base; /* must be first, because submit casts back */
     struct td_batch_item item;
     struct td_call *call;
     void (*back)(struct td_call *call);
@@ -38,8 +38,8 @@ static bool continues_without(const struct device_call *device, td_status status
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 
-/* Clears the owner of outputs that the call stores, so that the store copies the outputs out of
- * pinned memory. */
+/* Clears the owner of outputs that the call stores, so the store copies the outputs out of pinned
+ * memory. */
 static void disown_stored(struct device_call *device)
 {
     struct td_op_args *args = device->item.args;
@@ -74,8 +74,8 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
     td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
 }
 
-/* Copies the outputs to the arena. Returns false if allocation fails; some outputs then stay in
- * staging memory. */
+/* Copies the outputs to the arena. Returns false if allocation fails, in which case some outputs
+ * stay in staging memory. */
 static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
     for (int i = 0; i < args->n_outputs; i++)

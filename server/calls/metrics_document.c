@@ -167,7 +167,7 @@ static void write_tables(struct td_exposition *e, const struct td_table_totals *
         labelled(e, "table", tables[i].name, tables[i].bytes);
 }
 
-/* ---- what the daemon holds ------------------------------------------------------------------- */
+/* ---- resources of the daemon ---------------------------------------------------------------- */
 
 static void gauge(struct td_exposition *e, const char *name, const char *help, uint64_t value)
 {

@@ -170,7 +170,7 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
 
 /* ---- all models ------------------------------------------------------------------------------ */
 
-/* Tensors and aliases whose names might be names of models. */
+/* Tensors and aliases whose names might be model names. */
 struct named {
     struct td_tensor_listing *tensors;
     struct td_alias_change *aliases;
@@ -274,7 +274,7 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
     return TD_OK;
 }
 
-/* Logs a name that is already taken. Stops logging after a maximum number of lines. */
+/* Logs a tensor whose name is taken by an op, unless the maximum number of lines is reached. */
 static void log_hidden(struct td_services *services, const char *name, int *logged)
 {
     enum { MOST = 100 };

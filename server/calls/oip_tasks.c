@@ -168,13 +168,13 @@ td_status td_oip_statistics(struct td_call *call)
 /* ---- repository ------------------------------------------------------------------------------ */
 
 /* Checks the body of an index request. Index, load and unload have small bodies and could reply at
- * once. They are tasks that reply in encode, so that compressed bodies are accepted. */
+ * once. They are tasks that reply in encode, so compressed bodies are accepted. */
 static td_status read_index(struct td_call *call)
 {
     return td_oip_check_index(call->body, call->body_bytes, &call->arena, &call->error);
 }
 
-/* Sets the maximum size of the reply, so that a worker writes a long index. */
+/* Sets the maximum size of the reply. If the index is long, a worker writes it. */
 static td_status admit_index(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_MODEL = 256 };

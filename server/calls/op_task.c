@@ -145,7 +145,7 @@ static uint64_t admit_bytes(const struct td_call *call)
 /* State of a call that stores its outputs. */
 enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* longer parts of a name are invalid */
 struct stored {
-    /* the output being stored; its name is the next member */
+    /* Output being stored. Its name is the next member. */
     struct td_store_write write;
     char name[2 * LONGEST_PART + 64];
     const char **names; /* sorted names of all outputs */
@@ -153,8 +153,7 @@ struct stored {
 
 /* Writes the name of output `i` for the name "w": "w", or "w.0", "w.1", ... if the op has a list of
  * outputs, or "w.values" if the outputs have names. For "w@v", the names are "w.0@v" and so on, so
- * that each output has the version v. A name that is too long stays too long, and therefore
- * invalid. */
+ * each output has the version v. A name that is too long stays too long, and therefore invalid. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
@@ -196,7 +195,7 @@ static td_status check_names(struct td_call *call)
 }
 
 /* Checks the total size of the outputs against --max-output and writes it to *bytes. For strings,
- * counts only the offsets; while the op runs, `exec` limits their bytes. */
+ * counts only the offsets, because `exec` limits their bytes while the op runs. */
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
@@ -212,9 +211,9 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
     return td_call_limited_by(call, status, limit, "--max-output");
 }
 
-/* Checks the length of the reply's text against --max-output. Numbers can be several times longer
- * as text than as bytes. Other long text, such as nested lists of empty lists, must be within the
- * limit. */
+/* Limits the length of the reply's text to --max-output. The text of numbers can be several times
+ * longer than their bytes, so text of up to TEXT_PER_BYTE characters per output byte is accepted in
+ * any case. */
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
     /* An int8 in a list of its own takes up to 7 characters: [-127], */
@@ -267,7 +266,7 @@ td_status td_op_device(struct td_call *call)
     return td_devices_check(call->services->devices, call->request.options.device, &call->error);
 }
 
-/* Makes bounds=zero the default for device=gpu: an index out of bounds gives zeros, as in
+/* Makes bounds=zero the default for device=gpu. An index out of bounds then gives zeros, as in
  * TensorFlow's GPU kernels. */
 static void default_bounds(struct td_request *request)
 {
@@ -407,7 +406,7 @@ static td_status alloc_outputs(struct td_call *call)
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    /* The outputs are allocated only now, so that a queued call holds only its inputs. */
+    /* Allocate the outputs only now, so a queued call holds only its inputs. */
     td_status status = alloc_outputs(call);
     if (status != TD_OK)
         return status;
@@ -422,8 +421,8 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 
-/* Stores the outputs and replies with their metadata. Allocates the reply first, so that no error
- * can follow once the outputs are stored. */
+/* Stores the outputs and replies with their metadata. Allocates the reply first, so no error is
+ * possible after the outputs are stored. */
 static td_status store_outputs(struct td_call *call)
 {
     struct stored *stored = call->state;

@@ -1,8 +1,8 @@
 /* sources.h - resident tensors and shared memory to which the body of a call refers by name.
  *
- * Both can be in mapped memory that another process can truncate (fault_guard.h). The call
- * records what it borrows, and checks at its end that all of it was readable. Until then, any
- * part can turn into zeros, so values that must not change while an op runs are copied first.
+ * Both can be in mapped memory that another process can truncate (fault_guard.h). The call records
+ * what it borrows, and checks at the end that all of it was readable. Until then, any part can turn
+ * into zeros, so values that must not change while an op runs are copied first.
  *
  * Ownership  Borrows the store, the registry and the arena of the call.
  * Threads    The thread that owns the call.
@@ -28,8 +28,8 @@ void td_sources_begin(struct td_sources *sources, struct td_resolver *store,
                       struct td_regions *shm);
 
 /* Replaces indices in mapped files with copies, whose total size is td_sources_bytes. Called before
- * admission, because indices determine addresses and lengths and are read more than once, and the
- * file might be truncated between two reads. */
+ * admission. Indices determine addresses and lengths and are read more than once, and the file
+ * might be truncated between two reads. */
 TD_MUST_CHECK td_status td_sources_copy_indices(struct td_request *request, struct td_arena *arena,
                                                 struct td_error *err);
 uint64_t td_sources_bytes(const struct td_request *request);

@@ -90,7 +90,7 @@ static td_status check_target(const struct td_tables *tables, const char *name, 
     return forbid_target(tables, name, length, err);
 }
 
-/* ---- names of one moment --------------------------------------------------------------------- */
+/* ---- consistent lookups ---------------------------------------------------------------------- */
 
 /* A tensor to which the request refers. */
 struct td_found_table {
@@ -127,7 +127,7 @@ static td_status look_up(struct td_tables *tables, const char *name, size_t leng
 }
 
 /* Returns the next of the tensors that were current together. The names come in the same order as
- * the first time, because the body is the same. */
+ * in the first decoding, because the body is the same. */
 static td_status take_agreed(struct td_tables *tables, struct td_tensor *out)
 {
     *out = *tables->next->agreed;
@@ -165,7 +165,7 @@ void td_tables_init(struct td_tables *tables, struct td_store *store)
         (struct td_tables){ .resolver.resolve = resolve, .store = store, .last = &tables->first };
 }
 
-/* Looks up all recorded names as they are at one moment. */
+/* Looks up all recorded names at one moment. */
 static td_status find_together(struct td_tables *tables, struct td_arena *arena,
                                struct td_error *err)
 {

@@ -6,14 +6,14 @@
  * checks this.
  *
  * A call sees the names as they were at one moment. While the call is decoded, the names are looked
- * up one after another. If any has changed by the end, td_tables_agree looks them all up at one
- * moment, and the request is decoded again with the result. This is rare, and calls without such a
- * change pay nothing. If each call had a copy of all names, every replaced version would stay in
+ * up one after another. If any name has changed by the end, td_tables_agree looks them all up at
+ * one moment, and the request is decoded again with the result. This is rare, and costs nothing if
+ * no name has changed. If each call had a copy of all names, every replaced version would stay in
  * memory during decoding.
  *
  * Ownership  Borrows the store, the prefixes of the access and the names of the request.
  * Threads    The thread that owns the call.
- * Errors     FORBIDDEN before the store is asked, so that the error does not depend on which names
+ * Errors     FORBIDDEN before the store is asked, so the error does not depend on which names
  *            exist. */
 #ifndef TD_SERVER_CALLS_TABLES_H
 #define TD_SERVER_CALLS_TABLES_H
@@ -32,14 +32,14 @@ struct td_tables {
     int n_found;
     uint64_t changes; /* the store's change counter before the first lookup */
     bool again;       /* the request is being decoded again */
-    /* When the request is decoded again: the tensor that the resolver returns next. */
+    /* Tensor that the resolver returns next when the request is decoded again. */
     struct td_found_table *next;
 };
 
 void td_tables_init(struct td_tables *tables, struct td_store *store);
 
 /* Checks, after decoding, whether all tensors that the resolver found were current at one moment.
- * If not, sets *again: the request must be decoded again, and the resolver then returns tensors
+ * If not, sets *again. The request must then be decoded again, and the resolver returns tensors
  * that were current together. Fails with TENSOR_NOT_FOUND or an error of the store if one of the
  * tensors no longer exists. */
 TD_MUST_CHECK td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena,
@@ -72,15 +72,15 @@ bool td_tables_know(const struct td_tables *tables, const char *name);
 
 /* Finds a part of a table (td_table_parts in table_name.h) and the part's name. Sets *found to NULL
  * if the part does not exist. Does not search for similar names. Returns the errors of
- * td_tables_get except TENSOR_NOT_FOUND: a part that cannot be read, or that the request is not
+ * td_tables_get except TENSOR_NOT_FOUND. A part that cannot be read, or that the request is not
  * allowed to name, does not count as nonexistent. */
 TD_MUST_CHECK td_status td_tables_find_part(const struct td_tables *tables, const char *table,
                                             const char *part, struct td_arena *arena,
                                             char name[TD_TENSOR_NAME],
                                             const struct td_tensor **found, struct td_error *err);
 
-/* Finds the version NAME@VERSION of a table whose VERSION is the last in natural order, among the
- * versions that the request is allowed to name. Returns TENSOR_NOT_FOUND if there is none. */
+/* Finds the version NAME@VERSION that is last in natural order among the versions of the table that
+ * the request is allowed to name. Returns TENSOR_NOT_FOUND if there is none. */
 TD_MUST_CHECK td_status td_tables_newest(const struct td_tables *tables, const char *table,
                                          struct td_arena *arena, struct td_tensor_listing *out,
                                          struct td_error *err);

@@ -83,7 +83,7 @@ td_status td_tensor_call_begin_write(struct td_call *call)
 
 td_status td_tensor_call_refuse_body(struct td_call *call)
 {
-    /* A chunked body can be empty. libcurl sends such bodies. */
+    /* A chunked body can be empty, for example from libcurl. */
     if (call->headers.content_length <= 0)
         return TD_OK;
     return td_error_set(

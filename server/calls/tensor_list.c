@@ -55,8 +55,8 @@ static td_status set_limit(struct td_call *call, const char *text, size_t length
     return TD_OK;
 }
 
-/* Sets a text parameter. Refuses a NUL, which names cannot contain and which would end the text
- * here. */
+/* Sets a text parameter. Refuses a NUL, because names cannot contain a NUL and it would end the
+ * text here. */
 static td_status set_name(struct td_call *call, enum parameter parameter, const char *text,
                           size_t length)
 {
@@ -91,7 +91,7 @@ static td_status list_argument(struct td_call *call, const char *name, size_t le
                               : set_name(call, (enum parameter)parameter, value, value_length);
 }
 
-/* Sets the maximum size of the reply, so that a worker encodes a long list. */
+/* Sets the maximum size of the reply. If the list is long, a worker encodes it. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_TENSOR = 512 };

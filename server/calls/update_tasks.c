@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all updates ----------------------------------------------------------------------------- */
 
 static bool is_by_key(const struct td_op *op)
 {
@@ -273,8 +273,8 @@ static td_status set_inputs(struct td_call *call, const struct td_store_update *
     return td_op_infer(call->op, args, &call->arena, &call->error);
 }
 
-/* Allocates a tensor with n rows. Copies the first rows of a tensor of numbers; for strings, only
- * allocates the offsets. */
+/* Allocates a tensor with n rows. For numbers, copies the first rows. For strings, only allocates
+ * the offsets. */
 static td_status resize(const struct td_tensor *tensor, int64_t n, struct td_arena *arena,
                         struct td_tensor *out, struct td_error *err)
 {

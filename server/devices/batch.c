@@ -27,7 +27,7 @@ struct td_batch {
     bool in_flight;
     td_batch_kind kind; /* kind of the items in the batch */
     int64_t begun_ns, deadline_ns;
-    struct td_batch_item **items; /* [batch_limit]; an entry is NULL once its item is given back */
+    struct td_batch_item **items; /* [batch_limit]; an entry is NULL after its item is given back */
     int n_items;
     struct td_launch launch; /* unused by an upload */
     struct td_buffer *in, *out;
@@ -115,8 +115,8 @@ static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *m
                                 index ? td_device_table_data(index) : NULL, &batch->arena, err);
 }
 
-/* Takes all tables, so that no table is evicted while another is uploaded. If a table must be
- * uploaded first, stores it in *missing. */
+/* Takes all tables, so no table is evicted while another is uploaded. If a table must be uploaded
+ * first, stores it in *missing. */
 static td_status take_tables(struct td_batch *batch, struct td_tensor *missing,
                              struct td_error *err)
 {
@@ -166,7 +166,7 @@ void td_batch_settle(struct td_batch *batch)
     batch->scratch_most = 0;
 }
 
-/* Allocates one and a half times the previous size, so that slowly growing batches rarely allocate.
+/* Allocates one and a half times the previous size, so slowly growing batches rarely allocate.
  * Evicts no table. Returns false if the device has no room. */
 static bool grow_generously(struct td_batch *batch, size_t bytes, size_t before)
 {
@@ -278,8 +278,8 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* Releases the batch's tables and staging memory, so that the batch can be started again. This is
- * the only place that releases them. */
+/* Releases the batch's tables and staging memory, so the batch can be started again. No other
+ * function releases them. */
 static void release(struct td_batch *batch)
 {
     td_upload_end(&batch->upload);

@@ -9,8 +9,8 @@
 
 #define MS ((int64_t)1000000)
 
-/* State of an opener or closer, whose thread might never end. The opener or closer has two users;
- * the last one frees it. */
+/* State of an opener or closer, whose thread might never end. It has two users, and the last user
+ * frees it. */
 enum { AT_WORK, DONE, ABANDONED };
 
 struct td_device_closer {
@@ -214,7 +214,8 @@ static void *run_closer(void *context)
     return NULL;
 }
 
-/* Starts to close a lost device. Leaves session->closer NULL if memory or threads are lacking. */
+/* Starts to close a lost device. Leaves session->closer NULL if allocation fails or no thread can
+ * be started. */
 static void begin_closing(struct td_device_session *session)
 {
     struct td_device_closer *closer = malloc(sizeof *closer);
@@ -229,7 +230,7 @@ static void begin_closing(struct td_device_session *session)
         free(closer);
 }
 
-/* Frees the host side of a device without calling the device, which might be closed or not. */
+/* Frees the host side of a device without calling the device, whether or not it is closed. */
 static void free_host_side(struct td_device_session *session, bool closed)
 {
     for (int i = 0; i < TD_SESSION_BATCHES; i++)

@@ -67,9 +67,9 @@ bool td_device_session_trim(struct td_device_session *session);
  * released. */
 void td_device_session_close(struct td_device_session *session);
 
-/* Does one step of closing a lost device, whose items have been given back. Returns true once the
- * device is closed and the session freed. If memory or threads are lacking, the next call tries
- * again. */
+/* Does one step of closing a lost device, whose items have been given back. Returns true when the
+ * device is closed and the session freed. If allocation fails or no thread can be started, the next
+ * call tries again. */
 bool td_device_session_close_lost(struct td_device_session *session);
 
 /* Frees the host side. Nothing may be in flight unless the device is lost. The device stays open

@@ -88,8 +88,8 @@ static bool evict_before(const struct td_device_table *a, const struct td_device
     return a->kept != b->kept ? b->kept : a->used < b->used;
 }
 
-/* Drops the least recently used table, but a kept table only if there is no other. Returns false if
- * all tables are in use. */
+/* Drops the least recently used table. Drops a kept table only if no other table can be dropped.
+ * Returns false if all tables are in use. */
 static bool evict(struct td_device_tables *tables)
 {
     struct td_device_table *victim = NULL;
@@ -106,7 +106,7 @@ static bool evict(struct td_device_tables *tables)
     return true;
 }
 
-/* True if `bytes` would fit if all tables that are not in use were evicted. */
+/* True if `bytes` would fit after the eviction of all tables that are not in use. */
 static bool may_fit(struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;
@@ -119,8 +119,8 @@ static bool may_fit(struct td_device_tables *tables, size_t bytes)
     return used <= info.memory && bytes <= info.memory - used;
 }
 
-/* True if `bytes` will fit once work in flight frees its memory. Evicting more tables would then
- * not help. */
+/* True if `bytes` will fit after work in flight frees its memory, in which case evicting more
+ * tables would not help. */
 static bool comes_back(const struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;
@@ -165,8 +165,8 @@ static td_status make(struct td_device_tables *tables, const struct td_tensor *t
         td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left for the entry of a table");
         return TD_MEMORY_EXHAUSTED;
     }
-    /* Stale versions are dropped first, because the store might want to write the next version into
-     * a previous version's memory. */
+    /* Drop stale versions first, because the store might want to write the next version into a
+     * previous version's memory. */
     td_device_tables_drop_stale(tables);
     const td_status status =
         td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);

@@ -2,12 +2,13 @@
  * table.
  *
  * A table is one version of a tensor, identified by its owner (kernels/tensor.h). The cache holds a
- * reference to the owner, so that no other version can get the same address. A version is stale,
- * and is dropped, when the cache holds its only reference or the store has replaced it.
+ * reference to the owner, so no other version can get the same address. A version is stale, and is
+ * dropped, when the cache holds its only reference or the store has replaced it.
  *
  * Streams    A table is uploaded on the stream of its first user: a small table by use, a large
- *            table by its caller (upload.h) after add. Streams are not ordered: other streams wait
- *            while td_device_tables_uploading, until finish_uploads of the uploading stream.
+ *            table by its caller (upload.h) after add. Streams are not ordered, so other streams
+ *            wait while td_device_tables_uploading is true, until finish_uploads is called for the
+ *            uploading stream.
  * Eviction   Tables in use are never evicted. Kept tables are evicted last.
  * Threads    The batcher's thread. Any thread can call has and count.
  * Errors     use: MEMORY_EXHAUSTED if evicting all unused tables does not make room; otherwise the
@@ -38,15 +39,16 @@ TD_MUST_CHECK td_status td_device_tables_add(struct td_device_tables *tables,
                                              const struct td_device_stream *stream,
                                              struct td_device_table **out, struct td_error *err);
 
-/* Finds the table, or submits its upload to the stream. The table is not evicted until unuse. Sets
- * *submitted to true if an upload was submitted, and otherwise leaves it unchanged. */
+/* Finds the table, or submits its upload to the stream. The table is not evicted until
+ * td_device_tables_unuse. Sets *submitted to true if an upload was submitted, and otherwise leaves
+ * it unchanged. */
 TD_MUST_CHECK td_status td_device_tables_use(struct td_device_tables *tables,
                                              const struct td_tensor *tensor,
                                              struct td_device_stream *stream,
                                              struct td_device_table **out, bool *submitted,
                                              struct td_error *err);
 void *td_device_table_data(const struct td_device_table *table);
-/* Marks the table so that it is evicted last. */
+/* Marks the table to be evicted last. */
 void td_device_table_keep(struct td_device_table *table);
 void td_device_tables_unuse(struct td_device_tables *tables, struct td_device_table *table);
 

@@ -12,7 +12,7 @@
  * Bounds     The bytes in use and the warm bytes together never exceed `limit`. Warm buffers are
  *            evicted to make room.
  * Errors     The function `take` of the pool returns RESOURCE_LIMIT if the size exceeds the limit,
- *            and MEMORY_EXHAUSTED if it does not fit beside the memory in use.
+ *            and MEMORY_EXHAUSTED if it does not fit in addition to the memory in use.
  * Threads    Any thread. The pool's mutex is not held while memory is mapped or unmapped. */
 #ifndef TD_SERVER_MEMORY_BUFFER_POOL_H
 #define TD_SERVER_MEMORY_BUFFER_POOL_H

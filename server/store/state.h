@@ -1,9 +1,9 @@
-/* state.h - the state of the store, private to its files. README.md lists the files; store.h is the
- * interface of all of them.
+/* state.h - the state of the store, private to its files. README.md lists the files; store.h is
+ * their interface.
  *
  * A reader takes the read lock, finds the entry and references its version. A writer first enters
- * with the name, so that no other writer changes the name. It prepares a version without the
- * store's lock, and takes the write lock only to publish the version.
+ * with the name, so no other writer changes the name. It prepares a version without the store's
+ * lock, and takes the write lock only to publish the version.
  *
  * Threads    td_store_open sets the members before the first lock. The comment of each lock says
  *            what the lock guards. `scanning` is the only lock that a thread holds while it takes
@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 
 struct td_store {
-    /* Must be the first member: td_store_resolve casts back. */
+    /* Must be the first member, because td_store_resolve casts back. */
     struct td_resolver resolver;
     const struct td_log *log;
     struct td_memory *memory;
@@ -27,7 +27,7 @@ struct td_store {
     uint64_t quota, seed;
     /* Seed of the key indices. Replies must not reveal it. */
     uint64_t hash_seed;
-    /* True once td_store_open has loaded the folder. */
+    /* True after td_store_open has loaded the folder. */
     bool opened;
     /* Same as in td_store_options. Called only while td_store_open runs. */
     bool (*stop_requested)(void);

@@ -7,11 +7,11 @@
 enum {
     /* Maximum number of consecutive small jobs while a large job is queued. */
     SMALL_JOBS_PER_LARGE = 7,
-    /* Fixed cost added to each job, so that even the smallest job advances the virtual time. */
+    /* Fixed cost added to each job, so even the smallest job advances the virtual time. */
     FIXED_NS = 1000
 };
 
-/* Maximum cost of a job, so that the total cost of the queue fits in 64 bits. */
+/* Maximum cost of a job, so the total cost of the queue fits in 64 bits. */
 #define LONGEST_NS UINT64_C(3600000000000)
 
 int td_job_class_of(uint64_t cost_ns)

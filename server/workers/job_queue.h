@@ -4,12 +4,12 @@
  *     source B ── small jobs, large jobs ─┼──► the source with the lowest virtual time; within a
  *     ...                                 ┘    source, the oldest job
  *
- * A source is where jobs come from: a client. Sources take turns, so a client's waiting time
- * depends on its own jobs and the number of clients, not on the number of jobs that other clients
- * have queued. In each class, small and large, a source has a virtual time, which grows by the cost
- * of each job taken from it. A source without queued jobs catches up with the time of the job taken
- * last, so it cannot save up turns. Small jobs go first. Every eighth job taken is a large job if
- * one is queued, so neither class starves.
+ * The source of a job is a client. Sources take turns, so a client's waiting time depends on its
+ * own jobs and the number of clients, not on the number of jobs that other clients have queued. In
+ * each class, small and large, a source has a virtual time, which grows by the cost of each job
+ * taken from it. A source without queued jobs catches up with the time of the job taken last, so it
+ * cannot save up turns. Small jobs go first. Every eighth job taken is a large job if one is
+ * queued, so neither class starves.
  *
  * When the queue is full, a job of a source with fewer jobs displaces the newest job of the source
  * with the most jobs. No source can therefore keep another source out of the queue.
@@ -91,15 +91,15 @@ struct td_job_queue {
 bool td_job_is_small(const struct td_job *job);
 int td_job_class_of(uint64_t cost_ns); /* returns TD_JOB_SMALL or TD_JOB_LARGE */
 
-/* Adds a job. Limits its cost to one hour, so that no sum overflows. */
+/* Adds a job. Limits its cost to one hour, so no sum overflows. */
 void td_job_queue_push(struct td_job_queue *queue, struct td_job *job);
 
 /* Returns the approximate time at which the oldest queued job was queued, or TD_NEVER if the queue
  * is empty. */
 int64_t td_job_queue_oldest(const struct td_job_queue *queue);
 
-/* td_job_queue_take removes and returns the next job, td_job_queue_take_small the next small job.
- * Both return NULL if there is none. */
+/* td_job_queue_take removes and returns the next job. td_job_queue_take_small removes and returns
+ * the next small job. Both return NULL if there is none. */
 struct td_job *td_job_queue_take(struct td_job_queue *queue);
 struct td_job *td_job_queue_take_small(struct td_job_queue *queue);
 

@@ -29,8 +29,8 @@ void td_placement_init(struct td_placement *placement);
 void td_placement_sleep(struct td_placement *placement);
 void td_placement_wake(struct td_placement *placement);
 
-/* Call before waking the worker. The worker then wakes on a processor other than the calling
- * thread's, if its affinity allows that. */
+/* Makes the worker wake on a processor other than the calling thread's, if its affinity allows
+ * that. Call before waking the worker. */
 void td_placement_avoid(struct td_placement *placement);
 
 #endif

@@ -18,8 +18,8 @@ struct td_turn {
 };
 
 /* Gives the calling thread time slices of 0.2 ms. The kernel counts a yielded slice as used, so
- * yielding then costs at most the rest of a short slice. Linux before 6.12 ignores this. Keeps the
- * thread's policy and priority. */
+ * yielding then costs at most the rest of a short slice. Linux before 6.12 ignores this setting.
+ * Keeps the thread's policy and priority. */
 void td_turn_shorten_slices(void);
 
 /* Starts a turn, after the thread has slept. */

@@ -11,10 +11,10 @@
 
 /* How long a thread polls before it sleeps. A job that computes in steps opens one loop after
  * another. Sleeping between two loops costs as much as a short loop: 30 us to wake a helper of the
- * last loop, and the same for an owner that waits for the last chunk. Both therefore poll first.
- * Measured with 2 workers (tests/bench/bench_loops.c), back-to-back loops of two chunks of 20 us
- * take 21 us instead of 52, and 42 us of processor time instead of 60. Loops of two chunks of 200
- * us take 201 us instead of 244. */
+ * last loop, and the same for an owner that waits for the last chunk. Helpers and owners therefore
+ * poll first. Measured with 2 workers (tests/bench/bench_loops.c), back-to-back loops of two chunks
+ * of 20 us take 21 us instead of 52, and 42 us of processor time instead of 60. Loops of two chunks
+ * of 200 us take 201 us instead of 244. */
 #define LINGER_NS 50000
 
 /* A parallel loop in progress. The loop is on its owner's stack. */
@@ -72,7 +72,7 @@ struct td_worker_pool {
     /* Total cost of the queued jobs. Changed under the mutex, with relaxed order. */
     atomic_uint_fast64_t queued_ns[TD_JOB_CLASSES];
     struct accuracy accuracies[TD_JOB_CLASSES];
-    atomic_bool yields; /* relaxed: one turn more or less does not matter */
+    atomic_bool yields; /* relaxed, because one turn more or less does not matter */
 
     pthread_mutex_t mutex; /* guards the following members */
     pthread_cond_t work;
@@ -482,8 +482,8 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
     return is_free || displaced;
 }
 
-/* Queues a job. The caller holds the mutex even while signalling, because after unlocking, the job
- * might be done and the pool freed. */
+/* Queues a job. The caller holds the mutex even while signalling, because after the mutex is
+ * unlocked, the job might be done and the pool freed. */
 static void push(struct td_worker_pool *pool, struct td_job *job)
 {
     job->queued_ns = td_now_ns();

@@ -15,7 +15,7 @@
  * Threads    Any thread can call submit, reserve and expire. A job's run is called on a worker, and
  *            drop on the thread that calls expire or reserve. The pool's mutex is never held while
  *            a job or a chunk runs.
- * Errors     reserve fails while queue_limit jobs wait; the request then gets 429. */
+ * Errors     reserve fails while queue_limit jobs wait, in which case the request gets 429. */
 #ifndef TD_SERVER_WORKERS_WORKER_POOL_H
 #define TD_SERVER_WORKERS_WORKER_POOL_H
 
@@ -50,7 +50,7 @@ void td_worker_pool_free(struct td_worker_pool *pool);
 bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
-/* For work that no client waits for, which must not take anything from clients. reserve_free
+/* For work that no client waits for and that must not take anything from clients. reserve_free
  * returns false if the queue is full, and drops no job. submit_if_idle queues the job only if a
  * worker is idle and no job is queued or about to be queued; otherwise, it returns false. The job
  * takes no place in the queue, so no request is refused because of it. */

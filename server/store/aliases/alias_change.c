@@ -119,7 +119,8 @@ void td_alias_publish(struct td_store *store, const struct td_alias_table *table
 
 /* ---- aliases.json ---------------------------------------------------------------------------- */
 
-/* While this process is replacing the file, the file must not be compared with its record. */
+/* Records whether this process is replacing the file. While it is, the file must not be compared
+ * with its record. */
 static void set_writes_file(struct td_store *store, bool writes)
 {
     pthread_mutex_lock(&store->aliases_file_mutex);

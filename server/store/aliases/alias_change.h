@@ -16,8 +16,8 @@
 /* Waits until no other writer is changing aliases, and enters. Leave with td_writer_leave. */
 void td_alias_enter(struct td_store *store, struct td_writer *writer);
 
-/* True if this process is allowed to write aliases.json: it holds the lock of the store's data
- * folder, and the folder is not read-only. */
+/* True if this process is allowed to write aliases.json, because it holds the lock of the store's
+ * data folder and the folder is not read-only. */
 bool td_alias_may_write(const struct td_store *store);
 
 /* Allocates an empty table with room for `count` aliases. The caller frees edits->aliases. */
@@ -31,8 +31,8 @@ void td_alias_edit(struct td_alias_table *edits, const char *name, const char *t
 /* Sorts the edits by name. */
 void td_alias_sort(struct td_alias_table *edits);
 
-/* Claims the names in these edits: no tensor can take a claimed name, and no version that the edits
- * name can be deleted. NULL ends the claim. */
+/* Claims the names in these edits. Then no tensor can take a claimed name, and no version that the
+ * edits name can be deleted. NULL ends the claim. */
 void td_alias_claim(struct td_store *store, const struct td_alias_table *claims);
 
 /* Makes the table and the versions of `folder` current at the same time, and ends the claim. The

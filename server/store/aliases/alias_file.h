@@ -10,8 +10,8 @@
  * SHA-256 of their manifests. "checksum" is the last member and covers all bytes before its name.
  * It can be missing from a file written by hand.
  *
- * Errors  MALFORMED_REQUEST if the text is not such a document, does not match its checksum, or has
- *         a name that cannot be an alias or a version. */
+ * Errors  MALFORMED_REQUEST if the text does not have this form, does not match its checksum, or
+ *         has a name that cannot be an alias or a version. */
 #ifndef TD_SERVER_STORE_ALIAS_FILE_H
 #define TD_SERVER_STORE_ALIAS_FILE_H
 

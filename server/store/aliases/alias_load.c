@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the file changes ------------------------------------------------------------------- */
+/* ---- changes of the file -------------------------------------------------------------------- */
 
 static bool is_tensor(struct td_store *store, const char *name)
 {
@@ -105,9 +105,9 @@ static void note_edits(struct td_store *store, const struct td_alias_table *edit
 }
 
 /* Returns TENSOR_NOT_FOUND if the file moves an alias from a version that is served to a version
- * that is not. No alias changes in that case, because the file might flip several aliases that
- * belong together. At startup, no alias has a served version to keep. `folder` is the folder that
- * is being published, or NULL; its versions count as served. */
+ * that is not. No alias then changes, because the file might flip several aliases that belong
+ * together. At startup, no alias has a served version to keep. `folder` is the folder that is being
+ * published, or NULL; its versions count as served. */
 static td_status check_targets(struct td_store *store, const struct td_alias_table *edits,
                                const struct td_alias_folder *folder, struct td_error *err)
 {

@@ -36,7 +36,8 @@ bool td_alias_claims_locked(const struct td_store *store, const char *name)
     return td_alias_is_served(claimed) || td_alias_find_locked(store, name, length);
 }
 
-/* A linear search is sufficient, because versions are deleted rarely. */
+/* True if an alias in the table names the version. A linear search is sufficient, because versions
+ * are deleted rarely. */
 static bool names(const struct td_alias_table *table, const char *version)
 {
     for (int i = 0; i < table->count; i++)
@@ -100,7 +101,8 @@ static void append(struct td_alias_table *table, const struct td_alias *alias)
 
 enum aliases_file { KNOWN, REFUSED, CHANGED };
 
-/* Call with aliases_file_mutex held, while this process is not writing the file. */
+/* Compares aliases.json with the store's records of the file. Call with aliases_file_mutex held,
+ * while this process is not writing the file. */
 static enum aliases_file compare_id(const struct td_store *store)
 {
     struct td_file_id id;

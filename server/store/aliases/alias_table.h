@@ -32,7 +32,7 @@ static inline bool td_alias_is_served(const struct td_alias *alias)
     return alias && alias->target[0] && !alias->hidden;
 }
 
-/* Sorted by name. Never changed, only replaced. */
+/* Aliases sorted by name. A table is never changed, only replaced. */
 struct td_alias_table {
     struct td_alias *aliases;
     int count;
@@ -56,8 +56,8 @@ bool td_alias_names_locked(const struct td_store *store, const char *version);
 bool td_alias_target(struct td_store *store, const char *name, size_t length,
                      char target[TD_TENSOR_NAME]);
 
-/* td_alias_conflict sets the error of a write to an alias. td_alias_check_name returns it if `name`
- * is an alias. */
+/* td_alias_conflict sets the error of a write to an alias. td_alias_check_name returns this error
+ * if `name` is an alias. */
 td_status td_alias_conflict(const char *name, struct td_error *err);
 TD_MUST_CHECK td_status td_alias_check_name(struct td_store *store, const char *name,
                                             struct td_error *err);
@@ -68,10 +68,10 @@ TD_MUST_CHECK td_status td_alias_check_hidden(struct td_store *store, const char
                                               struct td_error *err);
 
 /* Returns CONFLICT if another process has changed aliases.json since this process read or wrote it.
- * Such a file might set aliases and name versions that this process does not know. */
+ * The changed file might set aliases and name versions that this process does not know. */
 TD_MUST_CHECK td_status td_alias_check_file(struct td_store *store, struct td_error *err);
 
-/* Sets *out to `table` with the edits applied: each edit replaces the alias of the same name, and
+/* Sets *out to `table` with the edits applied. Each edit replaces the alias of the same name, and
  * aliases without a target are left out. The caller frees out->aliases. Returns RESOURCE_LIMIT
  * (aliases) or MEMORY_EXHAUSTED on failure. */
 TD_MUST_CHECK td_status td_alias_merge(const struct td_alias_table *table,

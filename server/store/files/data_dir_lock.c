@@ -1,5 +1,5 @@
 /* Opens the data folder and takes its lock. Both the lock file and the folder itself are locked
- * (flock), so that at most one process changes the folder:
+ * (flock), so at most one process changes the folder:
  *
  *     the file    also excludes processes on other machines, if the network file system passes
  *                 locks on. It holds the process id, for the message to other processes.
@@ -7,7 +7,7 @@
  *                 while it is locked. Some file systems cannot lock folders.
  *
  * The kernel releases both locks when the process ends for any reason. The lock file is never
- * deleted: otherwise one process could lock the deleted file while another process locks the new
+ * deleted, because one process could then lock the deleted file while another process locks the new
  * file. */
 #include "server/config/read_error.h"
 #include "server/observe/clock.h"
@@ -100,7 +100,7 @@ static int lock_file(struct td_folder *folder)
         close(lock);
         if (reason != 0)
             return reason;
-        /* The file was deleted or replaced before it was locked: lock the new file. */
+        /* The file was deleted or replaced before it was locked, so lock the new file. */
     }
     return EWOULDBLOCK;
 }
@@ -313,8 +313,8 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
         now->reason = EROFS;
     else
         lock_folder(now);
-    /* All temporary files were left by a crash: no other process is allowed to write, and this
-     * process does not write yet. */
+    /* All temporary files were left by a crash, because no other process is allowed to write, and
+     * this process does not write yet. */
     if (now->lock >= 0)
         td_data_remove_temporaries(dir, now->fd);
     dir->folder = *now;
@@ -338,8 +338,8 @@ static void note_gone(struct td_data_dir *dir, int reason)
     pthread_rwlock_unlock(&dir->exchanging);
 }
 
-/* Opens the folder at the path. Returns 0 or errno. *replaced is true if the folder is not the one
- * that is open. */
+/* Opens the folder at the path. Returns 0 or errno. *replaced is true if the folder differs from
+ * the open folder. */
 static int open_path(const struct td_data_dir *dir, struct td_folder *now, bool *replaced)
 {
     struct stat before, after;
@@ -383,7 +383,7 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
     return true;
 }
 
-/* Initialises the lock so that writers have priority. Otherwise, an endless series of overlapping
+/* Initialises the lock with priority for writers. Otherwise, an endless series of overlapping
  * changes could keep a scan waiting. A thread must not take this kind of lock twice, and no change
  * does so. */
 static void init_exchanging(struct td_data_dir *dir)

@@ -30,7 +30,8 @@ struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
     unsigned char sha256[TD_SHA256_BYTES];
-    /* The SHA-256 of the file is correct again, but its identity differs from the mapped file. */
+    /* True if the SHA-256 of the file is correct again but its identity differs from the mapped
+     * file. */
     bool restored;
 };
 
@@ -240,7 +241,8 @@ static const char *file_at(const void *files, int i)
     return ((const struct td_manifest_file *)files)[i].versioned;
 }
 
-/* Returns the index of the file of the manifest that has this name with the version, or -1. */
+/* Returns the index of the manifest's file whose name, combined with the version, is `versioned`.
+ * Returns -1 if there is none. */
 static int find_file(const struct td_manifest *manifest, const char *versioned)
 {
     bool found;
@@ -396,8 +398,8 @@ static void release(struct taking *taking)
 
 /* ---- the record of a folder ------------------------------------------------------------------ */
 
-/* Fills the record of the folder before the folder is taken, so that a lack of memory cannot leave
- * the record incomplete later. */
+/* Fills the record of the folder before the folder is taken, so a lack of memory cannot leave the
+ * record incomplete later. */
 static td_status make_record(struct taking *taking, struct td_version_folder *folder,
                              struct td_error *err)
 {
@@ -446,7 +448,7 @@ static bool is_listed(const struct td_version_folder *folder, const char *file)
     return false;
 }
 
-/* Reports tensor files in the folder of a version that its manifest does not list. */
+/* Reports tensor files that are in a version folder but not in its manifest. */
 static void report_unlisted(struct td_scan_report *report, const struct td_version_folder *folder,
                             int descriptor)
 {
@@ -699,8 +701,8 @@ static void take_again(struct td_store *store, struct td_version_folder *folder,
     release(&taking);
 }
 
-/* Checks that no file beside the folder has one of the folder's names. A restart would refuse the
- * folder in that case, because it reads the files before the folders. */
+/* Checks that no file beside the folder has one of the folder's names. A restart, which reads the
+ * files before the folders, would otherwise refuse the folder. */
 static void check_names(struct td_store *store, const struct td_version_folder *folder,
                         struct folder_change *change)
 {
@@ -826,7 +828,7 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
 }
 
 /* Handles a folder that was taken and still exists but has lost its manifest. Keeps the record, so
- * that the problem remains listed. */
+ * the problem remains listed. */
 static void lose_manifest(struct td_store *store, struct td_scan_report *report,
                           struct td_version_folder *folder)
 {

@@ -313,8 +313,8 @@ done:
 /* ---- one file ------------------------------------------------------------------------------- */
 
 /* True if all tensors of the file are served. A tensor is not served if another file hides it, if
- * it could not be loaded, or if its mapping was lost. Otherwise, each scan reads the file and again
- * reports what it skips. */
+ * it could not be loaded, or if its mapping was lost. While a tensor is not served, each scan reads
+ * the file and again reports what it skips. */
 static bool all_served(struct td_store *store, const struct td_known_file *known)
 {
     bool all = known->n_refused == 0;
@@ -343,7 +343,7 @@ static bool with_name_locked(const struct file_scan *scan, const char *name,
     return ok;
 }
 
-/* Versions of the name with numbers up to the result are older than the content of the file.
+/* Returns the number up to which versions of the name are older than the content of the file.
  * Returns 0 if the content was served before. */
 static uint64_t last_older(const struct td_known_file *before, const struct td_file_id *id,
                            const char *name)
