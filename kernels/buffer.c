@@ -27,8 +27,8 @@ void td_buffer_unref(struct td_buffer *buffer)
 {
     if (!buffer)
         return;
-    /* Release order makes the writes of this holder happen before the free. Acquire order makes the
-     * writes of all other holders visible to the last holder. */
+    /* Release order makes this holder's writes happen before the free. Acquire order makes all
+     * other holders' writes visible to the last holder. */
     if (atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) == 1)
         buffer->release(buffer);
 }

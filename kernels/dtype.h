@@ -1,5 +1,4 @@
-/* dtype.h - the element types, as a single X-macro list from which all tables of dtypes are
- * built. */
+/* dtype.h - the element types, as a single X-macro list from which all dtype tables are built. */
 #ifndef TD_KERNELS_DTYPE_H
 #define TD_KERNELS_DTYPE_H
 
@@ -64,14 +63,14 @@ const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size);
 /* True if `wide` can represent every value of `narrow`, so that a conversion loses nothing. */
 bool td_dtype_holds(td_dtype wide, td_dtype narrow);
 
-/* True if a conversion to `to` rounds the values that `to` cannot represent, because `to` is a
- * float with at least the range of float32. Other conversions cut off fractions, wrap around or
- * overflow to infinity. */
+/* True if a conversion to `to` rounds values that `to` cannot represent, because `to` is a float
+ * with at least the range of float32. Other conversions drop fractions, wrap around or overflow to
+ * infinity. */
 bool td_dtype_rounds(td_dtype to, td_dtype from);
 
 /* Returns a dtype that can represent every value of a and b: a or b if possible, otherwise int64
- * for integers and the smallest suitable dtype for others. Returns TD_DTYPE_COUNT if no dtype
- * can. */
+ * for integers and the smallest suitable dtype for other dtypes. Returns TD_DTYPE_COUNT if no dtype
+ * is suitable. */
 td_dtype td_dtype_common(td_dtype a, td_dtype b);
 
 static inline bool td_dtype_is_float(td_dtype dtype)

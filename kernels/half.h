@@ -39,10 +39,11 @@ static inline float td_float16_value(uint16_t bits)
     return value;
 }
 
-/* Rounds a finite value to nearest, ties to even, including subnormals. Values that are too large
- * become infinity. Sets *unsure if value is within `slack` units in its last place of the midpoint
- * between two representable neighbours. If value is an approximation with that error, the exact
- * value might then round to the other neighbour. With slack 0, value can be inexact. */
+/* Rounds a finite value, including subnormals, to nearest with ties to even. Values that are too
+ * large become infinity. Sets *unsure if `value` is within `slack` units in its last place of the
+ * midpoint between two representable neighbours. If `value` is an approximation with that error,
+ * the exact value might then round to the other neighbour. If slack is 0, `value` can be
+ * inexact. */
 static inline uint16_t td_narrow_round(double value, struct td_narrow format, uint64_t slack,
                                        bool *unsure)
 {

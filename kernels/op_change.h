@@ -22,8 +22,8 @@ struct td_row_change {
     int64_t n_found; /* number of keys that the table had before the change */
 };
 
-/* The bytes that a change writes: `slice_bytes` at each offset. count is 0 if the change writes
- * nothing. */
+/* The bytes that a change writes: `slice_bytes` bytes at each offset. count is 0 if the change
+ * writes nothing. */
 struct td_written_slices {
     const uint64_t *offsets;
     int64_t count;
@@ -40,7 +40,7 @@ struct td_op_change {
     td_status (*slices)(const struct td_op_args *args, struct td_arena *arena,
                         struct td_written_slices *out, struct td_error *err);
     /* For changes by key: the reply member that counts the rows whose keys the table had, and the
-     * member that counts all other rows. NULL if the reply has no such member. */
+     * member that counts all other rows. NULL if the reply does not have the member. */
     const char *found, *added;
 };
 

@@ -21,7 +21,7 @@ td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtyp
         td_error_add_shape(err, name, shape);
         return td_error_at_input(err, TD_RESOURCE_LIMIT, "%s", name);
     }
-    /* The members are assigned one by one. A compound literal would be a temporary that is cleared,
+    /* Assigns the members one by one. A compound literal would be a temporary that is cleared,
      * filled and copied, which takes 20 ns instead of a few nanoseconds. */
     tensor->dtype = dtype;
     tensor->shape = *shape;

@@ -15,20 +15,20 @@
 /* Sets to[i] = from[i] for i in [0, n). Both are aligned to their dtypes. */
 typedef void td_cast_fn(void *restrict to, const void *restrict from, int64_t n);
 
-/* A loop of a path. Exactly one of the members is set. */
+/* A loop of a path. Exactly one member is set. */
 struct td_cast_step {
     td_cast_fn *loop;
     td_widen_fn *widen;
     td_narrow_fn *narrow;
 };
 
-/* The loops that elements pass through, in order. There are no steps if the dtypes are equal. */
+/* The loops that elements pass through, in order. A path between equal dtypes has no steps. */
 #define TD_CAST_STEPS 3 /* the longest path: complex128 to float64, to float32, to float16 */
 struct td_cast_path {
     struct td_cast_step steps[TD_CAST_STEPS];
     int n_steps;
-    /* Number of parts of an element that are cast separately: 2 from complex to complex, otherwise
-     * 1. */
+    /* Number of parts of an element that are cast separately: 2 if both dtypes are complex,
+     * otherwise 1. */
     int parts;
     size_t from_size, to_size; /* bytes per part */
 };

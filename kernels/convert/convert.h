@@ -24,12 +24,12 @@ typedef enum td_compute {
     TD_COMPUTE_COUNT
 } td_compute;
 
-/* Returns the type in which values of this dtype are computed. The dtype must not be bool or
+/* Returns the type in which values of the dtype are computed. The dtype must not be bool or
  * string. */
 td_compute td_compute_of(td_dtype dtype);
 size_t td_compute_size(td_compute compute); /* returns bytes */
 
-/* True if a stored value has the same bits as the computed value, so no conversion is needed. For
+/* True if stored values have the same bits as computed values, so no conversion is needed. For
  * example, int32 is computed as uint32. */
 bool td_compute_is_native(td_dtype dtype);
 

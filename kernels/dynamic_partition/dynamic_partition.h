@@ -19,8 +19,8 @@
 
 #include "kernels/op.h"
 
-/* Every output, even an empty one, costs memory here and in the reply, whatever the size of the
- * request. Lists of tensors in a request have the same limit. */
+/* Each output, even an empty one, costs memory in the server and in the reply, whatever the size of
+ * the request. Lists of tensors in a request have the same limit. */
 #define TD_MAX_PARTITIONS 16384
 
 struct td_dynamic_partition_attrs {
@@ -29,7 +29,7 @@ struct td_dynamic_partition_attrs {
 
 extern const struct td_op td_op_dynamic_partition;
 
-/* The sizes of a call, after infer. The number of rows of an output is its first dimension. */
+/* The sizes of a call, after infer. The first dimension of an output is its number of rows. */
 struct td_dynamic_partition_geometry {
     int64_t n_rows; /* number of rows of data, even if the rows have no elements */
     int64_t n_partitions;

@@ -24,7 +24,7 @@ static bool equal(const struct td_tensor *keys, int64_t i, int64_t j)
 }
 
 /* Returns the number of slots for n keys. At least half of the slots are free, so searches are
- * short. Nothing overflows, because n keys are in memory. */
+ * short. The result cannot overflow, because the n keys are in memory. */
 static uint64_t slots_for(int64_t n)
 {
     uint64_t slots = 16;

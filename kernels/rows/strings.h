@@ -20,8 +20,8 @@ struct td_string_row {
     const char *bytes;
 };
 
-/* Returns the rows [begin, begin + n) of the output, where n <= TD_ROWS_CHUNK. The result is either
- * `rows`, filled by the function, or another array that has the rows. Runs on any thread. */
+/* Returns the rows [begin, begin + n) of the output, where n <= TD_ROWS_CHUNK. Returns `rows` after
+ * filling it, or another array that contains the rows. Runs on any thread. */
 typedef const struct td_string_row *td_string_rows_fn(const void *context, int64_t begin, int64_t n,
                                                       struct td_string_row *rows);
 

@@ -29,7 +29,7 @@ struct td_gemm_context {
     int64_t mr, nr;
     /* Maximum number of rows of a block of A, a multiple of mr. */
     int64_t mc;
-    /* The tiles read the operand directly, without packing. */
+    /* True if the tiles read the operand directly, without packing. */
     bool a_in_place, b_in_place;
     bool c_in_place; /* tiles are stored directly to C */
 };

@@ -93,7 +93,7 @@ static void multiply_panel(const struct td_gemm_context *g, struct td_gemm_scrat
         tile.b = td_gemm_packed_panel(g, block->packed, k, k_n, n);
         tile.b_k = (int64_t)g->microkernels->lanes * TD_GEMM_TILE_VECTORS;
     }
-    /* If B is read in place, it is either in the L2 cache or not worth prefetching. */
+    /* A B that is read in place is either in the L2 cache or not worth prefetching. */
     const int64_t panel_bytes = g->b_in_place ? 0 : tile.k * tile.b_k * real;
     if (!g->c_in_place && p->native[TD_C])
         td_gemm_fill_offsets(&p->n, TD_C, n, columns, scratch->n_c);

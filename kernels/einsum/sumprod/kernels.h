@@ -11,9 +11,9 @@
  * apart. Totals have type W, in which many blocks are added: double for float32, complex128 for
  * complex64, and T for other types.
  *
- * Short contiguous rows cost no more than one long row. This applies to rows of at most
- * TD_SUMPROD_FOLDED_ROW_BYTES if all are added into one row, and for rows of at most
- * TD_SUMPROD_SHORT_RUN elements if each row is summed. */
+ * Contiguous rows cost no more than one long row if they are short: at most
+ * TD_SUMPROD_FOLDED_ROW_BYTES if all are added into one row, or TD_SUMPROD_SHORT_RUN elements if
+ * each row is summed. */
 #define TD_SUMPROD_FOLDED_ROW_BYTES 256
 #define TD_SUMPROD_SHORT_RUN        4 /* elements */
 struct td_sumprod_kernels {
