@@ -74,8 +74,8 @@ static bool parse_int64(const char *text, size_t length, int64_t *out)
     return true;
 }
 
-/* Parses "0,2". Leaves list->values unchanged if the text is not a list of at most TD_MAX_INTS
- * integers. */
+/* Parses a list such as "0,2". Leaves list->values unchanged if the text is not a list of at most
+ * TD_MAX_INTS integers. */
 static td_status parse_ints(const char *text, size_t length, struct td_arena *arena,
                             struct td_ints *list, struct td_error *err)
 {
@@ -98,7 +98,7 @@ static td_status parse_ints(const char *text, size_t length, struct td_arena *ar
 }
 
 /* Parses a decimal number. As in JSON, the number must start with a digit after an optional minus
- * sign. This rule excludes "nan" and "inf", which strtod accepts; the check for 'x' excludes
+ * sign. This rule excludes "nan" and "inf", which strtod accepts. The check for 'x' excludes
  * hexadecimal numbers. */
 static bool parse_number(const char *text, size_t length, double *out)
 {

@@ -1,7 +1,7 @@
-/* named_inputs.h - inputs and outputs that are given by name, as in safetensors and in the Open
+/* named_inputs.h - resolves inputs and outputs given by name, as in safetensors and in the Open
  * Inference Protocol: "params", or "indices.3" for a tensor of a list. "indices.3.ref" names a
- * resident tensor to use as this input. "indices.keys" are keys of rows, given instead of row
- * numbers where the input accepts keys; request->row_keys_name can replace this name.
+ * resident tensor to use as this input. "indices.keys" holds keys of rows that replace row numbers
+ * if the input accepts keys. request->row_keys_name can replace the name "indices.keys".
  *
  * Indices have no leading zeros. Tensors can come in any order. The caller first counts each tensor
  * (td_named_input_count), then allocates memory for all (td_named_inputs_alloc), then sets each
@@ -72,8 +72,8 @@ TD_MUST_CHECK td_status td_named_input_resolve(struct td_request *request,
  * data.0, data.1, ...". Must be called before td_named_inputs_alloc. Returns `text`. */
 const char *td_input_names_text(const struct td_request *request, char *text, size_t size);
 
-/* Returns the owner of the inputs for error messages: the name of the op, or "the table" if the
- * model is a table. */
+/* Returns the owner of the inputs for error messages: the name of the op or, if the model is a
+ * table, "the table". */
 const char *td_inputs_owner(const struct td_request *request);
 
 #endif

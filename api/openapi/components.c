@@ -15,8 +15,8 @@ struct component {
     const char *name, *json;
 };
 
-/* Schemas of the components, without the attributes of ops, which td_openapi_add_members adds from
- * the descriptors. */
+/* Schemas of the components. They omit the attributes of ops, which td_openapi_add_members adds
+ * from the descriptors. */
 static const struct component schemas[] = {
     { "Tensor",
       "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "

@@ -109,7 +109,7 @@ void td_suggest(struct td_error *err, const char *name, size_t length, const cha
 }
 
 /* Alternative names of dtypes. The names of the Open Inference Protocol are in the table of dtypes.
- * "i8" and "u8" are left out, because they name different dtypes in NumPy and safetensors. */
+ * "i8" and "u8" are omitted, because they name different dtypes in NumPy and safetensors. */
 static const struct {
     const char *name;
     td_dtype dtype;
