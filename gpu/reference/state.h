@@ -16,8 +16,8 @@ struct td_device {
     int64_t idle_ns;                         /* time at which all submitted work is complete */
     int64_t allocs, launches, copies, frees; /* `copies` counts copies to the device */
     bool lost;
-    /* Message about an invalid free, or "". free cannot return an error, so all later calls return
-     * this error. */
+    /* Message about an invalid free, or "". All later calls return this error, because free cannot
+     * return an error. */
     char misuse[256];
 };
 
@@ -27,8 +27,8 @@ struct td_device_stream {
     int64_t idle_ns; /* time at which this stream's work is complete */
 };
 
-/* Process-wide counters. They are updated with relaxed atomics, because no counter orders
- * another. */
+/* Process-wide counters, updated with relaxed atomics because they do not order any other memory
+ * access. */
 enum td_reference_counter {
     TD_REFERENCE_OPEN_ATTEMPTS,
     TD_REFERENCE_OPENS,

@@ -112,7 +112,7 @@ static td_status check_copy(const struct td_device *device, const char *function
     return td_reference_misuse(err, message);
 }
 
-/* Does not copy if a launch that never completes was submitted before. */
+/* Does not copy if a launch that never completes was submitted earlier. */
 static void copy(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
                  int64_t mb_per_s)
 {

@@ -1,5 +1,5 @@
-/* numbers.cuh - real numbers of several types, loaded as float or double and rounded when stored,
- * and vectors of them. */
+/* numbers.cuh - real numbers of several types, which are loaded as float or double and rounded when
+ * stored, and vectors of such numbers. */
 #ifndef TD_GPU_CUDA_KERNELS_NUMBERS_CUH
 #define TD_GPU_CUDA_KERNELS_NUMBERS_CUH
 
