@@ -26,8 +26,8 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
  * meant. */
 void td_codec_hint(td_format format, const struct td_request *request, struct td_error *err);
 
-/* Requests of the Open Inference Protocol are decoded by td_oip_decode, which needs more arguments.
- * The functions below also encode replies of this protocol. */
+/* td_oip_decode, which needs more arguments, decodes requests of the Open Inference Protocol. The
+ * functions below also encode replies of this protocol. */
 
 /* True if the client accepts JSON. accept can be NULL. */
 bool td_codec_accepts_json(const char *accept);

@@ -197,7 +197,7 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     td_text_string(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");
 }
 
-/* Allocates a text of `capacity` bytes. Returns false with err filled if no memory is left. */
+/* Allocates a text of `capacity` bytes. Returns false with err filled if memory is exhausted. */
 static bool begin_text(struct td_text *text, size_t capacity, struct td_arena *arena,
                        struct td_error *err)
 {

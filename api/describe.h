@@ -27,7 +27,8 @@ struct td_tensor_listing {
     const char *name;
     const struct td_tensor *tensor;
     const struct td_tensor *keys; /* keys of the tensor's rows, or NULL */
-    /* File in the data folder that the tensor is mapped from, or NULL if it is in memory. */
+    /* File in the data folder from which the tensor is mapped, or NULL if the tensor is in
+     * memory. */
     const char *source;
     uint64_t version;       /* version number; grows with every version of the name */
     const char *etag;       /* ETag with quotes, as in the header */

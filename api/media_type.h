@@ -1,6 +1,6 @@
 /* media_type.h - parses Content-Type and Accept, and lists of preferences such as Accept-Encoding.
  *
- *     json         application/json; for a body also a missing type, and the default of curl -d
+ *     json         application/json; for a body, also a missing type and the default of curl -d
  *     safetensors  application/vnd.safetensors, application/octet-stream
  *     npy          application/x-npy, application/npy
  *

@@ -283,8 +283,8 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
     return TD_OK;
 }
 
-/* Reads string keys from a file with two entries: "keys.offsets" and "keys.bytes", both optionally
- * after the name of a table. */
+/* Reads string keys from a file with two entries: "keys.offsets" and "keys.bytes". Both names can
+ * follow the name of a table. */
 static td_status read_strings(const struct td_safetensors *file, struct td_arena *arena,
                               struct td_tensor *out, int *n, struct td_error *err)
 {
@@ -383,7 +383,7 @@ bool td_tensor_write_bound(td_format format, td_layout layout, const struct td_t
 {
     if (format == TD_FORMAT_JSON)
         return td_json_tensor_bound(tensor, layout, bytes);
-    /* The header, and the data if it is copied after the header. */
+    /* Adds the header, and the data if it is copied after the header. */
     return td_size_add(TD_NPY_HEADER + 64, td_raw_is_copied(tensor) ? tensor->bytes : 0, bytes);
 }
 

@@ -59,7 +59,7 @@ struct td_device_info {
     char kind[TD_DEVICE_TEXT]; /* "cuda" or "reference" */
     uint64_t memory;           /* maximum number of bytes to allocate */
     uint64_t memory_used;      /* allocated bytes, excluding memory_freeing */
-    /* freed bytes that become available when the submitted work completes */
+    /* Freed bytes that become available when the submitted work completes. */
     uint64_t memory_freeing;
     /* Maximum total size in bytes of inputs and outputs for which work without a plan can use
      * host_alloc memory instead of device memory, which makes a small call a launch without copies.
@@ -81,10 +81,11 @@ struct td_device_info {
     uint64_t float32_flops_per_us;
 };
 
-/* Reports the queries of one item that select no row: indices out of range and unknown keys. */
+/* Report about the queries of one item that select no row: indices out of range and unknown
+ * keys. */
 struct td_device_report {
     /* Position of the first bad query among the item's own queries, or INT64_MAX if there is none.
-     * For index tuples, the position counts components. */
+     * If queries are index tuples, the position counts components. */
     int64_t first_bad;
     int64_t n_bad; /* number of bad queries */
 };
@@ -96,8 +97,8 @@ struct td_device_work {
      * larger allocation. workspace_bytes ignores the addresses. args->plan is the plan that infer
      * made on the host. run copies what it needs from args before it returns. */
     const struct td_op_args *args;
-    /* number of items, at least 1. Items are consecutive ranges of the queries
-     * (kernels/op_rows.h) */
+    /* Number of items, at least 1. Items are consecutive ranges of the queries
+     * (kernels/op_rows.h). */
     int n_items;
     /* Array of n_items entries, which run copies. Entry i is the end of item i's queries, as an
      * element number. NULL if n_items is 1 or the op's queries can never be bad. */
@@ -135,7 +136,7 @@ struct td_device_api {
 
     td_status (*stream_open)(struct td_device *device, struct td_device_stream **out,
                              struct td_error *err);
-    /* waits for the stream's work; accepts NULL */
+    /* Waits for the stream's work. Accepts NULL. */
     void (*stream_close)(struct td_device_stream *stream);
 
     /* Copies from and to host_alloc memory overlap with other work. Copies from and to other host
@@ -145,10 +146,11 @@ struct td_device_api {
     td_status (*copy_to_host)(struct td_device_stream *stream, void *to, const void *from,
                               size_t bytes, struct td_error *err);
 
-    /* Returns true if the device has a kernel for the op with these dtypes and shapes. Reads no
-     * data. Any thread can call it at any time. */
+    /* True if the device has a kernel for the op with these dtypes and shapes. Reads no data. Any
+     * thread can call this function at any time. */
     bool (*supports)(const struct td_op *op, const struct td_op_args *args);
-    /* Returns SIZE_MAX if the size cannot be computed or exceeds any device's memory. */
+    /* Returns the size in bytes of the workspace, or SIZE_MAX if the size cannot be computed or
+     * exceeds any device's memory. */
     size_t (*workspace_bytes)(struct td_device *device, const struct td_device_work *work);
     td_status (*run)(struct td_device_stream *stream, const struct td_device_work *work,
                      struct td_error *err);

@@ -19,8 +19,8 @@ struct td_arena_node {
 #define LARGE_SIZE (BLOCK_SIZE / 4)
 
 /* Under AddressSanitizer, the free part of each block and the 16 bytes after every allocation are
- * poisoned. The first block is borrowed, so it is poisoned only between the first allocation and
- * the reset. */
+ * poisoned. Because the first block is borrowed, it is poisoned only between the first allocation
+ * and the reset. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_ASAN 1
 #elif defined(__has_feature)
@@ -130,8 +130,7 @@ td_status td_arena_reserve(struct td_arena *arena, size_t bytes, struct td_error
 
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data)
 {
-    /* A block starts with its own list node, so no other allocation starts at the address of a
-     * block. */
+    /* A block starts with its own list node, so no other allocation has the address of a block. */
     const struct td_arena_node *node = arena->nodes;
     while (node && node->buffer->data != data)
         node = node->next;

@@ -17,7 +17,7 @@ void td_buffer_init(struct td_buffer *buffer, void *data, size_t size,
 
 struct td_buffer *td_buffer_ref(struct td_buffer *buffer)
 {
-    /* Relaxed order is enough: the caller already holds a reference, so no synchronisation is
+    /* Relaxed order is enough. The caller already holds a reference, so no synchronisation is
      * needed. */
     atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
     return buffer;

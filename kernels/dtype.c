@@ -52,7 +52,7 @@ const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size)
 
 /* The range and precision of a real dtype. */
 struct numbers {
-    /* number of bits in the absolute value of an integer, or in the significand of a float */
+    /* Number of bits in the absolute value of an integer, or in the significand of a float. */
     int bits;
     int exponent; /* largest exponent of a float; 0 for integers */
     bool is_signed;

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* X(enum suffix, name in the API, bytes per element, alignment, safetensors name, Open Inference
- * Protocol name). A name is "" if the format does not have the dtype. Strings have no fixed size;
- * see tensor.h. */
+ * Protocol name). A name is "" if the format does not have the dtype. Strings have no fixed size
+ * (tensor.h). */
 #define TD_DTYPES(X)                                                                               \
     X(BOOL, "bool", 1, 1, "BOOL", "BOOL")                                                          \
     X(INT8, "int8", 1, 1, "I8", "INT8")                                                            \
@@ -45,7 +45,7 @@ struct td_dtype_info {
     size_t size; /* bytes per element; 0 for string */
     size_t align;
     const char *safetensors; /* "" if the format does not have the dtype */
-    /* Name in the Open Inference Protocol; "" if it does not have the dtype. */
+    /* Name in the Open Inference Protocol, or "" if the protocol does not have the dtype. */
     const char *oip;
 };
 
@@ -60,7 +60,7 @@ bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out);
 #define TD_DTYPE_SET_TEXT 160
 const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size);
 
-/* True if `wide` can represent every value of `narrow`, so that a conversion loses nothing. */
+/* True if `wide` can represent every value of `narrow`. */
 bool td_dtype_holds(td_dtype wide, td_dtype narrow);
 
 /* True if a conversion to `to` rounds values that `to` cannot represent, because `to` is a float

@@ -1,5 +1,5 @@
-/* dtype_advice.h - advice for errors about dtypes: recommends a conversion and says how it changes
- * the values, if at all.
+/* dtype_advice.h - writes advice for errors about dtypes: recommends a conversion, and says how it
+ * changes values, if it does.
  *
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_DTYPE_ADVICE_H

@@ -63,7 +63,7 @@ static inline uint16_t td_narrow_round(double value, struct td_narrow format, ui
              rest = significand & ((UINT64_C(1) << drop) - 1);
     *unsure = rest - half + slack <= 2 * slack;
     kept += rest > half || (rest == half && (kept & 1));
-    /* The leading 1 bit of a normal number, and any carry, add 1 to the exponent. */
+    /* The leading 1 bit of a normal number adds 1 to the exponent, as does a carry. */
     uint32_t base =
         exponent < smallest ? 0 : (uint32_t)(exponent - smallest) << format.fraction_bits;
     uint32_t infinity = ((UINT32_C(1) << format.exponent_bits) - 1) << format.fraction_bits;

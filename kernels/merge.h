@@ -30,7 +30,7 @@ typedef enum td_merge_kind {
     TD_MERGE_STACK
 } td_merge_kind;
 
-/* How calls of an op are stacked. The op has exactly one output. */
+/* Functions with which calls of an op are stacked. The op has exactly one output. */
 struct td_op_stack {
     /* True if this call can be stacked when these tensors are shared. Called after infer, but not
      * for calls that have strings as inputs. */
@@ -61,11 +61,11 @@ bool td_merge_fits(const struct td_op *op, const struct td_op_args *a, const str
 /* The result of merging n calls. */
 struct td_merged {
     struct td_op_args args; /* described by infer: outputs and plan are set, and all data is NULL */
-    /* For concat: [n], the end of each call's queries within the merged queries, in elements. For
-     * stack: NULL. */
+    /* For concat, an array [n]: the end of each call's queries within the merged queries, in
+     * elements. NULL for stack. */
     int64_t *item_end;
-    /* [n * n_outputs]: element c * n_outputs + j is the byte offset of output j of call c in merged
-     * output j. The part has the size of the call's own output. */
+    /* An array [n * n_outputs]: element c * n_outputs + j is the byte offset of output j of call c
+     * in merged output j. The part has the size of the call's own output. */
     size_t *output_begin;
 };
 

@@ -1,6 +1,6 @@
 /* op.h - the descriptor of an op, from which routes, argument checks, metadata, statistics and
  * replies are derived. To add an op, add a folder to kernels/ and a line to ops.def. A device
- * plugin has its own table of kernels by op name, so this file does not mention devices.
+ * plugin has its own table of kernels by op name, so this file does not refer to devices.
  *
  * Threads    Descriptors are constants. infer, cost and run are reentrant. */
 #ifndef TD_KERNELS_OP_H
@@ -40,7 +40,7 @@ const char *td_bounds_name(td_bounds bounds);
  * derive an address or a size from a value that it has not copied. */
 typedef enum td_role {
     TD_ROLE_DATA, /* values to move or compute with */
-    /* positions, row numbers, offsets, segments: values that determine addresses */
+    /* Positions, row numbers, offsets and segments, whose values determine addresses. */
     TD_ROLE_INDEX,
     TD_ROLE_KEY,       /* identifiers that are only compared with each other */
     TD_ROLE_CONDITION, /* truth values that select, as in where() */
@@ -99,7 +99,7 @@ struct td_input_spec {
     bool (*is_used)(const struct td_op_args *args);
 };
 
-/* Returns false if the attributes leave the input unused, otherwise true. */
+/* True unless the attributes leave the input unused. */
 bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args);
 
 /* td_input_is_row_numbers: true if a request can pass table keys in place of the row numbers in
@@ -226,7 +226,7 @@ struct td_cost {
     uint64_t bytes_written;
     uint64_t random_reads; /* rows read from unpredictable addresses, one cache miss each */
     uint64_t flops;
-    /* bytes in addition to inputs and outputs, for all threads together */
+    /* Bytes in addition to inputs and outputs, for all threads together. */
     uint64_t workspace;
     uint64_t workspace_per_thread; /* additional bytes per thread */
     bool single_threaded;          /* run always uses one thread */
@@ -270,7 +270,7 @@ struct td_op {
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
                          struct td_plan *out, struct td_error *err);
     const struct td_op_rows *rows; /* set if the op picks rows of a table, otherwise NULL */
-    /* set if calls of equal shapes can be merged, otherwise NULL */
+    /* Set if calls of equal shapes can be merged, otherwise NULL. */
     const struct td_op_stack *stack;
     const struct td_op_change *change; /* set if the op changes a resident table, otherwise NULL */
     const void *detail; /* private to the op's functions, which several ops can share */

@@ -4,8 +4,8 @@
  *     by key     find ─► td_row_change ─┬─► rows of the table      (rows/row_change.h)
  *                                       └─► their keys, unless none is added or removed
  *
- * The inputs of a change by key have these parts (td_row_part): the table, its keys (PER_ROW), the
- * keys to change (QUERY), and their new rows, if any (PER_QUERY).
+ * A change by key has these inputs (td_row_part): the table, its keys (PER_ROW), the keys to change
+ * (QUERY), and their new rows, if any (PER_QUERY).
  *
  * Threads  Constants; all functions are reentrant. */
 #ifndef TD_KERNELS_OP_CHANGE_H
@@ -31,12 +31,12 @@ struct td_written_slices {
 };
 
 struct td_op_change {
-    /* Computes a change by key, after infer. Its arrays are in exec->arena. NULL if the op changes
-     * tables in place. */
+    /* Computes a change by key, after infer. The arrays of the change are in exec->arena. NULL if
+     * the op changes tables in place. */
     td_status (*find)(const struct td_op_args *args, struct td_exec *exec,
                       struct td_row_change *out, struct td_error *err);
-    /* Computes the slices that a change in place writes, in the arena. Called after infer, if
-     * indices are in range. Not called for strings. */
+    /* Computes the slices that a change in place writes, in the arena. Called after infer if
+     * indices are in range, but not for strings. */
     td_status (*slices)(const struct td_op_args *args, struct td_arena *arena,
                         struct td_written_slices *out, struct td_error *err);
     /* For changes by key: the reply member that counts the rows whose keys the table had, and the

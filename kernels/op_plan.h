@@ -34,7 +34,7 @@ struct td_plan {
     int n_path;
     uint64_t flops;
     uint64_t naive_flops; /* FLOPs of a single loop nest, without steps */
-    /* number of elements of the largest result, including the output of the op */
+    /* Number of elements of the largest result, including the output of the op. */
     uint64_t largest_elements;
     uint64_t largest_bytes;
     uint64_t workspace; /* size in bytes; UINT64_MAX if larger */

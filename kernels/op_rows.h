@@ -32,11 +32,11 @@ typedef enum td_bag_mode {
 /* The attributes of an op that picks rows in bags. The op has an input SEGMENTS. */
 struct td_op_bags {
     int mode_attr; /* td_bag_mode */
-    /* dtype of the output; sums are float64 if the table or the output is float64 */
+    /* dtype of the output. Sums are float64 if the table or the output is float64. */
     int dtype_attr;
     /* A row number. Queries with this value before the policy applies are ignored. */
     int skip_attr;
-    /* true if the last offset is the end of the last bag instead of the start of a bag */
+    /* True if the last offset is the end of the last bag instead of the start of a bag. */
     int last_attr;
 };
 
@@ -58,13 +58,13 @@ struct td_op_rows {
     /* Bit i is set if attribute i means the same as its default in every plain call, even if the
      * value differs (axis = -2). */
     uint32_t plain_attrs;
-    /* attribute with the number of bags if bags are defined by segments, or TD_ROWS_NONE */
+    /* Attribute with the number of bags if bags are defined by segments, or TD_ROWS_NONE. */
     int count_attr;
     /* Attribute with the policy for queries without a row, or TD_ROWS_NONE if a query without a row
      * is never an error. */
     int policy_attr;
     int found_output; /* bool output, true if a query by key has a row; or TD_ROWS_NONE */
-    /* Output of int64 row numbers, -1 for a query without a row; or TD_ROWS_NONE. */
+    /* Output of int64 row numbers, with -1 for a query without a row, or TD_ROWS_NONE. */
     int numbers_output;
     const struct td_op_bags *bags; /* NULL if the outputs have one row per query */
     /* Sets the dimensions of the table that row numbers index. NULL means the first dimension. */
@@ -77,7 +77,7 @@ int td_op_rows_input(const struct td_op *op, td_row_part part);
 /* Returns the number of dimensions of the queries, not counting the dimension of an index tuple. */
 int td_op_rows_query_dims(const struct td_op *op, const struct td_op_args *args);
 
-/* After infer: sets the dimensions that the queries index. Returns false if the queries are
+/* Sets the dimensions that the queries index, after infer. Returns false if the queries are
  * keys. */
 bool td_op_rows_space(const struct td_op *op, const struct td_op_args *args,
                       struct td_tuple_space *out);

@@ -1,4 +1,4 @@
-/* shape.h - dimensions of a tensor, and products of sizes with overflow checks.
+/* shape.h - the dimensions of a tensor, and products of sizes with overflow checks.
  *
  * Shapes     0 <= rank <= TD_MAX_RANK, and every dimension is at least 0. Rank 0 is a scalar, which
  *            has one element.

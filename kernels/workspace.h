@@ -36,7 +36,7 @@ static inline uint64_t td_workspace_align(uint64_t bytes)
 static inline int td_workspace_acquire(struct td_workspace *workspace)
 {
     for (int i = 0;; i = i + 1 < workspace->n_threads ? i + 1 : 0)
-        /* acquire order: all accesses of the previous holder are complete */
+        /* Acquire order ensures that all accesses of the previous holder are complete. */
         if (!atomic_exchange_explicit(&workspace->in_use[i], 1, memory_order_acquire))
             return i;
 }

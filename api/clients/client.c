@@ -34,7 +34,8 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Called by libcurl for each chunk of the body. Returning 0 ends the transfer with an error. */
+/* Appends a chunk of the body; libcurl calls this function for each chunk. Returning 0 ends the
+ * transfer with an error. */
 static size_t append(char *chunk, size_t item_size, size_t size, void *user)
 {
     struct reply *reply = user;
@@ -149,8 +150,8 @@ int main(int argc, char **argv)
            number(about, "shape", 0), number(about, "shape", 1));
     cJSON_Delete(about);
 
-    /* Rows 2 and 0. The request refers to the table and contains only the indices. A JSON request
-     * can have a binary reply. */
+    /* Picks rows 2 and 0. The request refers to the table and contains only the indices. A JSON
+     * request can have a binary reply. */
     const char *rows = "{\"params\": " REF ", \"indices\": [2, 0]}";
     print_output(curl, "json", "/v1/gather", rows);
     struct reply reply = send_request(curl, "POST", "/v1/gather", rows, "Accept: " SAFETENSORS);
@@ -163,7 +164,7 @@ int main(int argc, char **argv)
     print_output(curl, "einsum", "/v1/einsum",
                  "{\"equation\": \"ij,j->i\", \"inputs\": [" REF ", [1.0, 2.0]]}");
 
-    /* Row 1 is replaced in place. Each index is a list of coordinates. */
+    /* Replaces row 1 in place. Each index is a list of coordinates. */
     const char *update = "{\"indices\": [[1]], \"updates\": [[7.5, 8.5]]}";
     cJSON_Delete(get_result(curl, "POST", TABLE "/scatter", update));
     print_output(curl, "scatter", "/v1/gather", "{\"params\": " REF ", \"indices\": 1}");

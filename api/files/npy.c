@@ -149,7 +149,7 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
 
 static td_status read_shape(struct literal *literal, struct td_shape *shape)
 {
-    /* A Python tuple of one element needs a comma: (6) is a number. */
+    /* A Python tuple of one element needs a comma, because (6) is a number. */
     bool tuple = false;
     shape->rank = 0;
     if (!take(literal, '('))

@@ -46,7 +46,8 @@ TD_MUST_CHECK td_status td_npy_convert(const struct td_npy *file, void *to,
 TD_MUST_CHECK td_status td_npy_read(const void *bytes, size_t size, struct td_arena *arena,
                                     struct td_tensor *out, bool *in_file, struct td_error *err);
 
-/* Writes the header of a .npy file for the tensor. *size is the size of the header in bytes. */
+/* Writes the header of a .npy file for the tensor. Sets *size to the size of the header in
+ * bytes. */
 #define TD_NPY_HEADER 512
 TD_MUST_CHECK td_status td_npy_write_header(const struct td_tensor *tensor,
                                             char header[TD_NPY_HEADER], size_t *size,

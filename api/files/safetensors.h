@@ -55,7 +55,7 @@ TD_MUST_CHECK td_status td_safetensors_open_partly(const void *bytes, size_t siz
                                                    struct td_safetensors *out,
                                                    struct td_error *err);
 
-/* Decodes the body into `request`. The caller has already called td_request_init and applied the
+/* Decodes the body into `request`, for which the caller has called td_request_init and applied the
  * query parameters. A metadata entry "params.ref" names a resident tensor to use as the input
  * "params". */
 TD_MUST_CHECK td_status td_safetensors_decode(const char *body, size_t bytes,

@@ -37,8 +37,8 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
     return text;
 }
 
-/* Returns "the string \"a\"" for the string token at p, with its escapes as written. A long string
- * is truncated between characters. */
+/* Returns "the string \"a\"" for the string token at p, with its escapes as written. Truncates a
+ * long string between characters. */
 enum { STRING_TEXT = 64 };
 static const char *string_text(const char *p, const char *end, char text[STRING_TEXT])
 {
@@ -91,7 +91,8 @@ static td_status check_syntax(const struct td_json_array *array, const char *p)
     }
 }
 
-/* Describes, for messages, how the Open Inference Protocol writes elements of a dtype. */
+/* Returns a description, for messages, of how the Open Inference Protocol writes elements of a
+ * dtype. */
 static const char *oip_elements(td_dtype dtype)
 {
     return dtype == TD_DTYPE_BOOL     ? "true, false, 1 or 0"
@@ -189,7 +190,8 @@ static td_status refuse_fraction(const struct td_json_array *array, const char *
     return array->err->status;
 }
 
-/* True if the string at p is a valid JSON number, and an integer if `of_integers`. */
+/* True if the string at p contains a valid JSON number, which must be an integer if `of_integers`
+ * is true. */
 static bool is_quoted_number(const char *p, const char *end, bool of_integers)
 {
     bool is_integer;
@@ -296,8 +298,8 @@ static bool means_nonfinite(const struct td_json_array *array, const char *p)
            td_json_is_nonfinite(p, end);
 }
 
-/* Adds a hint to the error for the value at p if the value was probably meant as NaN or as a typed
- * array of JavaScript. */
+/* Adds a hint to the error for the value at p if the client probably meant NaN or a typed array of
+ * JavaScript. */
 static td_status hint(const struct td_json_array *array, const char *p, td_status status)
 {
     const bool is_nonfinite = means_nonfinite(array, p);
@@ -370,7 +372,7 @@ static td_status read_scalars(struct td_json_array *array, const char **p, int l
     }
 }
 
-/* Ends the list at `level`, whose length must equal the length of the other lists at this level. */
+/* Ends the list at `level`. Its length must equal the length of the other lists at this level. */
 static td_status close_list(struct td_json_array *array, int level)
 {
     int64_t *dim = &array->dim[level - 1], count = array->count[level - 1];

@@ -32,8 +32,8 @@ TD_MUST_CHECK td_status td_json_read_untyped(struct td_json_scan *scan, struct t
                                              struct td_error *err);
 
 /* Reads a value of a given dtype, nested as in `shape` or flat in row-major order. A tensor of rank
- * 0 can also be written as a list of one element. If `shape` is NULL, the nesting of the lists
- * determines the shape. `others` is the set of dtypes that error messages suggest instead. */
+ * 0 can also be a list of one element. If `shape` is NULL, the nesting of the lists determines the
+ * shape. `others` is the set of dtypes that error messages suggest instead. */
 TD_MUST_CHECK td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
                                            td_dtype_set others, const struct td_shape *shape,
                                            const struct td_json_path *path, struct td_arena *arena,

@@ -23,8 +23,8 @@ struct reader {
 
 /* ---- keys in place of row numbers ---- */
 
-/* Sets *out to true if the value at the scan is {"keys": ...} and keys are accepted instead of row
- * numbers. */
+/* Sets *out to true if the value at the scan is {"keys": ...} and the input accepts keys instead of
+ * row numbers. */
 static td_status is_row_keys(struct reader *reader, int input, bool *out)
 {
     const struct td_input_spec *spec = &reader->request->op->inputs[input];

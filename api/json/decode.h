@@ -17,7 +17,7 @@
 #include "api/json/tensor.h"
 #include "api/message/message.h"
 
-/* Decodes the body into `request`. The caller has already called td_request_init and applied the
+/* Decodes the body into `request`, for which the caller has called td_request_init and applied the
  * query parameters. At least TD_JSON_PADDING readable bytes must follow the body. */
 TD_MUST_CHECK td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *resolver,
                                        struct td_arena *arena, struct td_request *request,

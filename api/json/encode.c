@@ -33,7 +33,7 @@ static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t 
         return false;
     int rank = nested_rank(tensor, layout);
     for (int i = 0; i < rank - 1; i++) {
-        /* Two brackets and a comma for each list of the next level. */
+        /* Adds two brackets and a comma for each list of the next level. */
         if (!td_size_mul(lists, (size_t)tensor->shape.dim[i], &lists) ||
             !td_size_mul(lists, 3, &brackets) || !td_size_add(*bytes, brackets, bytes))
             return false;
@@ -160,7 +160,7 @@ static char *write_flat(char *at, const struct td_tensor *tensor, struct td_stop
     return at;
 }
 
-/* Writes the tensor's bytes as base64. Strings are first copied to a buffer, each with its length.
+/* Writes the tensor's bytes as base64. First copies strings to a buffer, each with its length.
  * Returns NULL with err filled on error. */
 static char *write_base64(char *at, const struct td_tensor *tensor, struct td_arena *arena,
                           struct td_error *err)

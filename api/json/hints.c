@@ -55,8 +55,8 @@ void td_json_hint_complex(struct td_error *err)
                        "not part of the shape");
 }
 
-/* True if the client might have caused the error by counting [re, im] as a dimension of a complex
- * tensor. */
+/* True if the client might have caused the error by counting the pair [re, im] as a dimension of a
+ * complex tensor. */
 static bool is_about_shape(const struct td_tensor *tensor, const struct td_error *err)
 {
     return err->status == TD_SHAPE_MISMATCH || err->status == TD_INVALID_AXIS ||

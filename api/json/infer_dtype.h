@@ -24,7 +24,7 @@ struct td_json_array {
     td_dtype integer_dtype; /* first integer dtype to try, if the dtype is inferred */
     bool no_fractions;      /* true if float32 is never inferred */
     td_dtype_set others;    /* dtypes that error messages suggest instead */
-    /* With TD_SCALARS_INFERRED, `dtype` fits the elements read so far and can still be widened. */
+    /* With TD_SCALARS_INFERRED, `dtype` fits the elements read so far but can still be widened. */
     enum td_scalar_style style;
     bool started;     /* `dtype` is known and memory is allocated */
     int64_t capacity; /* number of elements that fit into the memory */

@@ -24,8 +24,8 @@ static inline bool td_json_name_is(struct td_json_name name, const char *text)
     return td_name_is(text, name.text, name.length);
 }
 
-/* Callbacks that read the value at scan->at. The value is the member `name` of an object, or the
- * element path->index of a list. */
+/* Callbacks that read the value at scan->at, which is the member `name` of an object or the element
+ * path->index of a list. */
 typedef td_status td_json_member_fn(void *context, const struct td_json_path *path,
                                     struct td_json_name name);
 typedef td_status td_json_element_fn(void *context, const struct td_json_path *path);

@@ -520,7 +520,7 @@ static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_scalar
 {
     return read_pair(p, parser, to, FLOAT64);
 }
-/* Reads a float32 in a tensor with inferred dtype, where "NaN" is a string. */
+/* Reads a float32 in a tensor with inferred dtype, in which "NaN" is a string. */
 static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_scalar_parser *parser,
                                                     char *to)
 {

@@ -31,7 +31,7 @@ enum td_scalar_fault {
     TD_SCALAR_FAULT_REPORTED /* `err` is already set */
 };
 
-/* State of the parser: the end of the text, and the memory for elements. */
+/* State of the parser, including the end of the text and the memory for elements. */
 struct td_scalar_parser {
     const char *end; /* end of the text */
     /* Next element to write, and end of the memory for elements. */

@@ -566,7 +566,7 @@ static td_status ignore_key(struct td_json_scan *scan, struct td_arena *arena, s
 td_status td_json_ignore(struct td_json_scan *scan, struct td_arena *arena, struct td_error *err)
 {
     enum { MOST_DEPTH = 64 };
-    /* One bit per open level, innermost level lowest: 1 for an object, 0 for a list. */
+    /* One bit per open level, with the innermost level lowest: 1 for an object, 0 for a list. */
     uint64_t objects = 0;
     int depth = 0;
     td_status status = TD_OK;

@@ -32,8 +32,8 @@ struct td_json_path {
 td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct td_error *err,
                          const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Sets the error for the value at `path`, which is valid JSON but not acceptable. If `path` is
- * NULL, the value is the whole document. */
+/* Sets the error for the value at `path`, which is valid JSON but not acceptable. A NULL `path`
+ * means the whole document. */
 td_status td_json_refuse(const struct td_json_path *path, struct td_error *err, const char *format,
                          ...) __attribute__((format(printf, 3, 4)));
 
@@ -52,8 +52,8 @@ static inline const char *td_json_skip_space(const char *at, const char *end)
     return at;
 }
 
-/* Skips white space and returns the next character, or '\0' at the end of the text. A NUL in the
- * text also gives '\0'; every caller rejects both. */
+/* Skips white space and returns the next character, or '\0' at the end of the text. Also returns
+ * '\0' for a NUL in the text, because every caller rejects both. */
 static inline char td_json_peek(struct td_json_scan *scan)
 {
     scan->at = td_json_skip_space(scan->at, scan->end);
@@ -63,8 +63,8 @@ static inline char td_json_peek(struct td_json_scan *scan)
 /* Skips white space and then `c`, which must be the next character. */
 TD_MUST_CHECK td_status td_json_expect(struct td_json_scan *scan, char c, struct td_error *err);
 
-/* Skips white space and then `open`, which must be the next character. Sets *more to true if a
- * member or element follows; otherwise skips `close` too. */
+/* Skips white space and then `open`, which must be the next character. If a member or element
+ * follows, sets *more to true. Otherwise, skips `close` and sets *more to false. */
 TD_MUST_CHECK td_status td_json_open(struct td_json_scan *scan, char open, char close, bool *more,
                                      struct td_error *err);
 
@@ -73,14 +73,15 @@ TD_MUST_CHECK td_status td_json_open(struct td_json_scan *scan, char open, char 
 TD_MUST_CHECK td_status td_json_next(struct td_json_scan *scan, char close, bool *more,
                                      struct td_error *err);
 
-/* A string as written in the text: escapes are kept, quotes are not. The string is valid UTF-8. */
+/* A string as written in the text, with its escapes but without its quotes. The string is valid
+ * UTF-8. */
 struct td_json_raw {
     const char *text;
     size_t length;
     bool escaped;
 };
 
-/* Reads a string; scan->at must be at the opening quote. */
+/* Reads a string. scan->at must be at the opening quote. */
 TD_MUST_CHECK td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
                                            struct td_error *err);
 
@@ -89,8 +90,8 @@ TD_MUST_CHECK td_status td_json_raw_string(struct td_json_scan *scan, struct td_
 char *td_json_unescape(const struct td_json_scan *scan, const struct td_json_raw *raw, char *at,
                        struct td_error *err);
 
-/* Reads and unescapes a string. *text points into the input if the string has no escapes, otherwise
- * into the arena. */
+/* Reads a string and replaces its escapes. *text points into the input if the string has no
+ * escapes, otherwise into the arena. */
 TD_MUST_CHECK td_status td_json_string(struct td_json_scan *scan, struct td_arena *arena,
                                        const char **text, size_t *length, struct td_error *err);
 

@@ -200,8 +200,8 @@ static bool common_dtype(const struct td_json_siblings *siblings, const struct t
     return any;
 }
 
-/* Reads the skipped values of a role. The common dtype can become known only by reading them; in
- * that case, reads again the values that got another dtype. */
+/* Reads the skipped values of a role. The values might have to be read to determine the common
+ * dtype. Values that then turn out to have another dtype are read again. */
 static td_status read_role(struct td_json_siblings *siblings, struct td_json_source *source,
                            struct td_request *request, td_role role)
 {
@@ -241,8 +241,8 @@ static void use_keys_of_table(struct td_json_siblings *siblings, const struct td
     }
 }
 
-/* Applies the dtypes of typed inputs that are used only with some attributes. All attributes have
- * been read at this point. */
+/* Applies the dtypes of typed inputs that are used only with some attributes. Called after all
+ * attributes have been read. */
 static void use_optional_inputs(struct td_json_siblings *siblings, const struct td_request *request)
 {
     for (int i = 0; i < request->op->n_inputs; i++) {

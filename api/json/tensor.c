@@ -135,8 +135,8 @@ static td_status refuse_character(const struct td_json_path *path, const char *t
                           why);
 }
 
-/* Reports text whose length does not fit. If the text contains a character that is not base64, the
- * error names that character instead. */
+/* Reports text whose length is wrong for the tensor. If the text contains a character that is not
+ * base64, the error names that character instead. */
 static td_status refuse_length(const struct td_json_path *path, const char *text, size_t length,
                                const struct td_tensor *tensor, size_t size, struct td_error *err)
 {

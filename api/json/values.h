@@ -5,7 +5,7 @@
  * messages.
  *
  * Ownership  Strings point into the body if they have no escapes, otherwise into the arena.
- * Errors     MALFORMED_REQUEST with pointer or offset, as in scan.h; RESOURCE_LIMIT (rank). */
+ * Errors     MALFORMED_REQUEST with a pointer or offset, as in scan.h; RESOURCE_LIMIT (rank). */
 #ifndef TD_API_JSON_VALUES_H
 #define TD_API_JSON_VALUES_H
 

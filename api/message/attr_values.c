@@ -52,7 +52,7 @@ int td_attr_choose(const char *name, const char *const *choices, const struct td
 
 /* ---- text ---- */
 
-/* Parses an integer: an optional sign and decimal digits, which must be the whole text. */
+/* Parses an integer. The whole text must be an optional sign and decimal digits. */
 static bool parse_int64(const char *text, size_t length, int64_t *out)
 {
     const char *at = text, *end = text + length;

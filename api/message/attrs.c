@@ -131,7 +131,7 @@ static bool same_attr(const struct td_attr_spec *spec, const struct td_op_args *
     return a_size == b_size && (a_size == 0 || memcmp(a_bytes, b_bytes, a_size) == 0);
 }
 
-/* The attribute or request-wide option that a name in a request refers to. */
+/* The attribute or request-wide option to which a name in a request refers. */
 struct place {
     const struct td_attr_spec *spec; /* NULL for an option */
     enum option option;
@@ -169,7 +169,7 @@ static td_status set_place(const struct place *place, const struct td_attr_value
                        : set_option(options, place->option, value, arena, err);
 }
 
-/* Checks that the value in the body equals the value in the query string. */
+/* Checks that the values in the body and in the query string are equal. */
 static td_status check_repeated(const struct place *place, const struct td_attr_value *value,
                                 struct td_request *request, struct td_arena *arena,
                                 struct td_error *err)

@@ -77,7 +77,7 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
                                   struct td_error *err);
 
 /* Returns a set in which bit i is set if input i already has a tensor. Before the body is decoded,
- * these are the inputs that the path names. */
+ * only the inputs that the path names have tensors. */
 uint32_t td_inputs_set(const struct td_request *request);
 
 /* Sets MALFORMED_REQUEST for an input in the body that the path already gives. */

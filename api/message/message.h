@@ -60,7 +60,7 @@ struct td_request {
     const char *row_keys_name;
     /* Table that the path names as the first input, or NULL. */
     const char *table;
-    /* Table that `table` is a part of, such as "t" for "t.scale", or NULL. */
+    /* Table of which `table` is a part, such as "t" for "t.scale", or NULL. */
     const char *whole;
     bool table_has_keys; /* `table` has keys */
     /* True if the body calls the input of td_op_keys_input "keys". */

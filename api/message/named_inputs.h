@@ -26,9 +26,9 @@ struct td_named_input {
 struct td_named_input td_named_input_find(const struct td_request *request, const char *name,
                                           size_t length);
 
-/* Returns the index of the output with this name: "output"; "outputs.3" if the op has a list of
- * outputs; or the output's own name if the op has several outputs. Returns -1 if no output has this
- * name. */
+/* Returns the index of the output with this name, or -1 if there is none. The name is "output",
+ * "outputs.3" if the op has a list of outputs, or the output's own name if the op has several
+ * outputs. */
 int64_t td_named_output_find(const struct td_op *op, const char *name, size_t length);
 
 /* Appends the name of output `index`. */
@@ -69,7 +69,7 @@ TD_MUST_CHECK td_status td_named_input_resolve(struct td_request *request,
                                                struct td_arena *arena, struct td_error *err);
 
 /* Writes the possible names of inputs in the body, for error messages: "indices.0, indices.1, ...;
- * data.0, data.1, ...". Must be called before td_named_inputs_alloc. Returns `text`. */
+ * data.0, data.1, ...". Must run before td_named_inputs_alloc. Returns `text`. */
 const char *td_input_names_text(const struct td_request *request, char *text, size_t size);
 
 /* Returns the owner of the inputs for error messages: the name of the op or, if the model is a

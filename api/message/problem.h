@@ -38,12 +38,12 @@ void td_problem_write(const struct td_error *err, const char *op_name, const cha
 size_t td_problem_print(const struct td_error *err, const char *title, const char *request_id,
                         char *buffer, size_t size);
 
-/* Appends all members of an error except its message, each preceded by a comma: code, op, input,
- * position, ... */
+/* Appends all members of an error except its message (code, op, input, position, ...), each
+ * preceded by a comma. */
 void td_problem_members(const struct td_error *err, const char *op_name, const char *request_id,
                         struct td_text *text);
 
-/* Writes the document at a problem's "type" URI as JSON: type, title, status, code, explanation. */
+/* Writes the JSON document at a problem's "type" URI: type, title, status, code, explanation. */
 TD_MUST_CHECK td_status td_problem_describe(td_status status, struct td_arena *arena,
                                             struct td_reply *reply, struct td_error *err);
 

@@ -1,5 +1,5 @@
-/* raw.h - reads and writes tensor data as little-endian bytes, the form used in base64,
- * safetensors, .npy and binary requests of /v2. */
+/* raw.h - reads and writes tensor data as little-endian bytes, which base64, safetensors, .npy and
+ * binary requests of /v2 contain. */
 #ifndef TD_API_MESSAGE_RAW_H
 #define TD_API_MESSAGE_RAW_H
 

@@ -131,7 +131,7 @@ static td_status measure_strings(const struct td_request *request, const struct 
 /* ---- upper bounds ---- */
 
 /* Maximum length of the text around the outputs: model, version, bounds policy and number of
- * replacements. */
+ * replaced indices. */
 #define REPLY_TEXT  ((size_t)512)
 /* Maximum length of the text of an output without its data: name, datatype, 17 dimensions,
  * parameters. */

@@ -58,8 +58,8 @@ TD_MUST_CHECK td_status td_oip_check_query(const struct td_request *request, con
  * the first error. */
 bool td_oip_names_shared_memory(const char *json, size_t bytes);
 
-/* Checks that the requested outputs exist, have datatypes, and fit their shared memory. Must be
- * called after infer. */
+/* Checks that the requested outputs exist, have datatypes, and fit in their shared memory. Must run
+ * after infer. */
 TD_MUST_CHECK td_status td_oip_can_encode(const struct td_request *request, struct td_error *err);
 bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes);
 
@@ -94,14 +94,14 @@ TD_MUST_CHECK td_status td_oip_describe_server(const struct td_oip_server *serve
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
 
-/* Input of a table's model that takes keys instead of row numbers. */
+/* Name of the input that takes keys instead of row numbers if the model is a table. */
 #define TD_OIP_KEYS "keys"
 
 /* A model: either an op, or a table whose rows the op looks up. */
 struct td_oip_model {
     const char *name, *version;
     const struct td_op *op;
-    /* First input of the op, or NULL if the request gives it. */
+    /* First input of the op, or NULL if the request provides it. */
     const struct td_tensor *table;
 };
 struct td_oip_model td_oip_model_of(const struct td_op *op);
@@ -127,8 +127,8 @@ TD_MUST_CHECK td_status td_oip_check_index(const char *body, size_t bytes, struc
 TD_MUST_CHECK td_status td_oip_write_index(const struct td_oip_entry *entries, int count,
                                            struct td_arena *arena, struct td_reply *reply,
                                            struct td_error *err);
-/* Handle the bodies of POST .../load and .../unload for an existing model. Unloading is always
- * refused. */
+/* Handle the bodies of POST .../load and .../unload for an existing model. The unload function
+ * always refuses. */
 TD_MUST_CHECK td_status td_oip_repository_load(const char *body, size_t bytes,
                                                const struct td_oip_model *model,
                                                struct td_arena *arena, struct td_reply *reply,

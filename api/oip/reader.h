@@ -53,7 +53,7 @@ struct td_oip_reader {
     struct td_oip_input *inputs;
     struct td_oip_ref *refs;
     struct td_oip_output *outputs;
-    /* Bit i is set if output i is requested. NULL until the first output is read. */
+    /* Bit i is set if the client requests output i. NULL until the first output is read. */
     unsigned char *requested;
     bool has_inputs; /* true if the body has the member "inputs" */
     /* First member of the body that td_oip_check_unknown refuses. */

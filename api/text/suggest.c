@@ -27,8 +27,8 @@ static void pattern_init(struct pattern *pattern, const char *name, size_t lengt
     pattern->length = length;
 }
 
-/* Returns the edit distance between the pattern and a name, or `least` if the distance is not below
- * `least`. Two words represent a column of the dynamic programming table: their bits mark the rows
+/* Returns the edit distance between the pattern and a name, or `least` if the distance is at least
+ * `least`. Two words represent a column of the dynamic programming table. Their bits mark the rows
  * where the distance is one more (above) or one less (below) than in the previous row. Source: H.
  * Hyyro, A bit-vector algorithm for computing Levenshtein and Damerau edit distances, 2003. */
 static size_t edit_distance(const struct pattern *pattern, const char *name, size_t length,

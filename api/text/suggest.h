@@ -27,7 +27,7 @@
 const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names,
                             uint32_t *work);
 
-/* Sets did_you_mean of an error to the nearest name, if there is one. Must be called after
+/* Sets did_you_mean of an error to the nearest name, if there is one. Must run after
  * td_error_set. */
 void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
                 int n_names);

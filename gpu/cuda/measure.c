@@ -13,7 +13,7 @@
 
 #define COPY_BYTES   ((size_t)16 << 20)
 #define DEVICE_BYTES ((size_t)128 << 20)
-/* size in bytes of a small call's input, and of its result */
+/* Size in bytes of a small call's input, and of its result. */
 #define CALL_BYTES   ((size_t)4 << 10)
 #define CALL_REPEATS 20
 #define REPEATS      3

@@ -123,7 +123,7 @@ static td_status unavailable(const char *action, cudaError_t error, struct td_er
 #define NEEDED_DRIVER "driver 525 or newer"
 #endif
 
-/* CUDA encodes its version as a number: 13000 stands for 13.0. */
+/* CUDA encodes its version as a number, such as 13000 for 13.0. */
 #define MAJOR(version) ((version) / 1000)
 #define MINOR(version) ((version) % 1000 / 10)
 

@@ -48,7 +48,7 @@ uint64_t td_reference_count(enum td_reference_counter counter, uint64_t n);
 uint64_t td_reference_counter_value(enum td_reference_counter counter);
 void td_reference_counters_reset(void);
 
-/* Returns the error of a lost or misused device, or TD_OK. Every call starts with this check. */
+/* Returns TD_OK, or the error of a lost or misused device. Every call starts with this check. */
 TD_MUST_CHECK td_status td_reference_check(const struct td_device *device, struct td_error *err);
 
 /* Counts a violation of the contract and returns INTERNAL. */

@@ -27,7 +27,7 @@ static void sleep_until(int64_t when_ns)
 {
     struct timespec when = { .tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000 };
     while (now_ns() < when_ns)
-        /* sleep again after a signal */
+        /* Sleeps again after a signal. */
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
 }
 

@@ -113,7 +113,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     status = td_op_output(args, inputs->tensors[0].dtype, &shape, arena, err);
     if (status != TD_OK || args->outputs[0].numel == 0)
         return status;
-    /* Both are factors of the output's number of elements, so neither overflows. */
+    /* Neither product overflows, because both are factors of the output's number of elements. */
     (void)td_shape_product(&shape, 0, axis, &plan->n_rows);
     (void)td_shape_product(&shape, axis + 1, shape.rank, &plan->inner);
     return TD_OK;

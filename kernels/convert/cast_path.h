@@ -1,7 +1,8 @@
 /* cast_path.h - converts elements of one dtype to another, by the rules of the op cast.
  *
- * Every pair of dtypes has a loop, except pairs with float16, bfloat16 or complex. Those elements
- * pass through float32 or the dtype of their parts, in blocks that stay in the L1 cache.
+ * Every pair of dtypes has a loop, except pairs with float16, bfloat16 or complex. Elements of
+ * these dtypes pass through float32 or the dtype of their parts, in blocks that stay in the L1
+ * cache.
  *
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_CONVERT_CAST_PATH_H
@@ -12,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets to[i] = from[i] for i in [0, n). Both are aligned to their dtypes. */
+/* Sets to[i] = from[i] for i in [0, n). Both arrays are aligned to their dtypes. */
 typedef void td_cast_fn(void *restrict to, const void *restrict from, int64_t n);
 
 /* A loop of a path. Exactly one member is set. */
@@ -39,7 +40,7 @@ struct td_cast_path {
 /* Finds the path between any two dtypes except string. isa must be a result of td_isa_resolve. */
 void td_cast_path_find(struct td_cast_path *path, td_dtype from, td_dtype to, td_isa isa);
 
-/* Converts n elements: to[i] = from[i] for i in [0, n). Both are aligned to their dtypes. */
+/* Converts n elements: to[i] = from[i] for i in [0, n). Both arrays are aligned to their dtypes. */
 void td_cast_path_run(const struct td_cast_path *path, void *to, const void *from, int64_t n);
 
 #endif

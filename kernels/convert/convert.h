@@ -36,7 +36,8 @@ bool td_compute_is_native(td_dtype dtype);
 /* Widens: to[i] = from[i * stride] for i in [0, n). The stride is in elements and can be negative.
  * `from` is aligned to its dtype. */
 typedef void td_widen_fn(void *restrict to, const void *restrict from, int64_t stride, int64_t n);
-/* Narrows: to[i * stride] = from[i] for i in [0, n). Integers are truncated, floats are rounded. */
+/* Narrows: to[i * stride] = from[i] for i in [0, n). Integers are truncated, and floats are
+ * rounded. */
 typedef void td_narrow_fn(void *restrict to, int64_t stride, const void *restrict from, int64_t n);
 
 /* Return the conversion loops for a dtype, or NULL for bool and string. isa must be a result of

@@ -86,8 +86,8 @@ static td_status check_numbers(const struct td_op_args *args, struct td_arena *a
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Number of bytes in a block per partition. plan.start takes 8 bytes per block and partition, a
- * sixteenth of this number. */
+/* Number of bytes in a block per partition. plan.start takes a sixteenth of this number: 8 bytes
+ * per block and partition. */
 #define BLOCK_BYTES_PER_PARTITION 128
 
 static void choose_block_size(struct plan *plan)
@@ -297,8 +297,8 @@ static td_status gather_by_number(const struct td_op_args *args, struct td_exec 
     const struct plan *plan = args->plan;
     const struct td_tensor *data = args->inputs[DATA].tensors;
     if (data->dtype == TD_DTYPE_STRING) {
-        /* Each row goes to exactly one output, so all outputs together have as many bytes as
-         * data. */
+        /* Each row goes to exactly one output, so all outputs together have the same number of
+         * bytes as data. */
         uint64_t bytes = data->offsets[data->numel] - data->offsets[0];
         if (bytes > exec->output_limit)
             return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");

@@ -5,8 +5,8 @@
  *            outputs     num_partitions tensors [count, C...]
  *            outputs[p] has the rows data[i...] with partitions[i...] = p, in their order.
  *            Partitions without rows are empty.
- * Bounds     0 <= partition < num_partitions, otherwise infer reports INDEX_OUT_OF_BOUNDS, because
- *            the numbers determine the shapes. 1 <= num_partitions <= TD_MAX_PARTITIONS.
+ * Bounds     0 <= partition < num_partitions. infer reports other numbers as INDEX_OUT_OF_BOUNDS,
+ *            because the numbers determine the shapes. 1 <= num_partitions <= TD_MAX_PARTITIONS.
  * Ownership  Borrows both tensors for the call; writes only the outputs. Scratch memory is
  *            allocated in exec->arena.
  * Threads    Reentrant. The result does not depend on the number of threads.

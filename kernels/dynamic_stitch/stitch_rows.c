@@ -106,7 +106,7 @@ static void scatter_range(void *context, int64_t begin, int64_t end)
 
 /* ---- Rows of the output that no index names ---------------------------------------------- */
 
-/* Number of bytes set to zero in one range. Writing zeros is several times as fast as copying
+/* Number of bytes that one range sets to zero. Writing zeros is several times as fast as copying
  * rows. */
 #define ZERO_RANGE_BYTES ((size_t)1024 * 1024)
 

@@ -54,7 +54,7 @@ struct parser {
     size_t size;
     struct td_equation *equation;
     const struct td_shape *const *shapes;
-    /* True if labels were dropped because the inputs have too many for any shapes to match. */
+    /* True if labels were dropped because no shapes can match inputs with so many labels. */
     bool too_large;
     int64_t n_inputs;
     struct parsed_subscript inputs[TD_EINSUM_MAX_INPUTS];
@@ -67,7 +67,7 @@ static uint32_t peek(struct parser *p)
 {
     while (*p->at == ' ')
         p->at++;
-    /* Fast path for ASCII. Without it, parsing is a fifth slower in bench_plan. */
+    /* Handles ASCII in a fast path, without which parsing is a fifth slower in bench_plan. */
     if (*p->at < 0x80) {
         p->size = 1;
         return *p->at;

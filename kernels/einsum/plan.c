@@ -379,7 +379,7 @@ static td_status describe_inputs(struct builder *b, const struct td_shape *const
     return TD_OK;
 }
 
-/* Adds one step for each input in the bit set `reduced`, then the pairs found by path.h. */
+/* Adds one step for each input in the bit set `reduced`, then the pairs that path.h finds. */
 static td_status add_steps(struct builder *b, uint32_t reduced, const struct td_labels *output)
 {
     const int n = b->equation->n_inputs;

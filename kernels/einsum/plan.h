@@ -24,8 +24,8 @@
 #include "kernels/einsum/path.h"
 
 struct td_einsum_step {
-    /* Operands: 0 to n - 1 for the inputs, n + i for the result of step i. `b` is negative if the
-     * step has one operand. */
+    /* Operands: 0 to n - 1 are the inputs, and n + i is the result of step i. `b` is negative if
+     * the step has one operand. */
     int a, b;
     /* The equation of the step, such as "ij,jk->ik", with the characters of td_equation. */
     const char *equation;
@@ -37,7 +37,7 @@ struct td_einsum_step {
         const uint8_t *label;
     } result; /* the result's dimensions of extent 2 or more, row-major */
     int64_t numel;
-    /* Offset of the result in the workspace. The last step does not use it. */
+    /* Offset of the result in the workspace. Unused for the last step. */
     uint64_t offset;
 };
 

@@ -17,10 +17,10 @@
 /* Maximum number of rows in a batch. The row numbers, multipliers and biases of a batch stay in the
  * L1 cache. */
 #define BATCH      ((int64_t)1024)
-/* Maximum number of columns summed at a time. The limit keeps the time for a batch of wide rows
- * below a millisecond. */
+/* Maximum number of columns that are summed at a time. The limit keeps the time for a batch of wide
+ * rows below a millisecond. */
 #define COLUMNS    ((int64_t)2048)
-/* With more columns than WIDE, a batch has at most BATCH_WIDE rows. */
+/* If there are more columns than WIDE, a batch has at most BATCH_WIDE rows. */
 #define WIDE       ((int64_t)512)
 #define BATCH_WIDE ((int64_t)256)
 #define SUMS_BYTES (COLUMNS * (int64_t)sizeof(double))

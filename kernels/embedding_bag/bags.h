@@ -14,7 +14,7 @@ uint64_t td_bags_workspace(const struct td_op_args *args);
 typedef enum {
     TD_BAG_INDICES_UNKNOWN, /* td_bags_run checks the indices as it reads them */
     TD_BAG_INDICES_IN_BOUNDS,
-    /* some indices are out of bounds; the attribute bounds decides what replaces them */
+    /* Some indices are out of bounds. The attribute bounds determines what replaces them. */
     TD_BAG_INDICES_OUT_OF_BOUNDS,
 } td_bag_indices;
 

@@ -216,7 +216,8 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
 }
 
-/* Checks that integer params have a scale, but not both an offset and a zero point. */
+/* Checks that integer params have a scale, and that they do not have both an offset and a zero
+ * point. */
 static td_status check_quantized(const struct td_op_args *args, struct td_error *err)
 {
     const bool scale = td_embedding_bag_given(args, TD_BAG_SCALE),

@@ -18,13 +18,13 @@ struct td_bag_batch {
     size_t row_bytes;  /* distance in bytes between consecutive rows */
     int64_t columns;   /* at least 1 */
     const int64_t *rows;
-    /* Number of known elements of `rows`: first the rows of this batch, then rows of the next
+    /* Number of known elements of `rows`: the rows of this batch, followed by rows of the next
      * batches. */
     int64_t n_known;
     /* Number of rows by which a prefetch precedes the read of a row. 0: no prefetch. */
     int64_t ahead;
     const void *weights; /* weights as real, one for each of `rows`; NULL: all are 1 */
-    /* Scales of int8 and uint8 tables: one float per row, and the distance in bytes between
+    /* Scales of int8 and uint8 tables, one float per row, and the distance in bytes between
      * consecutive floats. */
     const char *scales;
     size_t scale_bytes;

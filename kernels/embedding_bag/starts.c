@@ -195,7 +195,7 @@ static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
     return low;
 }
 
-/* Returns where `bag` starts. `low` is the start of the previous bag, or 0. */
+/* Returns the position at which `bag` starts. `low` is the start of the previous bag, or 0. */
 static int64_t find_start(const struct starts *job, int64_t low, int64_t bag)
 {
     if (job->is_matrix)

@@ -150,7 +150,7 @@ static struct td_gather_geometry make_geometry(const struct resolved *resolved,
     };
     if (out->numel == 0)
         return geometry;
-    /* Each product is a factor of the output's number of elements, so it cannot overflow. */
+    /* Neither product overflows, because each is a factor of the output's number of elements. */
     (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
     (void)td_shape_product(params, resolved->batch_dims, resolved->axis, &geometry.slices);
     (void)td_shape_product(indices, resolved->batch_dims, indices->rank, &geometry.slice_indices);
@@ -181,7 +181,7 @@ struct plan {
     bool indices_are_rows;
 };
 
-/* The td_rows_fn of both ops. Output rows are in the order of b, p, i. */
+/* Implements td_rows_fn for both ops. Output rows are in the order of b, p, i. */
 static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct plan *plan = context;

@@ -154,8 +154,8 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     if (n_bad > 0 && resolved.bounds == TD_BOUNDS_ERROR)
         return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims, first,
                                       n_bad, err);
-    /* Clip and wrap can replace an index, except in a dimension of size 0, which has no valid
-     * index. */
+    /* Clip and wrap can replace any index except an index for a dimension of size 0, which has no
+     * valid index. */
     if (n_empty > 0 && resolved.indices->numel > 0 && resolved.bounds != TD_BOUNDS_ZERO)
         return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims,
                                       first_empty,

@@ -48,8 +48,8 @@ struct table {
 
 #define FREE ((int64_t)-1)
 
-/* Adds a key. If the memory of the keys changes during the call, a key can be added twice, but a
- * free slot always remains. */
+/* Adds a key. If the memory of the keys changes during the call, a key can be added twice. Even
+ * then, a free slot remains. */
 static void add(struct table *table, int64_t i)
 {
     uint64_t at = hash_of(table->keys, i, table->seed) & table->mask;

@@ -107,7 +107,7 @@ const void *td_key_index_image(const struct td_key_index *index)
 
 /* ---- Slots of a block ---------------------------------------------------------------------- */
 
-/* A set of slots: bit i is set for slot i. */
+/* A set of slots, in which bit i stands for slot i. */
 typedef unsigned slot_set;
 
 static inline slot_set slots_of_block(bool wide)

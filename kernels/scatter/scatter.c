@@ -103,8 +103,7 @@ static td_status updates_at_fault(struct td_error *err, const struct td_shape *u
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "updates");
 }
 
-/* Checks that there is one update for each tuple, and that each update has the shape of a slice of
- * params. */
+/* Checks that there is one update for each tuple, with the shape of a slice of params. */
 static td_status check_updates(const struct td_shape *params, const struct td_shape *indices,
                                const struct td_shape *updates, struct td_error *err)
 {
@@ -335,10 +334,10 @@ static void combine_bytes(const struct scatter *job, void *to, const void *from,
 
 /* Minimum number of bytes of updates that several threads write. */
 #define PARALLEL_BYTES ((size_t)512 * 1024)
-/* Bytes of updates that a thread writes between two checks of the deadline, which takes a few
- * milliseconds. */
+/* Number of bytes of updates that a thread writes between two checks of the deadline, a few
+ * milliseconds of work. */
 #define STEP_BYTES     ((size_t)4 * 1024 * 1024)
-/* Distance in rows at which a row is prefetched before it is combined with an update. */
+/* Number of rows by which the prefetch of a row precedes its combination with an update. */
 #define AHEAD          16
 
 static char *row_at(const struct scatter *job, int64_t row)

@@ -8,10 +8,10 @@
 
 /* Totals over a bag's queries in all parts. */
 struct tally {
-    /* Sums of the weights and of their squares; without weights each is 1. */
+    /* Sums of the weights and of their squares. Without weights, each weight is 1. */
     double weights, squares;
-    /* zeros: true if a query has a row of zeros. nan: true if the weight of such a row makes the
-     * sum NaN. */
+    /* zeros: true if a query has a row of zeros. nan: true if the weight of a row of zeros makes
+     * the sum NaN. */
     bool zeros, nan;
 };
 

@@ -83,7 +83,7 @@ static td_status refuse_indices(const struct splitter *s, const struct td_tuple_
                                  td_rows_bounds_hint(queries, first, space->bound[0]));
 }
 
-/* Returns the row number that is ignored, or TD_ATTR_UNSET if no row number is ignored. */
+/* Returns the row number to ignore, or TD_ATTR_UNSET if there is none. */
 static int64_t skipped_row(const struct splitter *s)
 {
     int64_t row = TD_ATTR_UNSET;

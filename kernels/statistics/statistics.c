@@ -9,10 +9,10 @@
 #include <string.h>
 
 enum {
-    /* number of values in one item of the parallel loop; an item takes about 100 us */
+    /* Number of values in one item of the parallel loop. An item takes about 100 us. */
     ITEM = 1 << 18,
     MOST_ITEMS = 1 << 12, /* maximum number of items; items of larger tensors are larger */
-    /* Number of values that are measured at a time, as doubles that stay in the L1 cache. */
+    /* Number of values that are measured at a time as doubles, which stay in the L1 cache. */
     TILE = 768,
     WIDE = 8192 /* with more columns, a block has at least 128 columns */
 };

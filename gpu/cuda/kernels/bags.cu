@@ -92,8 +92,8 @@ static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number
 
 /* ---- Sums ---------------------------------------------------------------------------------- */
 
-/* Parameters of the kernels: T is the type of an element of params, A is the type in which rows are
- * summed, n is the number of elements of a vector, and `maximum` is true if the mode is max. */
+/* Parameters of the kernels: T is the type of an element of params, A the type in which rows are
+ * summed, and n the number of elements of a vector. `maximum` is true if the mode is max. */
 template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
     typedef T_ T;
     typedef A_ A;

@@ -90,7 +90,7 @@ static __device__ __forceinline__ void copy_chunk(const struct td_cuda_row_copy 
                  lane, 1 << copy.group_log2);
 }
 
-/* The grid-stride loop of a thread's group over all chunks of `rows` rows. */
+/* The grid-stride loop in which a thread's group iterates over all chunks of `rows` rows. */
 struct chunk_loop {
     int lane; /* number of the thread within its group */
     int64_t i, step, end;

@@ -50,7 +50,7 @@ static __device__ __forceinline__ uint32_t equal_tags(uint32_t tags, uint32_t ta
     return (x - 0x01010101u) & ~x & 0x80808080u;
 }
 
-/* Returns the row of a key in a block, or -1. */
+/* Returns the row of a key in a block, or -1 if the block does not have the key. */
 static __device__ __forceinline__ int64_t find_in_block(const struct td_cuda_find_args &args,
                                                         const struct key_block *block,
                                                         const uint4 &head, uint32_t tag,
@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Fills a row of the table with its default, a scalar. */
+/* Fills a row of the table with its scalar default. */
 static __global__ void __launch_bounds__(THREADS)
     repeat(const __grid_constant__ struct td_cuda_find_args args)
 {

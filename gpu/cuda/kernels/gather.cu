@@ -102,8 +102,8 @@ static __device__ __forceinline__ const char *row_at(const struct td_cuda_gather
     return args.params + index * args.stride[0] * args.copy.vectors * args.copy.vector_bytes;
 }
 
-/* Gathers rows of at most LOADS / rows vectors per thread. Requires a single slice, and indices
- * that are not tuples. */
+/* Gathers rows of at most LOADS / rows vectors per thread. Requires a single slice. The indices
+ * must not be tuples. */
 template <typename V, int rows>
 static __global__ void __launch_bounds__(THREADS)
     gather_short(const __grid_constant__ struct td_cuda_gather_args args)

@@ -8,7 +8,7 @@
 
 #include "gpu/cuda/kernels/common.cuh"
 
-/* Counts a bad index: element `element` of indices is out of range. */
+/* Counts element `element` of indices, which is out of range. */
 static __device__ __forceinline__ void count_bad_index(const struct td_cuda_reporting &to,
                                                        int64_t element)
 {

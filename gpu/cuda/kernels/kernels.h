@@ -58,7 +58,7 @@ struct td_cuda_report {
 /* Where a kernel reports the bad indices of each item. */
 struct td_cuda_reporting {
     int n_items;
-    /* Ends of the items, if there are at most TD_CUDA_INLINE_ITEMS items. */
+    /* Ends of the items, used if there are at most TD_CUDA_INLINE_ITEMS items. */
     int64_t inline_end[TD_CUDA_INLINE_ITEMS];
     /* Ends of the items in device memory. NULL if the ends are in inline_end. */
     const int64_t *item_end;
@@ -93,7 +93,7 @@ struct td_cuda_row_copy td_cuda_row_copy_make(size_t row_bytes, uintptr_t addres
 struct td_cuda_gather_args {
     char *out;
     const char *params;
-    /* Row that is copied instead of zeros, or NULL for zeros. */
+    /* Row to copy instead of zeros, or NULL for zeros. */
     const char *default_row;
     /* Distance in bytes between the defaults of consecutive output rows, or 0 if all rows share a
      * default. */

@@ -237,7 +237,8 @@ static __device__ W reduce_block(W value, W *shared, int y, int n, int distance)
     return value;
 }
 
-/* The thread at (x, y) of a block: x counts outputs within a tile, y counts along the sum. */
+/* Position (x, y) of a thread in its block: x counts outputs within a tile, and y counts along the
+ * sum. */
 template <int compute, bool has_b, bool nested>
 static __global__ void __launch_bounds__(THREADS, nested ? MIN_BLOCKS - 1 : MIN_BLOCKS)
     sumprod(const __grid_constant__ struct td_cuda_sumprod_args args)

@@ -1,4 +1,4 @@
-/* find.c - find and lookup, for keys whose index is on the device. */
+/* find.c - find and lookup for keys whose index is on the device. */
 #include "kernels/find/find.h"
 
 #include "gpu/cuda/ops/reporting.h"

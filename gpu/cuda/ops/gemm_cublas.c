@@ -81,8 +81,8 @@ static struct factor factor_of(const struct td_cuda_gemm_plan *plan, int operand
 
 static void choose_factors(struct call *call, const struct td_cuda_gemm_plan *plan)
 {
-    /* In column-major order, a row-major C is the transpose of C, which is the product of the
-     * transposes of B and A. */
+    /* In column-major order, a row-major C is the transpose of C: the product of the transposes of
+     * B and A. */
     const bool row_major = td_cuda_gemm_is_contiguous(plan, TD_C, TD_CUDA_N, TD_CUDA_M);
     call->m = row_major ? TD_CUDA_N : TD_CUDA_M;
     call->n = row_major ? TD_CUDA_M : TD_CUDA_N;

@@ -23,7 +23,7 @@
 
 enum { TD_CUDA_BATCH, TD_CUDA_M, TD_CUDA_N, TD_CUDA_K, TD_CUDA_DIMENSIONS };
 
-/* Do not copy a plan: it points into itself. */
+/* Must not be copied, because a plan points into itself. */
 struct td_cuda_gemm_plan {
     struct td_gemm_product product;
     const struct td_gemm_dimension *dimension[TD_CUDA_DIMENSIONS]; /* dimensions of `product` */
@@ -51,7 +51,7 @@ bool td_cuda_gemm_is_contiguous(const struct td_cuda_gemm_plan *plan, int operan
  * not packed. */
 size_t td_cuda_gemm_packed_bytes(const struct td_cuda_gemm_plan *plan, int operand);
 
-/* Sets *copy to the copy that packs A or B, or unpacks C, as a simplified contraction. */
+/* Sets *copy to the copy, as a simplified contraction, that packs A or B or unpacks C. */
 void td_cuda_gemm_pack(const struct td_cuda_gemm_plan *plan, int operand,
                        struct td_loop loops[TD_MAX_LOOPS], struct td_contraction *copy);
 

@@ -27,7 +27,7 @@ struct td_device {
     /* Allocations that the caller has freed. `freeing` is device memory that streams still use.
      * `retired` is pinned memory, which is kept for later allocations. */
     struct td_cuda_allocation *freeing, *retired;
-    /* Bytes of pinned memory: currently allocated by the caller, the peak so far, and in
+    /* Bytes of pinned memory that the caller has allocated, the peak of this number, and bytes in
      * `retired`. */
     uint64_t pinned, pinned_most, pinned_retired;
     struct td_device_stream *streams;

@@ -17,12 +17,12 @@
 
 #include "gpu/cuda/runtime/device.h"
 
-/* Creates the pool. Must be called before any stream is opened. Returns DEVICE_UNAVAILABLE if the
- * device does not support memory pools. */
+/* Creates the pool. Must run before any stream is opened. Returns DEVICE_UNAVAILABLE if the device
+ * does not support memory pools. */
 TD_MUST_CHECK td_status td_cuda_memory_open(struct td_device *device, struct td_error *err);
 
-/* Frees all allocations. Must be called after the streams are closed. If the device is lost, frees
- * only the records. */
+/* Frees all allocations. Must run after the streams are closed. If the device is lost, frees only
+ * the records. */
 void td_cuda_memory_close(struct td_device *device);
 
 TD_MUST_CHECK td_status td_cuda_alloc(struct td_device *device, size_t bytes, void **out,

@@ -1,7 +1,7 @@
 /* context.h - a product being computed: the operands, and the kernels and packing that td_gemm_run
  * chose for them.
  *
- * Ownership  Borrows everything it points to.
+ * Ownership  Borrows everything to which it points.
  * Threads    Read-only while ranges run. */
 #ifndef TD_KERNELS_EINSUM_GEMM_CONTEXT_H
 #define TD_KERNELS_EINSUM_GEMM_CONTEXT_H

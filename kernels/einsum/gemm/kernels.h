@@ -20,7 +20,7 @@
 #define TD_GEMM_MAX_NR         32
 #define TD_GEMM_TILE_ROW_BYTES 128 /* bytes per row of a tile: two vectors */
 #define TD_GEMM_TILE_VECTORS   2
-/* number of bytes after a packed panel that packing can overwrite */
+/* Number of bytes after a packed panel that packing can overwrite. */
 #define TD_GEMM_PANEL_SLACK    64
 
 /* A panel of B is prefetched in slices: each tile that uses the previous panel prefetches one

@@ -178,7 +178,7 @@ void td_gemm_macrokernel(const struct td_gemm_context *g, struct td_gemm_scratch
         multiply_block(g, scratch, block);
         return;
     }
-    /* Process the columns in groups whose sums fit in scratch memory. */
+    /* Processes the columns in groups whose sums fit in scratch memory. */
     struct td_gemm_block group = *block;
     for (; group.n0 < block->n0 + block->n; group.n0 += TD_GEMM_SUMS_COLUMNS) {
         group.n = td_smaller(TD_GEMM_SUMS_COLUMNS, block->n0 + block->n - group.n0);

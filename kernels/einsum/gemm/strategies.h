@@ -19,8 +19,8 @@ TD_MUST_CHECK td_status td_gemm_run_batched(struct td_gemm_context *g, struct td
 TD_MUST_CHECK td_status td_gemm_run_cooperative(const struct td_gemm_context *g,
                                                 struct td_exec *exec, struct td_error *err);
 
-/* split_k.c: for small products over a very long k, such as Gram matrices. Threads sum ranges of k
- * separately, and the partial sums are added in order. Requires blocking->k_range. */
+/* split_k.c: threads sum ranges of k separately, and the partial sums are added in order. For small
+ * products over a very long k, such as Gram matrices. Requires blocking->k_range. */
 TD_MUST_CHECK td_status td_gemm_run_split_k(const struct td_gemm_context *g, struct td_exec *exec,
                                             struct td_error *err);
 

@@ -33,7 +33,7 @@
 #define STREAM_BYTES (32 << 20)
 
 /* If the stride of the rows is a multiple of CONFLICT_STRIDE, the rows of a tile map to only a few
- * sets of the L1 cache and would evict each other. The tile is then copied to a buffer first. */
+ * sets of the L1 cache and would evict each other, so the tile is copied to a buffer first. */
 #define CONFLICT_STRIDE 1024
 
 struct dim {
@@ -41,7 +41,7 @@ struct dim {
 };
 
 /* A nest as `outer` loops around a tiled plane of p by q. p is the loop with the smallest stride in
- * C. q is the loop with the smallest stride in A among the other loops. */
+ * C. Among the other loops, q is the loop with the smallest stride in A. */
 struct permutation {
     const char *a;
     char *c;
@@ -244,8 +244,8 @@ static struct dim remove_least_stride(struct permutation *permutation, bool by_c
     return remove_loop(permutation, least);
 }
 
-/* Turns short contiguous runs into elements. Their width can be 8 or 16 bytes, for which
- * transposition kernels exist, or another width such as 12 bytes. */
+/* Turns short contiguous runs into elements of 8 or 16 bytes, for which transposition kernels
+ * exist, or of another width such as 12 bytes. */
 static void widen_elements(struct permutation *permutation)
 {
     for (int i = permutation->n_outer - 1; i >= 0; i--) {

@@ -213,7 +213,7 @@ static bool accumulate_block(const struct td_sumprod_context *ctx,
     return true;
 }
 
-/* Computes n outputs, each of which is one product or one element. Writes directly to C if it is
+/* Computes n outputs, each of which is one product or one element. Writes directly to C if C is
  * contiguous and native. */
 static void multiply_block(const struct td_sumprod_context *ctx, struct td_sumprod_scratch *scratch,
                            const char *a, const char *b, char *c, int64_t n, int64_t remaining)

@@ -136,7 +136,7 @@ static int reuse_score(const struct td_sumprod_plan *plan, const struct td_loop 
 }
 
 /* Returns the loop with the best reuse_score: a summed loop if `summed` is true, otherwise one of
- * the other loops. If scores are equal, returns the innermost loop. Returns -1 if no such loop
+ * the other loops. Among equal scores, returns the innermost loop. Returns -1 if no such loop
  * exists. */
 static int best_outer_loop(const struct td_sumprod_plan *plan, const struct td_loop *loops,
                            int n_loops, bool summed)
@@ -290,7 +290,7 @@ static void choose_splits(struct td_sumprod_plan *plan)
     int64_t terms = plan->reduces ? plan->run.extent : 1;
     for (int i = 0; i < plan->n_summed; i++)
         terms *= plan->summed[i].extent;
-    /* Saturates, because a block of 2^63 terms could not be computed anyway. */
+    /* Saturates, because a block of 2^63 terms could never be computed. */
     const int64_t outputs = plan->block_outputs;
     const int64_t block_terms = terms > INT64_MAX / outputs ? INT64_MAX : terms * outputs;
     if (plan->n_blocks < FEW_BLOCKS)
@@ -404,7 +404,7 @@ static double bytes_moved(const struct td_sumprod_plan *plan,
 
 void td_sumprod_plan_make(struct td_sumprod_plan *plan, const struct td_contraction *contraction)
 {
-    /* The loop arrays take 4 KB and are not cleared. Only the elements in use are set. */
+    /* Does not clear the loop arrays, which take 4 KB. Only the elements in use are set. */
     memset(plan, 0, offsetof(struct td_sumprod_plan, outer));
     plan->compute = td_compute_of(contraction->dtype[TD_A]);
     plan->has_b = contraction->has_b;

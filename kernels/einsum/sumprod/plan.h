@@ -39,9 +39,9 @@
 #define TD_SUMPROD_CACHE_LINE       64
 #define TD_SUMPROD_TILE_BYTES       (TD_SUMPROD_CACHE_LINE * TD_SUMPROD_SCATTERED_LENGTH)
 
-/* Maximum number of elements to sum in the compute type before adding their sum in double. */
+/* Maximum number of elements to sum in the compute type before their sum is added in double. */
 #define TD_SUMPROD_REDUCE_LENGTH 4096
-/* Maximum number of rows to add in the compute type before adding their sums in double. */
+/* Maximum number of rows to add in the compute type before their sums are added in double. */
 #define TD_SUMPROD_FLUSH_ROWS    64
 
 /* How the elements of an operand are stored. */
@@ -65,7 +65,7 @@ struct td_sumprod_plan {
     /* Size in bytes of an element of type T and of type W (kernels.h). */
     int64_t element_size, total_size;
     struct td_sumprod_format format[3];
-    /* True if A of the plan is B of the contraction, and B of the plan is A of the contraction. */
+    /* True if A and B of the contraction are swapped in the plan. */
     bool has_b, swapped;
     struct td_loop run; /* the innermost loop */
     /* The loop over the outputs of a block. If the plan accumulates, this is the run. */
@@ -100,7 +100,7 @@ struct td_sumprod_plan {
     /* Estimated number of bytes that all iterations read and write. */
     double bytes;
     struct td_loop outer[TD_MAX_LOOPS + 1]; /* the loops over blocks */
-    /* The summed loops except the run. The last one is the loop over rows. */
+    /* The summed loops except the run. The loop over rows is the last. */
     struct td_loop summed[TD_MAX_LOOPS + 1];
 };
 
