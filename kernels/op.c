@@ -410,8 +410,8 @@ static bool is_matrix(const struct td_op *op, const struct td_op_args *args, int
            args->inputs[i].tensors->shape.rank != 1;
 }
 
-/* Checks that keys of rows are vectors. Runs before dtypes are compared: if a table is passed as
- * its own keys, the error would otherwise concern the dtype of another input. */
+/* Checks that keys of rows are vectors. Runs before dtypes are compared. Otherwise, if a table is
+ * passed as its own keys, the error would concern the dtype of another input. */
 static td_status check_row_keys(const struct td_op *op, const struct td_op_args *args,
                                 struct td_error *err)
 {

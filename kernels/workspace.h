@@ -4,8 +4,8 @@
  *            can use the same workspace in turn.
  * Threads    The thread that runs the kernel assigns `shared`. A range function (exec.h) acquires
  *            the scratch area of one thread, uses it exclusively and releases it before it returns.
- *            An area is always free, because as many areas exist as ranges can run at the same
- *            time. */
+ *            An area is always free, because there are as many areas as ranges that can run at the
+ *            same time. */
 #ifndef TD_KERNELS_WORKSPACE_H
 #define TD_KERNELS_WORKSPACE_H
 

@@ -34,7 +34,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Appends a chunk of the body; libcurl calls this function for each chunk. Returning 0 ends the
+/* Appends a chunk of the body. libcurl calls this function for each chunk. Returning 0 ends the
  * transfer with an error. */
 static size_t append(char *chunk, size_t item_size, size_t size, void *user)
 {

@@ -220,9 +220,8 @@ static const struct td_foreign *find_stripped(const char *bytes, size_t size)
     return NULL;
 }
 
-/* True if the body might be a binary file that was cut at its first NUL. Such a body has no NUL,
- * although binary files have one near their start. In addition, it must not be text or must have
- * been sent as safetensors. */
+/* True if the body might be a binary file that was cut at its first NUL: it contains no NUL, and it
+ * was sent as safetensors, or as JSON although it is not text. */
 static bool may_be_cut(td_format sent, const char *bytes, size_t size)
 {
     if (size == 0 || memchr(bytes, 0, size))

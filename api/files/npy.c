@@ -94,8 +94,8 @@ static bool is_single(td_dtype dtype)
     return td_dtype_info(dtype)->size == 1;
 }
 
-/* Refuses a type string. `order` is the number of characters before the kind, which give the byte
- * order. */
+/* Refuses a type string. `order` is the number of characters for the byte order, which precede the
+ * kind. */
 static td_status refuse_descr(const char *text, size_t length, size_t order, struct td_error *err)
 {
     const int kind = length > order ? text[order] : 0;

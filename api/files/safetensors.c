@@ -429,8 +429,8 @@ static td_status check_ranges(struct header *header)
     return TD_OK;
 }
 
-/* Checks the values of all tensors. Must run after check_ranges, which ensures that each byte is
- * read only once, because ranges in a hostile file could overlap. */
+/* Checks the values of all tensors. Must run after check_ranges, which refuses overlapping ranges,
+ * so each byte is read only once. */
 static td_status check_values(struct header *header)
 {
     const struct td_safetensors *out = header->out;

@@ -27,7 +27,7 @@ unsigned td_problem_retry_after_s(const struct td_error *err);
  * the name of a code, such as INDEX_OUT_OF_BOUNDS. */
 td_status td_problem_from_slug(const char *slug, size_t length);
 
-/* Writes the reply for `err`. op_name and request_id can be NULL. Cannot fail: if memory is
+/* Writes the reply for `err`. op_name and request_id can be NULL. Cannot fail. If memory is
  * exhausted, the reply is the static body with type, title, status and code. */
 void td_problem_write(const struct td_error *err, const char *op_name, const char *request_id,
                       struct td_arena *arena, struct td_reply *reply);

@@ -74,7 +74,7 @@ TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct t
                                       struct td_reply *reply, struct td_error *err);
 
 /* Writes the reply for an error. The message starts with the name of the model. `model` and
- * `op_name` can be NULL. Cannot fail: if memory is exhausted, the reply is a static text. */
+ * `op_name` can be NULL. Cannot fail. If memory is exhausted, the reply is a static text. */
 void td_oip_problem(const struct td_error *err, const char *model, const char *op_name,
                     const char *request_id, struct td_arena *arena, struct td_reply *reply);
 

@@ -8,8 +8,8 @@
  * (Default_Ignorable_Code_Point) such as joiners and variation selectors. A combining mark must
  * follow a letter, a digit or another mark.
  *
- * The tables of libunistring, which depend on its version of Unicode, decide. A newer version never
- * accepts fewer names, because NFC of assigned characters is stable.
+ * The result depends on libunistring's version of Unicode. A newer version never accepts fewer
+ * names, because NFC of assigned characters is stable.
  *
  * Ownership  Borrows the text, which does not have to end in NUL.
  * Threads    Reentrant.

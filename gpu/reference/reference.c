@@ -56,8 +56,8 @@ static void reference_close(struct td_device *device)
     free(device);
 }
 
-/* Bandwidth that stands for "no time": so high that the CPU is never preferred, and not 0, because
- * callers divide by the bandwidth. */
+/* Bandwidth that stands for "no time". It is so high that the CPU is never preferred. It is not 0,
+ * because callers divide by it. */
 #define NO_TIME_PER_US 1000000000
 
 static uint64_t per_us(int64_t mb_per_s)

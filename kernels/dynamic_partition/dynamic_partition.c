@@ -8,9 +8,9 @@
 
 enum { DATA, PARTITIONS };
 
-/* The plan of a call, made by infer. Blocks of about equal size divide the rows of data, and run
- * distributes the blocks in parallel. If rows are strings or are larger than TD_ROWS_RANGE_BYTES,
- * run distributes row numbers instead and then gathers each output by row number. */
+/* The plan of a call. infer divides the rows of data into blocks of about equal size, which run
+ * distributes in parallel. If rows are strings or are larger than TD_ROWS_RANGE_BYTES, run
+ * distributes row numbers instead and then gathers each output by row number. */
 struct plan {
     int64_t n_rows;
     int64_t n_partitions;

@@ -161,8 +161,8 @@ static int64_t sum_marks(const uint8_t *marks, size_t n)
     return sum;
 }
 
-/* Fills job->marks and sets *n_marked to the number of marked rows. Runs on one thread: two threads
- * writing to the whole table would contend for its cache lines and be slower than one
+/* Fills job->marks and sets *n_marked to the number of marked rows. Runs on one thread, because two
+ * threads writing to the whole table would contend for its cache lines and be slower than one
  * (tests/bench/bench_stitch). They would also fill last_row in the wrong order. */
 static td_status mark_rows(struct td_stitch *job, int64_t *n_marked, struct td_exec *exec,
                            struct td_error *err)

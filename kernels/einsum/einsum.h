@@ -10,8 +10,8 @@
  *            bfloat16 are computed in float32 and rounded once, at the end. Matrix products of
  *            bfloat16 treat denormals as 0 if they use the processor's bfloat16 instructions
  *            (gemm/gemm.h). Integers wrap around in their dtype. Complex values are not conjugated.
- *            bool is rejected: NumPy computes OR and AND for + and *, and TensorFlow does not
- *            define them.
+ *            bool is rejected, because NumPy computes OR and AND for + and *, and TensorFlow does
+ *            not define them.
  * Errors     The errors of equation.h. The server checks FLOPs and memory against its limits.
  * Ownership  Borrows the inputs and writes the output. The workspace, whose size the plan gives, is
  *            allocated from exec->arena.

@@ -1,9 +1,9 @@
 /* plan.h - plans an einsum: derives a list of steps and their costs from the equation and the
  * shapes, before any data exists.
  *
- * A label that only one operand and not the output has is summed first, over that operand alone.
- * Pairs are then contracted in the order found by path.h. Every step omits dimensions of extent 1.
- * float16 and bfloat16 results between steps are float32.
+ * Labels that occur in only one operand and not in the output are summed first, one operand at a
+ * time. Pairs are then contracted in the order found by path.h. Every step omits dimensions of
+ * extent 1. float16 and bfloat16 results between steps are float32.
  *
  * The labels of a step's result are ordered as batch, rows and columns for the next step: first the
  * labels that both operands share, then the other labels of the first operand, then the other

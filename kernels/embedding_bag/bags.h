@@ -6,8 +6,8 @@
 
 #include "kernels/op.h"
 
-/* Returns the number of bytes that td_bags_run allocates from exec->arena. If the number overflows,
- * returns one that is too large to allocate. */
+/* Returns the number of bytes that td_bags_run allocates from exec->arena. On overflow, returns a
+ * number that is too large to allocate. */
 uint64_t td_bags_workspace(const struct td_op_args *args);
 
 /* State of the indices before the run. */

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Tuple checks compare components with a pattern of this many elements that repeats the bounds of a
- * tuple. The pattern is long enough for a vectorised inner loop. */
+/* Maximum number of elements of the pattern that repeats the bounds of a tuple. Tuple checks
+ * compare components with this pattern, which is long enough for a vectorised inner loop. */
 #define BOUND_PATTERN 64
 
 /* Maximum bound for which indices are counted in four tables, which need 2 KiB of stack. */

@@ -237,7 +237,7 @@ static __device__ __forceinline__ float scaled(float element, const struct scali
 }
 
 /* Adds a row in the same way and order as the CPU (kernels/embedding_bag/bags.inc). A row of zeros
- * has no scale or offset. A weight of NaN or infinity turns it into NaN. */
+ * has no scale or offset. A weight of NaN or infinity makes its values NaN. */
 template <typename K>
 static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &args, int64_t i,
                                                int64_t row, typename K::vector vector,

@@ -225,7 +225,7 @@ struct td_cuda_bags_args {
     /* For each of n_indices indices, its bag, in non-decreasing order. NULL if `begins` is used. */
     const void *segment_ids;
     int segment_bytes;
-    /* Device memory for the starts computed from segment_ids if they are given. */
+    /* Device memory for `begins` if they are computed from segment_ids. */
     int64_t *found_begins;
     const void *weights; /* n_indices weights; NULL if all are 1 */
     /* Scale of int8 and uint8 rows, or NULL if each row has its scale and offset after its columns.

@@ -47,8 +47,8 @@ static void choose_kernels(struct td_gemm_context *g, td_isa isa)
     const struct td_gemm_product *p = g->p;
     g->kernels = kernels_for(isa);
 #ifdef __x86_64__
-    /* Uses vectors of half the length for few columns: they have twice the throughput and give the
-     * same sums. */
+    /* Uses vectors of half the length for few columns, because they have twice the throughput and
+     * give the same sums. */
     if (p->real == TD_GEMM_BF16)
         g->kernels = &td_gemm_avx512_bf16;
     else if (isa >= TD_ISA_AVX512 &&

@@ -9,8 +9,8 @@
 
 /* Number of outputs of a block if the run is summed. It is larger if there are other summed loops
  * around the outputs, so that a long stretch of memory is read before the next iteration of the
- * outer loop. It is largest if the outputs are the inner loop: the block then often has all
- * outputs, and no memory is skipped. */
+ * outer loop. It is largest if the outputs are the inner loop, because the block then often has all
+ * outputs and no memory is skipped. */
 #define BLOCK_OUTPUTS         16
 #define LARGE_BLOCK_OUTPUTS   64
 #define LARGEST_BLOCK_OUTPUTS 512
