@@ -22,8 +22,8 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
                                         struct td_resolver *resolver, struct td_arena *arena,
                                         struct td_request *request, struct td_error *err);
 
-/* Adds a hint to the error with which the op refused a decoded request: what the client might have
- * meant. */
+/* Adds a hint about what the client might have meant to the error with which the op refused a
+ * decoded request. */
 void td_codec_hint(td_format format, const struct td_request *request, struct td_error *err);
 
 /* td_oip_decode, which needs more arguments, decodes requests of the Open Inference Protocol. The

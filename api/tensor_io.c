@@ -100,8 +100,8 @@ static td_status read_json(td_role role, const char *body, size_t bytes,
     return status == TD_OK ? end_json(&source) : status;
 }
 
-/* Sets *out to true if the document at the scan is a table, because a tensor has no member "tensor"
- * or "keys". */
+/* Sets *out to true if the document at the scan is a table: it has a member "tensor" or "keys",
+ * which no tensor has. */
 static td_status is_table(const struct td_json_source *source, bool *out)
 {
     bool keys;
@@ -151,8 +151,8 @@ static td_status read_json_table(struct td_json_source *source, struct td_table_
     return status == TD_OK ? end_json(source) : status;
 }
 
-/* Suffixes that, after the name of a table, name the entries for its keys. Without the dot, each
- * suffix is also a name by itself. */
+/* Suffixes of the entry names for a table's keys. A suffix follows the name of the table. Without
+ * its dot, it is also a name by itself. */
 #define KEYS    ".keys"
 #define OFFSETS ".keys.offsets"
 #define BYTES   ".keys.bytes"

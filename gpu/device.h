@@ -95,12 +95,12 @@ struct td_device_work {
     const struct td_op *op;
     /* Tensor data are device addresses. Outputs are 256-byte aligned, and inputs can point into a
      * larger allocation. workspace_bytes ignores the addresses. args->plan is the plan that infer
-     * made on the host. run copies what it needs from args before it returns. */
+     * made on the host. `run` copies what it needs from args before it returns. */
     const struct td_op_args *args;
     /* Number of items, at least 1. Items are consecutive ranges of the queries
      * (kernels/op_rows.h). */
     int n_items;
-    /* Array of n_items entries, which run copies. Entry i is the end of item i's queries, as an
+    /* Array of n_items entries, which `run` copies. Entry i is the end of item i's queries, as an
      * element number. NULL if n_items is 1 or the op's queries can never be bad. */
     const int64_t *item_end;
     /* n_items reports in host_alloc memory, which the device writes. NULL if the caller wants no

@@ -52,8 +52,8 @@ static int first_input(const struct td_oip_model *model)
     return model->table != NULL;
 }
 
-/* Returns the datatype to show in the metadata of a tensor that accepts several datatypes, because
- * the protocol allows only one. Clients use this datatype by default. */
+/* Returns the datatype to show in the metadata of a tensor that accepts several datatypes. The
+ * protocol allows only one, so this is the datatype that clients use by default. */
 static td_dtype default_dtype(td_dtype_set set)
 {
     if (set & TD_DTYPE_BIT(FLOAT32))

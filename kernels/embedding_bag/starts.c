@@ -15,8 +15,8 @@ struct order {
     const struct td_tensor *tensor;
     int64_t first_most; /* maximum value of the first element */
     int64_t most;
-    /* Number of bad elements, and the position of the first. Their sum and minimum do not depend on
-     * the order of the ranges. Relaxed accesses are enough, because the end of td_exec_for
+    /* Number of bad elements, and the position of the first. The sum and the minimum do not depend
+     * on the order of the ranges. Relaxed accesses are enough, because the end of td_exec_for
      * publishes the values. */
     atomic_int_fast64_t n_bad;
     atomic_int_fast64_t first_bad;

@@ -46,8 +46,8 @@ void td_key_search_rows(const struct td_key_search *search, int64_t begin, int64
 struct td_key_rows {
     int64_t *rows; /* row of each query, or TD_ROW_NONE; the caller's memory */
     bool *found;   /* true for each query that has a row; NULL if not needed */
-    /* Number of queries without a row. Sum and minimum do not depend on the order of the ranges.
-     * Relaxed accesses are enough, because the end of parallel_for publishes the values. */
+    /* Number of queries without a row. The sum and the minimum do not depend on the order of the
+     * ranges. Relaxed accesses are enough, because the end of parallel_for publishes the values. */
     atomic_int_fast64_t n_missing;
     atomic_int_fast64_t first_missing; /* position of the first query without a row, or INT64_MAX */
 };

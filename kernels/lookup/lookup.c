@@ -285,8 +285,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* Returns false if a single default applies to all queries. It belongs to no query, and another
- * call can have a different default. */
+/* Returns false if a single default applies to all queries. Such a default belongs to no query, and
+ * another call can have a different default. */
 static bool is_plain(const struct td_op_args *args)
 {
     return args->inputs[TD_LOOKUP_DEFAULT].count == 0 || has_default_rows(args);

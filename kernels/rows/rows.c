@@ -41,8 +41,8 @@
 struct check {
     const struct td_tensor *indices;
     const struct td_tuple_space *space;
-    /* Number of bad indices, and the position of the first. Their sum and minimum do not depend on
-     * the order of the ranges. Relaxed accesses are enough, because the end of parallel_for
+    /* Number of bad indices, and the position of the first. The sum and the minimum do not depend
+     * on the order of the ranges. Relaxed accesses are enough, because the end of parallel_for
      * publishes the values. */
     atomic_int_fast64_t n_bad;
     atomic_int_fast64_t first;

@@ -23,8 +23,8 @@ struct td_device_stream {
      * the stream is idle. */
     char *staging;
     size_t staging_bytes, staging_used;
-    /* Time of the first poll after the last submission that found the work incomplete, or 0 if
-     * there has been none. */
+    /* Time of the first poll since the last submission that has found the work incomplete, or 0 if
+     * no poll has. */
     int64_t awaited_ns;
 };
 
