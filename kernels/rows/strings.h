@@ -1,8 +1,7 @@
 /* strings.h - assembles a tensor of strings from rows, which differ in size.
  *
- * The strings of a row are contiguous, so copying a row takes a single copy after its position in
- * the output is known. There are three passes: the sizes of all rows, their prefix sums, and the
- * bytes.
+ * The strings of a row are contiguous, so a single copy moves a row after its position in the
+ * output is known. There are three passes: the sizes of all rows, their prefix sums, and the bytes.
  *
  * Ownership  The caller allocates out->offsets. out->data is allocated in exec->arena.
  * Errors     RESOURCE_LIMIT if the bytes exceed exec->output_limit, and the arena's error if memory
