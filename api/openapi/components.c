@@ -15,8 +15,8 @@ struct component {
     const char *name, *json;
 };
 
-/* Schemas of the components, without the attributes of ops, which td_openapi_add_members adds from
- * the descriptors. */
+/* Schemas of the components. They omit the attributes of ops, which td_openapi_add_members adds
+ * from the descriptors. */
 static const struct component schemas[] = {
     { "Tensor",
       "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "
@@ -131,7 +131,7 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
 };
 
-/* A parameter component. The schema is given as JSON or as a list of choices. */
+/* A parameter component, whose schema is given as JSON or as a list of choices. */
 static const struct parameter {
     const char *component, *name, *place, *description, *schema;
     const char *const *choices;
