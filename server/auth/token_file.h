@@ -17,7 +17,7 @@
 #ifndef TD_SERVER_AUTH_TOKEN_FILE_H
 #define TD_SERVER_AUTH_TOKEN_FILE_H
 
-#include "server/auth/token_table.h"
+#include "server/auth/token_list.h"
 
 enum {
     TD_TOKEN_LEAST = 16,
@@ -34,13 +34,13 @@ bool td_token_is_valid(const char *text, size_t length);
 
 /* Parses the text of a token file. `name` is the file's name in error messages. Returns NULL, with
  * the message set, if the text is invalid. */
-struct td_token_table *td_token_file_parse(const struct td_token_key *key, const char *name,
-                                           const char *text, size_t bytes, char *message,
-                                           size_t size);
+struct td_token_list *td_token_file_parse(const struct td_token_key *key, const char *name,
+                                          const char *text, size_t bytes, char *message,
+                                          size_t size);
 
 /* Reads and parses a token file. Returns NULL, with the message set, on failure. Sets *exposed if
  * users other than the file's owner and group can read or change it. */
-struct td_token_table *td_token_file_read(const struct td_token_key *key, const char *path,
-                                          bool *exposed, char *message, size_t size);
+struct td_token_list *td_token_file_read(const struct td_token_key *key, const char *path,
+                                         bool *exposed, char *message, size_t size);
 
 #endif

@@ -15,8 +15,8 @@
 
 #include "api/message/message.h"
 #include "server/auth/access.h"
-#include "server/calls/sources.h"
-#include "server/calls/tables.h"
+#include "server/calls/borrowed.h"
+#include "server/calls/catalog.h"
 #include "server/clients/sender.h"
 #include "server/compression/deflate.h"
 #include "server/memory/populate.h"
@@ -201,7 +201,7 @@ struct td_call {
     /* the request */
     const char *method, *path;
     struct td_headers headers;
-    struct td_tables tables; /* tables that the token allows, and the token's role */
+    struct td_catalog catalog; /* tables that the token allows, and the token's role */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
     const char *arguments[TD_PATH_ARGUMENTS]; /* arguments in the path, allocated in the arena */
@@ -219,7 +219,7 @@ struct td_call {
     const char *body;     /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
     struct td_buffer *body_buffer; /* NULL while the body is in the arena */
-    struct td_sources sources;     /* tensors that the body refers to by name */
+    struct td_borrowed borrowed;   /* tensors that the body refers to by name */
     struct td_request request;
 
     /* the reply */

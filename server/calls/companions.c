@@ -45,16 +45,16 @@ static td_status find(struct td_call *call, const char *input, struct part *part
     const char *version;
     uint64_t number;
     const struct td_tensor *found = NULL;
-    const bool has_name = td_tables_name_of(&call->tables, table_of(call), part->table);
+    const bool has_name = td_catalog_name_of(&call->catalog, table_of(call), part->table);
     td_status status = TD_OK;
     if (has_name)
-        status = td_tables_find_part(&call->tables, part->table, input, &call->arena, part->name,
-                                     &found, err);
+        status = td_catalog_find_part(&call->catalog, part->table, input, &call->arena, part->name,
+                                      &found, err);
     if (status == TD_OK && !found && td_store_identity(table_of(call), &version, &number) &&
         (!has_name || strcmp(version, part->table) != 0)) {
         snprintf(part->table, sizeof part->table, "%s", version);
-        status = td_tables_find_part(&call->tables, version, input, &call->arena, part->name,
-                                     &found, err);
+        status = td_catalog_find_part(&call->catalog, version, input, &call->arena, part->name,
+                                      &found, err);
     }
     part->tensor = found;
     if (!found)

@@ -90,7 +90,7 @@ static td_status finish(struct td_call *call)
 {
     struct td_op_args *args = &call->request.args;
     struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
-    const td_status status = td_sources_check(&call->sources, &call->error);
+    const td_status status = td_borrowed_check(&call->borrowed, &call->error);
     if (status == TD_OK && staged && td_staging_is_scarce(staged) &&
         copy_outputs(args, &call->arena))
         td_arena_drop(&call->arena, staged);
@@ -107,7 +107,7 @@ static uint32_t resident_mask(const struct td_call *call)
     for (int i = 0; i < call->op->n_inputs; i++) {
         const struct td_operand *operand = &call->request.args.inputs[i];
         for (int j = 0; j < operand->count && n < TD_BATCH_TABLES; j++, n++)
-            if (td_sources_is_table(&call->sources, &operand->tensors[j]))
+            if (td_borrowed_is_table(&call->borrowed, &operand->tensors[j]))
                 mask |= UINT32_C(1) << n;
     }
     return mask;

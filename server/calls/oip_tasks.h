@@ -15,7 +15,7 @@ td_handler td_oip_live, td_oip_ready, td_oip_server_metadata;
 td_handler td_oip_model_ready, td_oip_model_metadata, td_oip_model_config;
 /* Replies with the statistics of the call's model, or of all ops and the tables with counts if the
  * path names no model. */
-td_handler td_oip_statistics;
+td_handler td_oip_model_stats;
 
 /* repository */
 extern const struct td_task td_oip_index_task, td_oip_load_task, td_oip_unload_task;

@@ -28,7 +28,7 @@ static td_status check_table(struct td_call *call)
 {
     struct td_oip_model model;
     return call->table.model ? td_model_find(call, &model)
-                             : td_tables_may_name(&call->tables, call->table.name, &call->error);
+                             : td_catalog_may_name(&call->catalog, call->table.name, &call->error);
 }
 
 static td_status begin(struct td_call *call)
@@ -51,7 +51,7 @@ static td_status begin(struct td_call *call)
 static td_status check_store(struct td_call *call)
 {
     const char *name = call->request.options.store;
-    return name ? td_tables_may_write(&call->tables, name, &call->error) : TD_OK;
+    return name ? td_catalog_may_write(&call->catalog, name, &call->error) : TD_OK;
 }
 
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
@@ -81,9 +81,9 @@ static td_status decode_oip(struct td_call *call)
     const struct td_oip_source source = { .json_bytes = call->headers.inference_header,
                                           .model = call->table.model,
                                           .version = td_path_table_version(call),
-                                          .resolver = &call->sources.resolver,
-                                          .regions =
-                                              call->services->shm ? &call->sources.regions : NULL };
+                                          .resolver = &call->borrowed.resolver,
+                                          .regions = call->services->shm ? &call->borrowed.regions
+                                                                         : NULL };
     uint64_t timeout_us = 0;
     const td_status status = td_oip_decode(call->body, call->body_bytes, &source, &call->arena,
                                            &call->request, &timeout_us, &call->error);
@@ -98,15 +98,15 @@ static td_status decode_body(struct td_call *call)
                ? td_foreign_explain_body(decode_oip(call), TD_FORMAT_OIP, call->body,
                                          call->body_bytes, &call->error)
                : td_codec_decode(call->body_format, call->body, call->body_bytes,
-                                 &call->sources.resolver, &call->arena, &call->request,
+                                 &call->borrowed.resolver, &call->arena, &call->request,
                                  &call->error);
 }
 
 static td_status decode(struct td_call *call)
 {
     struct td_services *services = call->services;
-    td_sources_begin(&call->sources, &call->tables.resolver,
-                     services->shm ? td_shm_regions(services->shm) : NULL);
+    td_borrowed_begin(&call->borrowed, &call->catalog.resolver,
+                      services->shm ? td_shm_regions(services->shm) : NULL);
     td_status status = call->table.name ? td_path_table_bind(call) : TD_OK;
     if (status == TD_OK)
         status = decode_body(call);
@@ -123,7 +123,7 @@ static td_status decode(struct td_call *call)
  * table. */
 static uint64_t admit_bytes(const struct td_call *call)
 {
-    uint64_t bytes = td_sources_bytes(&call->request) + td_row_keys_copied(call);
+    uint64_t bytes = td_borrowed_index_bytes(&call->request) + td_row_keys_copied(call);
     for (int i = 0; i < call->op->n_inputs; i++) {
         const struct td_input_spec *spec = &call->op->inputs[i];
         const struct td_operand *operand = &call->request.args.inputs[i];
@@ -189,7 +189,7 @@ static td_status check_names(struct td_call *call)
         name_output(call, i);
         status = td_store_check_name(stored->name, &call->error);
         if (status == TD_OK)
-            status = td_tables_may_write(&call->tables, stored->name, &call->error);
+            status = td_catalog_may_write(&call->catalog, stored->name, &call->error);
     }
     return status;
 }
@@ -359,7 +359,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
         default_bounds(&call->request);
     td_status status = td_row_keys_bind(call);
     if (status == TD_OK)
-        status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
+        status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = infer(call);
     if (status == TD_OK)
@@ -418,7 +418,7 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     if (status == TD_OK)
         status = call->op->run(&call->request.args, &exec.base, &call->error);
     status = td_call_limited_by(call, status, exec.base.output_limit, "--max-output");
-    return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
+    return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
 
 /* Stores the outputs and replies with their metadata. Allocates the reply first, so no error is
@@ -487,7 +487,7 @@ static td_status encode(struct td_call *call)
     status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
                              &call->error);
     /* Outputs in shared memory might have been truncated. */
-    return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
+    return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
 
 const struct td_task td_op_task = { .begin = begin,

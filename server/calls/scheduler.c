@@ -72,24 +72,22 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
 
 /* Returns the client that takes turns with other clients in the pool's queue, or NULL if the
  * call has no client entry. */
-static struct td_job_source *source_in(const struct td_call *call,
-                                       const struct td_worker_pool *pool)
+static struct td_job_flow *flow_in(const struct td_call *call, const struct td_worker_pool *pool)
 {
     if (!call->client)
         return NULL;
-    return pool == call->services->disk_threads ? &call->client->disk_source
-                                                : &call->client->source;
+    return pool == call->services->disk_threads ? &call->client->disk_flow : &call->client->flow;
 }
 
 static bool reserve_in(struct td_call *call, struct td_worker_pool *pool)
 {
-    return td_worker_pool_reserve(pool, source_in(call, pool));
+    return td_worker_pool_reserve(pool, flow_in(call, pool));
 }
 
 /* Submits the call to its reserved place. */
 static void submit_to(struct td_call *call, struct td_worker_pool *pool)
 {
-    call->job.source = source_in(call, pool);
+    call->job.flow = flow_in(call, pool);
     td_worker_pool_submit(pool, &call->job);
 }
 
@@ -102,8 +100,8 @@ static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
     const int64_t by = start_by(call), left = by - call->times.stage_end;
     struct td_expected expected = { 0 };
     if (by == TD_NEVER ||
-        !td_worker_pool_is_late(services->workers, source_in(call, services->workers), cost_ns,
-                                left, &expected))
+        !td_worker_pool_is_late(services->workers, flow_in(call, services->workers), cost_ns, left,
+                                &expected))
         return TD_OK;
     td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
                  "the deadline passes in %lld ms, and the request would wait for a worker for "

@@ -217,8 +217,8 @@ void td_services_expire(struct td_services *services, int64_t now_ns, bool every
 struct td_services_holdings td_services_holdings(struct td_services *services)
 {
     struct td_services_holdings held = {
-        .buffers = td_buffer_pool_stats(services->buffers),
-        .store = td_store_stats(services->store),
+        .buffers = td_buffer_pool_usage(services->buffers),
+        .store = td_store_usage(services->store),
         .requests = atomic_load(&services->in_flight),
         .connections = td_connections_counts(services->connections, td_now_ns()),
         .mappings = td_guard_ranges(),

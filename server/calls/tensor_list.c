@@ -97,7 +97,7 @@ static td_status admit_list(struct td_call *call, struct td_admission *admission
     enum { PER_TENSOR = 512 };
     const struct state *state = call->state;
     const size_t limit = (size_t)state->range.limit;
-    const size_t tensors = (size_t)td_store_stats(call->services->store).tensors;
+    const size_t tensors = (size_t)td_store_usage(call->services->store).tensors;
     admission->encoded_bound = PER_TENSOR * ((limit && limit < tensors ? limit : tensors) + 1);
     return td_call_admit_memory(call, admission->encoded_bound);
 }
@@ -108,8 +108,8 @@ static td_status encode_list(struct td_call *call)
     struct td_tensor_listing *list;
     int count;
     bool more;
-    const td_status status = td_tables_list(&call->tables, &state->range, &call->arena, &list,
-                                            &count, &more, &call->error);
+    const td_status status = td_catalog_list(&call->catalog, &state->range, &call->arena, &list,
+                                             &count, &more, &call->error);
     return status != TD_OK
                ? status
                : td_describe_tensors(list, count, more, &call->arena, &call->reply, &call->error);

@@ -218,7 +218,7 @@ static td_status decode_put(struct td_call *call)
     struct td_table_document document = { 0 };
     td_tensor_call_recognise(call);
     const td_status status =
-        td_table_read(call->body_format, call->body, call->body_bytes, &call->tables.resolver,
+        td_table_read(call->body_format, call->body, call->body_bytes, &call->catalog.resolver,
                       &call->arena, &document, &call->error);
     if (status != TD_OK)
         return status;
@@ -335,7 +335,7 @@ static td_status change_delete(struct td_call *call, struct td_worker *worker)
         td_audit_alias(call, name, NULL, persisted);
     else if (status == TD_OK)
         td_audit_table_deleted(call, name, persisted);
-    return td_tables_hide(&call->tables, name, status, &call->error);
+    return td_catalog_hide(&call->catalog, name, status, &call->error);
 }
 
 static td_status encode_delete(struct td_call *call)

@@ -50,9 +50,9 @@ struct td_client {
     atomic_int connections; /* open connections */
     /* Number of open restricted connections that were not ended. */
     atomic_int restricted;
-    /* The client as a source of queued calls, in the workers' queue and in the disk threads'
+    /* The flow of queued calls of the client, in the workers' queue and in the disk threads'
      * queue. */
-    struct td_job_source source, disk_source;
+    struct td_job_flow flow, disk_flow;
     struct td_refused refused;
     atomic_int_fast64_t requests; /* number of the client's calls that are queued or running */
     /* Memory charged to the client for its calls in progress. */

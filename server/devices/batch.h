@@ -23,7 +23,7 @@
 
 #include "server/devices/launch.h"
 #include "server/devices/staging.h"
-#include "server/devices/tables.h"
+#include "server/devices/table_cache.h"
 
 struct td_batch;
 
@@ -32,7 +32,7 @@ struct td_batch_device {
     const struct td_device_api *api;
     struct td_device *device;
     struct td_staging *staging;
-    struct td_device_tables *tables;
+    struct td_table_cache *table_cache;
     struct td_copiers *copiers; /* threads that fill staging memory */
     struct td_memory *memory;   /* memory for merged arguments */
     int batch_limit;

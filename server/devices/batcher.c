@@ -245,7 +245,7 @@ static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
         return is_draining(batcher) ? TD_NEVER : batcher->open_ns;
     int64_t until_ns = TD_NEVER;
     if (td_staging_bytes(batcher->session->staging) > 0 ||
-        td_device_tables_count(batcher->session->tables).tables > 0)
+        td_table_cache_count(batcher->session->table_cache).tables > 0)
         until_ns = batcher->housekeeping_ns;
     if (batcher->queue.waiting.first) {
         const int64_t start_ns = time_to_start_ns(batcher, now_ns);
@@ -409,7 +409,7 @@ static void housekeep(struct td_batcher *batcher, int64_t now_ns)
     if (now_ns < batcher->housekeeping_ns)
         return;
     batcher->housekeeping_ns = now_ns + HOUSEKEEPING;
-    td_device_tables_drop_stale(batcher->session->tables);
+    td_table_cache_drop_stale(batcher->session->table_cache);
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         td_batch_settle(batcher->session->batches[i]);
     if (td_device_session_in_flight(batcher->session) == 0 &&

@@ -14,8 +14,8 @@
  * full.
  *
  * Tables     A resident input is uploaded once and stays on the device until it is evicted (least
- *            recently used first) or its version is stale (tables.h). An item can also just upload
- *            a table (TD_BATCH_UPLOAD).
+ *            recently used first) or its version is stale (table_cache.h). An item can also just
+ *            upload a table (TD_BATCH_UPLOAD).
  * Failures   An error of one item (a bad index) affects only that item. An error of the device
  *            gives back all items in flight and in the queue with DEVICE_UNAVAILABLE. The CPU then
  *            computes them, or their clients get the error. The device is closed when no reply is

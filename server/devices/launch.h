@@ -6,8 +6,8 @@
  *     staging out  [outputs of item 0 | of item 1 | ...]
  *
  * A small launch can be direct: the device reads and writes the staging memory, and device memory
- * holds only the workspace. Resident tables are stored elsewhere on the device (tables.h) and not
- * copied with the inputs. This module allocates only from the arena.
+ * holds only the workspace. Resident tables are stored elsewhere on the device (table_cache.h) and
+ * not copied with the inputs. This module allocates only from the arena.
  *
  * Inputs     Inputs are numbered through the lists of all inputs.
  * Ownership  The arena holds everything that a launch points to. Borrows the items until the launch

@@ -25,7 +25,7 @@ struct td_device_session {
     const struct td_device_api *own_api;
     struct td_device *device;
     struct td_staging *staging;
-    struct td_device_tables *tables;
+    struct td_table_cache *table_cache;
     struct td_batch_device shared; /* data shared by all batches */
     struct td_batch *batches[TD_SESSION_BATCHES];
     struct td_device_closer *closer; /* closer of a lost device; NULL until closing starts */

@@ -26,7 +26,7 @@
 #include "server/http/transport_errors.h"
 #include "server/memory/populate.h"
 #include "server/observe/clock.h"
-#include "server/workers/turn.h"
+#include "server/workers/quantum.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -45,7 +45,7 @@ enum {
     DISCARDED_BODY = 64 << 10,
     /* Number of ended connections after which memory is returned to the system. */
     STORM = 1024,
-    REQUESTS_PER_TURN = 8, /* takes about 0.1 ms */
+    REQUESTS_PER_YIELD = 8, /* takes about 0.1 ms */
     /* Sweeps end idle connections. The library's own timeout counts only its writes to the kernel,
      * so a short timeout would end a reply that is read slowly but steadily. The timeout must not
      * be off either. If the library closes a connection without an event while the client's bytes
@@ -350,14 +350,14 @@ static bool first_is_shared(const struct td_http *http)
 
 /* Yields the processor after a number of requests, because an I/O thread can have hundreds of
  * requests to answer in one round. */
-static void take_turns(struct td_http *http, int io_thread)
+static void yield_regularly(struct td_http *http, int io_thread)
 {
     struct td_io_thread *thread = &http->io_threads[io_thread];
     if (io_thread < TD_FIRST_IO_THREADS)
         return;
     if (thread->requests == 0)
-        td_turn_shorten_slices();
-    if (++thread->requests % REQUESTS_PER_TURN == 0 && first_is_shared(http))
+        td_quantum_shorten_slices();
+    if (++thread->requests % REQUESTS_PER_YIELD == 0 && first_is_shared(http))
         sched_yield();
 }
 
@@ -386,7 +386,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     td_call_free(call);
     if (accepted)
         atomic_fetch_sub(&http->services->in_flight, 1);
-    take_turns(http, record_of(connection)->io_thread);
+    yield_regularly(http, record_of(connection)->io_thread);
 }
 
 /* Tracks the start and the end of a connection. If the library could not set up a connection, it
@@ -556,7 +556,7 @@ static void log_listeners(const struct td_http *http)
                TD_TEXT("socket", http->inherited ? "inherited" : NULL),
                TD_INT("io_threads", config->io_threads), TD_INT("workers", config->workers),
                TD_INT("memory_limit", config->memory_limit),
-               TD_INT("tables_bytes", td_store_stats(services->store).mapped));
+               TD_INT("tables_bytes", td_store_usage(services->store).mapped));
         if (!td_listener_is_loopback(bound) && !td_config_identifies_clients(config))
             td_log(&services->log, TD_LOG_WARN, "listening_without_tokens",
                    TD_TEXT("address", address),

@@ -5,7 +5,7 @@
 #include "kernels/name.h"
 #include "server/auth/access.h"
 #include "server/observe/clock.h"
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
 #include "server/store/state.h"
@@ -460,17 +460,17 @@ static int count_damaged(const struct td_store *store)
     return damaged;
 }
 
-struct td_store_stats td_store_stats(struct td_store *store)
+struct td_store_usage td_store_usage(struct td_store *store)
 {
     pthread_rwlock_rdlock(&store->lock);
-    const struct td_store_stats stats = { .tensors = store->n_entries,
+    const struct td_store_usage usage = { .tensors = store->n_entries,
                                           .damaged = count_damaged(store),
                                           .mapped = store->mapped,
                                           .held = store->held + store->spare_bytes,
                                           .spare = store->spare_bytes,
                                           .quota = store->quota };
     pthread_rwlock_unlock(&store->lock);
-    return stats;
+    return usage;
 }
 
 /* ---- numbers and quota ---------------------------------------------------------------------- */

@@ -5,10 +5,10 @@
 #include "server/store/changes/retention.h"
 #include "server/store/entries.h"
 #include "server/store/files/data_dir.h"
-#include "server/store/scan/folders.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
 #include "server/store/scan/scan.h"
+#include "server/store/scan/version_folders.h"
 #include "server/store/state.h"
 
 #include <sys/random.h>
@@ -84,7 +84,7 @@ void td_store_free(struct td_store *store)
     td_store_free_entries(store);
     td_store_free_files(store);
     td_alias_free(store);
-    td_folders_free(store);
+    td_version_folders_free(store);
     td_store_free_problems(store);
     td_data_dir_free(store->dir);
     pthread_mutex_destroy(&store->aliases_file_mutex);

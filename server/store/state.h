@@ -11,7 +11,7 @@
 #ifndef TD_SERVER_STORE_STATE_H
 #define TD_SERVER_STORE_STATE_H
 
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/files/data_dir.h"
 #include "server/store/store.h"
 
@@ -46,11 +46,11 @@ struct td_store {
      * entries. */
     struct td_entry *reserved;
     int n_reserved;
-    struct td_alias_table aliases;
+    struct td_alias_list aliases;
     struct td_problem_note **problems; /* sorted by source */
     int n_problems, problems_capacity;
     /* Names and targets that the flip in progress has claimed, or NULL. */
-    const struct td_alias_table *claims;
+    const struct td_alias_list *claims;
     int n_spares;
     /* Counter of the changes of all names. Read without the lock. */
     atomic_uint_fast64_t changes;

@@ -370,7 +370,7 @@ void td_store_expire(struct td_store *store, int64_t now_ns);
 /* Releases the spare copies that have not been used since `since_ns`. */
 void td_store_trim(struct td_store *store, int64_t since_ns);
 
-struct td_store_stats {
+struct td_store_usage {
     int tensors;
     /* Number of tensors that are refused because of a checksum mismatch. */
     int damaged;
@@ -382,7 +382,7 @@ struct td_store_stats {
     uint64_t spare;
     uint64_t quota;
 };
-struct td_store_stats td_store_stats(struct td_store *store);
+struct td_store_usage td_store_usage(struct td_store *store);
 
 /* Parts of the data folder that the last scan could read. */
 struct td_store_reading {

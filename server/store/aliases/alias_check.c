@@ -149,7 +149,7 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
 /* A flip that is being checked. */
 struct plan {
     const struct td_store *store;
-    const struct td_alias_table *edits;
+    const struct td_alias_list *edits;
     const struct td_alias_folder *folder; /* folder published with the flip, or NULL */
     const struct td_access *access;       /* access of the request, or NULL for all names */
 };
@@ -253,7 +253,7 @@ static td_status check_parts(const struct plan *plan, const struct td_alias *ali
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 td_status td_alias_check_flip(struct td_store *store, const struct td_alias_flip *flip,
-                              const struct td_alias_table *edits,
+                              const struct td_alias_list *edits,
                               const struct td_alias_folder *folder, struct td_error *err)
 {
     const struct plan plan = { store, edits, folder, flip->access };

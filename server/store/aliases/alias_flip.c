@@ -32,7 +32,7 @@ static td_status check_size(const struct td_alias_flip *flip, struct td_error *e
     return TD_OK;
 }
 
-static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_table *edits,
+static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_list *edits,
                             struct td_error *err)
 {
     td_status status = check_size(flip, err);
@@ -56,7 +56,7 @@ static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_ta
 static td_status flip_entered(struct td_store *store, const struct td_alias_flip *flip,
                               struct td_error *err)
 {
-    struct td_alias_table edits = { 0 };
+    struct td_alias_list edits = { 0 };
     /* If this process is not allowed to write the file, the write returns the reason. */
     td_status status = td_alias_may_write(store) ? td_alias_check_file(store, err) : TD_OK;
     if (status == TD_OK)
@@ -176,13 +176,13 @@ td_status td_store_list_aliases(struct td_store *store, struct td_arena *arena,
 {
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
-    const struct td_alias_table *table = &store->aliases;
+    const struct td_alias_list *all = &store->aliases;
     *count = 0;
-    *list = td_arena_alloc(arena, (size_t)table->count, sizeof **list, err);
+    *list = td_arena_alloc(arena, (size_t)all->count, sizeof **list, err);
     if (!*list)
         status = TD_MEMORY_EXHAUSTED;
-    for (int i = 0; i < table->count && status == TD_OK; i++) {
-        const struct td_alias *alias = &table->aliases[i];
+    for (int i = 0; i < all->count && status == TD_OK; i++) {
+        const struct td_alias *alias = &all->aliases[i];
         if (td_alias_is_served(alias))
             (*list)[(*count)++] =
                 (struct td_alias_change){ .name = copy_name(alias->name, arena, &status, err),

@@ -35,15 +35,15 @@ void td_alias_forget_gone(struct td_store *store)
     td_writer_leave(store, &writer);
 }
 
-/* Publishes the folder together with the table. With `persist`, writes aliases.json first. */
+/* Publishes the folder together with the list. With `persist`, writes aliases.json first. */
 static td_status publish_folder(struct td_store *store, const struct td_alias_folder *folder,
-                                const struct td_alias_table *table, bool persist,
+                                const struct td_alias_list *list, bool persist,
                                 struct td_error *err)
 {
     bool done = !persist;
     td_status status = td_taken_note(store, folder->name, folder->digest, err);
     if (status == TD_OK && persist)
-        status = td_alias_write_file(store, table, &done, err);
+        status = td_alias_write_file(store, list, &done, err);
     /* If the folder sets no aliases, its entry in the file only saves the next start a
      * comparison. */
     if (!done && folder->n_set > 0) {
@@ -52,7 +52,7 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     }
     if (status != TD_OK)
         td_store_report_problem(store, TD_ALIASES_FILE, err->message);
-    td_alias_publish(store, table, folder, folder->name);
+    td_alias_publish(store, list, folder, folder->name);
     return TD_OK;
 }
 
@@ -74,7 +74,7 @@ static void read_taken(struct td_store *store)
 /* Warns about aliases in aliases.json that the folder sets again. A file written by hand lists no
  * folders, so it does not show whether its aliases are newer than a folder. */
 static void warn_of_aliases(const struct td_store *store, const struct td_alias_folder *folder,
-                            const struct td_alias_table *edits)
+                            const struct td_alias_list *edits)
 {
     for (int i = 0; i < edits->count && store->folders_unknown; i++) {
         const char *name = edits->aliases[i].name;
@@ -155,7 +155,7 @@ static td_status changes_of(struct td_store *store, const struct td_alias_folder
 /* Makes the edits of the folder's changes. The names are valid, because the folder's manifest has
  * been checked. */
 static td_status make_edits(const struct folder_changes *changes, int count,
-                            struct td_alias_table *edits, struct td_error *err)
+                            struct td_alias_list *edits, struct td_error *err)
 {
     const td_status status = td_alias_make_room(edits, count, err);
     for (int i = 0; i < count && status == TD_OK; i++)
@@ -169,7 +169,7 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
                              struct td_error *err)
 {
     struct folder_changes changes;
-    struct td_alias_table edits = { 0 }, table = { 0 };
+    struct td_alias_list edits = { 0 }, list = { 0 };
     const bool writes = td_alias_may_write(store);
     /* Never overwrite a file that is damaged or that another process has changed. */
     const bool may_write = writes && td_alias_load_entered(store, folder);
@@ -187,13 +187,13 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
         status = td_alias_check_flip(store, &flip, &edits, folder, err);
     }
     if (status == TD_OK)
-        status = td_alias_merge(&store->aliases, &edits, &table, err);
+        status = td_alias_merge(&store->aliases, &edits, &list, err);
     if (status == TD_OK) {
         warn_of_aliases(store, folder, &edits);
-        status = publish_folder(store, folder, &table, may_write && !taken, err);
+        status = publish_folder(store, folder, &list, may_write && !taken, err);
     }
     if (status != TD_OK)
-        free(table.aliases);
+        free(list.aliases);
     td_alias_claim(store, NULL);
     free(edits.aliases);
     free_changes(&changes);

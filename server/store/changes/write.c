@@ -1,6 +1,6 @@
 #include "server/store/aliases/alias_check.h"
 #include "server/store/aliases/alias_flip.h"
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/changes/expiry.h"
 #include "server/store/changes/retention.h"
 #include "server/store/changes/writers.h"

@@ -1,6 +1,6 @@
 #include "server/store/changes/writers.h"
 
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/entries.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"

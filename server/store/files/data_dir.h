@@ -271,16 +271,16 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
 
 /* Lists the names of the entries that can be sub-folders and are not hidden. The caller frees the
  * list with free(). Returns false, and logs the reason, if the folder cannot be read. */
-TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
-                                       int *count);
+TD_MUST_CHECK bool td_data_dir_sub_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
+                                           int *count);
 
 /* Opens a sub-folder that contains `file`. The caller closes the descriptor, which is -1 unless the
  * result is TD_FILE_PRESENT. *reason is the errno of TD_FILE_UNKNOWN. */
-td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
-                                      int *folder, int *reason);
+td_file_state td_data_dir_open_sub_folder(struct td_data_dir *dir, const char *name,
+                                          const char *file, int *folder, int *reason);
 
 /* These functions are like the functions of the same name for the data folder, but ignore the file
- * of keys. td_data_folder_load reads the file as if it were named `versioned`. It returns
+ * of keys. td_sub_folder_load reads the file as if it were named `versioned`. It returns
  * MALFORMED_REQUEST if the size of the file is not `size` bytes. The arena keeps the mapping. */
 struct td_mapped_bytes {
     const void *data;
@@ -289,16 +289,16 @@ struct td_mapped_bytes {
 };
 /* Lists the names of the tensor files in a sub-folder. The caller frees the list with free().
  * Returns false if the sub-folder cannot be read. */
-TD_MUST_CHECK bool td_data_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count);
-TD_MUST_CHECK td_status td_data_folder_check_read(int folder, const char *file,
-                                                  struct td_error *err);
-td_file_state td_data_folder_stat(int folder, const char *file, struct td_file_id *id);
-TD_MUST_CHECK td_status td_data_folder_read_text(int folder, const char *file, size_t most,
-                                                 char **text, size_t *bytes, struct td_file_id *id,
+TD_MUST_CHECK bool td_sub_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count);
+TD_MUST_CHECK td_status td_sub_folder_check_read(int folder, const char *file,
                                                  struct td_error *err);
-TD_MUST_CHECK td_status td_data_folder_load(int folder, const char *file, const char *versioned,
-                                            uint64_t size, struct td_arena *arena,
-                                            struct td_data_content *out,
-                                            struct td_mapped_bytes *bytes, struct td_error *err);
+td_file_state td_sub_folder_stat(int folder, const char *file, struct td_file_id *id);
+TD_MUST_CHECK td_status td_sub_folder_read_text(int folder, const char *file, size_t most,
+                                                char **text, size_t *bytes, struct td_file_id *id,
+                                                struct td_error *err);
+TD_MUST_CHECK td_status td_sub_folder_load(int folder, const char *file, const char *versioned,
+                                           uint64_t size, struct td_arena *arena,
+                                           struct td_data_content *out,
+                                           struct td_mapped_bytes *bytes, struct td_error *err);
 
 #endif

@@ -1,13 +1,13 @@
 /* data_dir_internal.h - private to data_dir*.c.
  *
- *     data_dir.c         listing, stat, hidden files
- *     data_dir_lock.c    opening and locking the folder
- *     data_dir_read.c    mapping a file and reading its header
- *     data_dir_write.c   writing a file and mapping it
- *     data_dir_quota.c   total size of the files
- *     data_dir_remove.c  removing the files of a name
- *     data_dir_text.c    small text files
- *     data_dir_folder.c  version folders
+ *     data_dir.c             listing, stat, hidden files
+ *     data_dir_lock.c        opening and locking the folder
+ *     data_dir_read.c        mapping a file and reading its header
+ *     data_dir_write.c       writing a file and mapping it
+ *     data_dir_quota.c       total size of the files
+ *     data_dir_remove.c      removing the files of a name
+ *     data_dir_text.c        small text files
+ *     data_dir_sub_folder.c  version folders
  *
  * Threads    Changes of the folder run between td_data_hold and td_data_release.
  *            td_data_dir_refresh exchanges the descriptor of the folder, and waits for these
@@ -34,7 +34,7 @@
 enum { TD_FILE_MODE = 0640 };
 
 /* An open folder and its lock. Every change needs the lock. */
-struct td_folder {
+struct td_data_folder {
     int fd;
     /* Descriptor of the lock file, or -1 if this process does not hold the lock. */
     int lock;
@@ -61,7 +61,7 @@ struct td_data_dir {
     const struct td_log *log;
     /* Guards the next two members. Changes of the folder hold it for reading. */
     pthread_rwlock_t exchanging;
-    struct td_folder folder;
+    struct td_data_folder folder;
     /* Why the path no longer leads to the folder, or 0 if it does. */
     int gone;
     /* Why the last refresh failed, or 0 if it succeeded. Used only by td_data_dir_refresh. */

@@ -1,5 +1,5 @@
-/* folders.h - version folders: a sub-folder V of the data folder with a manifest.json is taken as a
- * whole or not at all.
+/* version_folders.h - version folders: a sub-folder V of the data folder with a manifest.json is
+ * taken as a whole or not at all.
  *
  *     V/manifest.json ─► read ─► files mapped, sizes and SHA-256 compared ─► versions made, not yet
  *     published ─► aliases checked and persisted ─► versions and aliases published at once
@@ -19,8 +19,8 @@
  *
  * Threads    As in scan.h, with `scanning` held. The scan enters as the writer of all names of a
  *            version before it makes the versions. */
-#ifndef TD_SERVER_STORE_FOLDERS_H
-#define TD_SERVER_STORE_FOLDERS_H
+#ifndef TD_SERVER_STORE_VERSION_FOLDERS_H
+#define TD_SERVER_STORE_VERSION_FOLDERS_H
 
 #include "server/store/scan/scan_report.h"
 
@@ -31,18 +31,19 @@ struct td_version;
 
 /* Finds the folders that have been removed. Called before the files are scanned, so a file can take
  * over the name of a version in a removed folder. The name then has a version at all times. */
-void td_folders_find_gone(struct td_store *store);
+void td_version_folders_find_gone(struct td_store *store);
 
-/* True if the version is from a folder that td_folders_find_gone found to have been removed. */
-bool td_folder_has_gone(const struct td_store *store, const struct td_version *version);
+/* True if the version is from a folder that td_version_folders_find_gone found to have been
+ * removed. */
+bool td_version_folder_has_gone(const struct td_store *store, const struct td_version *version);
 
 /* Takes new folders, in natural order of their names, and drops the versions of removed folders. */
-void td_folders_scan(struct td_store *store, struct td_scan_report *report);
+void td_version_folders_scan(struct td_store *store, struct td_scan_report *report);
 
 /* True if the folder of this name is a known version folder, so a scan does not report it. */
-bool td_folder_is_known(const struct td_store *store, const char *name);
+bool td_version_folder_is_known(const struct td_store *store, const char *name);
 
 /* Frees all folders. Called by td_store_free. */
-void td_folders_free(struct td_store *store);
+void td_version_folders_free(struct td_store *store);
 
 #endif

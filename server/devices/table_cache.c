@@ -1,4 +1,4 @@
-#include "server/devices/tables.h"
+#include "server/devices/table_cache.h"
 
 #include "server/store/store.h"
 
@@ -20,7 +20,7 @@ struct td_device_table {
     uint64_t used; /* value of the cache's `uses` at the last use */
 };
 
-struct td_device_tables {
+struct td_table_cache {
     const struct td_device_api *api;
     struct td_device *device;
     uint64_t uses;
@@ -28,7 +28,7 @@ struct td_device_tables {
     /* The batcher's thread writes the members below with the mutex held and reads them without
      * it. */
     pthread_mutex_t mutex;
-    struct td_device_tables_count count;
+    struct td_table_cache_count count;
     struct td_device_table *buckets[N_BUCKETS];
 };
 
@@ -40,44 +40,44 @@ static int bucket_of(const struct td_buffer *owner)
 }
 _Static_assert(N_BUCKETS == 1 << 10, "bucket_of takes ten bits");
 
-static struct td_device_table *find(const struct td_device_tables *tables,
+static struct td_device_table *find(const struct td_table_cache *cache,
                                     const struct td_tensor *tensor)
 {
-    struct td_device_table *table = tables->buckets[bucket_of(tensor->owner)];
+    struct td_device_table *table = cache->buckets[bucket_of(tensor->owner)];
     while (table && (table->owner != tensor->owner || table->from != tensor->data ||
                      table->bytes != tensor->bytes))
         table = table->next;
     return table;
 }
 
-static void insert(struct td_device_tables *tables, struct td_device_table *table)
+static void insert(struct td_table_cache *cache, struct td_device_table *table)
 {
-    struct td_device_table **bucket = &tables->buckets[bucket_of(table->owner)];
-    pthread_mutex_lock(&tables->mutex);
+    struct td_device_table **bucket = &cache->buckets[bucket_of(table->owner)];
+    pthread_mutex_lock(&cache->mutex);
     table->next = *bucket;
     *bucket = table;
-    tables->count.tables++;
-    tables->count.bytes += table->bytes;
-    pthread_mutex_unlock(&tables->mutex);
+    cache->count.tables++;
+    cache->count.bytes += table->bytes;
+    pthread_mutex_unlock(&cache->mutex);
 }
 
 /* Removes the table from its bucket. */
-static void detach(struct td_device_tables *tables, struct td_device_table *table)
+static void detach(struct td_table_cache *cache, struct td_device_table *table)
 {
-    struct td_device_table **link = &tables->buckets[bucket_of(table->owner)];
-    pthread_mutex_lock(&tables->mutex);
+    struct td_device_table **link = &cache->buckets[bucket_of(table->owner)];
+    pthread_mutex_lock(&cache->mutex);
     while (*link != table)
         link = &(*link)->next;
     *link = table->next;
-    tables->count.tables--;
-    tables->count.bytes -= table->bytes;
-    pthread_mutex_unlock(&tables->mutex);
+    cache->count.tables--;
+    cache->count.bytes -= table->bytes;
+    pthread_mutex_unlock(&cache->mutex);
 }
 
-static void drop(struct td_device_tables *tables, struct td_device_table *table)
+static void drop(struct td_table_cache *cache, struct td_device_table *table)
 {
-    detach(tables, table);
-    tables->api->free(tables->device, table->data);
+    detach(cache, table);
+    cache->api->free(cache->device, table->data);
     td_buffer_unref(table->owner);
     free(table);
 }
@@ -90,30 +90,30 @@ static bool evict_before(const struct td_device_table *a, const struct td_device
 
 /* Drops the least recently used table. Drops a kept table only if no other table can be dropped.
  * Returns false if all tables are in use. */
-static bool evict(struct td_device_tables *tables)
+static bool evict(struct td_table_cache *cache)
 {
     struct td_device_table *victim = NULL;
     for (int i = 0; i < N_BUCKETS; i++)
-        for (struct td_device_table *table = tables->buckets[i]; table; table = table->next)
+        for (struct td_device_table *table = cache->buckets[i]; table; table = table->next)
             if (table->users == 0 && (!victim || evict_before(table, victim)))
                 victim = table;
     if (!victim)
         return false;
-    drop(tables, victim);
-    pthread_mutex_lock(&tables->mutex);
-    tables->count.evicted++;
-    pthread_mutex_unlock(&tables->mutex);
+    drop(cache, victim);
+    pthread_mutex_lock(&cache->mutex);
+    cache->count.evicted++;
+    pthread_mutex_unlock(&cache->mutex);
     return true;
 }
 
 /* True if `bytes` would fit after the eviction of all tables that are not in use. */
-static bool may_fit(struct td_device_tables *tables, size_t bytes)
+static bool may_fit(struct td_table_cache *cache, size_t bytes)
 {
     struct td_device_info info;
     uint64_t room = 0;
-    tables->api->info(tables->device, &info);
+    cache->api->info(cache->device, &info);
     for (int i = 0; i < N_BUCKETS; i++)
-        for (const struct td_device_table *table = tables->buckets[i]; table; table = table->next)
+        for (const struct td_device_table *table = cache->buckets[i]; table; table = table->next)
             room += table->users == 0 ? table->bytes : 0;
     const uint64_t used = info.memory_used > room ? info.memory_used - room : 0;
     return used <= info.memory && bytes <= info.memory - used;
@@ -121,42 +121,42 @@ static bool may_fit(struct td_device_tables *tables, size_t bytes)
 
 /* True if `bytes` will fit after work in flight frees its memory, in which case evicting more
  * tables would not help. */
-static bool comes_back(const struct td_device_tables *tables, size_t bytes)
+static bool comes_back(const struct td_table_cache *cache, size_t bytes)
 {
     struct td_device_info info;
-    tables->api->info(tables->device, &info);
+    cache->api->info(cache->device, &info);
     return info.memory_freeing > 0 && info.memory_used <= info.memory &&
            bytes <= info.memory - info.memory_used;
 }
 
-td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes, void **out,
-                                 struct td_error *err)
+td_status td_table_cache_alloc(struct td_table_cache *cache, size_t bytes, void **out,
+                               struct td_error *err)
 {
-    td_status status = tables->api->alloc(tables->device, bytes, out, err);
+    td_status status = cache->api->alloc(cache->device, bytes, out, err);
     if (status != TD_MEMORY_EXHAUSTED)
         return status;
-    td_device_tables_drop_stale(tables);
-    if (!may_fit(tables, bytes))
+    td_table_cache_drop_stale(cache);
+    if (!may_fit(cache, bytes))
         return status;
     do
-        status = tables->api->alloc(tables->device, bytes, out, err);
-    while (status == TD_MEMORY_EXHAUSTED && !comes_back(tables, bytes) && evict(tables));
+        status = cache->api->alloc(cache->device, bytes, out, err);
+    while (status == TD_MEMORY_EXHAUSTED && !comes_back(cache, bytes) && evict(cache));
     return status;
 }
 
-bool td_device_tables_lacks(struct td_device_tables *tables, const struct td_tensor *tensor)
+bool td_table_cache_lacks(struct td_table_cache *cache, const struct td_tensor *tensor)
 {
-    return !find(tables, tensor);
+    return !find(cache, tensor);
 }
 
-static void use(struct td_device_tables *tables, struct td_device_table *table)
+static void use(struct td_table_cache *cache, struct td_device_table *table)
 {
     table->users++;
-    table->used = ++tables->uses;
+    table->used = ++cache->uses;
 }
 
 /* Makes an entry, with device memory, for a table that is not in the cache yet. */
-static td_status make(struct td_device_tables *tables, const struct td_tensor *tensor,
+static td_status make(struct td_table_cache *cache, const struct td_tensor *tensor,
                       const struct td_device_stream *stream, struct td_device_table **out,
                       struct td_error *err)
 {
@@ -167,9 +167,9 @@ static td_status make(struct td_device_tables *tables, const struct td_tensor *t
     }
     /* Drop stale versions first, because the store might want to write the next version into a
      * previous version's memory. */
-    td_device_tables_drop_stale(tables);
+    td_table_cache_drop_stale(cache);
     const td_status status =
-        td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
+        td_table_cache_alloc(cache, tensor->bytes ? tensor->bytes : 1, &table->data, err);
     if (status != TD_OK) {
         free(table);
         return status;
@@ -182,65 +182,65 @@ static td_status make(struct td_device_tables *tables, const struct td_tensor *t
     return TD_OK;
 }
 
-static void enter(struct td_device_tables *tables, struct td_device_table *table)
+static void enter(struct td_table_cache *cache, struct td_device_table *table)
 {
-    tables->uploading++;
-    insert(tables, table);
-    use(tables, table);
+    cache->uploading++;
+    insert(cache, table);
+    use(cache, table);
 }
 
-td_status td_device_tables_add(struct td_device_tables *tables, const struct td_tensor *tensor,
-                               const struct td_device_stream *stream, struct td_device_table **out,
-                               struct td_error *err)
+td_status td_table_cache_add(struct td_table_cache *cache, const struct td_tensor *tensor,
+                             const struct td_device_stream *stream, struct td_device_table **out,
+                             struct td_error *err)
 {
-    const td_status status = make(tables, tensor, stream, out, err);
+    const td_status status = make(cache, tensor, stream, out, err);
     if (status == TD_OK)
-        enter(tables, *out);
+        enter(cache, *out);
     return status;
 }
 
-static td_status upload(struct td_device_tables *tables, const struct td_tensor *tensor,
+static td_status upload(struct td_table_cache *cache, const struct td_tensor *tensor,
                         struct td_device_stream *stream, struct td_device_table **out,
                         struct td_error *err)
 {
     struct td_device_table *table;
-    td_status status = make(tables, tensor, stream, &table, err);
+    td_status status = make(cache, tensor, stream, &table, err);
     if (status == TD_OK && tensor->bytes > 0) {
-        status = tables->api->copy_to_device(stream, table->data, tensor->data, tensor->bytes, err);
+        status = cache->api->copy_to_device(stream, table->data, tensor->data, tensor->bytes, err);
         if (status != TD_OK) {
             /* Any other error means that the device is lost, and a call to it might not return. */
             if (status == TD_MEMORY_EXHAUSTED)
-                tables->api->free(tables->device, table->data);
+                cache->api->free(cache->device, table->data);
             td_buffer_unref(table->owner);
             free(table);
         }
     }
     if (status != TD_OK)
         return status;
-    enter(tables, table);
+    enter(cache, table);
     *out = table;
     return TD_OK;
 }
 
-td_status td_device_tables_use(struct td_device_tables *tables, const struct td_tensor *tensor,
-                               struct td_device_stream *stream, struct td_device_table **out,
-                               bool *submitted, struct td_error *err)
+td_status td_table_cache_use(struct td_table_cache *cache, const struct td_tensor *tensor,
+                             struct td_device_stream *stream, struct td_device_table **out,
+                             bool *submitted, struct td_error *err)
 {
-    struct td_device_table *table = find(tables, tensor);
+    struct td_device_table *table = find(cache, tensor);
     if (!table) {
-        const td_status status = upload(tables, tensor, stream, out, err);
+        const td_status status = upload(cache, tensor, stream, out, err);
         *submitted = *submitted || status == TD_OK;
         return status;
     }
-    use(tables, table);
+    use(cache, table);
     *out = table;
     return TD_OK;
 }
 
-bool td_device_tables_uploading(struct td_device_tables *tables, const struct td_tensor *tensor,
-                                const struct td_device_stream *stream)
+bool td_table_cache_uploading(struct td_table_cache *cache, const struct td_tensor *tensor,
+                              const struct td_device_stream *stream)
 {
-    const struct td_device_table *table = find(tables, tensor);
+    const struct td_device_table *table = find(cache, tensor);
     return table && table->uploader && table->uploader != stream;
 }
 
@@ -254,110 +254,109 @@ void td_device_table_keep(struct td_device_table *table)
     table->kept = true;
 }
 
-void td_device_tables_unuse(struct td_device_tables *tables, struct td_device_table *table)
+void td_table_cache_unuse(struct td_table_cache *cache, struct td_device_table *table)
 {
-    (void)tables;
+    (void)cache;
     table->users--;
 }
 
-void td_device_tables_finish_uploads(struct td_device_tables *tables,
-                                     const struct td_device_stream *stream)
+void td_table_cache_finish_uploads(struct td_table_cache *cache,
+                                   const struct td_device_stream *stream)
 {
-    if (tables->uploading == 0)
+    if (cache->uploading == 0)
         return;
-    pthread_mutex_lock(&tables->mutex);
+    pthread_mutex_lock(&cache->mutex);
     for (int i = 0; i < N_BUCKETS; i++)
-        for (struct td_device_table *table = tables->buckets[i]; table; table = table->next)
+        for (struct td_device_table *table = cache->buckets[i]; table; table = table->next)
             if (table->uploader == stream) {
                 table->uploader = NULL;
-                tables->uploading--;
+                cache->uploading--;
             }
-    pthread_mutex_unlock(&tables->mutex);
+    pthread_mutex_unlock(&cache->mutex);
 }
 
 /* True if the table's version has been replaced, or if only the cache holds references to it. In
  * the second case, no new reference can appear, because references are only made from existing
  * references. */
-static bool is_stale(const struct td_device_tables *tables, const struct td_device_table *table)
+static bool is_stale(const struct td_table_cache *cache, const struct td_device_table *table)
 {
     size_t ours = 0;
-    for (const struct td_device_table *other = tables->buckets[bucket_of(table->owner)]; other;
+    for (const struct td_device_table *other = cache->buckets[bucket_of(table->owner)]; other;
          other = other->next)
         ours += other->owner == table->owner;
     return table->users == 0 &&
            (atomic_load(&table->owner->refs) == ours || td_store_is_replaced(table->owner));
 }
 
-void td_device_tables_drop_stale(struct td_device_tables *tables)
+void td_table_cache_drop_stale(struct td_table_cache *cache)
 {
     for (int i = 0; i < N_BUCKETS; i++) {
-        struct td_device_table *table = tables->buckets[i];
+        struct td_device_table *table = cache->buckets[i];
         while (table) {
             struct td_device_table *next = table->next;
-            if (is_stale(tables, table))
-                drop(tables, table);
+            if (is_stale(cache, table))
+                drop(cache, table);
             table = next;
         }
     }
 }
 
-bool td_device_tables_has(struct td_device_tables *tables, const struct td_tensor *tensor)
+bool td_table_cache_has(struct td_table_cache *cache, const struct td_tensor *tensor)
 {
-    pthread_mutex_lock(&tables->mutex);
-    const struct td_device_table *table = find(tables, tensor);
+    pthread_mutex_lock(&cache->mutex);
+    const struct td_device_table *table = find(cache, tensor);
     const bool there = table && !table->uploader;
-    pthread_mutex_unlock(&tables->mutex);
+    pthread_mutex_unlock(&cache->mutex);
     return there;
 }
 
-struct td_device_tables_count td_device_tables_count(struct td_device_tables *tables)
+struct td_table_cache_count td_table_cache_count(struct td_table_cache *cache)
 {
-    pthread_mutex_lock(&tables->mutex);
-    const struct td_device_tables_count counted = tables->count;
-    pthread_mutex_unlock(&tables->mutex);
+    pthread_mutex_lock(&cache->mutex);
+    const struct td_table_cache_count counted = cache->count;
+    pthread_mutex_unlock(&cache->mutex);
     return counted;
 }
 
-struct td_device_tables *td_device_tables_new(const struct td_device_api *api,
-                                              struct td_device *device)
+struct td_table_cache *td_table_cache_new(const struct td_device_api *api, struct td_device *device)
 {
-    struct td_device_tables *tables = calloc(1, sizeof *tables);
-    if (!tables)
+    struct td_table_cache *cache = calloc(1, sizeof *cache);
+    if (!cache)
         return NULL;
-    tables->api = api;
-    tables->device = device;
-    pthread_mutex_init(&tables->mutex, NULL);
-    return tables;
+    cache->api = api;
+    cache->device = device;
+    pthread_mutex_init(&cache->mutex, NULL);
+    return cache;
 }
 
-static void destroy(struct td_device_tables *tables)
+static void destroy(struct td_table_cache *cache)
 {
-    pthread_mutex_destroy(&tables->mutex);
-    free(tables);
+    pthread_mutex_destroy(&cache->mutex);
+    free(cache);
 }
 
-void td_device_tables_free(struct td_device_tables *tables)
+void td_table_cache_free(struct td_table_cache *cache)
 {
-    if (!tables)
+    if (!cache)
         return;
     for (int i = 0; i < N_BUCKETS; i++)
-        while (tables->buckets[i])
-            drop(tables, tables->buckets[i]);
-    destroy(tables);
+        while (cache->buckets[i])
+            drop(cache, cache->buckets[i]);
+    destroy(cache);
 }
 
-void td_device_tables_abandon(struct td_device_tables *tables, bool closed)
+void td_table_cache_abandon(struct td_table_cache *cache, bool closed)
 {
-    if (!tables)
+    if (!cache)
         return;
     for (int i = 0; i < N_BUCKETS; i++) {
         struct td_device_table *table;
-        while ((table = tables->buckets[i])) {
-            detach(tables, table);
+        while ((table = cache->buckets[i])) {
+            detach(cache, table);
             if (closed || !table->uploader)
                 td_buffer_unref(table->owner);
             free(table);
         }
     }
-    destroy(tables);
+    destroy(cache);
 }
