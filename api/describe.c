@@ -149,7 +149,7 @@ static bool add_error(cJSON *list, td_status status)
 }
 
 /* Adds the errors of the op. If keys can replace row numbers, also adds the error for unknown keys,
- * which the op itself never sees. */
+ * which the op itself cannot return. */
 static bool add_errors(cJSON *document, const struct td_op *op)
 {
     cJSON *list = cJSON_AddArrayToObject(document, "errors");
@@ -204,11 +204,11 @@ td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct 
  * at most 20 digits, and the names of the members. */
 #define LISTING_TEXT 800
 
-/* Maximum length of the name and ETag of a stored output. In JSON, a name needs no escapes, and in
- * an ETag only the quotes do. An output has no source yet. */
+/* Maximum length of the name and ETag of a stored output. In JSON, the name needs no escapes, and
+ * the ETag needs escapes only for its quotes. A stored output has no source. */
 #define MOST_STORED 256
 
-/* Returns the maximum length of a listing. Each byte of a string can take six bytes in JSON. */
+/* Returns the maximum length of a listing. In JSON, each byte of a string can take six bytes. */
 static size_t listing_size(const struct td_tensor_listing *listing)
 {
     return LISTING_TEXT + 6 * (strlen(listing->name) + strlen(listing->etag) +
@@ -234,7 +234,8 @@ static const char *const integrity_names[] = { [TD_INTEGRITY_NONE] = "none",
                                                [TD_INTEGRITY_VERIFIED] = "verified",
                                                [TD_INTEGRITY_DAMAGED] = "damaged" };
 
-/* Writes a listing. Does not use cJSON, because a reply can have thousands of listings. */
+/* Writes a listing. Does not use cJSON, which would be slow because a reply can have thousands of
+ * listings. */
 static void add_listing(struct td_text *text, const struct td_tensor_listing *listing)
 {
     const struct td_tensor *tensor = listing->tensor;
@@ -262,7 +263,7 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     td_text_string(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");
 }
 
-/* Allocates a text of `capacity` bytes. Returns false with err filled if no memory is left. */
+/* Allocates a text of `capacity` bytes. Returns false with err filled if memory is exhausted. */
 static bool begin_text(struct td_text *text, size_t capacity, struct td_arena *arena,
                        struct td_error *err)
 {
@@ -272,8 +273,8 @@ static bool begin_text(struct td_text *text, size_t capacity, struct td_arena *a
     return text->at != NULL;
 }
 
-/* Writes listings separated by commas, without brackets. Writes the name before the listing of a
- * named output. */
+/* Writes listings separated by commas, without brackets. Precedes the listing of a named output
+ * with its name. */
 static void add_listings(struct td_text *text, const struct td_output_spec *named,
                          const struct td_tensor_listing *list, int count)
 {

@@ -1,7 +1,7 @@
 /* describe.h - writes descriptions of ops and tensors: GET /v1/ops, GET /v1/ops/{op}, GET
  * /v1/tensors.
  *
- * Descriptions of ops are built with cJSON from the ops' descriptors. No code here depends on a
+ * Descriptions of ops are built with cJSON from the ops' descriptors, so no code here depends on a
  * particular op. */
 #ifndef TD_API_DESCRIBE_H
 #define TD_API_DESCRIBE_H
@@ -13,7 +13,7 @@ TD_MUST_CHECK td_status td_describe_ops(struct td_arena *arena, struct td_reply 
 TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, struct td_arena *arena,
                                        struct td_reply *reply, struct td_error *err);
 
-/* Result of comparing a mapped tensor's data with the checksums in its file. */
+/* Result of comparing the data of a mapped tensor with the checksums in its file. */
 typedef enum {
     TD_INTEGRITY_NONE, /* no checksums, or checksums are not compared */
     TD_INTEGRITY_PENDING,
@@ -27,7 +27,8 @@ struct td_tensor_listing {
     const char *name;
     const struct td_tensor *tensor;
     const struct td_tensor *keys; /* keys of the tensor's rows, or NULL */
-    /* File in the data folder that the tensor is mapped from, or NULL if it is in memory. */
+    /* File in the data folder from which the tensor is mapped, or NULL if the tensor is in
+     * memory. */
     const char *source;
     uint64_t version;       /* version number; grows with every version of the name */
     const char *etag;       /* ETag with quotes, as in the header */
@@ -35,11 +36,11 @@ struct td_tensor_listing {
     td_integrity integrity; /* left out of the description if there is no source */
     /* Seconds until the tensor expires, or 0 if it does not expire. */
     int64_t ttl_s;
-    /* After a PUT with `device`, the device that holds the tensor, "gpu" or "cpu"; otherwise
-     * NULL. */
+    /* The device that holds the tensor, "gpu" or "cpu", in the reply to a PUT with `device`;
+     * otherwise NULL. */
     const char *device;
-    /* Row counts by member name, after a change by key or a PUT that drops the keys. A NULL name
-     * ends the list. */
+    /* Row counts by member name, in the reply to a change by key or to a PUT that drops the keys. A
+     * NULL name ends the list. */
     struct td_row_count {
         const char *name;
         int64_t count;
@@ -55,10 +56,10 @@ TD_MUST_CHECK td_status td_describe_tensor(const struct td_tensor_listing *tenso
                                            struct td_error *err);
 
 /* Writes the reply of an op whose outputs were stored (td_options.store). stored[i] describes
- * outputs[i]: {"output": listing}, {"outputs": [listing, ...]} or {"outputs": {"values": listing,
- * ...}}, and "bounds" as in other replies. The reply is always JSON, whatever Accept says, because
- * it contains no tensors. It is written into the caller's `text`, which must have
- * td_describe_stored_bound bytes and outlive the reply, so this function cannot fail. */
+ * outputs[i]. The reply has {"output": listing}, {"outputs": [listing, ...]} or {"outputs":
+ * {"values": listing, ...}}, and "bounds" as in other replies. It is always JSON, whatever Accept
+ * says, because it contains no tensors. Cannot fail, because it writes into the caller's `text`,
+ * which must have td_describe_stored_bound bytes and outlive the reply. */
 size_t td_describe_stored_bound(int n_outputs);
 void td_describe_stored(const struct td_request *request, const struct td_tensor_listing *stored,
                         char *text, size_t size, struct td_reply *reply);

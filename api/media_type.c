@@ -8,7 +8,7 @@
 
 enum { FORMATS = TD_FORMAT_NPY + 1 }; /* number of formats, without the Open Inference Protocol */
 
-/* Names of the formats. Replies use the first name. */
+/* Names of the formats. Replies use the first name of a format. */
 static const char *const types[FORMATS][2] = {
     [TD_FORMAT_JSON] = { "application/json", NULL },
     [TD_FORMAT_SAFETENSORS] = { "application/vnd.safetensors", "application/octet-stream" },
@@ -184,8 +184,8 @@ bool td_preference_next(const char **list, const char *list_end, struct td_prefe
 /* ---- Accept ---- */
 
 /* Returns how specifically a media range matches a format: 0 if it does not match, 1 for any type,
- * 2 for its main type, 3 for its name. The default type of curl -d does not match any reply
- * format. */
+ * 2 for the main type of the format, 3 for its name. The default type of curl -d does not match any
+ * reply format. */
 static int match(struct td_token range, td_format format)
 {
     if (td_token_is(range, "*/*") || td_token_is(range, "*"))
@@ -205,7 +205,7 @@ td_status td_media_of_reply(const char *accept, unsigned formats, td_format pref
     if (!accept || trim(accept, end).length == 0)
         return TD_OK;
     while (td_preference_next(&rest, end, &range)) {
-        /* The most specific range determines the q-value; among equally specific ranges, the
+        /* The most specific range determines the q-value. Among equally specific ranges, the
          * highest q-value counts. */
         for (int i = 0; i < FORMATS; i++) {
             int specificity = match(range.name, (td_format)i);

@@ -1,6 +1,6 @@
 /* media_type.h - parses Content-Type and Accept, and lists of preferences such as Accept-Encoding.
  *
- *     json         application/json; for a body also a missing type, and the default of curl -d
+ *     json         application/json; for a body, also a missing type and the default of curl -d
  *     safetensors  application/vnd.safetensors, application/octet-stream
  *     npy          application/x-npy, application/npy
  *
@@ -14,8 +14,8 @@
 /* Sets of formats are bit masks. */
 #define TD_FORMAT_BIT(name) (1u << TD_FORMAT_##name)
 
-/* Finds the format of a body, one of `formats`. content_type can be NULL. Parameters are ignored,
- * except that JSON with a charset other than UTF-8 is an error. */
+/* Finds the format of a body, which must be in the set `formats`. content_type can be NULL.
+ * Parameters are ignored, except that JSON with a charset other than UTF-8 is an error. */
 TD_MUST_CHECK td_status td_media_of_body(const char *content_type, unsigned formats, td_format *out,
                                          struct td_error *err);
 
@@ -23,9 +23,9 @@ TD_MUST_CHECK td_status td_media_of_body(const char *content_type, unsigned form
  * of curl -d and --data-binary. */
 bool td_media_is_stated(const char *content_type);
 
-/* Finds the format of a reply, one of `formats`, from the q-values of Accept. Among formats with
- * the same q-value, chooses `preferred`, otherwise the first in the order of td_format. accept can
- * be NULL. */
+/* Finds the format of a reply from the q-values of Accept, which can be NULL. The format must be in
+ * the set `formats`. Among formats with the same q-value, chooses `preferred`, otherwise the first
+ * in the order of td_format. */
 TD_MUST_CHECK td_status td_media_of_reply(const char *accept, unsigned formats, td_format preferred,
                                           td_format *out, struct td_error *err);
 

@@ -12,7 +12,7 @@
 
 /* ---- the request ---- */
 
-/* Members of the request in addition to the attributes of the op. */
+/* Members that a request has in addition to the attributes of the op. */
 #define SHAPES "shapes"
 #define DTYPE  "dtype"
 
@@ -149,7 +149,7 @@ static td_status read_document(struct reader *reader)
                : td_json_syntax(scan, scan->at, reader->err, "expected the end of the body");
 }
 
-/* Sets the inputs to tensors without data, which is enough because infer uses only shapes. */
+/* Sets the inputs to tensors without data, because infer uses only shapes. */
 static td_status set_inputs(struct reader *reader)
 {
     struct td_operand *inputs = &reader->request->args.inputs[0];
@@ -215,8 +215,8 @@ static void add_step(struct td_text *text, const struct td_plan *plan, int numbe
     td_text_string(text, "}");
 }
 
-/* Writes the limits and which limits the request exceeds. Their names are the ones in
- * RESOURCE_LIMIT errors. */
+/* Writes the limits and the names of the limits that the request exceeds, as in RESOURCE_LIMIT
+ * errors. */
 static void add_limits(struct td_text *text, const struct td_plan *plan, uint64_t output_bytes,
                        const struct td_plan_limits *limits)
 {

@@ -1,19 +1,19 @@
-/* plan.h - POST /v1/OP/plan: computes the steps, operations and memory of an op from shapes alone,
- * if the op has a plan.
+/* plan.h - POST /v1/OP/plan: computes the steps, operations and memory of an op that has a plan,
+ * from shapes alone.
  *
  * The request is the op's request with "shapes" instead of the first input, and with "dtype" unless
  * the dtype is float32:
  *
  *     {"equation": "ij,jk->ik", "shapes": [[100, 20], [20, 50]], "dtype": "float64"}
  *
- * The reply is JSON with exact integers: "flops" and "naive_flops" can exceed 2^53, and
- * 18446744073709551615 means at least that value. "path" and "steps" are empty if there is nothing
- * to compute. kernels/einsum/README.md has an example.
+ * The reply is JSON with exact integers. "flops" and "naive_flops" can exceed 2^53, and
+ * 18446744073709551615 means at least that value. If there is nothing to compute, "path" and
+ * "steps" are empty. kernels/einsum/README.md has an example.
  *
  * Errors     The errors of the op, with the same members: "inputs[1]" is the second shape.
  * Threads    Reentrant.
- * Cost       Limited by the maximum number of tensors of the op and the length of the body: far
- *            below a millisecond. */
+ * Cost       Far below a millisecond, limited by the maximum number of tensors of the op and the
+ *            length of the body. */
 #ifndef TD_API_PLAN_H
 #define TD_API_PLAN_H
 
@@ -27,7 +27,7 @@ struct td_plan_limits {
     uint64_t memory;     /* memory budget in bytes, for all requests together */
 };
 
-/* Writes the reply. `request` must be initialized for an op that has `explain`, and can already
+/* Writes the reply. `request` must be initialized for an op that has `explain`. It can already
  * contain attributes from the query string. */
 TD_MUST_CHECK td_status td_plan_reply(const char *body, size_t bytes,
                                       const struct td_plan_limits *limits, struct td_arena *arena,

@@ -35,7 +35,7 @@ static void add_count(struct td_text *text, const char *name, int64_t count)
     td_text_uint(text, (uint64_t)count);
 }
 
-/* True for dtypes whose statistics are printed as float32, like the elements of the tensor. */
+/* True for dtypes whose statistics are printed as float32, as the elements of the tensor are. */
 static bool is_narrow(td_dtype dtype)
 {
     return dtype == TD_DTYPE_FLOAT16 || dtype == TD_DTYPE_BFLOAT16 || dtype == TD_DTYPE_FLOAT32;

@@ -37,9 +37,9 @@ td_status td_tensor_io_reply_format(const char *accept, td_format *out, struct t
 
 /* ---- reading ---- */
 
-/* Copies the body and appends zeros, because the number parser reads the character after a number.
- * In an object this character always exists, but not in a body that is only a number. Returns false
- * with err filled if no memory is left. */
+/* Copies the body and appends zeros, because the number parser reads the character after a number,
+ * which does not exist if the body is only a number. Returns false with err filled if memory is
+ * exhausted. */
 static bool end_number(struct td_json_source *source)
 {
     struct td_json_scan *scan = &source->scan;
@@ -53,7 +53,7 @@ static bool end_number(struct td_json_source *source)
     return true;
 }
 
-/* Returns the dtypes of JSON values without a dtype. */
+/* Returns the dtypes for JSON values that do not give a dtype. */
 static struct td_untyped untyped_of(td_role role)
 {
     return role == TD_ROLE_KEY
@@ -100,8 +100,8 @@ static td_status read_json(td_role role, const char *body, size_t bytes,
     return status == TD_OK ? end_json(&source) : status;
 }
 
-/* Sets *out to true if the document at the scan is a table. No tensor has a member "tensor" or
- * "keys". */
+/* Sets *out to true if the document at the scan is a table: it has a member "tensor" or "keys",
+ * which no tensor has. */
 static td_status is_table(const struct td_json_source *source, bool *out)
 {
     bool keys;
@@ -151,8 +151,8 @@ static td_status read_json_table(struct td_json_source *source, struct td_table_
     return status == TD_OK ? end_json(source) : status;
 }
 
-/* Suffixes that entry names for keys append to the name of the table. Without the dot, each suffix
- * is also a name by itself. */
+/* Suffixes of the entry names for a table's keys. A suffix follows the name of the table. Without
+ * its dot, it is also a name by itself. */
 #define KEYS    ".keys"
 #define OFFSETS ".keys.offsets"
 #define BYTES   ".keys.bytes"
@@ -177,7 +177,7 @@ static const struct td_tensor *part_of(const struct td_safetensors *file, const 
 }
 
 /* Builds string keys from the entries "keys.offsets" and "keys.bytes". Copies the offsets, because
- * the body can be unaligned and the offsets determine addresses. */
+ * they determine addresses and the body can be unaligned. */
 static td_status join_keys(const struct td_tensor *offsets, const struct td_tensor *bytes,
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
@@ -205,8 +205,8 @@ static td_status join_keys(const struct td_tensor *offsets, const struct td_tens
     return TD_OK;
 }
 
-/* Reads the keys of a table from a file: numbers in one of these dtypes, or strings. *n is the
- * number of entries that hold the keys, or 0 if there are no keys. */
+/* Reads the keys of a table from a file: numbers in one of these dtypes, or strings. Sets *n to the
+ * number of entries that hold the keys, or to 0 if there are no keys. */
 static td_status read_key_entries(const struct td_safetensors *file, const char *table,
                                   td_dtype_set dtypes, struct td_arena *arena,
                                   struct td_tensor *out, int *n, struct td_error *err)
@@ -231,9 +231,9 @@ static td_status refuse_count(const struct td_safetensors *file, struct td_error
     return TD_MALFORMED_REQUEST;
 }
 
-/* True if this is the name of an entry that holds keys without a table name. Keys are in n entries:
- * "keys", or the pair "keys.offsets" and "keys.bytes". A table can use the names that are not
- * needed for keys. */
+/* True if an entry with this name holds keys without a table name. n entries hold the keys: 1 for
+ * "keys", or 2 for "keys.offsets" and "keys.bytes". The names that are not used for keys can name a
+ * table. */
 static bool is_keys_entry(const char *name, int n)
 {
     return n == 1 ? is_part(name, NULL, KEYS)
@@ -283,8 +283,8 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
     return TD_OK;
 }
 
-/* Reads string keys from a file with two entries: "keys.offsets" and "keys.bytes", both optionally
- * after the name of a table. */
+/* Reads string keys from a file with two entries: "keys.offsets" and "keys.bytes". Both names can
+ * follow the name of a table. */
 static td_status read_strings(const struct td_safetensors *file, struct td_arena *arena,
                               struct td_tensor *out, int *n, struct td_error *err)
 {
@@ -383,7 +383,7 @@ bool td_tensor_write_bound(td_format format, td_layout layout, const struct td_t
 {
     if (format == TD_FORMAT_JSON)
         return td_json_tensor_bound(tensor, layout, bytes);
-    /* The header, and the data if it is copied after the header. */
+    /* Adds the header, and the data if it is copied after the header. */
     return td_size_add(TD_NPY_HEADER + 64, td_raw_is_copied(tensor) ? tensor->bytes : 0, bytes);
 }
 

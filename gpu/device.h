@@ -6,32 +6,32 @@
  *     stream:  copy_to_device ─► run ─► copy_to_host ─► …   submitted, executed in this order
  *              poll, wait: report whether all submitted work is complete
  *
- * A device has its own memory and streams. Work on one stream executes in order of submission; work
- * on different streams can overlap. Submission is asynchronous: it returns before the work is
- * complete. The memory and structs that were passed must stay unchanged until poll or wait reports
- * the stream idle, except where a function is documented to copy them.
+ * A device has its own memory and streams. Work on one stream executes in order of submission, and
+ * work on different streams can overlap. Submission returns before the work is complete. The memory
+ * and structs that were passed must stay unchanged until poll or wait reports that the stream is
+ * idle, unless the function is documented to copy them.
  *
  * Work       One op, described by the arguments that td_op_infer accepted. Tensor data are device
- *            addresses, or addresses of pinned host memory if the tensors are small (direct_bytes).
- *            The caller merges several calls into one launch; `items` only lets the device report
- *            per call. Strings are not supported. The caller has checked the values that
- *            td_op.valid checks. Keys with an index (`key_index`) belong to a table: the index's
- *            `keys` and `blocks` are on the device, and its image is 256-byte aligned.
+ *            addresses or, if the tensors are small (direct_bytes), addresses of pinned host
+ *            memory. The caller merges several calls into one launch, and `items` only lets the
+ *            device report per call. Strings are not supported. The caller has checked the values
+ *            that td_op.valid checks. Keys with an index (`key_index`) belong to a table: the
+ *            index's `keys` and `blocks` are on the device, and its image is 256-byte aligned.
  * Results    The same as from the op's CPU kernel, bit for bit if the op moves data. Sums can be
  *            added in another order, and a zero sum can have the other sign. A row whose index is
- *            out of range is zero; it is reported if the policy is `error`, or if it is clip or
- *            wrap and the range is empty. The row of a missing key is zero and reported if the
- *            policy is `error`. The caller decides whether a report is an error.
- * Ownership  The caller of an open function must close what it opened. Streams are closed and
- *            memory is freed before their device is closed. Closing a lost device frees everything
- *            it owns.
- * Threads    A device and everything it owns are used by one thread at a time. `close` of a lost
- *            device can run on another thread once no other thread uses the device. Any thread can
- *            read and write host memory.
- * Errors     MEMORY_EXHAUSTED: out of device memory; nothing was submitted, and the device remains
+ *            out of range is zero. It is reported if the policy is `error`, or if the policy is
+ *            clip or wrap and the range is empty. The row of a missing key is zero, and is reported
+ *            if the policy is `error`. The caller decides whether a report is an error.
+ * Ownership  The caller of an open function must close what it opened, and must close the streams
+ *            and free the memory of a device before closing the device. Closing a lost device frees
+ *            everything it owns.
+ * Threads    Only one thread at a time may use a device and everything it owns. `close` of a lost
+ *            device can run on another thread after all other threads have stopped using the
+ *            device. Any thread can read and write host memory.
+ * Errors     MEMORY_EXHAUSTED: out of device memory. Nothing was submitted, and the device remains
  *            usable. NOT_SUPPORTED: the device has no kernel for this work. DEVICE_UNAVAILABLE: the
- *            device is lost, with all submitted work; every later call returns it until the device
- *            is closed and opened again. INTERNAL: the caller violated this contract.
+ *            device is lost, with all submitted work. Every later call returns this error until the
+ *            device is closed and opened again. INTERNAL: the caller violated this contract.
  * Version    A plugin is a shared object that exports td_device_plugin, of type
  *            td_device_plugin_fn. Any change to this interface, including the structs of kernels/
  *            that it passes, must increment TD_DEVICE_ABI. */
@@ -59,14 +59,14 @@ struct td_device_info {
     char kind[TD_DEVICE_TEXT]; /* "cuda" or "reference" */
     uint64_t memory;           /* maximum number of bytes to allocate */
     uint64_t memory_used;      /* allocated bytes, excluding memory_freeing */
-    /* freed bytes that become available when the submitted work completes */
+    /* Freed bytes that become available when the submitted work completes. */
     uint64_t memory_freeing;
     /* Maximum total size in bytes of inputs and outputs for which work without a plan can use
-     * host_alloc memory instead of device memory. Outputs must be 64-byte aligned. Such a small
-     * call is a launch without copies. 0: never. */
+     * host_alloc memory instead of device memory, which makes a small call a launch without copies.
+     * Outputs must be 64-byte aligned. 0: never. */
     uint64_t direct_bytes;
-    /* The device measures the following values when it is opened. They are used to choose between
-     * device and CPU. */
+    /* The device measures the following values when it is opened. The caller uses them to choose
+     * between device and CPU. */
     /* Latency of a small copy, a launch and a copy back, including the wait. */
     uint64_t launch_ns;
     /* Bandwidth from pinned host memory to the device. */
@@ -81,10 +81,11 @@ struct td_device_info {
     uint64_t float32_flops_per_us;
 };
 
-/* Reports the queries of one item that select no row: indices out of range and unknown keys. */
+/* Report about the queries of one item that select no row: indices out of range and unknown
+ * keys. */
 struct td_device_report {
     /* Position of the first bad query among the item's own queries, or INT64_MAX if there is none.
-     * For index tuples, the position counts components. */
+     * If queries are index tuples, the position counts components. */
     int64_t first_bad;
     int64_t n_bad; /* number of bad queries */
 };
@@ -94,15 +95,15 @@ struct td_device_work {
     const struct td_op *op;
     /* Tensor data are device addresses. Outputs are 256-byte aligned, and inputs can point into a
      * larger allocation. workspace_bytes ignores the addresses. args->plan is the plan that infer
-     * made on the host. Before it returns, run copies what it needs from args. */
+     * made on the host. `run` copies what it needs from args before it returns. */
     const struct td_op_args *args;
-    /* number of items, at least 1. Items are consecutive ranges of the queries
-     * (kernels/op_rows.h) */
+    /* Number of items, at least 1. Items are consecutive ranges of the queries
+     * (kernels/op_rows.h). */
     int n_items;
-    /* Array of n_items entries, which is copied: entry i is the end of the queries of item i, as an
-     * element number. NULL if n_items is 1, or if the op's queries can never be bad. */
+    /* Array of n_items entries, which `run` copies. Entry i is the end of item i's queries, as an
+     * element number. NULL if n_items is 1 or the op's queries can never be bad. */
     const int64_t *item_end;
-    /* n_items reports in host_alloc memory, written by the device. NULL if the caller wants no
+    /* n_items reports in host_alloc memory, which the device writes. NULL if the caller wants no
      * reports. */
     struct td_device_report *reports;
     void *workspace; /* device memory of workspace_bytes(work) bytes */
@@ -114,14 +115,14 @@ struct td_device_api {
     uint32_t args_size;
     const char *kind;
 
-    /* Opens a device. Errors: DEVICE_UNAVAILABLE if the device does not exist or cannot be used,
-     * with the reason in the message; INVALID_ARGUMENT for an error in options->text. */
+    /* Opens a device. Returns DEVICE_UNAVAILABLE if the device does not exist or cannot be used,
+     * with the reason in the message, or INVALID_ARGUMENT for an error in options->text. */
     td_status (*open)(const struct td_device_options *options, struct td_device **out,
                       struct td_error *err);
     void (*close)(struct td_device *device); /* frees everything the device owns; accepts NULL */
     void (*info)(struct td_device *device, struct td_device_info *out);
 
-    /* Device memory, 256-byte aligned. free is allowed while streams use the memory and takes
+    /* Device memory, 256-byte aligned. free may be called while streams use the memory, and takes
      * effect after their work. Neither alloc nor free waits for that work, so alloc can return
      * MEMORY_EXHAUSTED although enough memory is being freed. */
     td_status (*alloc)(struct td_device *device, size_t bytes, void **out, struct td_error *err);
@@ -135,27 +136,28 @@ struct td_device_api {
 
     td_status (*stream_open)(struct td_device *device, struct td_device_stream **out,
                              struct td_error *err);
-    /* waits for the stream's work; accepts NULL */
+    /* Waits for the stream's work. Accepts NULL. */
     void (*stream_close)(struct td_device_stream *stream);
 
-    /* Copies from and to host_alloc memory overlap with other work. Copies of other host memory can
-     * complete before the function returns. */
+    /* Copies from and to host_alloc memory overlap with other work. Copies from and to other host
+     * memory can complete before the function returns. */
     td_status (*copy_to_device)(struct td_device_stream *stream, void *to, const void *from,
                                 size_t bytes, struct td_error *err);
     td_status (*copy_to_host)(struct td_device_stream *stream, void *to, const void *from,
                               size_t bytes, struct td_error *err);
 
-    /* Returns true if the device has a kernel for the op with these dtypes and shapes. Reads no
-     * data. Any thread can call it at any time. */
+    /* True if the device has a kernel for the op with these dtypes and shapes. Reads no data. Any
+     * thread can call this function at any time. */
     bool (*supports)(const struct td_op *op, const struct td_op_args *args);
-    /* Returns SIZE_MAX if the size cannot be computed or exceeds any device's memory. */
+    /* Returns the size in bytes of the workspace, or SIZE_MAX if the size cannot be computed or
+     * exceeds any device's memory. */
     size_t (*workspace_bytes)(struct td_device *device, const struct td_device_work *work);
     td_status (*run)(struct td_device_stream *stream, const struct td_device_work *work,
                      struct td_error *err);
 
     /* Returns TD_OK and sets *done, or returns the error of the submitted work. */
     td_status (*poll)(struct td_device_stream *stream, bool *done, struct td_error *err);
-    /* Like poll, but waits for at most timeout_ns. It can spin for the first 100 us. */
+    /* Like poll, but waits for at most timeout_ns. Can spin for the first 100 us. */
     td_status (*wait)(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                       struct td_error *err);
 };

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* A list node for a buffer reference that reset drops. Nodes are in the arena's blocks, not in
- * front of the buffers' data, so a request for a power of two keeps that size and fits the pool's
- * size classes. */
+ * front of the buffers' data, so a buffer whose requested size is a power of two keeps that size
+ * and fits a size class of the pool. */
 struct td_arena_node {
     struct td_arena_node *next;
     struct td_buffer *buffer;
@@ -19,8 +19,8 @@ struct td_arena_node {
 #define LARGE_SIZE (BLOCK_SIZE / 4)
 
 /* Under AddressSanitizer, the free part of each block and the 16 bytes after every allocation are
- * poisoned. The first block is borrowed, so it is poisoned only between the first allocation and
- * the reset. */
+ * poisoned. Because the first block is borrowed, it is poisoned only between the first allocation
+ * and the reset. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_ASAN 1
 #elif defined(__has_feature)
@@ -68,8 +68,8 @@ static void *bump(struct td_arena *arena, size_t bytes)
     return place;
 }
 
-/* Replaces the current block with a new one. The first allocation in a new block is the list node
- * for its buffer. */
+/* Replaces the current block with a new one, whose first allocation is the list node for its own
+ * buffer. */
 static bool new_block(struct td_arena *arena, struct td_error *err)
 {
     struct td_buffer *buffer = arena->memory->take(arena->memory, BLOCK_SIZE, err);
@@ -130,8 +130,7 @@ td_status td_arena_reserve(struct td_arena *arena, size_t bytes, struct td_error
 
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data)
 {
-    /* A block starts with its own list node, so no other allocation starts at the address of a
-     * block. */
+    /* A block starts with its own list node, so no other allocation has the address of a block. */
     const struct td_arena_node *node = arena->nodes;
     while (node && node->buffer->data != data)
         node = node->next;
@@ -161,9 +160,9 @@ void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer)
 
 void td_arena_reset(struct td_arena *arena)
 {
-    /* A node can be inside the buffer that it refers to, so read the node before releasing the
-     * buffer. In the list, the buffer of a block comes after all other nodes in that block, so no
-     * node is read after its memory has been released. */
+    /* Reads the node before releasing the buffer, because the node can be inside that buffer. In
+     * the list, a block's own node comes after all other nodes in the block, so no node is read
+     * after its memory has been released. */
     struct td_arena_node *node = arena->nodes;
     while (node) {
         struct td_arena_node *next = node->next;

@@ -35,28 +35,28 @@ struct td_arena {
 void td_arena_init(struct td_arena *arena, void *first, size_t first_size,
                    struct td_memory *memory);
 
-/* Allocates count * size bytes with undefined contents, aligned to 16 bytes, or to 64 bytes if the
- * size is at least 64. The pointer is valid even for zero bytes. Returns NULL, with err filled, if
- * the product overflows or memory is exhausted. */
+/* Allocates count * size bytes with undefined contents. Allocations of at least 64 bytes are
+ * aligned to 64 bytes, smaller allocations to 16. The pointer is valid even for zero bytes. Returns
+ * NULL with err filled if the product overflows or memory is exhausted. */
 void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct td_error *err);
 
 /* Ensures that the next allocations succeed, up to a total of `bytes` including alignment. `bytes`
- * is at most TD_ARENA_RESERVE. Call this before changes that cannot be undone and that need
- * allocations afterwards. */
+ * is at most TD_ARENA_RESERVE. Call this before a change that cannot be undone but still needs to
+ * allocate memory. */
 #define TD_ARENA_RESERVE ((size_t)8 * 1024)
 TD_MUST_CHECK td_status td_arena_reserve(struct td_arena *arena, size_t bytes,
                                          struct td_error *err);
 
-/* Takes over a reference from the caller and drops it at reset. If no memory is left for the list
- * node, drops the reference and returns false with err filled. */
+/* Takes over a reference from the caller and drops it at reset. Drops the reference and returns
+ * false, with err filled, if there is no memory for the list node. */
 bool td_arena_keep(struct td_arena *arena, struct td_buffer *buffer, struct td_error *err);
 
-/* Drops a reference that td_arena_keep took over; do not use the data in the buffer afterwards.
+/* Drops a reference that td_arena_keep took over. The buffer's data must not be used afterwards.
  * Does nothing if the arena does not hold the buffer. */
 void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer);
 
-/* Returns the buffer whose data starts at `data` if it is a large allocation, or NULL if `data` is
- * an allocation inside a block. To keep the data longer than the call, take a reference to this
+/* Returns the buffer of a large allocation that starts at `data`, or NULL if `data` is an
+ * allocation inside a block. To keep the data after the call ends, take a reference to the
  * buffer. */
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data);
 

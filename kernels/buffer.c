@@ -17,7 +17,7 @@ void td_buffer_init(struct td_buffer *buffer, void *data, size_t size,
 
 struct td_buffer *td_buffer_ref(struct td_buffer *buffer)
 {
-    /* Relaxed order is enough: the caller already holds a reference, so no synchronisation is
+    /* Relaxed order is enough. The caller already holds a reference, so no synchronisation is
      * needed. */
     atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
     return buffer;
@@ -27,8 +27,8 @@ void td_buffer_unref(struct td_buffer *buffer)
 {
     if (!buffer)
         return;
-    /* Release order makes the writes of this holder happen before the free. Acquire order makes the
-     * writes of all other holders visible to the last holder. */
+    /* Release order makes this holder's writes happen before the free. Acquire order makes all
+     * other holders' writes visible to the last holder. */
     if (atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) == 1)
         buffer->release(buffer);
 }

@@ -1,5 +1,4 @@
-/* buffer.h - reference-counted memory of tensor data, from the pool, a request body or a mapped
- * file.
+/* buffer.h - reference-counted memory for tensor data: the pool, a request body or a mapped file.
  *
  * Ownership  A new buffer has one reference. The last td_buffer_unref calls release, which frees
  *            the memory and the struct. Implementations embed struct td_buffer in their own struct.
@@ -24,11 +23,12 @@ struct td_buffer *td_buffer_ref(struct td_buffer *buffer);
 void td_buffer_unref(struct td_buffer *buffer); /* NULL is allowed */
 
 /* An allocator of buffers. The server's allocator counts buffers against the memory budget and
- * reuses buffers that are still warm. For tests and tools, td_memory_heap uses plain malloc. */
+ * reuses buffers that are still in the cache. Tests and tools use td_memory_heap, which calls
+ * malloc. */
 struct td_error;
 struct td_memory {
-    /* Allocates a buffer of at least `bytes` writable bytes with undefined contents. Returns NULL
-     * with err filled (RESOURCE_LIMIT or MEMORY_EXHAUSTED) on failure. */
+    /* Allocates a buffer of at least `bytes` writable bytes with undefined contents. On failure,
+     * returns NULL and fills err with RESOURCE_LIMIT or MEMORY_EXHAUSTED. */
     struct td_buffer *(*take)(struct td_memory *self, size_t bytes, struct td_error *err);
 };
 struct td_memory *td_memory_heap(void);

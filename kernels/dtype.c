@@ -52,7 +52,7 @@ const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size)
 
 /* The range and precision of a real dtype. */
 struct numbers {
-    /* number of bits in the absolute value of an integer, or in the significand of a float */
+    /* Number of bits in the absolute value of an integer, or in the significand of a float. */
     int bits;
     int exponent; /* largest exponent of a float; 0 for integers */
     bool is_signed;
@@ -80,7 +80,8 @@ bool td_dtype_holds(td_dtype wide, td_dtype narrow)
     if (to.bits == 0 || from.bits == 0 ||
         (td_dtype_is_complex(narrow) && !td_dtype_is_complex(wide)))
         return false;
-    /* Every float dtype has enough exponents for all integers that fit its significand. */
+    /* Every float dtype has a large enough exponent range for all integers that fit its
+     * significand. */
     return to.bits >= from.bits && to.exponent >= from.exponent &&
            (to.is_signed || !from.is_signed);
 }
@@ -100,7 +101,7 @@ td_dtype td_dtype_common(td_dtype a, td_dtype b)
         if (td_dtype_is_complex(dtype) != is_complex || !td_dtype_holds(dtype, a) ||
             !td_dtype_holds(dtype, b))
             continue;
-        /* If an integer and a float dtype of the same size both qualify, a and b are integers. */
+        /* If both an integer and a float dtype of this size qualify, a and b are integers. */
         if (best == TD_DTYPE_COUNT || infos[dtype].size < infos[best].size ||
             (infos[dtype].size == infos[best].size && numbers_of(dtype).exponent == 0))
             best = dtype;

@@ -1,5 +1,4 @@
-/* dtype.h - the element types, as a single X-macro list from which all tables of dtypes are
- * built. */
+/* dtype.h - the element types, as a single X-macro list from which all dtype tables are built. */
 #ifndef TD_KERNELS_DTYPE_H
 #define TD_KERNELS_DTYPE_H
 
@@ -8,8 +7,8 @@
 #include <stdint.h>
 
 /* X(enum suffix, name in the API, bytes per element, alignment, safetensors name, Open Inference
- * Protocol name). A name is "" if the format does not have the dtype. Strings have no fixed size;
- * see tensor.h. */
+ * Protocol name). A name is "" if the format does not have the dtype. Strings have no fixed size
+ * (tensor.h). */
 #define TD_DTYPES(X)                                                                               \
     X(BOOL, "bool", 1, 1, "BOOL", "BOOL")                                                          \
     X(INT8, "int8", 1, 1, "I8", "INT8")                                                            \
@@ -46,7 +45,7 @@ struct td_dtype_info {
     size_t size; /* bytes per element; 0 for string */
     size_t align;
     const char *safetensors; /* "" if the format does not have the dtype */
-    /* Name in the Open Inference Protocol; "" if it does not have the dtype. */
+    /* Name in the Open Inference Protocol, or "" if the protocol does not have the dtype. */
     const char *oip;
 };
 
@@ -61,17 +60,17 @@ bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out);
 #define TD_DTYPE_SET_TEXT 160
 const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size);
 
-/* True if `wide` can represent every value of `narrow`, so that a conversion loses nothing. */
+/* True if `wide` can represent every value of `narrow`. */
 bool td_dtype_holds(td_dtype wide, td_dtype narrow);
 
-/* True if a conversion to `to` rounds the values that `to` cannot represent, because `to` is a
- * float with at least the range of float32. Other conversions cut off fractions, wrap around or
- * overflow to infinity. */
+/* True if a conversion to `to` rounds values that `to` cannot represent, because `to` is a float
+ * with at least the range of float32. Other conversions drop fractions, wrap around or overflow to
+ * infinity. */
 bool td_dtype_rounds(td_dtype to, td_dtype from);
 
 /* Returns a dtype that can represent every value of a and b: a or b if possible, otherwise int64
- * for integers and the smallest suitable dtype for others. Returns TD_DTYPE_COUNT if no dtype
- * can. */
+ * for integers and the smallest suitable dtype for other dtypes. Returns TD_DTYPE_COUNT if no dtype
+ * is suitable. */
 td_dtype td_dtype_common(td_dtype a, td_dtype b);
 
 static inline bool td_dtype_is_float(td_dtype dtype)

@@ -7,7 +7,7 @@ td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from)
     td_dtype best = TD_DTYPE_COUNT;
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         const td_dtype to = (td_dtype)i;
-        /* Bools are cast only to int64, because their sums need a larger range. */
+        /* Casts bools only to int64, because their sums need a larger range. */
         if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
             (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) ||
             (td_dtype_is_complex(to) && !td_dtype_is_complex(from)) ||
@@ -33,8 +33,8 @@ static bool may_be(const struct td_dtype_pair *pair, td_dtype dtype)
 }
 
 /* Returns the dtype to use if no dtype can represent the values of both: the widest float dtype,
- * which rounds them. Returns TD_DTYPE_COUNT if both are integers, because rounding would change
- * them. */
+ * which rounds the values. Returns TD_DTYPE_COUNT if both are integers, which rounding would
+ * change. */
 static td_dtype widest_float(const struct td_dtype_pair *pair)
 {
     if (td_dtype_is_complex(pair->first) || td_dtype_is_complex(pair->dtype))
@@ -43,8 +43,8 @@ static td_dtype widest_float(const struct td_dtype_pair *pair)
                                                                             : TD_DTYPE_COUNT;
 }
 
-/* True if bytes would become floats. Such bytes are probably quantised rows, and cast does not
- * scale. */
+/* True if bytes would be converted to floats. Bytes are probably quantised rows, and cast would not
+ * scale them. */
 static bool are_quantised(td_dtype from, td_dtype to)
 {
     return (from == TD_DTYPE_INT8 || from == TD_DTYPE_UINT8) && to != TD_DTYPE_COUNT &&
@@ -63,8 +63,8 @@ static void advise_keys(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first));
 }
 
-/* Returns what numbers of `from` can have but numbers of `to` cannot, such as "fractions". Returns
- * NULL if only the ranges differ. */
+/* Returns the property of numbers of `from` that `to` cannot represent, such as "fractions".
+ * Returns NULL if only the ranges differ. */
 static const char *lacks(td_dtype to, td_dtype from)
 {
     const bool imaginary = td_dtype_is_complex(from) && !td_dtype_is_complex(to);
@@ -107,9 +107,10 @@ static void advise_change(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first));
 }
 
-/* Writes advice for the inputs of an op. The first input is often a resident table, so its dtype is
- * the first choice if it can represent or round the values of the other input. The second choice is
- * the dtype of the other input, and the third is a dtype that can represent both. */
+/* Writes advice for the inputs of an op. The first choice is the dtype of the first input, which is
+ * often a resident table, if that dtype can represent or round the values of the other input. The
+ * second choice is the dtype of the other input, and the third is a dtype that can represent
+ * both. */
 static void advise_inputs(const struct td_dtype_pair *pair, char *text)
 {
     const td_dtype common = td_dtype_common(pair->first, pair->dtype);

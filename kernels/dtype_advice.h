@@ -1,5 +1,5 @@
-/* dtype_advice.h - advice for errors about dtypes: recommends a conversion and says how it changes
- * the values, if at all.
+/* dtype_advice.h - writes advice for errors about dtypes: recommends a conversion, and says how it
+ * changes values, if it does.
  *
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_DTYPE_ADVICE_H
@@ -10,7 +10,7 @@
 
 /* Returns the smallest accepted dtype that can represent all values of `from`. If there is none,
  * returns the largest accepted dtype that rounds them. Returns TD_DTYPE_COUNT if every conversion
- * could change values in another way. */
+ * can change values by more than rounding. */
 td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from);
 
 /* Two tensors that must have the same dtype. */
@@ -25,8 +25,8 @@ struct td_dtype_pair {
 
 #define TD_DTYPE_ADVICE 256 /* maximum size in bytes of the text */
 
-/* Writes how the two tensors can get the same dtype, as the end of a message, such as ": the op
- * cast with dtype = float64 converts both". Writes "" if no conversion helps. Returns text. */
+/* Writes a way to give both tensors the same dtype, as the end of a message, such as ": the op cast
+ * with dtype = float64 converts both". Writes "" if no conversion helps. Returns text. */
 const char *td_dtype_advise(const struct td_dtype_pair *pair, char text[TD_DTYPE_ADVICE]);
 
 #endif

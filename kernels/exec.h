@@ -16,21 +16,21 @@ typedef void td_range_fn(void *context, int64_t begin, int64_t end);
 
 struct td_exec {
     /* Calls fn on ranges that together cover [0, count), each of about `grain` work items, and
-     * returns when all are done. Between ranges it checks the deadline and whether the client is
-     * still connected. DEADLINE_EXCEEDED, with err filled, means that some ranges were not run. */
+     * returns when all are done. Between ranges, checks the deadline and whether the client is
+     * still connected. After DEADLINE_EXCEEDED, with err filled, some ranges have not been run. */
     td_status (*parallel_for)(struct td_exec *self, int64_t count, int64_t grain, td_range_fn *fn,
                               void *context, struct td_error *err);
-    /* Makes the same check as parallel_for, for single-threaded loops, which call it every few
-     * milliseconds. NULL if the call cannot be cancelled. Used only by the caller's thread. */
+    /* Makes the same check as parallel_for. Single-threaded loops call it every few milliseconds.
+     * NULL if the call cannot be cancelled. Used only by the caller's thread. */
     td_status (*check)(struct td_exec *self, struct td_error *err);
     /* Memory for scratch data and for outputs whose size depends on the data. Used only by the
      * caller's thread. */
     struct td_arena *arena;
     uint64_t output_limit; /* maximum size in bytes of an output that is allocated in arena */
-    /* Seed of hash tables. It is random, so that clients cannot choose keys that collide. */
+    /* Seed of hash tables, random so that clients cannot choose keys that collide. */
     uint64_t hash_seed;
     int width; /* maximum number of ranges that run at once; at least 1 */
-    /* Instruction set of arithmetic kernels; 0, which is TD_ISA_AUTO, selects the best
+    /* Instruction set of arithmetic kernels. 0, which is TD_ISA_AUTO, selects the best
      * available. */
     td_isa isa;
 };

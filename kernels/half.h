@@ -39,10 +39,11 @@ static inline float td_float16_value(uint16_t bits)
     return value;
 }
 
-/* Rounds a finite value to nearest, ties to even, including subnormals. Values that are too large
- * become infinity. Sets *unsure if value is within `slack` units in its last place of the midpoint
- * between two representable neighbours. If value is an approximation with that error, the exact
- * value might then round to the other neighbour. With slack 0, value can be inexact. */
+/* Rounds a finite value, including subnormals, to nearest with ties to even. Values that are too
+ * large become infinity. Sets *unsure if `value` is within `slack` units in its last place of the
+ * midpoint between two representable neighbours. If `value` is an approximation with that error,
+ * the exact value might then round to the other neighbour. If slack is 0, `value` can be
+ * inexact. */
 static inline uint16_t td_narrow_round(double value, struct td_narrow format, uint64_t slack,
                                        bool *unsure)
 {
@@ -62,7 +63,7 @@ static inline uint16_t td_narrow_round(double value, struct td_narrow format, ui
              rest = significand & ((UINT64_C(1) << drop) - 1);
     *unsure = rest - half + slack <= 2 * slack;
     kept += rest > half || (rest == half && (kept & 1));
-    /* The leading 1 bit of a normal number, and any carry, add 1 to the exponent. */
+    /* The leading 1 bit of a normal number adds 1 to the exponent, as does a carry. */
     uint32_t base =
         exponent < smallest ? 0 : (uint32_t)(exponent - smallest) << format.fraction_bits;
     uint32_t infinity = ((UINT32_C(1) << format.exponent_bits) - 1) << format.fraction_bits;

@@ -2,8 +2,8 @@
 #ifndef TD_KERNELS_INLINE_H
 #define TD_KERNELS_INLINE_H
 
-/* Sanitizer builds compile a single copy, which receives the arguments at run time. It runs the
- * same lines, and instrumenting every copy would take minutes. TD_SANITIZED is also defined for
+/* Sanitizer builds compile a single copy, which receives the arguments at run time. It contains the
+ * same code, and instrumenting every copy would take minutes. TD_SANITIZED is also defined for
  * files that the build leaves uninstrumented. */
 #ifdef TD_SANITIZED
 #define INLINE static inline

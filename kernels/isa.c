@@ -1,9 +1,9 @@
 #include "kernels/isa.h"
 
 /* True if the processor has F16C. Every processor with AVX2 has it, but a hypervisor can mask it.
- * Clang before 15 does not know __builtin_cpu_supports("f16c"), so F16C is assumed with these
- * versions. The cpuid instruction would take microseconds in a virtual machine, whereas
- * __builtin_cpu_supports reads a variable that is set at program start. */
+ * F16C is assumed with Clang before 15, which does not know __builtin_cpu_supports("f16c"). The
+ * cpuid instruction would take microseconds in a virtual machine, whereas __builtin_cpu_supports
+ * reads a variable that is set at program start. */
 #ifdef __clang__
 #define HAS_F16C true
 #else

@@ -1,10 +1,10 @@
 /* isa.h - selects the instruction set that arithmetic kernels use.
  *
  * Kernels that compute are built once per instruction set from the same source, and one build is
- * selected at run time. Callers can force an instruction set (td_exec.isa), so that tests cover all
- * of them. Results are bit-identical for any number of threads and any instruction set, with two
- * exceptions: sums of floats in einsum, whose order and rounding depend on the set (a fused
- * multiply-add rounds once), and the payload of a NaN.
+ * selected at run time. Callers can force an instruction set (td_exec.isa), which lets tests cover
+ * all sets. Results are bit-identical for any number of threads and any instruction set, with two
+ * exceptions: the order and rounding of floating-point sums in einsum (a fused multiply-add rounds
+ * once), and the payload of a NaN.
  *
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_ISA_H

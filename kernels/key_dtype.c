@@ -9,8 +9,8 @@ td_dtype td_key_widened(td_dtype dtype, td_dtype other)
     return dtype == TD_DTYPE_INT32 && other != TD_DTYPE_UINT64 ? TD_DTYPE_INT64 : dtype;
 }
 
-/* Reads a key, which need not be aligned. A uint32 widened to int64 is never negative, so its int64
- * and uint64 forms have the same bits. */
+/* Reads a key, which need not be aligned. A uint32 is never negative as int64, so its int64 and
+ * uint64 forms have the same bits. */
 static int64_t key_at(const struct td_tensor *keys, int64_t i)
 {
     const char *from = (const char *)keys->data + (size_t)i * sizeof(uint32_t);

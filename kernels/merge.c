@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* True if a tensor is shared. `number` counts the tensors of all inputs, including each element of
- * a list. */
+/* True if a tensor is shared. `number` counts the tensors of all inputs, with each element of a
+ * list counted separately. */
 static bool is_shared(uint32_t shared, int number)
 {
     return number < 32 && shared >> number & 1;
@@ -57,8 +57,8 @@ td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *
     return op->stack && op->stack->can_stack(args, shared) ? TD_MERGE_STACK : TD_MERGE_NONE;
 }
 
-/* Returns the first dimension of input i that must be equal in all calls. All later dimensions must
- * also be equal. */
+/* Returns the first dimension of input i from which on all dimensions must be equal in all
+ * calls. */
 static int first_compared_dim(const struct td_op *op, const struct td_op_args *args, int i)
 {
     switch (op->inputs[i].part) {
@@ -73,20 +73,21 @@ static int first_compared_dim(const struct td_op *op, const struct td_op_args *a
     }
 }
 
-/* True if attribute i has the same meaning as its default in every plain call. */
+/* True if attribute i means the same as its default in every plain call. */
 static bool is_plain_attr(const struct td_op *op, int i)
 {
     return op->rows && op->rows->plain_attrs >> i & 1;
 }
 
-/* True if attribute i is the number of bags, which the merged call replaces by its own number. */
+/* True if attribute i is the number of bags, which the merged call replaces by its own number of
+ * bags. */
 static bool is_count_attr(const struct td_op *op, int i)
 {
     return op->rows && op->rows->count_attr == i;
 }
 
-/* True if the default of attribute i depends on the call. A call that does not set the attribute
- * then differs from every call that does. */
+/* True if the default of attribute i depends on the call. A call that leaves the attribute unset
+ * then differs from every call that sets it. */
 static bool depends_on_call(const struct td_op *op, int i)
 {
     return !is_plain_attr(op, i) && !is_count_attr(op, i) && op->attrs[i].default_text;
@@ -97,8 +98,8 @@ static bool is_given(const struct td_op_args *args, int i)
     return args->attrs_set >> i & 1;
 }
 
-/* Returns the bytes of attribute i, which must be equal in all calls, or NULL for plain_attrs and
- * count_attr. */
+/* Returns the bytes of attribute i, which must be equal in all calls. Returns NULL for plain_attrs
+ * and count_attr, which are not compared. */
 static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
                                   size_t *size)
 {
@@ -108,7 +109,7 @@ static const void *compared_bytes(const struct td_op *op, const struct td_op_arg
                : td_op_attr_bytes(&op->attrs[i], args, size);
 }
 
-/* Mixes a word into a hash, like splitmix64. Every bit of the result depends on all bits of the
+/* Mixes a word into a hash, as in splitmix64. Every bit of the result depends on all bits of the
  * hash and the word. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -236,8 +237,8 @@ static td_status describe_inputs(struct merger *m)
     return TD_OK;
 }
 
-/* Copies the attributes of the first call, except plain_attrs and count_attr. For stack, the op
- * replaces the copies. */
+/* Copies the attributes of the first call, except plain_attrs and count_attr. To stack calls, the
+ * op later replaces the copies. */
 static td_status copy_attrs(struct merger *m)
 {
     struct td_op_args *args = &m->out->args;
@@ -258,8 +259,8 @@ static const struct td_tensor *tensor_of(const struct td_op_args *call, int i)
     return call->inputs[i].count > 0 ? call->inputs[i].tensors : NULL;
 }
 
-/* True if the values of input i are positions, to which the sizes of the previous calls are
- * added. */
+/* True if the values of input i are positions, which are raised by the sizes of the previous
+ * calls. */
 static bool is_raised(const struct td_op *op, int i)
 {
     return op->inputs[i].part == TD_ROW_PART_OFFSETS || op->inputs[i].part == TD_ROW_PART_SEGMENTS;
@@ -301,7 +302,7 @@ static td_status set_item_ends(struct merger *m)
     return TD_OK;
 }
 
-/* Sets count_attr to the number of bags of all calls. infer refuses a number that is too large. */
+/* Sets count_attr to the number of bags in all calls. infer refuses a number that is too large. */
 static void set_count_attr(struct merger *m)
 {
     const int i = m->op->rows->count_attr;
@@ -346,8 +347,8 @@ static td_status stack_inputs(struct merger *m)
     return m->op->stack->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
 }
 
-/* Computes the position of each call's outputs in the merged outputs. For both kinds of merging,
- * the outputs of the calls follow one another. */
+/* Computes the position of each call's outputs in the merged outputs, in which the outputs of the
+ * calls follow one another for both kinds of merging. */
 static td_status place_outputs(struct merger *m)
 {
     const int n_outputs = m->out->args.n_outputs;

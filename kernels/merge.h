@@ -2,10 +2,10 @@
  *
  *     concat   plain calls that pick rows of one table (op_rows.h). Tables, attributes, dtypes and
  *              the shape of a query must be equal. The merged call has the queries and outputs of
- *              all calls, one after the other. The number of queries or bags in the previous calls
- *              is added to the offsets or segments of bags.
- *     stack    calls with equal shapes and dtypes. Inputs that differ between the calls are stacked
- *              along a new first dimension, and so are the outputs. Inputs that are the same tensor
+ *              all calls, one after another. Offsets and segments of bags are raised by the number
+ *              of queries or bags in the previous calls.
+ *     stack    calls with equal shapes and dtypes. The outputs, and the inputs that differ between
+ *              the calls, are stacked along a new first dimension. Inputs that are the same tensor
  *              in all calls are not stacked.
  *
  * The merged call is an ordinary call with its own shapes and attributes, which td_op_infer has
@@ -30,25 +30,24 @@ typedef enum td_merge_kind {
     TD_MERGE_STACK
 } td_merge_kind;
 
-/* How calls of an op are stacked. The op has exactly one output. */
+/* Functions with which calls of an op are stacked. The op has exactly one output. */
 struct td_op_stack {
     /* True if this call can be stacked when these tensors are shared. Called after infer, but not
-     * if an input has strings. */
+     * for calls that have strings as inputs. */
     bool (*can_stack)(const struct td_op_args *args, uint32_t shared);
     /* Sets the attributes of the merged call. Its inputs are already described. */
     td_status (*attrs)(const struct td_op_args *call, uint32_t shared, struct td_op_args *merged,
                        struct td_arena *arena, struct td_error *err);
 };
 
-/* Returns the subset of `candidates` that merged calls have in common. For concat, these are the
- * tables, because queries are copied even if they are shared. For stack, these are all
+/* Returns the subset of `candidates` that merged calls have in common. For concat, this subset is
+ * the tables, because queries are copied even if they are shared. For stack, it is all
  * candidates. */
 uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args,
                          uint32_t candidates);
 
 /* Returns how a call that td_op_infer has accepted can be merged with other calls. For concat, the
- * tables must be shared, and no other input may be shared. For stack, at least one input must not
- * be shared. */
+ * tables and no other inputs must be shared. For stack, at least one input must not be shared. */
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared);
 
@@ -62,11 +61,11 @@ bool td_merge_fits(const struct td_op *op, const struct td_op_args *a, const str
 /* The result of merging n calls. */
 struct td_merged {
     struct td_op_args args; /* described by infer: outputs and plan are set, and all data is NULL */
-    /* For concat: [n], the end of each call's queries within the merged queries, in elements. For
-     * stack: NULL. */
+    /* For concat, an array [n]: the end of each call's queries within the merged queries, in
+     * elements. NULL for stack. */
     int64_t *item_end;
-    /* [n * n_outputs]: element c * n_outputs + j is the byte offset of output j of call c in merged
-     * output j. The part has the size of the call's own output. */
+    /* An array [n * n_outputs]: element c * n_outputs + j is the byte offset of output j of call c
+     * in merged output j. The part has the size of the call's own output. */
     size_t *output_begin;
 };
 

@@ -36,7 +36,7 @@ const struct td_op *const td_row_remover = &td_op_remove;
 
 const struct td_op *td_op_named(const char *name, size_t length)
 {
-    /* The names and their lengths, so that the search does not read the descriptors. */
+    /* The names of the ops with their lengths, so a search does not read the descriptors. */
     static const struct {
         const char *name;
         size_t length;
@@ -272,8 +272,8 @@ static const char *tensor_name(const struct td_input_spec *spec, int element, ch
     return text;
 }
 
-/* Returns the input with which this input seems to have been swapped, or NULL if there is none.
- * Each of the two has a dtype that the other accepts and that it does not accept itself. */
+/* Returns the input with which this input seems to have been swapped, or NULL. Each of the two has
+ * a dtype that only the other accepts. */
 static const struct td_input_spec *exchanged(const struct td_op *op, const struct td_op_args *args,
                                              const struct td_input_spec *spec, td_dtype dtype)
 {
@@ -289,8 +289,8 @@ static const struct td_input_spec *exchanged(const struct td_op *op, const struc
     return NULL;
 }
 
-/* Returns the dtypes that the input can have, given the other inputs. If its role must have one
- * dtype, this is the dtype of the first input of the role. */
+/* Returns the dtypes that the input can have, given the other inputs. If all inputs of its role
+ * must have one dtype, this is the dtype of the first such input. */
 static td_dtype_set accepted_beside(const struct td_op *op, const struct td_op_args *args,
                                     const struct td_input_spec *spec)
 {
@@ -369,7 +369,7 @@ static td_status check_input(const struct td_op *op, const struct td_op_args *ar
 }
 
 /* Checks that all tensors of this role in inputs with one_dtype have the dtype of the first such
- * tensor, except in inputs that do not accept that dtype. */
+ * tensor. Inputs that do not accept that dtype are exempt. */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
                                  td_role role, struct td_error *err)
 {
@@ -409,15 +409,15 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
     return TD_OK;
 }
 
-/* True if the input contains keys of rows but is not a vector. */
+/* True if the input contains keys of rows and is not a vector. */
 static bool is_matrix(const struct td_op *op, const struct td_op_args *args, int i)
 {
     return td_input_is_row_keys(&op->inputs[i]) && args->inputs[i].count == 1 &&
            args->inputs[i].tensors->shape.rank != 1;
 }
 
-/* Checks that keys of rows are vectors. This check precedes the comparison of dtypes. Otherwise, if
- * a table is passed as its own keys, the error would concern the dtype of another input. */
+/* Checks that keys of rows are vectors. Runs before dtypes are compared. Otherwise, if a table is
+ * passed as its own keys, the error would concern the dtype of another input. */
 static td_status check_row_keys(const struct td_op *op, const struct td_op_args *args,
                                 struct td_error *err)
 {
@@ -481,7 +481,7 @@ static td_status check_dtype(const struct td_attr_spec *attr, td_dtype dtype, st
     return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, attr->name);
 }
 
-/* Checks that an attribute's value is in range. */
+/* Checks that the value of an attribute is in range. */
 static td_status check_attr(const struct td_attr_spec *attr, const struct td_op_args *args,
                             struct td_error *err)
 {
@@ -537,7 +537,7 @@ static bool is_key(const struct td_op *op, const struct td_op_args *args, int i)
     return op->inputs[i].role == TD_ROLE_KEY && !op->inputs[i].list && args->inputs[i].count == 1;
 }
 
-/* Widens keys to uint64 if any keys of the call are uint64, otherwise to int64. */
+/* Widens keys to uint64 if any keys of the call are uint64, and to int64 otherwise. */
 static td_status widen_keys(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
                             struct td_error *err)
 {
@@ -547,7 +547,7 @@ static td_status widen_keys(const struct td_op *op, struct td_op_args *args, str
         if (is_key(op, args, i) && args->inputs[i].tensors[0].dtype == TD_DTYPE_UINT64)
             widest = TD_DTYPE_UINT64;
     for (int i = 0; i < op->n_inputs && status == TD_OK; i++)
-        /* A matrix is refused later, with its original dtype in the message. */
+        /* Skips a matrix, which is refused later with its original dtype in the message. */
         if (is_key(op, args, i) && !is_matrix(op, args, i))
             status = td_key_widen(args->inputs[i].tensors, op->inputs[i].name, widest, arena, err);
     return status;

@@ -1,6 +1,6 @@
 /* op.h - the descriptor of an op, from which routes, argument checks, metadata, statistics and
  * replies are derived. To add an op, add a folder to kernels/ and a line to ops.def. A device
- * plugin has its own table of kernels by op name, so this file does not mention devices.
+ * plugin has its own table of kernels by op name, so this file does not refer to devices.
  *
  * Threads    Descriptors are constants. infer, cost and run are reentrant. */
 #ifndef TD_KERNELS_OP_H
@@ -19,7 +19,7 @@
 #define TD_ATTRS_SIZE 128
 #define TD_MAX_ATTRS  32
 
-/* Bounds policies, which determine the result for an index outside [0, bound). */
+/* Bounds policies, which determine the result of an index outside [0, bound). */
 typedef enum td_bounds {
     TD_BOUNDS_ERROR, /* INDEX_OUT_OF_BOUNDS, nothing computed */
     TD_BOUNDS_ZERO,  /* a row of zeros, or of empty strings */
@@ -29,18 +29,18 @@ typedef enum td_bounds {
 } td_bounds;
 
 /* "error", "zero", "clip", "wrap", NULL. Every attribute `bounds` has this array as its choices,
- * and other code recognises the attribute by the array's address. */
+ * and other code recognises such an attribute by the address of the array. */
 extern const char *const td_bounds_names[TD_BOUNDS_COUNT + 1];
 const char *td_bounds_name(td_bounds bounds);
 
-/* The meaning of an input's values. The role decides the dtype of untyped JSON values, and whether
- * the server copies the tensor before the op runs. The server copies a tensor whose values
- * determine addresses if a client can still write to it (shared memory) or if its file can be
+/* The meaning of an input's values. The role determines the dtype of untyped JSON values and
+ * whether the server copies the tensor before the op runs. A tensor whose values determine
+ * addresses is copied if a client can still write to it (shared memory) or if its file can be
  * truncated. The values of any other tensor can change between two reads, so a kernel must not
  * derive an address or a size from a value that it has not copied. */
 typedef enum td_role {
     TD_ROLE_DATA, /* values to move or compute with */
-    /* positions, row numbers, offsets, segments: values that determine addresses */
+    /* Positions, row numbers, offsets and segments, whose values determine addresses. */
     TD_ROLE_INDEX,
     TD_ROLE_KEY,       /* identifiers that are only compared with each other */
     TD_ROLE_CONDITION, /* truth values that select, as in where() */
@@ -50,18 +50,18 @@ typedef enum td_role {
 /* "data", "index", "key", "condition". */
 const char *td_role_name(td_role role);
 
-/* The part that an input plays for quantised rows of the first input. The importer stores the scale
- * of a quantised table NAME as the resident tensor NAME.scale and its offset as NAME.offset. The
+/* The function of an input for quantised rows of the first input. The importer stores the scale of
+ * a quantised table NAME as the resident tensor NAME.scale and its offset as NAME.offset. The
  * suffixes are the names of the inputs. */
 typedef enum td_companion {
     TD_COMPANION_NONE,
     TD_COMPANION_SCALE,
-    /* The input is added or subtracted. A request that passes a scale but no shift is refused if a
-     * shift is stored beside the table. */
+    /* The input is added or subtracted. If the table has a stored shift, a request that passes a
+     * scale but no shift is refused. */
     TD_COMPANION_SHIFT,
 } td_companion;
 
-/* The part of an input in an op that picks rows of a table (op_rows.h). */
+/* The function of an input in an op that picks rows of a table (op_rows.h). */
 typedef enum td_row_part {
     TD_ROW_PART_NONE,
     TD_ROW_PART_TABLE,     /* the rows, along the first dimension; always the first input */
@@ -80,50 +80,49 @@ struct td_input_spec {
     const char *summary; /* one sentence, including the shapes */
     td_role role;
     td_dtype_set dtypes;
-    /* For data and keys: all inputs of the role with this flag must have the same dtype, or the
-     * error is td_op.mixed_dtypes. An input that does not accept the dtype of the first is exempt.
-     * Untyped JSON values get the dtype of the typed inputs. */
+    /* For data and keys: all inputs of the role with this flag must have the same dtype, otherwise
+     * the error is td_op.mixed_dtypes. An input that does not accept the first such input's dtype
+     * is exempt. Untyped JSON values get the dtype of the typed inputs. */
     bool one_dtype;
     bool optional; /* the input can be missing, and then has no tensors */
     bool list;     /* the input is a list of tensors: indices.0, indices.1, ... */
     int most;      /* maximum length of the list; 0: no maximum */
-    /* For data: true if the kernel reads values. For other roles, the kernel always reads
-     * values. */
+    /* For data: true if the kernel reads values. Kernels always read the values of other roles. */
     bool reads_values;
     bool sets_shape; /* infer reads values, because they determine the shape of an output */
-    /* Part of the input, for ops with td_op.rows. A request can omit PER_ROW keys if its table is
-     * resident and has keys. */
+    /* Function of the input, for ops with td_op.rows. A request can omit PER_ROW keys if its table
+     * is resident and has keys. */
     td_row_part part;
     bool or_keys; /* a request can pass keys of a resident table instead of row numbers */
     /* Documents that the input has one element for each row of another input, whose shape starts
      * with the shape of this input. Of two lists, the elements pair up. NULL: no such input. */
     const char *aligned_with;
     td_companion companion;
-    /* Returns false if the attributes leave this optional input unused, so that its dtype does not
-     * matter. NULL if the input is always used. */
+    /* Returns false if the attributes leave this optional input unused, in which case its dtype
+     * does not matter. NULL if the input is always used. */
     bool (*is_used)(const struct td_op_args *args);
 };
 
-/* Returns false if the attributes leave the input unused, otherwise true. */
+/* True unless the attributes leave the input unused. */
 bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args);
 
-/* td_input_is_row_numbers: true if a request can pass table keys instead of the row numbers in this
- * input. td_input_is_row_keys: true if the input is the keys of the rows, which a resident table
- * can have. */
+/* td_input_is_row_numbers: true if a request can pass table keys in place of the row numbers in
+ * this input. td_input_is_row_keys: true if the input contains the keys of the rows, which a
+ * resident table can have. */
 bool td_input_is_row_numbers(const struct td_input_spec *spec);
 bool td_input_is_row_keys(const struct td_input_spec *spec);
 
-/* True if the kernel reads values, so that the data must be aligned. */
+/* True if the kernel reads values, which requires aligned data. */
 bool td_input_reads_values(const struct td_input_spec *spec);
 
 /* The dtypes of untyped JSON values. */
 struct td_untyped {
     td_dtype empty; /* [] */
-    /* The narrowest dtype of integers: int64 for keys, float32 if the input accepts float32 but not
-     * int32, otherwise int32. */
+    /* The narrowest dtype for integers: int64 for keys, float32 if the input accepts float32 but
+     * not int32, otherwise int32. */
     td_dtype integer;
     bool no_fractions; /* only integers are accepted, as for indices and keys */
-    /* Dtypes that the client can choose instead, for advice. 0 if another tensor determines the
+    /* Other dtypes that the client can choose, for advice. 0 if another tensor determines the
      * dtype. */
     td_dtype_set others;
 };
@@ -134,13 +133,13 @@ struct td_output_spec {
     const char *name; /* "output", or "outputs" for a list; any name if there are several outputs */
     const char *summary;    /* one sentence */
     const char *shape_rule; /* for the documentation */
-    /* The name of the input that has the same dtype, or of the attribute that sets the dtype. NULL
-     * if `dtypes` contains the possible dtypes. */
+    /* Name of the input that has the same dtype, or of the attribute that sets the dtype. NULL if
+     * `dtypes` alone determines the possible dtypes. */
     const char *dtype_of;
-    /* If dtype_of is NULL: the possible dtypes. If dtype_of names an attribute: additional dtypes,
-     * for requests without the attribute. */
+    /* Possible dtypes if dtype_of is NULL. If dtype_of names an attribute, additional dtypes for
+     * requests without the attribute. */
     td_dtype_set dtypes;
-    /* Documents which of `dtypes` the output has. NULL: any. */
+    /* Documents which of `dtypes` the output has. NULL if it can have any of them. */
     const char *dtype_rule;
     bool list; /* infer determines the number of tensors; the op has no other output */
 };
@@ -221,7 +220,7 @@ struct td_op_args {
     struct td_tensor *outputs; /* described by infer, filled by run */
     int n_outputs;
     int64_t replaced; /* number of indices that the bounds policy replaced; set by run */
-    /* Made by infer for cost and run; specific to the op. In the arena, or NULL. */
+    /* Made by infer for cost and run, and specific to the op. Stored in the arena, or NULL. */
     const void *plan;
 };
 
@@ -231,7 +230,7 @@ struct td_cost {
     uint64_t bytes_written;
     uint64_t random_reads; /* rows read from unpredictable addresses, one cache miss each */
     uint64_t flops;
-    /* bytes in addition to inputs and outputs, for all threads together */
+    /* Bytes in addition to inputs and outputs, for all threads together. */
     uint64_t workspace;
     uint64_t workspace_per_thread; /* additional bytes per thread */
     bool single_threaded;          /* run always uses one thread */
@@ -258,8 +257,7 @@ struct td_op {
     int n_attrs;
     const struct td_output_spec *outputs;
     int n_outputs;
-    /* The error if inputs with one_dtype have different dtypes. TD_OK stands for
-     * UNSUPPORTED_DTYPE. */
+    /* The error if inputs with one_dtype have different dtypes. TD_OK means UNSUPPORTED_DTYPE. */
     td_status mixed_dtypes;
     const td_status *errors; /* error codes that the op can return, ending with TD_OK */
     /* Examples, of which the first is the simplest. Ends with an example without a title. */
@@ -275,16 +273,16 @@ struct td_op {
      * only the offsets are allocated, and run allocates the bytes in exec->arena. On failure, the
      * outputs are undefined. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
-    /* For devices, whose kernels do not check values. After infer: true if run would accept the
-     * values of the index inputs, apart from indices out of range. For example, returns false for
-     * decreasing offsets. NULL if run accepts any values. */
+    /* True if run would accept the values of the index inputs, ignoring indices out of range. For
+     * example, returns false for decreasing offsets. Called after infer, for devices whose kernels
+     * do not check values. NULL if run accepts any values. */
     bool (*valid)(const struct td_op_args *args);
     /* Describes how run will compute the call (op_plan.h). NULL if the op has no plan. */
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
                          struct td_plan *out, struct td_error *err);
     const char *plan_example;      /* JSON request of a plan that succeeds; set with `explain` */
     const struct td_op_rows *rows; /* set if the op picks rows of a table, otherwise NULL */
-    /* set if calls of equal shapes can be merged, otherwise NULL */
+    /* Set if calls of equal shapes can be merged, otherwise NULL. */
     const struct td_op_stack *stack;
     const struct td_op_change *change; /* set if the op changes a resident table, otherwise NULL */
     const void *detail; /* private to the op's functions, which several ops can share */
@@ -298,14 +296,14 @@ enum {
     TD_OP_COUNT
 };
 
-/* All ops, in the order of ops.def. */
+/* Returns all ops, in the order of ops.def. */
 const struct td_op *const *td_ops(int *count);
 
 /* Returns the op with this name, or NULL. `name` need not be NUL-terminated. */
 const struct td_op *td_op_named(const char *name, size_t length);
 
-/* The op that a table stands for where a function is expected, such as a model of /v2. It returns
- * rows of the table. */
+/* The op for which a table stands where a function is expected, such as a model of /v2. The op
+ * returns rows of the table. */
 extern const struct td_op *const td_table_op;
 
 /* The op that returns the row numbers of keys, and the op that returns rows by key. */
@@ -313,8 +311,8 @@ extern const struct td_op *const td_row_numbers_op, *const td_keyed_rows_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* Returns the input that picks rows by key: the keys to find, or row numbers that keys can replace.
- * Returns -1 if the op has no such input. */
+/* Returns the input that picks rows by key: either the keys to find, or row numbers in place of
+ * which a request can pass keys. Returns -1 if the op has no such input. */
 int td_op_keys_input(const struct td_op *op);
 
 /* Returns all dtypes that the output can have. */
@@ -330,8 +328,8 @@ void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);
 
 /* Returns the bytes of an attribute's value, including the contents of a list or text. Two values
  * are equal if their bytes are equal. Returns NULL for a list or text that the request does not
- * set. If the default depends on the call, use attrs_set to find out whether the request sets the
- * value. */
+ * set. For an attribute whose default depends on the call, use attrs_set to find out whether the
+ * request sets it. */
 const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op_args *args,
                              size_t *size);
 
@@ -340,9 +338,9 @@ const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op
 bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *from,
                      struct td_op_args *to, struct td_arena *arena, struct td_error *err);
 
-/* Performs the checks common to all ops: every required input is given, no list is empty, dtypes
- * are accepted and are equal where one_dtype is set, required attributes are given, and attributes
- * are within their ranges. td_op_infer calls this function. */
+/* Performs the checks common to all ops: required inputs and attributes are given, no list is
+ * empty, dtypes are accepted and are equal where one_dtype is set, and attributes are in range.
+ * Called by td_op_infer. */
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 

@@ -4,8 +4,8 @@
  *     by key     find ─► td_row_change ─┬─► rows of the table      (rows/row_change.h)
  *                                       └─► their keys, unless none is added or removed
  *
- * The inputs of a change by key have these parts (td_row_part): the table, its keys (PER_ROW), the
- * keys to change (QUERY), and their new rows, if any (PER_QUERY).
+ * A change by key has these inputs (td_row_part): the table, its keys (PER_ROW), the keys to change
+ * (QUERY), and their new rows, if any (PER_QUERY).
  *
  * Threads  Constants; all functions are reentrant. */
 #ifndef TD_KERNELS_OP_CHANGE_H
@@ -22,8 +22,8 @@ struct td_row_change {
     int64_t n_found; /* number of keys that the table had before the change */
 };
 
-/* The bytes that a change writes: `slice_bytes` at each offset. count is 0 if the change writes
- * nothing. */
+/* The bytes that a change writes: `slice_bytes` bytes at each offset. count is 0 if the change
+ * writes nothing. */
 struct td_written_slices {
     const uint64_t *offsets;
     int64_t count;
@@ -31,16 +31,16 @@ struct td_written_slices {
 };
 
 struct td_op_change {
-    /* Computes a change by key, after infer. Its arrays are in exec->arena. NULL if the op changes
-     * tables in place. */
+    /* Computes a change by key, after infer. The arrays of the change are in exec->arena. NULL if
+     * the op changes tables in place. */
     td_status (*find)(const struct td_op_args *args, struct td_exec *exec,
                       struct td_row_change *out, struct td_error *err);
-    /* Computes the slices that a change in place writes, in the arena. Called after infer, if
-     * indices are in range. Not called for strings. */
+    /* Computes the slices that a change in place writes, in the arena. Called after infer if
+     * indices are in range, but not for strings. */
     td_status (*slices)(const struct td_op_args *args, struct td_arena *arena,
                         struct td_written_slices *out, struct td_error *err);
     /* For changes by key: the reply member that counts the rows whose keys the table had, and the
-     * member that counts all other rows. NULL if the reply has no such member. */
+     * member that counts all other rows. NULL if the reply does not have the member. */
     const char *found, *added;
 };
 

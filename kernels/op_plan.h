@@ -8,8 +8,8 @@
 #include "kernels/op.h"
 
 struct td_plan_step {
-    /* Each operand is an input (0 to n - 1) or the result of step i (n + i). The second can be
-     * -1. */
+    /* Each operand is an input (0 to n - 1) or the result of step i (n + i). The second can be -1
+     * if the step has only one operand. */
     int operands[2];
     const char *equation; /* what the step computes, such as "ij,jk->ik" */
     const char *kind;     /* kind of the step's loops */
@@ -30,14 +30,14 @@ struct td_plan {
     const char *equation;
     const struct td_plan_step *steps;
     int n_steps;
-    /* The contraction order in the format of numpy.einsum_path: each entry removes its one or two
-     * operands, by position, from the list of remaining operands and appends its result. The second
-     * operand can be -1. */
+    /* The contraction order in the format of numpy.einsum_path. Each entry gives the positions of
+     * one or two operands in the list of remaining operands. The entry removes them and appends its
+     * result. The second position can be -1. */
     const int (*path)[2];
     int n_path;
     uint64_t flops;
     uint64_t naive_flops; /* FLOPs of a single loop nest, without steps */
-    /* number of elements of the largest result, including the output of the op */
+    /* Number of elements of the largest result, including the output of the op. */
     uint64_t largest_elements;
     uint64_t largest_bytes;
     uint64_t workspace; /* size in bytes; UINT64_MAX if larger */

@@ -62,7 +62,7 @@ struct td_rows_read td_op_rows_read(const struct td_op *op, const struct td_op_a
     const uint64_t rows = (uint64_t)count_queries(op, args->inputs[query].tensors);
     if (op->rows->bags)
         return (struct td_rows_read){ rows, rows * row_bytes(table) };
-    /* Counts bytes in the dtype of the table, because the output might have been converted. */
+    /* Counts bytes in the dtype of the table, because the op might convert the output. */
     return (struct td_rows_read){ rows, table->dtype == TD_DTYPE_STRING
                                             ? td_tensor_footprint(output)
                                             : (uint64_t)output->numel *

@@ -1,9 +1,10 @@
 /* prefetch.h - prefetches random rows of a large table into the caches before they are read.
  *
  * All lines of a row shorter than 4 KiB are prefetched into the L2 cache. The L1 cache supports
- * about twenty lines in flight, and a load that misses it waits until one of these lines arrives.
- * Loads from the L2 cache take 14 cycles, during which other loads can run. Copies of random rows
- * of a 1 GiB table on Zen 4, one thread, in GB/s by the number of rows ahead:
+ * about twenty lines in flight, and when all are in use, a load that misses waits for one of them
+ * to arrive. Loads from the L2 cache take 14 cycles, during which other loads can run. Copying
+ * random rows of a 1 GiB table on one thread of Zen 4 reached these GB/s, by the number of rows
+ * ahead:
  *
  *     row      first line, to L1      all lines, to L2
  *              8     16    32         8     16    32    48
@@ -24,13 +25,13 @@ enum {
     TD_PREFETCH_LINES = 96, /* approximate number of lines in flight */
     TD_PREFETCH_LEAST = 8,  /* minimum distance in rows */
     TD_PREFETCH_MOST = 48,
-    /* Minimum size in bytes of a long row. The processor itself prefetches all lines of a long row
+    /* Minimum size in bytes of a long row. The processor itself prefetches every line of a long row
      * except the first. */
     TD_PREFETCH_LONG = 4096,
     TD_PREFETCH_TABLE = 512 * 1024 /* bytes; smaller tables fit into the L2 cache */
 };
 
-/* Returns the distance in rows between the row that is read and the row that is prefetched, or 0 if
+/* Returns the number of rows between the row being read and the row being prefetched, or 0 if
  * prefetching is not worthwhile. */
 static inline int64_t td_prefetch_ahead(size_t table_bytes, size_t row_bytes)
 {
@@ -48,7 +49,7 @@ static inline __attribute__((always_inline)) void td_prefetch(const void *place)
     __builtin_prefetch(place, 0, 2);
 }
 
-/* Prefetches the row that starts at `place`. The address is an integer, because it can be outside
+/* Prefetches the row that starts at `place`. The address is an integer because it can be outside
  * the table, where a prefetch has no effect. */
 static inline __attribute__((always_inline)) void td_prefetch_row(uintptr_t place, size_t bytes)
 {

@@ -67,7 +67,7 @@ void td_shape_unravel(const struct td_shape *shape, int64_t linear, int64_t *pos
 
 const char *td_shape_text(const struct td_shape *shape, char *text, size_t size)
 {
-    /* snprintf returns the length of the untruncated text, so `used` can exceed size. The loop then
+    /* snprintf returns the length of the untruncated text. If `used` exceeds size, the loop
      * ends. */
     size_t used = (size_t)snprintf(text, size, "[");
     for (int i = 0; i < shape->rank && used < size; i++)

@@ -1,4 +1,4 @@
-/* shape.h - dimensions of a tensor, and products of sizes with overflow checks.
+/* shape.h - the dimensions of a tensor, and products of sizes with overflow checks.
  *
  * Shapes     0 <= rank <= TD_MAX_RANK, and every dimension is at least 0. Rank 0 is a scalar, which
  *            has one element.
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The limit is 8 for most of these ops in TensorFlow, and 32 or 64 in NumPy. A higher rank is
- * RESOURCE_LIMIT. */
+/* Maximum rank. The limit is 8 for most of these ops in TensorFlow, and 32 or 64 in NumPy. A higher
+ * rank is RESOURCE_LIMIT. */
 #define TD_MAX_RANK 16
 
 struct td_shape {
@@ -46,7 +46,7 @@ bool td_axis_normalize(int64_t axis, int rank, int *out);
 void td_shape_unravel(const struct td_shape *shape, int64_t linear, int64_t *position);
 
 /* Writes the shape, such as "[2,3]", or "[]" for a scalar, truncated to `size` bytes. Returns text.
- * 16 dimensions of 19 digits need 337 bytes. */
+ * A shape of 16 dimensions with 19 digits each needs 337 bytes. */
 #define TD_SHAPE_TEXT 352
 const char *td_shape_text(const struct td_shape *shape, char *text, size_t size);
 

@@ -16,8 +16,8 @@ const char *td_status_name(td_status status)
 }
 
 /* If vsnprintf truncated a text, truncates it further to the end of a whole character. `wanted` is
- * the result of vsnprintf. The texts contain names chosen by clients, and the JSON that contains
- * them must not have half a UTF-8 sequence. */
+ * the result of vsnprintf. The texts contain names chosen by clients and become part of JSON, which
+ * must not contain an incomplete UTF-8 sequence. */
 static void truncate_between_characters(char *text, size_t size, int wanted)
 {
     if (wanted < 0)

@@ -104,8 +104,8 @@ struct td_error {
     char resource[32];     /* for RESOURCE_LIMIT: name of the limited resource, or "" */
     uint64_t needed;
     uint64_t limit;
-    /* Seconds to wait before a retry, based on the length of a queue. 0: the default of the error
-     * code. */
+    /* Number of seconds to wait before a retry, based on the length of a queue. 0 means the default
+     * of the error code. */
     unsigned retry_after_s;
     char allow[64]; /* for METHOD_NOT_ALLOWED: the allowed methods */
     char etag[64];  /* for PRECONDITION_FAILED: the current ETag, or "" if nothing exists */
@@ -114,19 +114,18 @@ struct td_error {
     char etag_of[129];
 };
 
-/* Records a failure and returns `status`, so that a refusal is one statement:
+/* Records a failure and returns `status`, so a refusal is one statement:
  *     return td_error_set(err, TD_INVALID_AXIS, "axis = %lld is not in [-%d, %d)", ...);
  * Clears all other members of err.
  *
- * err is never NULL in any function that takes it. A caller that does not need the error passes
- * TD_IGNORED. On frequent paths, it passes its own variable, because TD_IGNORED is cleared at each
- * use. */
+ * No function that takes err accepts NULL. A caller that does not need the error passes TD_IGNORED.
+ * On frequent paths, it passes its own variable, because TD_IGNORED is cleared at each use. */
 #define TD_IGNORED (&(struct td_error){ .status = TD_OK })
 
 td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Appends "; " and a hint to the message of an error, if the whole hint fits. */
+/* Appends "; " and a hint to the message of an error if the whole hint fits. */
 void td_error_hint(struct td_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

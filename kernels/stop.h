@@ -1,11 +1,10 @@
-/* stop.h - checks whether the work for a call must end early, because its deadline has passed, its
- * client has disconnected or the server is stopping.
+/* stop.h - checks whether a call must end early, because its deadline has passed, its client has
+ * disconnected or the server is stopping.
  *
- * A loop that can run for more than about 10 ms makes the check between two steps, and returns the
- * error of the check. It must not change anything visible to others before it is complete.
+ * A loop that can run for more than about 10 ms makes the check between two steps and returns the
+ * error of the check. Before the loop is complete, it must not change anything that others can see.
  *
- * Ownership  Borrows the context.
- * Threads    Only the thread that runs the call checks. */
+ * Ownership  Borrows the context. Threads    Only the thread that runs the call checks. */
 #ifndef TD_KERNELS_STOP_H
 #define TD_KERNELS_STOP_H
 
@@ -55,8 +54,8 @@ static inline TD_MUST_CHECK td_status td_stop_work(struct td_stop_meter *meter, 
     return td_stop_check(meter->stop, err);
 }
 
-/* Copies like memcpy, with checks between steps, because copying a gigabyte into new memory can
- * take a second. */
+/* Copies like memcpy, with checks between steps, because copying a gigabyte to new memory can take
+ * a second. */
 static inline TD_MUST_CHECK td_status td_stop_copy(const struct td_stop *stop, void *to,
                                                    const void *from, size_t bytes,
                                                    struct td_error *err)

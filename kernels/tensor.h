@@ -1,8 +1,8 @@
 /* tensor.h - a tensor: dtype, shape and row-major data without strides.
  *
- * Strings    As in Arrow, element i is the bytes [offsets[i], offsets[i+1]) of data. Any bytes are
- *            allowed, including NUL, and there is no terminator. offsets[0] is 0 unless the tensor
- *            is a view.
+ * Strings    As in Arrow, element i consists of the bytes [offsets[i], offsets[i+1]) of data. Any
+ *            byte is allowed, including NUL, and there is no terminator. offsets[0] is 0 unless the
+ *            tensor is a view.
  * Alignment  data can be unaligned if it is in a request body or a mapped file. td_op_infer aligns
  *            inputs that have reads_values in the op's descriptor.
  * Ownership  A tensor does not own its data. The data is either in the call's arena or in `owner`,
@@ -45,8 +45,8 @@ TD_MUST_CHECK td_status td_tensor_alloc(struct td_tensor *tensor, struct td_aren
 /* Returns the size in bytes of a tensor: its data and, for strings, its offsets. */
 size_t td_tensor_footprint(const struct td_tensor *tensor);
 
-/* Copies the data into the arena, so that the tensor no longer depends on its previous memory or
- * owner. For strings, copies the bytes but not the offsets. On failure the tensor is unchanged. */
+/* Copies the data into the arena, which makes the tensor independent of its previous memory and
+ * owner. For strings, copies the bytes but not the offsets. On failure, the tensor is unchanged. */
 TD_MUST_CHECK td_status td_tensor_copy(struct td_tensor *tensor, struct td_arena *arena,
                                        struct td_error *err);
 

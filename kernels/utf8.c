@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* A well-formed character is overlong, a surrogate or above U+10FFFF if and only if its second byte
- * is outside [low, high], where low and high depend on the first byte. */
+ * is outside [low, high]. The first byte determines low and high. */
 size_t td_utf8_character(const unsigned char *text, size_t length)
 {
     unsigned char first = text[0];
@@ -24,7 +24,7 @@ size_t td_utf8_character(const unsigned char *text, size_t length)
 
 uint32_t td_utf8_code_point(const unsigned char *text, size_t size)
 {
-    /* first bytes by size: 0xxxxxxx, 110xxxxx, 1110xxxx, 11110xxx */
+    /* First bytes by size: 0xxxxxxx, 110xxxxx, 1110xxxx, 11110xxx. */
     uint32_t code_point = size == 1 ? text[0] : text[0] & (0x7fu >> size);
     for (size_t i = 1; i < size; i++)
         code_point = code_point << 6 | (text[i] & 0x3fu);

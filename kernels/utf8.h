@@ -12,7 +12,7 @@
 
 /* Returns the size in bytes of the character at text[0], from 1 to 4, or 0 if it is not valid
  * UTF-8. length must be at least 1. Reading stops at the first byte that does not belong to the
- * character, so the caller can pass TD_UTF8_MAX as length for NUL-terminated text. */
+ * character, so for NUL-terminated text the caller can pass TD_UTF8_MAX as length. */
 #define TD_UTF8_MAX 4
 size_t td_utf8_character(const unsigned char *text, size_t length);
 

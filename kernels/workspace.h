@@ -1,11 +1,11 @@
 /* workspace.h - temporary memory of a kernel: one shared part, and scratch memory for each thread.
  *
- * Ownership  The caller owns the memory, whose sizes the op's cost reports. The same workspace can
- *            be used for several parallel loops in turn.
+ * Ownership  The caller owns the memory. The op's cost reports its sizes. Several parallel loops
+ *            can use the same workspace in turn.
  * Threads    The thread that runs the kernel assigns `shared`. A range function (exec.h) acquires
  *            the scratch area of one thread, uses it exclusively and releases it before it returns.
- *            There are as many scratch areas as ranges that can run at the same time, so an area is
- *            always free. */
+ *            An area is always free, because there are as many areas as ranges that can run at the
+ *            same time. */
 #ifndef TD_KERNELS_WORKSPACE_H
 #define TD_KERNELS_WORKSPACE_H
 
@@ -31,11 +31,12 @@ static inline uint64_t td_workspace_align(uint64_t bytes)
     return bytes > UINT64_MAX - 63 ? UINT64_MAX : (bytes + 63) / 64 * 64;
 }
 
-/* Returns the number of a free scratch area, which belongs to the caller until it is released. */
+/* Returns the number of a free scratch area, which belongs to the caller until the caller releases
+ * it. */
 static inline int td_workspace_acquire(struct td_workspace *workspace)
 {
     for (int i = 0;; i = i + 1 < workspace->n_threads ? i + 1 : 0)
-        /* acquire order: all accesses of the previous holder are complete */
+        /* Acquire order ensures that all accesses of the previous holder are complete. */
         if (!atomic_exchange_explicit(&workspace->in_use[i], 1, memory_order_acquire))
             return i;
 }

@@ -17,8 +17,8 @@ struct td_zero_points {
     int64_t step; /* 1 for one zero point per row, 0 for one shared by all rows */
 };
 
-/* Returns the zero points in a vector or scalar, whose data is borrowed. Returns NULL if all are
- * 0. */
+/* Returns the zero points in a vector or scalar, whose data is borrowed. If `tensor` is NULL, all
+ * zero points are 0. */
 static inline struct td_zero_points td_zero_points_of(const struct td_tensor *tensor)
 {
     if (!tensor)

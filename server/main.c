@@ -141,8 +141,8 @@ static int serve_until(struct daemon *daemon, int64_t until_ns)
 /* ---- stopping ------------------------------------------------------------------------------- */
 
 /* Ends the process at the end of the drain. A disk, a device or a trace collector might still be
- * busy, and such work cannot be interrupted. As after kill -9, no acknowledged change is lost. This
- * thread is created at startup, while memory for it is available. */
+ * busy, and waiting for it cannot be interrupted. As after kill -9, no acknowledged change is lost.
+ * This thread is created at startup, while memory for it is available. */
 static void *keep_time(void *argument)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };

@@ -22,7 +22,7 @@
 struct reply {
     long status;
     size_t size;
-    /* Body of `size` bytes, followed by a NUL. The caller frees the body. */
+    /* Body of `size` bytes and a terminating NUL. The caller frees it. */
     char *body;
 };
 
@@ -34,7 +34,8 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Called by libcurl for each chunk of the body. Returning 0 ends the transfer with an error. */
+/* Appends a chunk of the body. libcurl calls this function for each chunk. Returning 0 ends the
+ * transfer with an error. */
 static size_t append(char *chunk, size_t item_size, size_t size, void *user)
 {
     struct reply *reply = user;
@@ -60,7 +61,7 @@ static struct reply send_request(CURL *curl, const char *method, const char *pat
     headers = curl_slist_append(headers, accept);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    /* With NULL, libcurl would read the body from stdin. */
+    /* If the body is NULL, libcurl reads it from stdin, so pass an empty string instead. */
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json ? json : "");
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append);
@@ -73,8 +74,8 @@ static struct reply send_request(CURL *curl, const char *method, const char *pat
     return reply;
 }
 
-/* Sends JSON and returns the reply, a result or an error, as JSON. The caller must cJSON_Delete
- * it. */
+/* Sends JSON and returns the reply, a result or an error, as JSON. The caller deletes it with
+ * cJSON_Delete. */
 static cJSON *send_json(CURL *curl, const char *method, const char *path, const char *json)
 {
     struct reply reply = send_request(curl, method, path, json, "Accept: " JSON);
@@ -85,7 +86,8 @@ static cJSON *send_json(CURL *curl, const char *method, const char *path, const 
     return parsed;
 }
 
-/* Same as send_json, for a request that must succeed. An error of the server ends the program. */
+/* Like send_json, for a request that must succeed. If the server returns an error, ends the
+ * program. */
 static cJSON *get_result(CURL *curl, const char *method, const char *path, const char *json)
 {
     cJSON *reply = send_json(curl, method, path, json);
@@ -113,8 +115,8 @@ static double number(const cJSON *object, const char *name, int i)
     return cJSON_GetNumberValue(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item);
 }
 
-/* Prints a float32 tensor of a safetensors file, which consists of the header length, the header as
- * JSON and the data. */
+/* Prints a float32 tensor from a safetensors file, which consists of the header length, the header
+ * as JSON and the data. */
 static void print_float32(const struct reply *file, const char *name)
 {
     uint64_t header_size;
@@ -148,8 +150,8 @@ int main(int argc, char **argv)
            number(about, "shape", 0), number(about, "shape", 1));
     cJSON_Delete(about);
 
-    /* Rows 2 and 0. The request refers to the table and contains only the indices. A JSON request
-     * can have a binary reply. */
+    /* Picks rows 2 and 0. The request refers to the table and contains only the indices. A JSON
+     * request can have a binary reply. */
     const char *rows = "{\"params\": " REF ", \"indices\": [2, 0]}";
     print_output(curl, "json", "/v1/gather", rows);
     struct reply reply = send_request(curl, "POST", "/v1/gather", rows, "Accept: " SAFETENSORS);
@@ -162,7 +164,7 @@ int main(int argc, char **argv)
     print_output(curl, "einsum", "/v1/einsum",
                  "{\"equation\": \"ij,j->i\", \"inputs\": [" REF ", [1.0, 2.0]]}");
 
-    /* Row 1 is replaced in place. Each index is a list of coordinates. */
+    /* Replaces row 1 in place. Each index is a list of coordinates. */
     const char *update = "{\"indices\": [[1]], \"updates\": [[7.5, 8.5]]}";
     cJSON_Delete(get_result(curl, "POST", TABLE "/scatter", update));
     print_output(curl, "scatter", "/v1/gather", "{\"params\": " REF ", \"indices\": 1}");

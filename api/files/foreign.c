@@ -44,7 +44,8 @@ static const struct {
       { "text with a byte order mark", "send it without its first 3 bytes", SAVE } },
 };
 
-/* Formats that tensord reads, to name the real format of a body that was sent as another one. */
+/* Formats that tensord reads, used to name the real format of a body that was sent as another
+ * format. */
 static const struct td_foreign npy = { "a .npy file", "send it with PUT as application/x-npy", "" },
                                safetensors = { "a safetensors file",
                                                "send it as application/vnd.safetensors", "" },
@@ -66,7 +67,7 @@ static const struct td_foreign
               "send JSON such as [[1, 2], [3, 4]], or convert CSV to a table with deploy/import",
               "" };
 
-/* Binary files that were damaged by being sent as text. */
+/* Binary files that were damaged because they were sent as text. */
 #define BINARY "send it unchanged, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
 static const struct td_foreign
     stripped_npy = { "a .npy file without its NULs, as curl -d sends it", BINARY, "" },
@@ -153,7 +154,7 @@ static bool is_lines(const char *bytes, size_t size)
     return separators > 0 || (ends && (spaces > 0 || at + 1 < size));
 }
 
-/* True if the body is a file name, which is what curl sends if the user forgot the '@'. */
+/* True if the body is a file name, which is what curl sends if the user forgets the '@'. */
 static bool is_file_name(const char *bytes, size_t size)
 {
     static const char *const endings[] = { ".npy", ".npz",     ".safetensors", ".json", ".jsonl",
@@ -173,9 +174,9 @@ static bool is_file_name(const char *bytes, size_t size)
     return false;
 }
 
-/* True if the body is not text: its first character is not UTF-8, or there are control characters
- * near its start. Returns false if the body starts like JSON, because the JSON error then names the
- * invalid byte. */
+/* True if the body is not text: its first character is not UTF-8, or its start contains control
+ * characters. Returns false if the body starts like JSON, because the JSON error names the invalid
+ * byte. */
 static bool is_binary(const char *bytes, size_t size)
 {
     enum { LOOKED_AT = 64 };
@@ -195,10 +196,10 @@ static bool begins(const char *bytes, size_t size, const char *with)
     return size >= length && memcmp(bytes, with, length) == 0;
 }
 
-/* Recognises binary files that the client damaged. `curl -d @file` leaves out NULs and line breaks,
- * or ends the body at the first NUL. A file that was decoded as text starts with other bytes
- * instead of \x93: \xc2\x93 if it was decoded as Latin-1, or the replacement character if decoding
- * failed. */
+/* Recognises binary files that the client damaged. `curl -d @file` omits NULs and line breaks, or
+ * ends the body at the first NUL. In a file that was decoded as text, \x93 at the start is
+ * replaced: by \xc2\x93 if the file was decoded as Latin-1, or by the replacement character if
+ * decoding failed. */
 static const struct td_foreign *find_stripped(const char *bytes, size_t size)
 {
     enum { NPY_MINOR = 7, HEADER = 256, LENGTH = 3 };
@@ -219,8 +220,8 @@ static const struct td_foreign *find_stripped(const char *bytes, size_t size)
     return NULL;
 }
 
-/* True if the body might be a binary file that was cut at its first NUL. Such a body has no NUL,
- * although binary files have one near their start, and it is not text or was not sent as text. */
+/* True if the body might be a binary file that was cut at its first NUL: it contains no NUL, and it
+ * was sent as safetensors, or as JSON although it is not text. */
 static bool may_be_cut(td_format sent, const char *bytes, size_t size)
 {
     if (size == 0 || memchr(bytes, 0, size))

@@ -1,9 +1,10 @@
-/* foreign.h - recognises formats that tensord does not read by their first bytes, for error
- * messages: archives, compressed data, and other tensor and table formats.
+/* foreign.h - recognises, for error messages, formats that tensord does not read: archives,
+ * compressed data, and other tensor and table formats.
  *
  * The functions are called only after reading has failed, so they never reject a valid body.
  *
- * Cost       One comparison per format. A body in UTF-16 or UTF-32 is read to its end. */
+ * Cost       One comparison of the first bytes per format. A body in UTF-16 or UTF-32 is read to
+ *            its end. */
 #ifndef TD_API_FILES_FOREIGN_H
 #define TD_API_FILES_FOREIGN_H
 
@@ -21,12 +22,12 @@ struct td_foreign {
 /* Returns the format of the bytes, or NULL if the format is unknown. */
 const struct td_foreign *td_foreign_find(const void *bytes, size_t size);
 
-/* Returns `status`. If `status` is MALFORMED_REQUEST and the body is in another format than the
- * client stated, the error names the real format and tells the user what to do. */
+/* Returns `status`. If it is MALFORMED_REQUEST and the body is not in the format that the client
+ * stated, changes the error to name the real format and to tell the user what to do. */
 td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
                                   struct td_error *err);
 
-/* Same as td_foreign_explain_body, but for a file in the data folder. */
+/* Like td_foreign_explain_body, for a file in the data folder. */
 td_status td_foreign_explain_file(td_status status, const void *bytes, size_t size,
                                   struct td_error *err);
 

@@ -9,7 +9,7 @@
 
 /* The header is a Python literal that NumPy writes with repr():
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
- * The parser accepts only what such a dict can contain. */
+ * The parser accepts only literals that can occur in such a dict. */
 struct literal {
     const char *begin, *at, *end;
     struct td_error *err;
@@ -48,7 +48,8 @@ static bool take_word(struct literal *literal, const char *word)
     return true;
 }
 
-/* Reads a string without escapes; no string in a header needs one. Python 2 can write u'...'. */
+/* Reads a string without escapes, because no string in a header needs them. Python 2 can write
+ * u'...'. */
 static bool take_string(struct literal *literal, const char **text, size_t *length)
 {
     (void)take(literal, 'u');
@@ -93,7 +94,8 @@ static bool is_single(td_dtype dtype)
     return td_dtype_info(dtype)->size == 1;
 }
 
-/* Refuses a type string. The kind comes after the `order` characters that give the byte order. */
+/* Refuses a type string. `order` is the number of characters for the byte order, which precede the
+ * kind. */
 static td_status refuse_descr(const char *text, size_t length, size_t order, struct td_error *err)
 {
     const int kind = length > order ? text[order] : 0;
@@ -124,7 +126,7 @@ static int find_dtype(const char *text, size_t length)
     return TD_DTYPE_COUNT;
 }
 
-/* Reads the type. '=', '|' or no byte order means the machine's byte order, which is
+/* Reads the type. '=', '|' or a missing byte order stands for the machine's byte order, which is
  * little-endian. */
 static td_status read_descr(struct literal *literal, struct td_npy *out)
 {
@@ -147,7 +149,7 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
 
 static td_status read_shape(struct literal *literal, struct td_shape *shape)
 {
-    /* A Python tuple of one element needs a comma: (6) is a number. */
+    /* A Python tuple of one element needs a comma, because (6) is a number. */
     bool tuple = false;
     shape->rank = 0;
     if (!take(literal, '('))
@@ -171,8 +173,8 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
                : TD_OK;
 }
 
-/* True if Fortran and C order differ. They are the same if at most one dimension is larger than 1
- * or the array is empty. */
+/* True if Fortran and C order differ. The orders are the same if the array is empty or has at most
+ * one dimension larger than 1. */
 static bool has_order(const struct td_shape *shape)
 {
     int more = 0;
@@ -283,8 +285,8 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
 
 /* ---- conversion ---- */
 
-/* Transposes an array from Fortran order, where the first dimension is contiguous, to C order,
- * where the last dimension is contiguous. */
+/* Transposes an array from Fortran order, in which the first dimension is contiguous, to C order,
+ * in which the last dimension is contiguous. */
 struct transposition {
     int rank; /* at least 2 */
     size_t width;
@@ -292,12 +294,12 @@ struct transposition {
     int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* strides in bytes */
     const struct td_stop *stop;
     struct td_error *err;
-    /* Result of the last check of `stop`. After an error, nothing more is transposed. */
+    /* Result of the last check of `stop`. Transposition ends after an error. */
     td_status status;
 };
 
-/* A block of at most this many elements is not divided further. The cache lines of the block fit in
- * the L1 cache in either order. 16 by 16 was chosen with tests/bench/bench_npy. */
+/* Maximum number of elements of a block that is not divided further. In either order, the cache
+ * lines of such a block fit in the L1 cache. 16 by 16 was chosen with tests/bench/bench_npy. */
 #define BLOCK_ELEMENTS 256
 
 /* Transposes one plane, which spans the first and the last dimension. */
@@ -354,8 +356,8 @@ static void transpose_block(const struct transposition *t, const char *from, cha
 }
 
 /* Returns the index of the widest dimension, which is divided next. Among equally wide dimensions,
- * prefers an inner one, because the first and the last dimension are each contiguous in one of the
- * two orders. */
+ * prefers an inner dimension, because the first and the last dimension are each contiguous in one
+ * of the two orders. */
 static int widest(const struct transposition *t)
 {
     int best = 0;
@@ -380,7 +382,7 @@ static void transpose_recursive(struct transposition *t, const char *from, char 
     }
     if (elements <= TD_STOP_ELEMENTS && 2 * elements > TD_STOP_ELEMENTS)
         t->status = td_stop_check(t->stop, t->err);
-    /* Divide at a power of two, so that blocks start at cache-line boundaries. */
+    /* Divides at a power of two, so that blocks start at cache-line boundaries. */
     int d = widest(t);
     int64_t whole = t->size[d];
     int64_t first = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)whole - 1));
@@ -452,8 +454,8 @@ td_status td_npy_convert(const struct td_npy *file, void *to, const struct td_st
             return status;
         from = to;
     }
-    /* Bytes are swapped within each number. A complex number consists of two numbers, so the width
-     * of a number is the dtype's alignment. */
+    /* Bytes are swapped within each number. The width of a number is the dtype's alignment, because
+     * a complex number consists of two numbers. */
     switch (file->big_endian ? td_dtype_info(tensor->dtype)->align : 1) {
     case 8:
         return swap_bytes(to, from, tensor->bytes, 8, stop, err);

@@ -1,16 +1,16 @@
-/* npy.h - reads and writes NumPy's .npy files, which are tables in the data folder or bodies of PUT
- * and GET.
+/* npy.h - reads and writes NumPy's .npy files, which can be tables in the data folder or bodies of
+ * PUT and GET.
  *
  * Reading    Versions 1 to 3, any byte order, C or Fortran order, any numeric dtype that tensord
- *            has. Objects, structured arrays, dates and text are errors that name the type. So are
- *            bfloat16, for which NumPy has no name, and '|S': NumPy pads its strings with NULs,
- *            which cannot be distinguished from NULs in the string.
+ *            has. Objects, structured arrays, dates and text are errors that name the type.
+ *            bfloat16 is an error because NumPy has no name for it. '|S' is an error because NumPy
+ *            pads its strings with NULs, which look like NULs in the string.
  * Writing    Version 1.0, little-endian, C order; the data starts at a multiple of 64 bytes.
  * Ownership  Opened tensors point into the bytes of the file.
  * Errors     MALFORMED_REQUEST, RESOURCE_LIMIT (rank, or a number of elements that overflows),
  *            NOT_ACCEPTABLE (a dtype that the format does not have).
- * Cost       Conversion reads and writes each byte once, in blocks that fit the L1 cache, or twice
- *            if both dimension order and byte order differ.
+ * Cost       Conversion reads and writes each byte once, in blocks that fit in the L1 cache. If
+ *            both dimension order and byte order differ, it does so twice.
  * Source     numpy.lib.format in the NumPy reference. The blocks: Frigo, Leiserson, Prokop and
  *            Ramachandran, "Cache-Oblivious Algorithms" (1999). */
 #ifndef TD_API_FILES_NPY_H
@@ -41,12 +41,13 @@ static inline bool td_npy_is_plain(const struct td_npy *file)
 TD_MUST_CHECK td_status td_npy_convert(const struct td_npy *file, void *to,
                                        const struct td_stop *stop, struct td_error *err);
 
-/* Reads the tensor of a file. If no conversion is needed, *in_file is true and the data stays in
- * the file; otherwise the data is in the arena. */
+/* Reads the tensor of a file. If it needs no conversion, sets *in_file to true and leaves the data
+ * in the file; otherwise converts the data into the arena. */
 TD_MUST_CHECK td_status td_npy_read(const void *bytes, size_t size, struct td_arena *arena,
                                     struct td_tensor *out, bool *in_file, struct td_error *err);
 
-/* Writes the header of a .npy file for the tensor. *size is the size of the header in bytes. */
+/* Writes the header of a .npy file for the tensor. Sets *size to the size of the header in
+ * bytes. */
 #define TD_NPY_HEADER 512
 TD_MUST_CHECK td_status td_npy_write_header(const struct td_tensor *tensor,
                                             char header[TD_NPY_HEADER], size_t *size,

@@ -7,7 +7,7 @@
 
 /* A parsed Range header. A position that does not fit in 64 bits is stored as UINT64_MAX. */
 struct spec {
-    /* For "-5", only `last` is set; it is the number of bytes at the end. */
+    /* For "-5", only `last` is set: the number of bytes at the end. */
     bool has_first, has_last;
     uint64_t first, last;
 };
@@ -32,7 +32,7 @@ static const char *read_position(const char *at, bool *found, uint64_t *out)
  * bytes, or is malformed. */
 static bool read_spec(const char *range, struct spec *out)
 {
-    /* The list of ranges can contain empty elements. */
+    /* Skips empty elements, which the list of ranges can contain. */
     static const char between[] = " \t,";
     const char *at = skip(range, " \t");
     if (strncasecmp(at, "bytes=", 6) != 0)

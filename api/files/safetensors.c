@@ -179,7 +179,7 @@ static td_status read_description(struct header *header, const char *name, struc
     return refuse(header->err, name);
 }
 
-/* Marks an entry that tensord cannot represent, with the reason. */
+/* Marks an entry that tensord cannot represent as unreadable, with the reason. */
 __attribute__((format(printf, 3, 4))) static td_status
 mark_unreadable(struct header *header, struct td_safetensors_entry *entry, const char *format, ...)
 {
@@ -209,7 +209,7 @@ static int foreign_bits(const struct description *of)
 }
 
 /* Checks a tensor whose dtype tensord does not support, and marks it as unreadable. Checks the size
- * of the data only if the size of the dtype is known. */
+ * of its data only if the size of the dtype is known. */
 static td_status describe_foreign(struct header *header, struct td_safetensors_entry *entry,
                                   const struct description *of)
 {
@@ -320,8 +320,8 @@ static td_status read_metadata(struct header *header)
     return TD_OK;
 }
 
-/* Doubles the capacity for entries and ranges. Returns false with err filled if no memory is
- * left. */
+/* Doubles the capacity for entries and ranges. Returns false with err filled if memory is
+ * exhausted. */
 static bool grow_entries(struct header *header, struct td_safetensors *out)
 {
     int capacity = header->entry_capacity ? header->entry_capacity * 2 : 4;
@@ -429,8 +429,8 @@ static td_status check_ranges(struct header *header)
     return TD_OK;
 }
 
-/* Checks the values of all tensors. Must be called after check_ranges: the ranges in a hostile file
- * could overlap, and that check ensures that each byte is read only once. */
+/* Checks the values of all tensors. Must run after check_ranges, which refuses overlapping ranges,
+ * so each byte is read only once. */
 static td_status check_values(struct header *header)
 {
     const struct td_safetensors *out = header->out;
@@ -464,7 +464,7 @@ static td_status read_length(const char *file, size_t size, uint64_t *length, st
     return TD_MALFORMED_REQUEST;
 }
 
-/* Reads a member of the header, which is the metadata or a tensor. */
+/* Reads a member of the header, which is either the metadata or a tensor. */
 static td_status read_member(struct header *header, bool *metadata_read)
 {
     struct td_json_scan *scan = &header->scan;
@@ -549,8 +549,7 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
 
 /* ---- a request ---- */
 
-/* Applies a metadata entry. The entry is either an attribute or written by a library and
- * ignored. */
+/* Applies a metadata entry if it is an attribute, and ignores an entry written by a library. */
 static td_status apply_metadata(struct td_request *request,
                                 const struct td_safetensors_metadata *item, struct td_arena *arena,
                                 struct td_error *err)
@@ -604,8 +603,8 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
 
 /* ---- a reply ---- */
 
-/* Maximum length of the header text for one output: name, dtype, 16 dimensions and two offsets of
- * 19 digits. */
+/* Maximum length of the header text for one output: name, dtype, 16 dimensions, and two offsets of
+ * 19 digits each. */
 #define ENTRY_TEXT ((size_t)512)
 
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes)
@@ -620,7 +619,8 @@ bool td_safetensors_encoded_bound(const struct td_request *request, size_t *byte
     return true;
 }
 
-/* Starts a header: leaves space for the length, which end_header writes, and opens the object. */
+/* Starts a header by leaving space for the length, which end_header writes, and opening the
+ * object. */
 static char *begin_header(struct td_text *text)
 {
     char *length_at = text->at;
@@ -629,8 +629,8 @@ static char *begin_header(struct td_text *text)
     return length_at;
 }
 
-/* Writes the part of an entry after the tensor's name. Advances *offset from the start of the
- * tensor's data to its end. */
+/* Writes the part of an entry that follows the tensor's name. Advances *offset from the start of
+ * the tensor's data to its end. */
 static void write_entry(struct td_text *text, const struct td_tensor *tensor, uint64_t *offset)
 {
     td_text_string(text, ":{\"dtype\":\"");
@@ -645,7 +645,7 @@ static void write_entry(struct td_text *text, const struct td_tensor *tensor, ui
     td_text_string(text, "]}");
 }
 
-/* Pads the header with spaces to align the data to 8 bytes, and writes the header's length. */
+/* Pads the header with spaces to align the data to 8 bytes, and writes the length of the header. */
 static void end_header(struct td_text *text, char *length_at)
 {
     td_text_string(text, "}");

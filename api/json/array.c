@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reports an error for the value whose path is array->path followed by the first n_steps of
- * `index`. */
+/* Reports an error for the value whose path is array->path followed by the first n_steps elements
+ * of `index`. */
 static td_status refuse_at(const struct td_json_array *array, const int64_t *index, int n_steps,
                            const char *message)
 {
@@ -24,7 +24,7 @@ static td_status refuse_at(const struct td_json_array *array, const int64_t *ind
     return td_json_refuse(up, array->err, "%s", message);
 }
 
-/* Copies the number token at p for a message, and truncates a long token. */
+/* Copies the number token at p for a message, truncating a long token. */
 static const char *token_text(const char *p, const char *end, char *text, size_t size)
 {
     bool is_integer;
@@ -37,8 +37,8 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
     return text;
 }
 
-/* Returns "the string \"a\"" for the string token at p, with its escapes as written. A long string
- * is truncated between characters. */
+/* Returns "the string \"a\"" for the string token at p, with its escapes as written. Truncates a
+ * long string between characters. */
 enum { STRING_TEXT = 64 };
 static const char *string_text(const char *p, const char *end, char text[STRING_TEXT])
 {
@@ -91,7 +91,8 @@ static td_status check_syntax(const struct td_json_array *array, const char *p)
     }
 }
 
-/* Describes, for messages, how the Open Inference Protocol writes elements of a dtype. */
+/* Returns a description, for messages, of how the Open Inference Protocol writes elements of a
+ * dtype. */
 static const char *oip_elements(td_dtype dtype)
 {
     return dtype == TD_DTYPE_BOOL     ? "true, false, 1 or 0"
@@ -124,15 +125,16 @@ static bool may_widen(const struct td_json_array *array)
 
 #define GIVE_FLOAT64 "give the values another dtype: {\"dtype\": \"float64\", \"data\": [...]}"
 
-/* Writes the message for an integer, shown as `token`, that would become another number as an
- * element of the array. The message suggests float64 only if float64 is accepted and exact. */
+/* Writes the message for an integer, shown as `token`, that the array would store as another
+ * number. The message suggests float64 only if float64 is accepted and represents the integer
+ * exactly. */
 enum { ROUNDED_TEXT = 320 };
 static const char *rounded_text(const struct td_json_array *array, const char *token,
                                 char text[ROUNDED_TEXT])
 {
     const char *dtype = td_dtype_info(array->dtype)->name;
     const bool widens = may_widen(array) && is_exact_in_float64(token);
-    /* JavaScript omits ".0", so the message suggests Math.fround instead. */
+    /* JavaScript omits ".0", so the message suggests Math.fround. */
     char script[80] = "";
     if (array->dtype == TD_DTYPE_FLOAT32)
         snprintf(script, sizeof script, ", in JavaScript Math.fround(%s)", token);
@@ -155,7 +157,7 @@ static const char *rounded_text(const struct td_json_array *array, const char *t
 }
 
 /* Adds hints to the error for a number at p that is too large. The hints suggest a wider dtype and,
- * if the client did not choose the dtype, say why the tensor has it. */
+ * if the client did not choose the dtype, explain why the tensor has it. */
 static void hint_range(const struct td_json_array *array, const char *p)
 {
     bool is_integer;
@@ -188,7 +190,8 @@ static td_status refuse_fraction(const struct td_json_array *array, const char *
     return array->err->status;
 }
 
-/* True if the string at p is a valid JSON number, and an integer if `of_integers`. */
+/* True if the string at p contains a valid JSON number, which must be an integer if `of_integers`
+ * is true. */
 static bool is_quoted_number(const char *p, const char *end, bool of_integers)
 {
     bool is_integer;
@@ -196,8 +199,8 @@ static bool is_quoted_number(const char *p, const char *end, bool of_integers)
     return stop && stop < end && *stop == '"' && (is_integer || !of_integers);
 }
 
-/* Returns advice on writing the value at p as an element of the dtype if only its quotes are wrong,
- * otherwise "". */
+/* If only the quotes of the value at p are wrong, returns advice on writing it as an element of the
+ * dtype. Otherwise returns "". */
 static const char *expected_element(td_dtype dtype, const char *p, const char *end)
 {
     bool is_integer;
@@ -295,8 +298,8 @@ static bool means_nonfinite(const struct td_json_array *array, const char *p)
            td_json_is_nonfinite(p, end);
 }
 
-/* Adds a hint to the error for the value at p if the value was probably meant as NaN or as a typed
- * array of JavaScript. */
+/* Adds a hint to the error for the value at p if the client probably meant NaN or a typed array of
+ * JavaScript. */
 static td_status hint(const struct td_json_array *array, const char *p, td_status status)
 {
     const bool is_nonfinite = means_nonfinite(array, p);
@@ -309,15 +312,15 @@ static td_status hint(const struct td_json_array *array, const char *p, td_statu
     return status;
 }
 
-/* True if the '[' at p starts a complex element [re, im] and not a list of elements. */
+/* True if the '[' at p starts a complex element [re, im] rather than a list of elements. */
 static bool is_pair(const char *p, const char *end)
 {
     p = td_json_skip_space(p + 1, end);
     return p < end && *p != '[' && *p != ']';
 }
 
-/* Reports that the data has more elements than the given shape. Without a given shape this cannot
- * happen, because memory sized from the text is always large enough. */
+/* Reports that the data has more elements than the given shape. Cannot happen without a given
+ * shape, because memory sized from the text is always large enough. */
 static td_status refuse_too_many(const struct td_json_array *array)
 {
     char message[96];
@@ -342,7 +345,7 @@ static td_status read_scalars(struct td_json_array *array, const char **p, int l
     if (!array->started && (status = td_json_infer_dtype(array, *p)) != TD_OK)
         return status;
     int64_t before = td_json_array_numel(array);
-    /* A scalar: stop after one element, because a comma after it belongs to the caller. */
+    /* Stops after one element for a scalar, because a comma after it belongs to the caller. */
     if (level == 0)
         array->parser.limit = array->parser.next + array->width;
     for (;;) {
@@ -369,7 +372,7 @@ static td_status read_scalars(struct td_json_array *array, const char **p, int l
     }
 }
 
-/* Ends the list at `level`, whose length must equal the length of the other lists at this level. */
+/* Ends the list at `level`. Its length must equal the length of the other lists at this level. */
 static td_status close_list(struct td_json_array *array, int level)
 {
     int64_t *dim = &array->dim[level - 1], count = array->count[level - 1];
@@ -383,7 +386,7 @@ static td_status close_list(struct td_json_array *array, int level)
     return refuse_at(array, array->count, level - 1, message);
 }
 
-/* Reads a value: nested lists of scalars. Iterative, so deeply nested lists do not use up the
+/* Reads a value: nested lists of scalars. Iterative, so deeply nested lists do not exhaust the
  * stack. */
 static td_status read_value(struct td_json_array *array)
 {
@@ -433,7 +436,7 @@ static td_status read_value(struct td_json_array *array)
             if (level == 0)
                 break;
         }
-        /* After a value comes another value or the end of one or more lists. */
+        /* A value is followed by another value or by the end of one or more lists. */
         bool more = false;
         while (level > 0 && !more) {
             p = td_json_skip_space(p, end);
@@ -483,8 +486,8 @@ static void shape_of(const struct td_json_array *array, struct td_shape *shape)
         shape->dim[i] = array->dim[i];
 }
 
-/* Finds the length of the value's text, and counts commas for an upper bound of the number of
- * elements. */
+/* Finds the length of the value's text, and counts commas to obtain an upper bound for the number
+ * of elements. */
 static td_status measure(struct td_json_array *array)
 {
     size_t commas;
@@ -559,7 +562,7 @@ static bool shape_fits(const struct td_shape *nested, const struct td_shape *giv
         return true;
     if (nested->rank == 1 && nested->dim[0] == numel)
         return true; /* flat data */
-    /* A dimension of size 0 has no lists inside, so the text does not show later dimensions. */
+    /* A dimension of size 0 contains no lists, so the text does not show later dimensions. */
     if (numel != 0 || nested->rank == 0 || nested->rank > given->rank ||
         nested->dim[nested->rank - 1] != 0)
         return false;
@@ -595,7 +598,7 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
         if (!td_shape_numel(shape, &numel))
             return td_tensor_describe(out, "data", dtype, shape, err);
         /* An element takes at least a byte and a comma, so the remaining text limits the memory
-         * even if the shape is larger. */
+         * even for a larger shape. */
         int64_t most = (scan->end - scan->at) / 2 + 1;
         array.capacity = numel < most ? numel : most;
         array.capacity = array.capacity > 0 ? array.capacity : 1;

@@ -17,14 +17,14 @@ struct reader {
     struct td_request *request;
     uint32_t by_path; /* bit set of the inputs that the path names */
     struct td_json_siblings siblings;
-    /* Skipped keys of rows. They are read when the table is known. */
+    /* Skipped keys of rows, which are read when the table is known. */
     struct td_json_skipped row_keys;
 };
 
 /* ---- keys in place of row numbers ---- */
 
-/* Sets *out to true if the value at the scan is {"keys": ...} and keys are accepted instead of row
- * numbers. */
+/* Sets *out to true if the value at the scan is {"keys": ...} and the input accepts keys instead of
+ * row numbers. */
 static td_status is_row_keys(struct reader *reader, int input, bool *out)
 {
     const struct td_input_spec *spec = &reader->request->op->inputs[input];
@@ -35,8 +35,8 @@ static td_status is_row_keys(struct reader *reader, int input, bool *out)
                : TD_OK;
 }
 
-/* Skips the keys. They are read with the dtype of the table's keys, and the table can come later in
- * the body. */
+/* Skips the keys. They must be read with the dtype of the table's keys, but the table can come
+ * later in the body. */
 static td_status skip_keys(struct reader *reader, int input)
 {
     struct td_json_scan *scan = &reader->source.scan;
@@ -187,7 +187,8 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     return TD_OK;
 }
 
-/* Reads an input. `of_table` is true if the member is the "keys" of a table that the path names. */
+/* Reads an input. `of_table` is true if the member is named "keys" and refers to the table that the
+ * path names. */
 static td_status read_input(struct reader *reader, int input, bool of_table,
                             const struct td_json_path *path)
 {

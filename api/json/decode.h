@@ -1,12 +1,12 @@
 /* decode.h - decodes a JSON body into a request.
  *
- * The body is read once, directly into tensors (array.h). Data is skipped and read later only if
- * its dtype or shape comes after it.
+ * The body is read once, directly into tensors (array.h). Only data that precedes its dtype or
+ * shape is skipped and read later.
  *
  * Bounds     Lists of a tensor nest at most TD_MAX_RANK deep; deeper nesting is RESOURCE_LIMIT
  *            (rank).
  * Ownership  Tensors are in the arena. Texts (names of references, attributes) can point into the
- *            body, so the body must live as long as the request.
+ *            body, which must therefore live as long as the request.
  * Threads    Reentrant.
  * Errors     MALFORMED_REQUEST with a JSON Pointer, or with the byte offset if the text is not
  *            JSON; TENSOR_NOT_FOUND; RESOURCE_LIMIT (rank, tensors); MEMORY_EXHAUSTED.
@@ -17,7 +17,7 @@
 #include "api/json/tensor.h"
 #include "api/message/message.h"
 
-/* Decodes the body into `request`. The caller has already called td_request_init and applied the
+/* Decodes the body into `request`, for which the caller has called td_request_init and applied the
  * query parameters. At least TD_JSON_PADDING readable bytes must follow the body. */
 TD_MUST_CHECK td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *resolver,
                                        struct td_arena *arena, struct td_request *request,

@@ -9,11 +9,11 @@
 
 /* ---- a tensor ---- */
 
-/* Upper bound for the text of a tensor without its data: member names, dtype, 16 dimensions,
+/* Upper bound for the text of a tensor without its data: member names, dtype, 16 dimensions and
  * brackets. */
 #define ENVELOPE 512
 
-/* Returns the nesting depth of the lists in `data`. A dimension of size 0 has no lists inside. */
+/* Returns the nesting depth of the lists in `data`. A dimension of size 0 contains no lists. */
 static int nested_rank(const struct td_tensor *tensor, td_layout layout)
 {
     if (layout == TD_LAYOUT_FLAT)
@@ -24,8 +24,8 @@ static int nested_rank(const struct td_tensor *tensor, td_layout layout)
     return rank;
 }
 
-/* Computes an upper bound for the length of the text of elements and lists. The data does not have
- * to be computed yet. */
+/* Computes an upper bound for the length of the text of elements and lists. Does not need the data,
+ * which might not be computed yet. */
 static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
 {
     size_t lists = 1, brackets;
@@ -33,7 +33,7 @@ static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t 
         return false;
     int rank = nested_rank(tensor, layout);
     for (int i = 0; i < rank - 1; i++) {
-        /* Two brackets and a comma for each list of the next level. */
+        /* Adds two brackets and a comma for each list of the next level. */
         if (!td_size_mul(lists, (size_t)tensor->shape.dim[i], &lists) ||
             !td_size_mul(lists, 3, &brackets) || !td_size_add(*bytes, brackets, bytes))
             return false;
@@ -100,7 +100,7 @@ static char *write_shape(char *at, const struct td_shape *shape)
     return at;
 }
 
-/* Writes elements and checks regularly whether to stop. Returns NULL with err filled if the call
+/* Writes elements, checking regularly whether to stop. Returns NULL with err filled if the call
  * must stop. */
 static char *write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n,
                             struct td_stop_meter *meter, struct td_error *err)
@@ -118,8 +118,8 @@ static char *write_elements(char *at, const struct td_tensor *tensor, int64_t be
     return at;
 }
 
-/* Writes nested lists, one innermost list at a time, together with the brackets of outer lists that
- * start or end at that list. Only the last dimension can be zero. */
+/* Writes nested lists, one innermost list at a time, including the brackets of outer lists that
+ * start or end there. Only the last dimension can be zero. */
 static char *write_nested(char *at, const struct td_tensor *tensor, int rank,
                           struct td_stop_meter *meter, struct td_error *err)
 {
@@ -160,7 +160,7 @@ static char *write_flat(char *at, const struct td_tensor *tensor, struct td_stop
     return at;
 }
 
-/* Writes the tensor's bytes as base64. Strings are first copied to a buffer, each with its length.
+/* Writes the tensor's bytes as base64. First copies strings to a buffer, each with its length.
  * Returns NULL with err filled on error. */
 static char *write_base64(char *at, const struct td_tensor *tensor, struct td_arena *arena,
                           struct td_error *err)
@@ -222,8 +222,8 @@ static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout la
 
 bool td_json_tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
 {
-    /* Base64 of strings needs a buffer for their bytes and lengths. If a string is too long for
-     * base64, td_json_encode_tensor reports the error. */
+    /* Base64 of strings needs a buffer for their bytes and lengths. A string that is too long for
+     * base64 is an error that td_json_encode_tensor reports. */
     size_t joined = 0;
     if (tensor->dtype == TD_DTYPE_STRING && !td_raw_strings_size(tensor, &joined))
         joined = 0;
@@ -277,7 +277,7 @@ bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
     return true;
 }
 
-/* Chooses the form of each output. *bytes becomes an upper bound of the reply's size. */
+/* Chooses the form of each output, and sets *bytes to an upper bound of the reply's size. */
 static td_status choose_forms(const struct td_request *request, const struct td_arena *arena,
                               struct form *forms, size_t *bytes, struct td_error *err)
 {

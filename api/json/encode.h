@@ -2,7 +2,7 @@
  * bounds policy replaced indices.
  *
  * T is {"dtype", "shape", "data"} with nested or flat data, or {"dtype", "shape", "base64"}. Floats
- * are printed as the shortest text that reads back to the same value of their dtype; NaN and
+ * are printed as the shortest text that reads back as the same value of their dtype. NaN and
  * infinities are printed as strings. String tensors that are not valid UTF-8 are sent as base64.
  *
  * Ownership  The reply's bytes are in the arena.
@@ -14,16 +14,16 @@
 
 #include "api/message/message.h"
 
-/* Computes an upper bound of the reply's size for admission. The bound leaves out the escapes of
- * strings and the base64 form of strings that are not UTF-8; these sizes are known only when the
- * reply is built. Returns false on overflow. */
+/* Computes an upper bound of the reply's size, for admission control. The bound excludes the
+ * escapes of strings and the base64 form of strings that are not UTF-8, whose sizes are known only
+ * when the reply is built. Returns false on overflow. */
 bool td_json_encoded_bound(const struct td_request *request, size_t *bytes);
 
 TD_MUST_CHECK td_status td_json_encode(const struct td_request *request, struct td_arena *arena,
                                        struct td_reply *reply, struct td_error *err);
 
 /* Encodes a single tensor as T, without an envelope. td_json_tensor_bound computes an upper bound
- * of the memory that this allocates, with the same exceptions as td_json_encoded_bound. */
+ * of the memory that encoding allocates, with the same exclusions as td_json_encoded_bound. */
 bool td_json_tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes);
 TD_MUST_CHECK td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout,
                                               struct td_arena *arena, struct td_reply *reply,

@@ -21,7 +21,8 @@ namespace
 constexpr int max_digits = 17; /* of float64 */
 
 /* Maximum number of digits before the decimal point in numbers printed without an exponent. For
- * larger numbers the exponent is shorter, and padding zeros would look like digits of the value. */
+ * larger numbers, the exponent is shorter, and padding zeros would look like digits of the
+ * value. */
 constexpr int plain_float64 = 16, plain_float32 = 9;
 
 constexpr uint64_t power_of_ten[] = { 1,
@@ -72,8 +73,8 @@ inline int count_digits(uint32_t x)
 }
 
 /* Returns the eight digits of x < 10^8 as bytes 0 to 9, with the first digit in the lowest byte.
- * Splits x into halves, pairs and single digits, all lanes at once. In these ranges, division by
- * 100 and 10 can be done exactly by multiplication. */
+ * Splits x into halves, pairs and single digits, in all lanes at once. In these ranges,
+ * multiplication can replace division by 100 and 10 exactly. */
 inline uint64_t eight_digits(uint32_t x)
 {
     uint64_t fours = x / 10000 | static_cast<uint64_t>(x % 10000) << 32;
@@ -99,7 +100,7 @@ inline int significant(uint64_t digits)
 
 /* The digits of a number as bytes 0 to 9: the first digit, and the other digits as little-endian
  * bytes of `rest`, followed by zeros. `significant` is the number of digits. The digits stay in
- * registers, because loading text that was just written with narrower stores would wait for these
+ * registers, because loading text just written with narrower stores would have to wait for those
  * stores. */
 template <bool wide> struct spread_digits {
     using rest_type = std::conditional_t<wide, unsigned __int128, uint64_t>;
@@ -139,8 +140,8 @@ inline void put_rest(char *at, unsigned __int128 rest)
     put(at + 8, static_cast<uint64_t>(rest >> 64) | eight_zeros);
 }
 
-/* Writes digits * 10^exponent. `digits` is positive, and below 10^9 unless `wide`. All stores have
- * constant sizes, so bytes after the text are also overwritten. */
+/* Writes digits * 10^exponent. `digits` is positive, and below 10^9 unless `wide` is true. All
+ * stores have constant sizes, so bytes after the text are also overwritten. */
 template <bool wide, typename Digits>
 inline char *write_decimal(char *at, Digits digits, int exponent, int plain_below)
 {
@@ -161,8 +162,8 @@ inline char *write_decimal(char *at, Digits digits, int exponent, int plain_belo
         put_rest(at + 1, spread_out.rest);
         at += point;
         *at = '.';
-        /* Write the digits after the point. The shift takes two steps, because it can be as wide as
-         * the type. */
+        /* Writes the digits after the point. The shift takes two steps, because it can be as wide
+         * as the type. */
         put_rest(at + 1, spread_out.rest >> 4 * (point - 1) >> 4 * (point - 1));
         return at + 1 + std::max(used - point, 1);
     }
@@ -224,7 +225,7 @@ constexpr auto scale_by_ten = [] {
     return powers;
 }();
 
-/* Writes the shortest decimal that reads back to the same 16-bit float. Five digits always suffice,
+/* Writes the shortest decimal that reads back as the same 16-bit float. Five digits always suffice,
  * and float16 can need all five. The candidates are therefore the five-digit integers between the
  * midpoints to both neighbours. The last digit is dropped as long as shorter candidates exist. */
 char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
@@ -248,7 +249,7 @@ char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
     double low = value - spacing / (narrower_below ? 4 : 2), high = value + spacing / 2;
     bool inclusive = fraction % 2 == 0; /* a midpoint rounds to the even neighbour */
 
-    /* Scale the value to five digits before the point. */
+    /* Scales the value to five digits before the point. */
     auto decimal = jkj::dragonbox::to_decimal(static_cast<float>(value));
     int exponent = count_digits(decimal.significand) + decimal.exponent - 5;
     double scale = scale_by_ten[static_cast<size_t>(std::abs(exponent))];
@@ -322,7 +323,7 @@ significand significand_of(const char *token, const char *end)
     return { first, mantissa_end, exponent };
 }
 
-/* Returns the sign of |token| - |value|, computed exactly. `value` is finite and not zero, and its
+/* Returns the sign of |token| - |value|, computed exactly. `value` is finite and not zero. Its
  * decimal expansion has at most 160 digits, which is enough for a midpoint between two 16-bit
  * floats. */
 int compare_magnitude(const char *token, const char *end, double value)
@@ -368,7 +369,8 @@ bool read_narrow(const char *begin, const char *end, td_narrow format, uint16_t 
     bool middle;
     *out = td_narrow_round(value, format, 0, &middle);
     if (middle) {
-        /* As a double, the value is a midpoint. The decimal value can be above or below it. */
+        /* `value` as a double is a midpoint, and the exact decimal value can be above or below
+         * it. */
         int side = compare_magnitude(begin, end, value);
         if (side != 0) {
             double toward = side < 0 ? 0 : value * 2;

@@ -1,17 +1,17 @@
 /* float_text.h - prints and parses floats as decimal text, exactly. The implementation is the only
- * C++ in api/, because the algorithms that are both exact and fast are available as C++ headers.
+ * C++ code in api/, because algorithms that are both exact and fast are available as C++ headers.
  *
- * Printing writes the shortest digits that read back to the same value, without an exponent if that
- * form is short. The text is always valid JSON. Whole numbers end in ".0", so that the text is
- * recognizably a float; NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". Each
- * function writes the n values at `values`, which can be unaligned. It writes a comma after each
- * value and no NUL, and returns the end of the text. `at` must have space for TD_FLOATxx_TEXT bytes
+ * Printing writes the shortest digits that read back as the same value, without an exponent if that
+ * form is short. The text is always valid JSON. Whole numbers end in ".0" to show that they are
+ * floats. NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". Each function
+ * writes the n values at `values`, which can be unaligned, with a comma after each value and
+ * without a NUL, and returns the end of the text. `at` must have space for TD_FLOATxx_TEXT bytes
  * per value, plus one per comma, plus TD_FLOAT_SLACK.
  *
  * Parsing takes a complete JSON number token, [begin, end), and rounds the decimal value once, to
- * nearest, ties to even. The functions return false if the value is too large for the type; values
+ * nearest, ties to even. The functions return false if the value is too large for the type. Values
  * that are too small become zero. parse_scalars.h parses most numbers by a faster method and calls
- * these functions for the rest.
+ * these functions for the others.
  *
  * Source  J. Jeon, "Dragonbox: A New Floating-Point Binary-to-Decimal Conversion Algorithm" (2022);
  *         std::from_chars (ISO/IEC 14882:2020, [charconv.from.chars]). */

@@ -55,8 +55,8 @@ void td_json_hint_complex(struct td_error *err)
                        "not part of the shape");
 }
 
-/* True if the client might have caused the error by counting [re, im] as a dimension of a complex
- * tensor. */
+/* True if the client might have caused the error by counting the pair [re, im] as a dimension of a
+ * complex tensor. */
 static bool is_about_shape(const struct td_tensor *tensor, const struct td_error *err)
 {
     return err->status == TD_SHAPE_MISMATCH || err->status == TD_INVALID_AXIS ||
@@ -65,8 +65,8 @@ static bool is_about_shape(const struct td_tensor *tensor, const struct td_error
 
 /* ---- the dtype of another tensor ------------------------------------------------------------- */
 
-/* True if the message says that a number does not have this integer dtype. Errors about keys and
- * indices have another message, because keys and indices cannot have fractions. */
+/* True if the message says that a number is not an element of this integer dtype. Errors about keys
+ * and indices have a different message, because keys and indices cannot have fractions. */
 static bool is_fraction_for(const char *message, td_dtype dtype)
 {
     const char *name = td_dtype_info(dtype)->name;
@@ -134,8 +134,8 @@ static void hint_strings(const struct td_input_spec *spec, bool is_first,
         td_json_hint_nonfinite(err, TD_DTYPE_FLOAT32);
 }
 
-/* True if this input might have caused the error. Either the error names the input, or it is the
- * first input, on which all others depend. */
+/* True if this input might have caused the error: the error names the input, or it is the first
+ * input, on which all others depend. */
 static bool may_concern(const struct td_input_spec *spec, int i, const struct td_error *err)
 {
     const size_t length = strlen(spec->name);

@@ -70,7 +70,7 @@ static uint64_t integer_at(const struct td_json_array *array, int64_t i, bool *n
 }
 
 /* Records an integer whose value changes in float32, unless an earlier integer is already recorded.
- * The caller has found that the integer is not exact in float32. */
+ * The caller has determined that the integer is not exact in float32. */
 static void note_rounded(struct td_json_array *array, int64_t element, uint64_t magnitude,
                          bool negative)
 {
@@ -170,7 +170,7 @@ void td_json_restore_negative_zeros(struct td_json_array *array, const char *beg
     int64_t element = 0;
     for (const char *p = begin; p < end; p++) {
         element += *p == ',';
-        /* The text cannot end with this number, so p[2] exists. */
+        /* p[2] exists, because the text cannot end with this number. */
         if (p[0] == '-' && p[1] == '0' && p[2] != '.' && (p[2] | 0x20) != 'e' &&
             (p == begin || (p[-1] | 0x20) != 'e'))
             memcpy(array->data + (size_t)element * sizeof negative_zero, &negative_zero,

@@ -1,14 +1,14 @@
 /* infer_dtype.h - holds the elements of a tensor during parsing and infers their dtype.
  *
- * For untyped data the first element determines whether the tensor has booleans, strings or
+ * For untyped data, the first element determines whether the tensor has booleans, strings or
  * numbers. Numbers are int32 (or `integer_dtype`) until an element does not fit. The dtype is then
  * widened to int64, to uint64 if no element is negative, or to float32 if any element has a
- * fraction or an exponent. Widening converts the elements read so far. With `no_fractions`, the
- * caller refuses a number that would need float32. Private to api/json.
+ * fraction or an exponent. Widening converts the elements read so far. If `no_fractions` is true,
+ * the caller refuses a number that would need float32. Private to api/json.
  *
  * Ownership  Memory is allocated from the arena.
- * Errors     MEMORY_EXHAUSTED. An integer that fits no dtype is recorded, not reported, because a
- *            later fraction makes the tensor float32. */
+ * Errors     MEMORY_EXHAUSTED. An integer that fits no dtype is recorded but not reported, because
+ *            a later fraction can make the tensor float32. */
 #ifndef TD_API_JSON_INFER_DTYPE_H
 #define TD_API_JSON_INFER_DTYPE_H
 
@@ -24,7 +24,7 @@ struct td_json_array {
     td_dtype integer_dtype; /* first integer dtype to try, if the dtype is inferred */
     bool no_fractions;      /* true if float32 is never inferred */
     td_dtype_set others;    /* dtypes that error messages suggest instead */
-    /* With TD_SCALARS_INFERRED, `dtype` fits the elements read so far and can still be widened. */
+    /* With TD_SCALARS_INFERRED, `dtype` fits the elements read so far but can still be widened. */
     enum td_scalar_style style;
     bool started;     /* `dtype` is known and memory is allocated */
     int64_t capacity; /* number of elements that fit into the memory */
@@ -38,8 +38,8 @@ struct td_json_array {
     struct td_scalar_parser parser;
     const char *memory_end;
 
-    /* The text before this position was parsed as integers and converted to float32. NULL if
-     * nothing was converted. */
+    /* End of the text that was parsed as integers and converted to float32. NULL if nothing was
+     * converted. */
     const char *integers_end;
 
     /* The first integer that fits neither int64 nor uint64. It is an error unless a later float
@@ -66,8 +66,7 @@ static inline int64_t td_json_array_numel(const struct td_json_array *array)
     return written - (array->dtype == TD_DTYPE_STRING);
 }
 
-/* Lets the parser read up to TD_STOP_ELEMENTS more elements before the next check whether to
- * stop. */
+/* Lets the parser read up to TD_STOP_ELEMENTS more elements before the next check for a stop. */
 void td_json_array_set_limit(struct td_json_array *array);
 
 /* Allocates memory for the elements and selects the parser for the dtype. */
@@ -76,13 +75,13 @@ TD_MUST_CHECK td_status td_json_array_start(struct td_json_array *array);
 /* Infers the dtype from the first element, which is at p, and calls td_json_array_start. */
 TD_MUST_CHECK td_status td_json_infer_dtype(struct td_json_array *array, const char *p);
 
-/* Widens an inferred integer dtype so that it can hold the number at p. Sets *widened to false if
- * there is no number at p or the dtype cannot be widened. */
+/* Widens an inferred integer dtype to hold the number at p. Sets *widened to false if there is no
+ * number at p or the dtype cannot be widened. */
 TD_MUST_CHECK td_status td_json_widen_dtype(struct td_json_array *array, const char *p,
                                             bool *widened);
 
-/* Restores the sign of -0 in a float32 tensor whose first elements were parsed as integers. At any
- * nesting, the index of an element is the number of commas before it. */
+/* Restores the sign of -0 in a float32 tensor whose first elements were parsed as integers. The
+ * index of an element is the number of commas before it, whatever the nesting. */
 void td_json_restore_negative_zeros(struct td_json_array *array, const char *begin,
                                     const char *end);
 

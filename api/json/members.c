@@ -14,7 +14,7 @@ static int compare(const void *a, const void *b)
     return memcmp(left->text, right->text, left->length);
 }
 
-/* Sets the error for a repeated name. The error has the offset of the value. */
+/* Sets the error for a repeated name, with the offset of its value. */
 static td_status refuse(const struct td_json_scan *scan, const struct td_json_name *name,
                         struct td_error *err)
 {
@@ -25,8 +25,8 @@ static td_status refuse(const struct td_json_scan *scan, const struct td_json_na
 }
 
 /* A stack of the names in all open objects. The names of an inner object are above the names of the
- * object around it. Memory use depends only on the objects open at once, not on the number of
- * objects. */
+ * enclosing object. Memory use depends only on the objects that are open at the same time, not on
+ * the number of objects. */
 struct names {
     struct td_json_scan *scan;
     struct td_arena *arena;
@@ -63,8 +63,8 @@ static td_status grow(struct names *names)
     return TD_OK;
 }
 
-/* In an object with at most this many names, each new name is compared with all earlier names. The
- * names of a larger object are sorted at its end to find repeated names. */
+/* Maximum number of names in an object for which each new name is compared with all earlier names.
+ * In a larger object, sorting the names at its end finds repeated names. */
 enum { FEW_NAMES = 8 };
 
 /* Reads a member's name and the colon. `first` is the stack index of the object's first name. */

@@ -1,4 +1,4 @@
-/* members.h - reads objects and lists by the rules of the Open Inference Protocol. null means that
+/* members.h - reads objects and lists by the rules of the Open Inference Protocol: null means that
  * the value is absent, unknown members are skipped but must be valid JSON, and a name can occur
  * only once per object.
  *
@@ -24,8 +24,8 @@ static inline bool td_json_name_is(struct td_json_name name, const char *text)
     return td_name_is(text, name.text, name.length);
 }
 
-/* Callbacks that read the value at scan->at. The value is the member `name` of an object, or the
- * element path->index of a list. */
+/* Callbacks that read the value at scan->at, which is the member `name` of an object or the element
+ * path->index of a list. */
 typedef td_status td_json_member_fn(void *context, const struct td_json_path *path,
                                     struct td_json_name name);
 typedef td_status td_json_element_fn(void *context, const struct td_json_path *path);
@@ -38,7 +38,7 @@ TD_MUST_CHECK td_status td_json_list(struct td_json_scan *scan, const struct td_
                                      const char *what, td_json_element_fn *element, void *context,
                                      struct td_error *err);
 
-/* Sets *is_null to true and skips the next value if it is null. Otherwise sets *is_null to
+/* Sets *is_null to true and skips the next value if the value is null. Otherwise sets *is_null to
  * false. */
 TD_MUST_CHECK td_status td_json_null(struct td_json_scan *scan, bool *is_null,
                                      struct td_error *err);

@@ -26,10 +26,10 @@ static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
     x ^= UINT64_C(0x3030303030303030); /* digits become 0 to 9, other bytes become larger */
     uint64_t others = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
     unsigned n = others ? (unsigned)__builtin_ctzll(others) >> 3 : 8;
-    /* Shift in zeros before the n digits. Two steps are needed because n can be 0, and a shift by
-     * 64 bits is undefined. */
+    /* Shifts in zeros before the n digits. Uses two steps because n can be 0, and a shift by 64
+     * bits is undefined. */
     x = x << 4 * (8 - n) << 4 * (8 - n);
-    /* Combine digits into pairs, pairs into groups of four, and groups of four into eight
+    /* Combines digits into pairs, pairs into groups of four, and groups of four into eight
      * digits. */
     x = x * 10 + (x >> 8);
     x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
@@ -83,7 +83,7 @@ static const char *fail(struct td_scalar_parser *parser, enum td_scalar_fault fa
 
 /* ---- integers ---- */
 
-/* Reads an integer. `most` is the maximum magnitude of a positive value, `least` the maximum
+/* Reads an integer. `most` is the maximum magnitude of a positive value, and `least` the maximum
  * magnitude of a negative value. */
 static ALWAYS_INLINE const char *read_integer(const char *p, struct td_scalar_parser *parser,
                                               char *to, size_t width, uint64_t most, uint64_t least)
@@ -136,8 +136,8 @@ INTEGERS(TD_READ_INTEGER)
 
 /* ---- floats ---- */
 
-/* A number token with the value digits * 10^exponent. n_digits includes leading zeros, and shows
- * whether the number fits `digits`. */
+/* A number token with the value digits * 10^exponent. n_digits includes leading zeros and shows
+ * whether the number fits in `digits`. */
 struct number {
     uint64_t digits;
     int exponent;
@@ -145,7 +145,8 @@ struct number {
     bool negative;
 };
 
-/* Number of digits that always fit int64_t. Converting int64_t to double takes one instruction. */
+/* Number of digits that always fit in int64_t. Converting int64_t to double takes one
+ * instruction. */
 #define DIGITS_MAX 18
 
 static const char *scan_exponent(const char *p, const char *end, struct number *number)
@@ -162,7 +163,7 @@ static const char *scan_exponent(const char *p, const char *end, struct number *
     return q == first ? NULL : q;
 }
 
-/* Scans a number that has more digits than two blocks of eight, checking only the grammar. */
+/* Scans a number with more digits than two blocks of eight. Checks only the grammar. */
 static __attribute__((noinline)) const char *scan_long(const char *token, const char *end,
                                                        struct number *number)
 {
@@ -442,7 +443,7 @@ static __attribute__((noinline)) const char *read_nonfinite(const char *p,
     return fail(parser, TD_SCALAR_FAULT_VALUE);
 }
 
-/* Reads a number. If `keep` is set, an integer that rounding would change is a fault. */
+/* Reads a number. If `keep` is true, an integer that rounding would change is a fault. */
 static ALWAYS_INLINE const char *read_number(const char *p, struct td_scalar_parser *parser,
                                              char *to, enum real real, bool keep)
 {
@@ -519,7 +520,7 @@ static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_scalar
 {
     return read_pair(p, parser, to, FLOAT64);
 }
-/* Reads a float32 in a tensor with inferred dtype, where "NaN" is a string. */
+/* Reads a float32 in a tensor with inferred dtype, in which "NaN" is a string. */
 static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_scalar_parser *parser,
                                                     char *to)
 {
@@ -566,13 +567,13 @@ static const char *read_string(const char *p, struct td_scalar_parser *parser, c
 
 /* ---- integers in any notation ---- */
 
-/* Integers from 10^15 on with a fraction or an exponent might have been rounded. Programs such as
- * cJSON print doubles with 15 significant digits, so 9007199254740993 becomes
- * 9.00719925474099e+15. */
+/* Minimum magnitude at which an integer with a fraction or an exponent might have been rounded:
+ * 10^15. Programs such as cJSON print doubles with 15 significant digits, so 9007199254740993
+ * becomes 9.00719925474099e+15. */
 #define MAY_BE_ROUNDED UINT64_C(1000000000000000)
 
-/* Reads an integer that read_integer rejected because it is not a plain integer. 64-bit integers
- * can be in quotes. Not inlined, because this path is slow and rare. */
+/* Reads an integer that read_integer rejected because it has a fraction, an exponent or quotes.
+ * 64-bit integers can be in quotes. Not inlined, because this path is slow and rare. */
 static __attribute__((noinline)) const char *read_integral(const char *p,
                                                            struct td_scalar_parser *parser,
                                                            char *to, size_t width, uint64_t most,
@@ -702,7 +703,7 @@ static td_parse_scalars_fn *const parsers[][TD_DTYPE_COUNT] = {
     [TD_SCALARS_INFERRED] = { INFERRED_DTYPES(TD_ENTRY)[TD_DTYPE_BOOL] = parse_bool,
                               [TD_DTYPE_FLOAT32] = parse_plain_float32,
                               [TD_DTYPE_STRING] = parse_string },
-    /* The protocol has no complex datatypes. */
+    /* The protocol does not have complex datatypes. */
     [TD_SCALARS_OIP] = { INTEGER_DTYPES(TD_ANY_ENTRY)
                              BOOL_AND_REAL_DTYPES(TD_OIP_ENTRY)[TD_DTYPE_STRING] = parse_string },
 };

@@ -23,8 +23,8 @@ static inline unsigned count_digits(uint32_t value)
     return guess + (value >= power[guess]);
 }
 
-/* Writes two digits at a time, backwards from the end, whose position follows from the number of
- * digits. */
+/* Writes two digits at a time, backwards from the end. The number of digits determines where the
+ * end is. */
 static inline char *write_uint32(char *at, uint32_t value)
 {
     char *end = at + count_digits(value), *to = end;
@@ -187,8 +187,8 @@ char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t b
     return printers[tensor->dtype](at, tensor, begin, n);
 }
 
-/* Number of elements per block. td_json_write_oip_elements prints a block and then removes quotes
- * from it; a block of this size stays in the L1 cache. */
+/* Number of elements per block, which stays in the L1 cache. td_json_write_oip_elements prints a
+ * block and then removes quotes from it. */
 #define BLOCK 1024
 
 char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)

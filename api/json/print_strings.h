@@ -2,8 +2,8 @@
  *
  * Both functions check regularly whether to stop, even within a long string.
  *
- * Bounds     The text of n strings takes their bytes, 3 bytes per string for the quotes and the
- *            comma, and the bytes that escapes add.
+ * Bounds     The size of the text of n strings is the size of the strings, plus 3 bytes per string
+ *            for the quotes and the comma, plus the bytes that escapes add.
  * Cost       Each function takes about 1 ns per byte. */
 #ifndef TD_API_JSON_PRINT_STRINGS_H
 #define TD_API_JSON_PRINT_STRINGS_H

@@ -24,8 +24,8 @@ static const char *hint_about_character(const char *at, const char *end)
     return point >= 0x2018 && point <= 0x201d ? "; JSON uses straight double quotes" : "";
 }
 
-/* If the text at `at` uses a notation that JSON does not have, returns advice on writing the same
- * thing in JSON. Otherwise returns "". */
+/* If the text at `at` uses a notation that JSON does not have, returns advice on writing the value
+ * in JSON. Otherwise returns "". */
 static const char *advice(const struct td_json_scan *scan, const char *at)
 {
     const char *before = at;
@@ -165,7 +165,7 @@ td_status td_json_next(struct td_json_scan *scan, char close, bool *more, struct
 
 #define EIGHT(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* Sets the high bit of every zero byte of x. Can also set the high bit of bytes above a zero
+/* Sets the high bit of every zero byte of x. Can also set the high bits of bytes above a zero
  * byte. */
 static uint64_t zero_bytes(uint64_t x)
 {
@@ -178,7 +178,7 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
     const char *begin = scan->at + 1, *at = begin, *end = scan->end;
     bool escaped = false, ascii = true;
     for (;;) {
-        /* Skip eight characters at a time if none is a quote, a backslash or a control
+        /* Skips eight characters at a time if none is a quote, a backslash or a control
          * character. */
         uint64_t eight;
         while (end - at >= (ptrdiff_t)sizeof eight) {
@@ -314,8 +314,8 @@ static const char *skip_digits(const char *at, const char *end)
     return at;
 }
 
-/* Returns the end of the valid part of the number token at `at`. If *valid is false, the token is
- * malformed at that position: either a digit is missing, or a digit follows a leading zero. */
+/* Returns the end of the valid part of the number token at `at`. Sets *valid to false if the token
+ * is malformed at that position: either a digit is missing, or a digit follows a leading zero. */
 static const char *number_prefix(const char *at, const char *end, bool *is_integer, bool *valid)
 {
     *is_integer = true;
@@ -392,7 +392,7 @@ bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t 
         if (*at != '.' && (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude) ||
                            __builtin_add_overflow(*magnitude, (uint64_t)(*at - '0'), magnitude)))
             return false;
-    /* Ends after at most 20 steps, because any nonzero value overflows. */
+    /* The loop ends after at most 20 steps, because any nonzero value overflows. */
     for (; *magnitude > 0 && exponent > 0; exponent--)
         if (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude))
             return false;
@@ -414,8 +414,7 @@ td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits, str
     for (at += negative; at < end && *fits; at++)
         *fits = !__builtin_mul_overflow(value, (int64_t)10, &value) &&
                 !__builtin_sub_overflow(value, (int64_t)(*at - '0'), &value);
-    /* The value is accumulated as a negative number, because INT64_MIN has no positive
-     * counterpart. */
+    /* Accumulates the value as a negative number, because INT64_MIN has no positive counterpart. */
     if (!negative)
         *fits = *fits && !__builtin_sub_overflow((int64_t)0, value, &value);
     if (*fits) {
@@ -490,15 +489,15 @@ const char *td_json_measure(const char *at, const char *end, size_t *commas)
     size_t depth = 0;
     *commas = 0;
     if (at < end && *at != '[' && *at != '{' && *at != '"') {
-        /* The end of the text also ends a scalar, because a scalar can be a whole document. */
+        /* A scalar can be a whole document, so the end of the text also ends a scalar. */
         while (at < end && !td_json_is_space(*at) && *at != ',' && *at != ']' && *at != '}')
             at++;
         return at;
     }
     while (at < end) {
-        /* Skip whole blocks that contain no quote and cannot end the value. The counts are below
-         * 256, so they fit bytes and the loop vectorizes. '[' and '{' differ in one bit, as do ']'
-         * and '}'. */
+        /* Skips whole blocks that contain no quote and cannot end the value. The counts are below
+         * 256, so they fit in bytes and the loop vectorizes. '[' and '{' differ in one bit, as do
+         * ']' and '}'. */
         while (end - at >= BLOCK) {
             unsigned char n_commas = 0, n_open = 0, n_close = 0, n_quotes = 0;
             for (int i = 0; i < BLOCK; i++) {
@@ -567,7 +566,7 @@ static td_status ignore_key(struct td_json_scan *scan, struct td_arena *arena, s
 td_status td_json_ignore(struct td_json_scan *scan, struct td_arena *arena, struct td_error *err)
 {
     enum { MOST_DEPTH = 64 };
-    /* One bit per open level, innermost level lowest: 1 for an object, 0 for a list. */
+    /* One bit per open level, with the innermost level lowest: 1 for an object, 0 for a list. */
     uint64_t objects = 0;
     int depth = 0;
     td_status status = TD_OK;

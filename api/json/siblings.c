@@ -14,7 +14,7 @@ struct td_json_sibling {
 
 #define KEYS_OF_TABLE "the keys of the table"
 
-/* Returns the dtype that a typed tensor gives its siblings. For 32-bit keys this is the 64-bit
+/* Returns the dtype that a typed tensor gives its siblings. For 32-bit keys, this is the 64-bit
  * dtype, because keys are widened before they are compared. */
 static struct td_json_sibling_dtype
 dtype_for_others(const struct td_input_spec *spec, const struct td_tensor *tensor, const char *name)
@@ -47,7 +47,8 @@ static td_json_other other_of(const struct td_input_spec *spec,
                                      : TD_JSON_OTHER_INPUT;
 }
 
-/* True if the input can have the common dtype. An input that cannot gets its own dtype. */
+/* True if the input accepts the common dtype. An input that does not accept it gets its own
+ * dtype. */
 static bool accepts(const struct td_input_spec *spec, const struct td_json_sibling_dtype *of)
 {
     return of->known && (spec->dtypes >> of->dtype & 1);
@@ -98,8 +99,9 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     untyped.others = 0;
     const td_status status =
         td_json_tensor(source, as_other ? &of->dtype : NULL, untyped, path, out);
-    /* Whether an optional input is used is known only at the end. If a matrix is given instead of
-     * the keys of its rows, the matrix is the error, so its dtype is not used for other inputs. */
+    /* Only the end of the body shows whether an optional input is used. If a matrix is given
+     * instead of the keys of its rows, the matrix is the error, so its dtype is not used for other
+     * inputs. */
     const bool is_matrix = td_input_is_row_keys(spec) && out->shape.rank != 1;
     if (status == TD_OK && !of->known && !spec->is_used && !is_matrix)
         *of = dtype_for_others(spec, out, spec->name);
@@ -108,8 +110,8 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     return status;
 }
 
-/* Reads a skipped value with dtype *as, or infers the dtype if `as` is NULL. of->name says in
- * errors which tensor has this dtype. */
+/* Reads a skipped value with dtype *as, or infers the dtype if `as` is NULL. In errors, of->name is
+ * the tensor that has this dtype. */
 static td_status read_skipped(struct td_json_source *source, struct td_request *request,
                               const struct td_json_sibling *sibling, const td_dtype *as,
                               const struct td_json_sibling_dtype *of)
@@ -167,9 +169,8 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
-/* True if the tensor belongs to a used input and has a dtype that the input accepts. If this is
- * false, the request fails with an error that names the tensor, so no other tensor should get its
- * dtype. */
+/* True if the tensor belongs to a used input and has a dtype that the input accepts. Otherwise, the
+ * request fails with an error that names the tensor, so no other tensor should get its dtype. */
 static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
@@ -178,8 +179,8 @@ static bool is_accepted(const struct td_request *request, const struct td_json_s
 }
 
 /* Finds the dtype that a single list of all elements of this role would have, ignoring empty
- * tensors. Returns false if numbers are mixed with strings or booleans, or if there are no
- * elements. */
+ * tensors. Returns false if there are no elements, or if numbers are mixed with strings or
+ * booleans. */
 static bool common_dtype(const struct td_json_siblings *siblings, const struct td_request *request,
                          td_role role, td_dtype *out)
 {
@@ -199,8 +200,8 @@ static bool common_dtype(const struct td_json_siblings *siblings, const struct t
     return any;
 }
 
-/* Reads the skipped values of a role. If the common dtype becomes known only by reading them, reads
- * the values that got another dtype again. */
+/* Reads the skipped values of a role. The values might have to be read to determine the common
+ * dtype. Values that then turn out to have another dtype are read again. */
 static td_status read_role(struct td_json_siblings *siblings, struct td_json_source *source,
                            struct td_request *request, td_role role)
 {
@@ -225,8 +226,8 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
     return status;
 }
 
-/* If the request leaves out the keys of the rows, the keys of the table replace them, so the other
- * keys get the dtype of the table's keys. */
+/* Gives the other keys the dtype of the table's keys if the request omits the keys of the rows,
+ * because the table's keys then replace them. */
 static void use_keys_of_table(struct td_json_siblings *siblings, const struct td_request *request)
 {
     const struct td_tensor *table = request->args.inputs[0].tensors;
@@ -240,8 +241,8 @@ static void use_keys_of_table(struct td_json_siblings *siblings, const struct td
     }
 }
 
-/* Applies the dtypes of typed inputs that are used only with some attributes. All attributes have
- * been read at this point. */
+/* Applies the dtypes of typed inputs that are used only with some attributes. Called after all
+ * attributes have been read. */
 static void use_optional_inputs(struct td_json_siblings *siblings, const struct td_request *request)
 {
     for (int i = 0; i < request->op->n_inputs; i++) {

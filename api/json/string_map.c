@@ -12,7 +12,8 @@ struct reader {
     struct td_error *err;
 };
 
-/* Returns a NUL-terminated copy, or NULL with err filled if the text contains a NUL. */
+/* Returns a NUL-terminated copy of the text. Returns NULL with err filled if the text contains a
+ * NUL. */
 static const char *copy(const struct td_json_path *path, const char *what, const char *text,
                         size_t length, struct td_arena *arena, struct td_error *err)
 {

@@ -1,8 +1,8 @@
 /* string_map.h - reads an object whose members are strings or null: {"a": "b", "c": null}.
  *
  * Ownership  Names and values are NUL-terminated copies in the arena.
- * Errors     MALFORMED_REQUEST with a pointer for any other value, a NUL inside a text, or a name
- *            given twice; other errors as for td_json_object. */
+ * Errors     MALFORMED_REQUEST with a pointer for any other value, a NUL inside a text, or a
+ *            repeated name. Other errors are as for td_json_object. */
 #ifndef TD_API_JSON_STRING_MAP_H
 #define TD_API_JSON_STRING_MAP_H
 
@@ -18,7 +18,7 @@ struct td_string_map {
     int count;
 };
 
-/* Reads the object at scan->at; null gives an empty map. `what` is the value's name in error
+/* Reads the object at scan->at. null gives an empty map. `what` is the value's name in error
  * messages. */
 TD_MUST_CHECK td_status td_json_string_map(struct td_json_scan *scan,
                                            const struct td_json_path *path, const char *what,

@@ -17,7 +17,8 @@ _Static_assert(TD_JSON_PADDING >= TD_JSON_SCALARS_SLACK, "arrays read ahead with
 
 enum member { MEMBER_DTYPE, MEMBER_SHAPE, MEMBER_DATA, MEMBER_BASE64, MEMBER_REF, MEMBER_COUNT };
 
-/* Member names of a tensor. Some inputs accept {"keys"}, the last name, instead of a tensor. */
+/* Member names of a tensor. Some inputs accept an object with the last name, "keys", instead of a
+ * tensor. */
 static const char *const member_names[MEMBER_COUNT + 1] = { "dtype",  "shape", "data",
                                                             "base64", "ref",   "keys" };
 
@@ -28,7 +29,7 @@ struct object {
     td_dtype dtype;
     td_dtype_set others; /* dtypes that error messages suggest instead */
     struct td_shape shape;
-    /* Skipped data that comes before dtype or shape. */
+    /* Data that was skipped because it comes before dtype or shape. */
     struct td_json_skipped data;
     bool data_read;
     const char *text; /* value of base64 or ref, unescaped */
@@ -89,7 +90,7 @@ static size_t decode_text(struct td_json_source *source, const char *text, size_
     for (size_t at = 0; at < length;) {
         const size_t left = length - at;
         size_t step = left < TD_STOP_STEP ? left : TD_STOP_STEP;
-        /* Padding is an error before the end, so no step may end with padding. */
+        /* Padding before the end is an error, so no step except the last may end with padding. */
         while (step < left && text[at + step - 1] == '=')
             step += 4;
         const size_t done = td_base64_decode(bytes, text + at, step);
@@ -134,8 +135,8 @@ static td_status refuse_character(const struct td_json_path *path, const char *t
                           why);
 }
 
-/* Reports text whose length does not fit. If the text contains a character that is not base64, the
- * error names that character instead. */
+/* Reports text whose length is wrong for the tensor. If the text contains a character that is not
+ * base64, the error names that character instead. */
 static td_status refuse_length(const struct td_json_path *path, const char *text, size_t length,
                                const struct td_tensor *tensor, size_t size, struct td_error *err)
 {

@@ -2,8 +2,8 @@
  * or a scalar, {"dtype", "shape", "data"}, {"dtype", "shape", "base64"}, {"ref"}.
  *
  * Bounds     Reads up to TD_JSON_PADDING bytes after the text.
- * Ownership  Tensors are in the arena. The resolver owns the data of a ref, and the arena holds a
- *            reference to the data.
+ * Ownership  Tensors are in the arena. The resolver owns the data of a ref, to which the arena
+ *            holds a reference.
  * Errors     As in decode.h. */
 #ifndef TD_API_JSON_TENSOR_H
 #define TD_API_JSON_TENSOR_H
@@ -13,20 +13,20 @@
 
 #define TD_JSON_PADDING 64 /* number of readable bytes that must follow the text */
 
-/* A JSON text, and everything needed to read tensors from it. */
+/* A JSON text and everything that is needed to read tensors from it. */
 struct td_json_source {
     struct td_json_scan scan;
     struct td_resolver *resolver; /* NULL if there are no resident tensors */
     struct td_arena *arena;
     struct td_error *err;
-    /* For hints about unknown members. or_keys: {"keys"} can be given instead of the tensor.
-     * of_keys: the tensor holds keys. */
+    /* For hints about unknown members. or_keys: true if {"keys"} can be given instead of the
+     * tensor. of_keys: true if the tensor holds keys. */
     bool or_keys, of_keys;
     bool has_complex_base64; /* true if a complex tensor was given as base64 */
 };
 
-/* Reads the tensor at source->scan. An untyped value gets dtype *as. If `as` is NULL, the dtype is
- * inferred as `untyped` says. untyped.others applies to all forms of the tensor. */
+/* Reads the tensor at source->scan. An untyped value gets dtype *as or, if `as` is NULL, the dtype
+ * that `untyped` infers. untyped.others applies to all forms of the tensor. */
 TD_MUST_CHECK td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
                                        struct td_untyped untyped, const struct td_json_path *path,
                                        struct td_tensor *out);

@@ -5,7 +5,7 @@
  * messages.
  *
  * Ownership  Strings point into the body if they have no escapes, otherwise into the arena.
- * Errors     MALFORMED_REQUEST with pointer or offset, as in scan.h; RESOURCE_LIMIT (rank). */
+ * Errors     MALFORMED_REQUEST with a pointer or offset, as in scan.h; RESOURCE_LIMIT (rank). */
 #ifndef TD_API_JSON_VALUES_H
 #define TD_API_JSON_VALUES_H
 
@@ -42,8 +42,8 @@ TD_MUST_CHECK td_status td_json_dtype(struct td_json_scan *scan, struct td_arena
 TD_MUST_CHECK td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *path,
                                       struct td_shape *shape, struct td_error *err);
 
-/* Reads the value of an attribute. If no attribute can have a value of this kind, the value is
- * skipped and gets the kind TD_VALUE_OTHER. */
+/* Reads the value of an attribute. Skips a value of a kind that no attribute can have, and gives it
+ * the kind TD_VALUE_OTHER. */
 TD_MUST_CHECK td_status td_json_attr(struct td_json_scan *scan, struct td_arena *arena,
                                      struct td_attr_value *value, struct td_error *err);
 

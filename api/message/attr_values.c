@@ -52,7 +52,7 @@ int td_attr_choose(const char *name, const char *const *choices, const struct td
 
 /* ---- text ---- */
 
-/* Parses an integer: an optional sign and decimal digits, which must be the whole text. */
+/* Parses an integer. The whole text must be an optional sign and decimal digits. */
 static bool parse_int64(const char *text, size_t length, int64_t *out)
 {
     const char *at = text, *end = text + length;
@@ -74,8 +74,8 @@ static bool parse_int64(const char *text, size_t length, int64_t *out)
     return true;
 }
 
-/* Parses "0,2". Leaves list->values unchanged if the text is not a list of at most TD_MAX_INTS
- * integers. */
+/* Parses a list such as "0,2". Leaves list->values unchanged if the text is not a list of at most
+ * TD_MAX_INTS integers. */
 static td_status parse_ints(const char *text, size_t length, struct td_arena *arena,
                             struct td_ints *list, struct td_error *err)
 {
@@ -98,7 +98,7 @@ static td_status parse_ints(const char *text, size_t length, struct td_arena *ar
 }
 
 /* Parses a decimal number. As in JSON, the number must start with a digit after an optional minus
- * sign. This rule excludes "nan" and "inf", which strtod accepts; the check for 'x' excludes
+ * sign. This rule excludes "nan" and "inf", which strtod accepts. The check for 'x' excludes
  * hexadecimal numbers. */
 static bool parse_number(const char *text, size_t length, double *out)
 {

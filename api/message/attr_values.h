@@ -1,12 +1,12 @@
 /* attr_values.h - parses attribute values and stores them in the attrs struct of an op.
  *
- * A value from JSON is typed. Values from query strings and from the metadata of safetensors are
+ * Values from JSON are typed. Values from query strings and from the metadata of safetensors are
  * text. Lists in the Open Inference Protocol are also text, because its parameters cannot be lists.
- * As text, a list of integers is "0,2", "" is the empty list, and booleans are true, false, 1 and
+ * As text, a list of integers is written "0,2", the empty list "", and a boolean true, false, 1 or
  * 0.
  *
  * Ownership  Lists and strings are in the arena, or point into the source.
- * Errors     MALFORMED_REQUEST for a value of the wrong kind, with `attribute` set. The op itself
+ * Errors     MALFORMED_REQUEST, with `attribute` set, for a value of the wrong kind. The op itself
  *            checks whether the value makes sense. */
 #ifndef TD_API_MESSAGE_ATTR_VALUES_H
 #define TD_API_MESSAGE_ATTR_VALUES_H
@@ -26,7 +26,7 @@ struct td_attr_value {
     double number; /* value for TD_VALUE_FLOAT; infinite if the number is too large */
     bool boolean;
     struct td_ints list;
-    /* For TD_VALUE_TEXT, the string. For other kinds, a description of the value, such as "a
+    /* The string for TD_VALUE_TEXT, or a description of the value for other kinds, such as "a
      * list". */
     const char *text;
     /* Not set for TD_VALUE_INT, whose error message prints the number. */
@@ -49,12 +49,12 @@ TD_MUST_CHECK td_status td_attr_copy_text(const char *name, const struct td_attr
                                           struct td_arena *arena, const char **out,
                                           struct td_error *err);
 
-/* Returns the index of the value in `choices`, a list that ends with NULL. Returns -1 with err
- * filled if the list does not contain the value. */
+/* Returns the index of the value in `choices`, which ends with NULL, or -1 with err filled if the
+ * value is not one of the choices. */
 TD_MUST_CHECK int td_attr_choose(const char *name, const char *const *choices,
                                  const struct td_attr_value *value, struct td_error *err);
 
-/* Sets MALFORMED_REQUEST with a message that gives the value of `name` and the expected values. */
+/* Sets MALFORMED_REQUEST. The message gives the value of `name` and the expected values. */
 td_status td_attrs_refuse(struct td_error *err, const char *name, const char *expected,
                           const struct td_attr_value *value);
 

@@ -131,13 +131,13 @@ static bool same_attr(const struct td_attr_spec *spec, const struct td_op_args *
     return a_size == b_size && (a_size == 0 || memcmp(a_bytes, b_bytes, a_size) == 0);
 }
 
-/* The attribute or request-wide option that a name in a request refers to. */
+/* The attribute or request-wide option to which a name in a request refers. */
 struct place {
     const struct td_attr_spec *spec; /* NULL for an option */
     enum option option;
     const char *name;
     uint32_t bit; /* bit of the name in `set` and `by_query` */
-    /* Sets of the request to which the bit belongs. NULL if the name is unknown. */
+    /* Sets of the request that the bit belongs to. NULL if the name is unknown. */
     uint32_t *set, *by_query;
 };
 
@@ -169,7 +169,7 @@ static td_status set_place(const struct place *place, const struct td_attr_value
                        : set_option(options, place->option, value, arena, err);
 }
 
-/* Checks that the value in the body equals the value in the query string. */
+/* Checks that the values in the body and in the query string are equal. */
 static td_status check_repeated(const struct place *place, const struct td_attr_value *value,
                                 struct td_request *request, struct td_arena *arena,
                                 struct td_error *err)
@@ -249,7 +249,7 @@ static bool lacks_input(const struct td_request *request, const char *name)
 
 enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT + 2 };
 
-/* True if `name` is the input's name, or INPUT.ref or INPUT.0.ref as in the metadata of
+/* True if `name` is the name of the input, or INPUT.ref or INPUT.0.ref as in the metadata of
  * safetensors. */
 static bool is_of_input(const char *input, const char *name, size_t length)
 {
@@ -259,7 +259,7 @@ static bool is_of_input(const char *input, const char *name, size_t length)
             td_name_ends(".ref", name, length));
 }
 
-/* Reports an error for the name of an input in a place where inputs are not allowed. */
+/* Reports an error for the name of an input where inputs are not allowed. */
 static td_status refuse_place(const struct td_op *op, const struct td_input_spec *spec,
                               const char *where, struct td_error *err)
 {
@@ -361,7 +361,7 @@ td_status td_table_without_keys(const char *table, const char *whole,
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
         snprintf(numbers, sizeof numbers, "give row numbers as %s, or ", op->inputs[input].name);
-    /* Keys cannot be added later to a version that an alias names. */
+    /* An alias names a version, to which keys cannot be added later. */
     if (strchr(table, '@'))
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "'%s' has no keys to find rows by; %sput another version with its "

@@ -1,11 +1,11 @@
 /* attrs.h - sets an op's attributes and the request-wide members (device, response, timing, store)
  * from text or typed values.
  *
- * A request can set an attribute as a JSON member or in the metadata of safetensors. The query
- * string can set the attribute too, but only to the same value. The error is MALFORMED_REQUEST if
- * the two values differ, if an attribute occurs twice in one place, if a value has the wrong kind,
- * or if a name is unknown. For an unknown name, did_you_mean is the nearest known name. The op
- * itself checks whether a value makes sense.
+ * A request can set an attribute in its body (as a JSON member or in the metadata of safetensors),
+ * in the query string, or in both if the values are equal. The error is MALFORMED_REQUEST if the
+ * values differ, if an attribute occurs twice in one place, if a value has the wrong kind, or if a
+ * name is unknown. For an unknown name, did_you_mean is the nearest known name. The op itself
+ * checks whether a value makes sense.
  *
  * Errors     `attribute` is set to the name. The JSON decoder adds the pointer. */
 #ifndef TD_API_MESSAGE_ATTRS_H
@@ -22,27 +22,27 @@
 td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err);
 
-/* Sets the attribute or request-wide member `name`. If neither has this name, sets *known to false
- * and changes nothing. */
+/* Sets the attribute or request-wide member `name`. If there is neither, sets *known to false and
+ * changes nothing. */
 TD_MUST_CHECK td_status td_attrs_set(struct td_request *request, const char *name, size_t length,
                                      const struct td_attr_value *value, struct td_arena *arena,
                                      bool *known, struct td_error *err);
 
-/* Same as td_attrs_set, for a value given as text: "2" is an integer if the attribute is an
- * integer, and "0,2" is a list. */
+/* Like td_attrs_set, for a value given as text: "2" becomes an integer if the attribute is an
+ * integer, and "0,2" becomes a list. */
 TD_MUST_CHECK td_status td_attrs_set_text(struct td_request *request, const char *name,
                                           size_t length, const char *text, size_t text_length,
                                           struct td_arena *arena, bool *known,
                                           struct td_error *err);
 
-/* Same as td_attrs_set_text for the query string, which is read before the body. */
+/* Like td_attrs_set_text, for the query string, which is read before the body. */
 TD_MUST_CHECK td_status td_attrs_set_query(struct td_request *request, const char *name,
                                            size_t length, const char *text, size_t text_length,
                                            struct td_arena *arena, bool *known,
                                            struct td_error *err);
 
 /* NULL-terminated lists of names for the td_device_choice values, the td_layout values and
- * booleans. In td_bool_names, names at odd indices mean true. */
+ * booleans. In td_bool_names, the names at odd indices mean true. */
 extern const char *const td_device_names[], *const td_layout_names[], *const td_bool_names[];
 
 /* Hint for a client that asks for an unknown layout. */
@@ -50,7 +50,7 @@ extern const char *const td_device_names[], *const td_layout_names[], *const td_
     "for a binary format, set the header Accept to application/vnd.safetensors or, for a "         \
     "resident tensor, application/x-npy"
 
-/* Same as td_attr_choose, for text that is not an attribute of an op. */
+/* Like td_attr_choose, for text that is not an attribute of an op. */
 TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, const char *text,
                                   size_t length, struct td_error *err);
 
@@ -58,29 +58,29 @@ TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, 
 void td_request_init(struct td_request *request, const struct td_op *op);
 
 /* Member of the body that holds the keys to look up, whatever the op calls this input. The path of
- * such a request names a table with keys. td_table_keys_input returns the index of the input, or -1
- * if `name` is not TD_TABLE_KEYS. */
+ * a request with this member names a table with keys. td_table_keys_input returns the index of the
+ * input, or -1 if `name` is not TD_TABLE_KEYS. */
 #define TD_TABLE_KEYS "keys"
 int td_table_keys_input(const struct td_request *request, const char *name, size_t length);
 
-/* Sets the error for an op that needs keys, used on a table without keys. The message says what to
- * send instead. If `table` is part of another table whose keys number the rows, `whole` is that
- * table; otherwise NULL. `tensor` is the tensor used as the table, which might hold the keys of
- * `table`; NULL means the table itself. */
+/* Sets the error for an op that needs keys but is used on a table without keys. The message says
+ * what to send instead. If `table` is part of another table whose keys number the rows, `whole` is
+ * that table, otherwise NULL. `tensor` is the tensor used as the table, which might hold the keys
+ * of `table`, or NULL if it is the table itself. */
 td_status td_table_without_keys(const char *table, const char *whole,
                                 const struct td_tensor *tensor, const struct td_op *op,
                                 struct td_error *err);
 
-/* If `name` is "keys" and the request must not have this member, sets an error that says why and
- * tells how to select rows. Otherwise returns TD_OK. */
+/* If `name` is "keys" and the request cannot have this member, sets an error that says why and how
+ * to select rows. Otherwise returns TD_OK. */
 td_status td_table_keys_misplaced(const struct td_request *request, const char *name, size_t length,
                                   struct td_error *err);
 
 /* Returns a set in which bit i is set if input i already has a tensor. Before the body is decoded,
- * these are the inputs that the path names. */
+ * only the inputs that the path names have tensors. */
 uint32_t td_inputs_set(const struct td_request *request);
 
-/* Sets MALFORMED_REQUEST for an input that is in the body although the path already gives it. */
+/* Sets MALFORMED_REQUEST for an input in the body that the path already gives. */
 td_status td_input_set_by_path(const struct td_input_spec *spec, struct td_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* message.h - a decoded request and an encoded reply, independent of the wire format.
  *
- * Ownership  All pointers point into the call's arena, its body, or a buffer that the arena holds a
- *            reference to. */
+ * Ownership  All pointers point into the call's arena, into the body, or into a buffer to which the
+ *            arena holds a reference. */
 #ifndef TD_API_MESSAGE_MESSAGE_H
 #define TD_API_MESSAGE_MESSAGE_H
 
@@ -22,16 +22,16 @@ typedef enum td_layout { TD_LAYOUT_NESTED, TD_LAYOUT_FLAT, TD_LAYOUT_BASE64 } td
 /* Values of the member "device": the device on which the client wants the op to run. */
 typedef enum td_device_choice { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU } td_device_choice;
 
-/* Values of the request-wide members. All zero is the default. */
+/* Values of the request-wide members. All zeros are the defaults. */
 struct td_options {
     td_device_choice device;
     td_layout layout; /* member "response": layout of tensors in a JSON reply */
     bool timing;      /* ?timing=1 */
     /* Member "store": the outputs become resident tensors of this name, and the reply describes
-     * them. A list of outputs becomes NAME.0, NAME.1, ...; named outputs become NAME.values, ...
-     * The name is in the arena, or NULL if not given. */
+     * them. A list of outputs becomes NAME.0, NAME.1, ..., and named outputs become NAME.values,
+     * ... The name is in the arena, or NULL if not given. */
     const char *store;
-    /* Time to live of the stored outputs in seconds. 0: they stay until they are deleted or
+    /* Time to live of the stored outputs in seconds. If 0, they remain until they are deleted or
      * replaced. */
     int64_t store_ttl_s;
     /* Bit i is set if the request has member i. `enum option` in attrs.c numbers the members. */
@@ -42,8 +42,8 @@ struct td_oip_request; /* data for the encoder of /v2 (api/oip/types.h) */
 
 struct td_request {
     const struct td_op *op;
-    /* Arguments of the op. An input that is set before the body is decoded cannot be in the body
-     * too. */
+    /* Arguments of the op. An input that is set before the body is decoded cannot also be in the
+     * body. */
     struct td_op_args args;
     struct td_options options;
     /* Bits of args.attrs_set and options.set for values that only the query string has set so
@@ -51,34 +51,34 @@ struct td_request {
     struct {
         uint32_t attrs, options;
     } by_query;
-    /* Keys for the rows of the first input, which is a resident table. The keys replace input
-     * number row_input, which then has no tensor. The keys are in the arena. NULL and 0 if the
-     * request has no row keys. */
+    /* Keys for the rows of the first input, which is a resident table. They replace input number
+     * row_input, which then has no tensor. The keys are in the arena. NULL and 0 if the request
+     * does not have row keys. */
     struct td_tensor *row_keys;
     int row_input;
     /* Name of row_keys in the body and in errors, or NULL for "INPUT.keys". */
     const char *row_keys_name;
     /* Table that the path names as the first input, or NULL. */
     const char *table;
-    /* Table that `table` is a part of, such as "t" for "t.scale", or NULL. */
+    /* Table of which `table` is a part, such as "t" for "t.scale", or NULL. */
     const char *whole;
     bool table_has_keys; /* `table` has keys */
-    /* The body uses the name "keys" for the input of td_op_keys_input. */
+    /* True if the body calls the input of td_op_keys_input "keys". */
     bool called_keys;
     struct td_oip_request *oip; /* in the arena; NULL for requests that are not of /v2 */
     bool decoded;               /* true if all input tensors are set */
-    /* True if JSON has a complex tensor as base64, not as lists [re, im]. */
+    /* True if a complex tensor in JSON is given as base64, not as lists [re, im]. */
     bool has_complex_base64;
-    /* The request neither sends nor stores outputs, so it cannot have "response" or "store". */
+    /* True if the request neither sends nor stores outputs, so it cannot have "response" or
+     * "store". */
     bool has_no_output;
-    /* The request changes the table that the path names, and the query string can have
+    /* True if the request changes the table that the path names. The query string can then have
      * TD_PERSIST. */
     bool is_change;
 };
 
-/* Maximum number of tensors in a list input; a longer list is RESOURCE_LIMIT (tensors). The limit
- * exists because a tensor of one element takes two bytes of a request but hundreds of bytes of
- * memory. */
+/* Maximum number of tensors in a list input. A longer list is RESOURCE_LIMIT (tensors), because a
+ * tensor of one element takes two bytes of a request but hundreds of bytes of memory. */
 #define TD_MAX_LIST 16384
 
 /* Looks up a resident tensor. On success, *out describes the tensor and the arena holds a reference
@@ -108,8 +108,8 @@ struct td_chunk {
     size_t size;
 };
 
-/* Number of chunks that a reply holds without allocation, enough for one output. For more chunks,
- * the array is in the arena. */
+/* Number of chunks that a reply holds without allocation, enough for one output. A reply with more
+ * chunks has its array in the arena. */
 #define TD_REPLY_CHUNKS 4
 
 struct td_header {

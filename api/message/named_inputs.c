@@ -10,7 +10,7 @@
 
 enum { INPUT_NAME = 64 }; /* larger than any input name with its suffix */
 
-/* Parses a number without leading zeros, such as "3". Returns -1 if the text has another form. */
+/* Parses a number without leading zeros, such as "3". Returns -1 for any other text. */
 static int64_t number(const char *digits, const char *end)
 {
     int64_t value = 0;
@@ -108,22 +108,21 @@ bool td_named_input_find_ref(const struct td_request *request, const char *key, 
     return out->input >= 0;
 }
 
-/* True if the path names the input. Before td_named_inputs_alloc, only these inputs have
- * tensors. */
+/* True if the path names the input. Before td_named_inputs_alloc, only such inputs have tensors. */
 static bool by_path(const struct td_request *request, int input)
 {
     return request->args.inputs[input].tensors != NULL;
 }
 
-/* True if keys are accepted instead of row numbers. Keys are also accepted if the path does not
- * name the table, because it is not yet known whether the table has keys. */
+/* True if keys are accepted instead of row numbers. Also true if the path does not name the table,
+ * because it is not yet known whether the table has keys. */
 static bool takes_row_keys(const struct td_request *request, const struct td_input_spec *spec)
 {
     return td_input_is_row_numbers(spec) &&
            (!by_path(request, 0) || request->args.inputs[0].tensors->keys);
 }
 
-/* Writes the name of an input, or of the keys given instead of the input. */
+/* Writes the name of an input, or of the keys that the request gives instead of the input. */
 static const char *name_text(const struct td_request *request, int input, bool keys, char *text,
                              size_t size)
 {
@@ -208,7 +207,7 @@ static const char *called(const struct td_request *request, struct td_named_inpu
                            : name_text(request, target.input, target.keys, text, INPUT_NAME);
 }
 
-/* Reports an input that the request has already given under the name of `first`. */
+/* Reports an input that the request has already given, under the name of `first`. */
 static td_status refuse_second(struct td_request *request, struct td_named_input first,
                                struct td_named_input target, struct td_error *err)
 {

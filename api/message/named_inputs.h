@@ -1,7 +1,7 @@
-/* named_inputs.h - inputs and outputs that are given by name, as in safetensors and in the Open
+/* named_inputs.h - resolves inputs and outputs given by name, as in safetensors and in the Open
  * Inference Protocol: "params", or "indices.3" for a tensor of a list. "indices.3.ref" names a
- * resident tensor to use as this input. "indices.keys" are keys of rows, given instead of row
- * numbers where the input accepts keys; request->row_keys_name can replace this name.
+ * resident tensor to use as this input. "indices.keys" holds keys of rows that replace row numbers
+ * if the input accepts keys. request->row_keys_name can replace the name "indices.keys".
  *
  * Indices have no leading zeros. Tensors can come in any order. The caller first counts each tensor
  * (td_named_input_count), then allocates memory for all (td_named_inputs_alloc), then sets each
@@ -26,9 +26,9 @@ struct td_named_input {
 struct td_named_input td_named_input_find(const struct td_request *request, const char *name,
                                           size_t length);
 
-/* Returns the index of the output with this name: "output"; "outputs.3" if the op has a list of
- * outputs; or the output's own name if the op has several outputs. Returns -1 if no output has this
- * name. */
+/* Returns the index of the output with this name, or -1 if there is none. The name is "output",
+ * "outputs.3" if the op has a list of outputs, or the output's own name if the op has several
+ * outputs. */
 int64_t td_named_output_find(const struct td_op *op, const char *name, size_t length);
 
 /* Appends the name of output `index`. */
@@ -69,11 +69,11 @@ TD_MUST_CHECK td_status td_named_input_resolve(struct td_request *request,
                                                struct td_arena *arena, struct td_error *err);
 
 /* Writes the possible names of inputs in the body, for error messages: "indices.0, indices.1, ...;
- * data.0, data.1, ...". Must be called before td_named_inputs_alloc. Returns `text`. */
+ * data.0, data.1, ...". Must run before td_named_inputs_alloc. Returns `text`. */
 const char *td_input_names_text(const struct td_request *request, char *text, size_t size);
 
-/* Returns the owner of the inputs for error messages: the name of the op, or "the table" if the
- * model is a table. */
+/* Returns the owner of the inputs for error messages: the name of the op or, if the model is a
+ * table, "the table". */
 const char *td_inputs_owner(const struct td_request *request);
 
 #endif

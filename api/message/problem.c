@@ -212,8 +212,8 @@ static void add_key(struct td_text *text, const struct td_error *err)
     td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
 }
 
-/* Twice the maximum size of the strings and numbers in a struct td_error. An escaped byte takes six
- * bytes. */
+/* Size of the buffer for a problem: twice the maximum size of the strings and numbers in a struct
+ * td_error. An escaped byte takes six bytes. */
 #define PROBLEM_TEXT 16384
 #define REQUEST_ID   256
 
@@ -258,8 +258,8 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
     }
 }
 
-/* Appends the members that RFC 9457 defines. Leaves out the status if `title` replaces the title of
- * the code. */
+/* Appends the members that RFC 9457 defines. Omits the status if `title` replaces the title of the
+ * code. */
 static void add_standard(struct td_text *text, const struct td_error *err, const char *title)
 {
     const struct td_problem *problem = td_problem_of(err->status);

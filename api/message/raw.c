@@ -36,7 +36,8 @@ td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor, str
     size_t from = 0, to = 0;
     for (int64_t i = 0; i < tensor->numel; i++) {
         uint32_t length = 0;
-        /* The check reads the clock, so it is skipped for short tensors. */
+        /* Checks only between steps, because the check reads the clock and would slow down short
+         * tensors. */
         const bool is_step = i > 0 && i % TD_STOP_ELEMENTS == 0;
         const td_status stop = is_step ? td_stop_check(&arena->stop, err) : TD_OK;
         if (stop != TD_OK)

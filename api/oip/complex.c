@@ -18,7 +18,7 @@ td_status td_oip_pairs_to_complex(struct td_oip_reader *reader, const struct td_
     struct td_shape *shape = &tensor->shape;
     const bool is_half = tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16;
     const bool has_pair = complex_of(tensor->dtype, &pair);
-    /* The request's parameter does not apply to integers, such as indices. */
+    /* The request's parameter does not apply to integers such as indices. */
     if (is_half || (input->has_complex && !has_pair))
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
                      "%s is %s, but complex is true; complex numbers must be pairs of FP32 or FP64",

@@ -38,7 +38,7 @@ static const char *platform(const struct td_oip_model *model)
     return model->table ? "tensord_table" : "tensord_op";
 }
 
-/* True if the model takes keys. If the table has keys, the metadata mentions only keys, not row
+/* True if the model takes keys. The metadata of a table with keys mentions only keys, not row
  * numbers. */
 static bool takes_keys(const struct td_oip_model *model)
 {
@@ -52,8 +52,8 @@ static int first_input(const struct td_oip_model *model)
     return model->table != NULL;
 }
 
-/* Returns the datatype to show in the metadata of a tensor that accepts several. The protocol
- * allows only one datatype, so this is the dtype that clients use by default. */
+/* Returns the datatype to show in the metadata of a tensor that accepts several datatypes. The
+ * protocol allows only one, so this is the datatype that clients use by default. */
 static td_dtype default_dtype(td_dtype_set set)
 {
     if (set & TD_DTYPE_BIT(FLOAT32))
@@ -69,7 +69,7 @@ struct model_tensor {
     const char *name;
     bool list, optional;
     td_dtype_set dtypes;
-    /* Table whose rows are looked up. NULL if the shape is not known. */
+    /* Table whose rows the op looks up. NULL if the shape is not known. */
     const struct td_tensor *table;
 };
 
@@ -108,7 +108,7 @@ static bool add_name(cJSON *object, const struct model_tensor *tensor)
     return td_document_text(object, "name", text);
 }
 
-/* Adds the shape [-1], which is one dimension of any size. For rows of a table, adds the shape [-1,
+/* Adds the shape [-1], which is one dimension of any size or, for rows of a table, the shape [-1,
  * dimensions of a row...]. */
 static bool add_dims(cJSON *object, const char *name, const struct td_tensor *table)
 {
@@ -123,7 +123,7 @@ static bool add_dims(cJSON *object, const char *name, const struct td_tensor *ta
     return complete;
 }
 
-/* Adds parameters that express what the protocol's own members cannot. */
+/* Adds parameters for properties that the protocol's own members cannot express. */
 static bool add_tensor_parameters(cJSON *object, const struct model_tensor *tensor)
 {
     cJSON *parameters = cJSON_AddObjectToObject(object, "parameters");

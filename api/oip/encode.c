@@ -35,7 +35,7 @@ static struct td_oip_output output_at(const struct td_request *request, int i)
     return output;
 }
 
-/* Computes the size of the binary form, without the bytes of strings that are not computed yet.
+/* Computes the size of the binary form, excluding the bytes of strings that are not computed yet.
  * Returns false if a string is too long. */
 static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
 {
@@ -102,7 +102,7 @@ td_status td_oip_can_encode(const struct td_request *request, struct td_error *e
     return status;
 }
 
-/* Checks that the strings of JSON outputs are UTF-8. *escape_bytes is the number of bytes that
+/* Checks that the strings of JSON outputs are UTF-8. Sets *escape_bytes to the number of bytes that
  * their escapes add. */
 static td_status measure_strings(const struct td_request *request, const struct td_stop *stop,
                                  size_t *escape_bytes, struct td_error *err)
@@ -131,7 +131,7 @@ static td_status measure_strings(const struct td_request *request, const struct 
 /* ---- upper bounds ---- */
 
 /* Maximum length of the text around the outputs: model, version, bounds policy and number of
- * replacements. */
+ * replaced indices. */
 #define REPLY_TEXT  ((size_t)512)
 /* Maximum length of the text of an output without its data: name, datatype, 17 dimensions,
  * parameters. */
@@ -202,7 +202,7 @@ static void write_shape(struct td_text *text, const struct td_tensor *tensor, bo
     td_text_string(text, "]");
 }
 
-/* Writes ,"parameters":{...} if there are any. An output in shared memory has no parameters,
+/* Writes ,"parameters":{...} if there are any. Omits the parameters of an output in shared memory,
  * because Triton's C++ client expects binary_data_size in any output's parameters. */
 static void write_parameters(struct td_text *text, const struct td_oip_output *output, bool pairs,
                              size_t bytes)
@@ -338,8 +338,8 @@ static td_status add_binary_outputs(const struct td_request *request,
     return TD_OK;
 }
 
-/* Writes the outputs in shared memory. Never stops midway, because the client can already see the
- * part that has been written. */
+/* Writes the outputs in shared memory. Never stops midway, because the client can already see what
+ * has been written. */
 static td_status write_ranges(const struct td_request *request, struct td_error *err)
 {
     td_status status = TD_OK;
@@ -370,7 +370,7 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     enum { LENGTH_TEXT = 24 };
     size_t capacity, escape_bytes, copied, strings;
     int n_large;
-    /* Check the outputs again, because the lengths of strings are known only now. */
+    /* Checks the outputs again, because the lengths of strings are known only now. */
     td_status status = td_oip_can_encode(request, err);
     if (status == TD_OK)
         status = measure_strings(request, &arena->stop, &escape_bytes, err);
@@ -406,7 +406,7 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     } else {
         td_reply_set(reply, 200, "application/json", begin, length);
     }
-    /* Shared memory is written last, so that nothing is written if an earlier step fails. */
+    /* Writes shared memory last, so nothing is written there if an earlier step fails. */
     return write_ranges(request, err);
 }
 
@@ -446,8 +446,8 @@ static bool names_input(const char *message, const char *input)
 }
 
 /* True if the message starts with the name of the model. Only names of ops count, because messages
- * never name a table. With a table `indices`, for example, a message that starts with "indices"
- * means the input. */
+ * never name a table. For example, if a table is named `indices`, a message that starts with
+ * "indices" means the input. */
 static bool begins_with_model(const char *message, const char *model, const char *op_name)
 {
     return op_name && strcmp(model, op_name) == 0 &&
@@ -455,7 +455,7 @@ static bool begins_with_model(const char *message, const char *model, const char
            !is_word_character(message[strlen(model)]);
 }
 
-/* Writes the message of an error. The names of the model and the input come first, unless the
+/* Writes the message of an error, preceded by the names of the model and the input unless the
  * message already contains them. */
 static void write_error(struct td_text *text, const struct td_error *err, const char *input,
                         const char *model, const char *op_name)

@@ -1,16 +1,16 @@
 /* oip.h - the Open Inference Protocol (KServe V2): requests, replies and documents of /v2.
  *
  * Every op and every table is a model; an op has version "1". The tensors of a list input `indices`
- * are indices.0, indices.1, ..., and lists of outputs are named the same way. The protocol defines
- * the datatypes and the forms of tensors. If the request or an input has the parameter "complex":
- * true, complex numbers are pairs of floats. A request parameter "params.ref" names a resident
- * tensor to use as the input params.
+ * are named indices.0, indices.1, ..., as are lists of outputs. The protocol defines the datatypes
+ * and the forms of tensors. If the request or an input has the parameter "complex": true, complex
+ * numbers are pairs of floats. A request parameter "params.ref" names a resident tensor to use as
+ * the input params.
  *
  * A body is JSON, or JSON followed by the bytes of the tensors that have a binary_data_size. The
  * header Inference-Header-Content-Length is the length of the JSON.
  *
- * Ownership  As in the other decoders: tensors point into the body, into the arena, or into a
- *            shared-memory region that the arena holds a reference to.
+ * Ownership  As in the other decoders, tensors point into the body, into the arena, or into a
+ *            shared-memory region to which the arena holds a reference.
  * Errors     The codes of /v1. td_oip_problem writes them as the protocol requires: {"error":
  *            message, and the other members of a problem document}, with status 400 for codes that
  *            are 422 under /v1.
@@ -32,11 +32,11 @@ TD_MUST_CHECK td_status td_oip_header_length(const char *text, size_t *json_byte
                                              struct td_error *err);
 
 /* Decodes the body into a request that td_request_init has initialized, and sets request->oip to
- * the data that the encoder needs. The bytes after the JSON are modified in place, and tensors
- * point to them. json_bytes is the value of the header, or TD_OIP_NO_HEADER. `regions` is NULL if
- * shared memory is off. *timeout_us becomes the request's timeout, or 0 if the request has no
- * timeout. If the first input of the request is already set, the model is that table: `source`
- * gives the name of the model, and "complex" defaults to true if the rows are complex. */
+ * the data that the encoder needs. Modifies the bytes after the JSON in place, and tensors point to
+ * them. json_bytes is the value of the header, or TD_OIP_NO_HEADER. `regions` is NULL if shared
+ * memory is off. Sets *timeout_us to the request's timeout, or to 0 if there is none. If the first
+ * input of the request is already set, the model is that table: `source` gives the name of the
+ * model, and "complex" defaults to true if the rows are complex. */
 struct td_oip_source {
     size_t json_bytes;
     const char *model, *version; /* NULL for the name and version of the op */
@@ -53,13 +53,13 @@ TD_MUST_CHECK td_status td_oip_decode(const char *body, size_t bytes,
 TD_MUST_CHECK td_status td_oip_check_query(const struct td_request *request, const char *name,
                                            size_t length, struct td_error *err);
 
-/* True if the JSON text contains the name of the member that refers to shared memory. The text is
- * not parsed, so a string in the data counts too. Text that is not valid JSON is searched up to the
- * first error. */
+/* True if the JSON text contains the name of the member that refers to shared memory. Does not
+ * parse the text, so a string in the data counts too. Searches text that is not valid JSON up to
+ * the first error. */
 bool td_oip_names_shared_memory(const char *json, size_t bytes);
 
-/* Checks that the requested outputs exist, have datatypes, and fit their shared memory. Must be
- * called after infer. */
+/* Checks that the requested outputs exist, have datatypes, and fit in their shared memory. Must run
+ * after infer. */
 TD_MUST_CHECK td_status td_oip_can_encode(const struct td_request *request, struct td_error *err);
 bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes);
 
@@ -68,13 +68,13 @@ bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes);
 size_t td_oip_copied_bytes(const struct td_request *request);
 
 /* Encodes the reply. Outputs in shared memory are written last, after everything that can fail, and
- * stay there even if the caller later discards the reply. Large binary outputs become their own
- * chunks and are not copied. */
+ * remain there even if the caller discards the reply. Large binary outputs become separate chunks
+ * and are not copied. */
 TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct td_arena *arena,
                                       struct td_reply *reply, struct td_error *err);
 
 /* Writes the reply for an error. The message starts with the name of the model. `model` and
- * `op_name` can be NULL. Cannot fail: if no memory is left, the reply is a static text. */
+ * `op_name` can be NULL. Cannot fail. If memory is exhausted, the reply is a static text. */
 void td_oip_problem(const struct td_error *err, const char *model, const char *op_name,
                     const char *request_id, struct td_arena *arena, struct td_reply *reply);
 
@@ -94,14 +94,14 @@ TD_MUST_CHECK td_status td_oip_describe_server(const struct td_oip_server *serve
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
 
-/* Input of a table's model that takes keys instead of row numbers. */
+/* Name of the input that takes keys instead of row numbers if the model is a table. */
 #define TD_OIP_KEYS "keys"
 
-/* A model: an op, or a table whose rows the op looks up. */
+/* A model: either an op, or a table whose rows the op looks up. */
 struct td_oip_model {
     const char *name, *version;
     const struct td_op *op;
-    /* First input of the op, or NULL if the request gives it. */
+    /* First input of the op, or NULL if the request provides it. */
     const struct td_tensor *table;
 };
 struct td_oip_model td_oip_model_of(const struct td_op *op);
@@ -127,8 +127,8 @@ TD_MUST_CHECK td_status td_oip_check_index(const char *body, size_t bytes, struc
 TD_MUST_CHECK td_status td_oip_write_index(const struct td_oip_entry *entries, int count,
                                            struct td_arena *arena, struct td_reply *reply,
                                            struct td_error *err);
-/* Handle the bodies of POST .../load and .../unload for an existing model. Unloading is always
- * refused. */
+/* Handle the bodies of POST .../load and .../unload for an existing model. The unload function
+ * always refuses. */
 TD_MUST_CHECK td_status td_oip_repository_load(const char *body, size_t bytes,
                                                const struct td_oip_model *model,
                                                struct td_arena *arena, struct td_reply *reply,
@@ -142,7 +142,7 @@ struct td_oip_stat {
 };
 struct td_oip_stats {
     const char *name, *version;
-    /* Time of the last successful inference in milliseconds since the epoch, or 0 if there was
+    /* Time of the last successful inference in milliseconds since the epoch, or 0 if there has been
      * none. */
     uint64_t last_ms;
     uint64_t inferences, executions;

@@ -98,7 +98,7 @@ static td_status read_input_member(void *context, const struct td_json_path *pat
     return status != TD_OK ? status : td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
-/* Converts bytes to bool; every value except 0 is true. */
+/* Converts bytes to bool. Every value except 0 is true. */
 static void normalize_bools(unsigned char *to, const unsigned char *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -117,8 +117,8 @@ static td_status check_size(struct td_oip_reader *reader, const struct td_json_p
                           td_shape_text(&tensor->shape, text, sizeof text), tensor->bytes);
 }
 
-/* Uses the next bytes after the JSON text as an input's data. The body belongs to the call, so
- * booleans and strings are converted in place. */
+/* Uses the next bytes after the JSON text as the data of an input. Converts booleans and strings in
+ * place, because the body belongs to the call. */
 static td_status read_binary_data(struct td_oip_reader *reader, const struct td_json_path *path,
                                   struct td_oip_input *input)
 {
@@ -147,8 +147,8 @@ static td_status read_binary_data(struct td_oip_reader *reader, const struct td_
     return status;
 }
 
-/* Returns the size in bytes of the n strings at `from`, including their lengths, or `size` if they
- * do not fit. */
+/* Returns the size in bytes of the n strings at `from`, including their lengths, or `size` if the
+ * strings do not fit. */
 static size_t strings_end(const char *from, size_t size, int64_t n)
 {
     size_t used = 0;
@@ -166,7 +166,7 @@ static size_t strings_end(const char *from, size_t size, int64_t n)
 }
 
 /* Checks that there is enough memory for the shortest possible strings. The region can be larger
- * than memory, so it is read only after this check. */
+ * than memory, so the check comes before reading it. */
 static td_status check_memory(struct td_oip_reader *reader, const struct td_tensor *tensor)
 {
     size_t least;
@@ -178,9 +178,9 @@ static td_status check_memory(struct td_oip_reader *reader, const struct td_tens
     return buffer ? TD_OK : reader->err->status;
 }
 
-/* Uses shared memory as an input's data. Numbers are used in place. Values that determine addresses
- * (lengths and indices) and booleans are copied before they are checked, because the client can
- * modify the region at any time. */
+/* Uses shared memory as the data of an input. Numbers are used in place. Booleans and values that
+ * determine addresses (lengths and indices) are copied before they are checked, because the client
+ * can modify the region at any time. */
 static td_status read_shared_memory(struct td_oip_reader *reader, const struct td_json_path *path,
                                     struct td_oip_input *input)
 {
@@ -416,8 +416,8 @@ static int compare_ranges(const void *a, const void *b)
     return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/* Finds overlaps by sorting the ranges. Each range lies within its region, so its end does not
- * overflow. */
+/* Finds overlaps by sorting the ranges. The end of a range cannot overflow, because each range lies
+ * within its region. */
 td_status td_oip_check_ranges(struct td_oip_reader *reader)
 {
     const size_t most = (size_t)reader->n_inputs + (size_t)reader->n_outputs;

@@ -10,8 +10,8 @@
 
 /* ---- values ---- */
 
-/* Reads the value of a parameter. Any number with an integral value becomes an integer, even 5.0
- * and 5e2. */
+/* Reads the value of a parameter. A number with an integral value becomes an integer, even if it is
+ * written as 5.0 or 5e2. */
 static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_path *path,
                              struct td_attr_value *value)
 {
@@ -113,8 +113,8 @@ static td_status apply_reserved(struct td_oip_reader *reader, const struct td_js
         return td_json_refuse(path, reader->err,
                               "sequence_id is not supported; models are stateless");
     case HEADERS:
-    /* MLServer sends this parameter with requests and tensors. Datatype and shape already describe
-     * a tensor. */
+    /* Ignores a parameter that MLServer sends with requests and tensors, because datatype and shape
+     * already describe a tensor. */
     case CONTENT_TYPE:
     case RESERVED_COUNT:
         break;
@@ -158,8 +158,8 @@ static td_status add_ref(struct td_oip_reader *reader, const struct td_json_path
     return TD_OK;
 }
 
-/* True for attributes of the op and `device`. The other request-wide members affect only replies of
- * /v1. */
+/* True for attributes of the op and for `device`. The other request-wide members affect only
+ * replies of /v1. */
 static bool is_attr(const struct td_op *op, struct td_json_name name)
 {
     for (int i = 0; i < op->n_attrs; i++)
@@ -300,9 +300,8 @@ static td_status refuse_tensor_parameter(struct td_oip_reader *reader,
     return TD_MALFORMED_REQUEST;
 }
 
-/* Reads content_type, the name of a codec in MLServer. The parameter is ignored, because datatype
- * and shape describe a tensor. Only "base64" is refused, because its text is not the value
- * itself. */
+/* Reads content_type, which names a codec in MLServer. Ignores the parameter, because datatype and
+ * shape describe a tensor, but refuses "base64", because its text is not the value itself. */
 static td_status read_content_type(struct td_oip_reader *reader, const struct td_json_path *path)
 {
     struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
@@ -397,8 +396,8 @@ static const struct {
     [TD_OIP_OUTPUT] = { "an output", { "name", "parameters" } },
 };
 
-/* Returns the kind of object that a parameter with this name belongs to. Prefers the object at
- * `place`. Returns NULL if no parameter that changes the reply has this name. */
+/* Returns the kind of object that a parameter with this name belongs to, or NULL if no parameter
+ * that changes the reply has this name. Prefers the object at `place`. */
 static const char *parameter_owner(const struct td_request *request, struct td_json_name name,
                                    enum td_oip_place place)
 {
@@ -416,8 +415,8 @@ static const char *parameter_owner(const struct td_request *request, struct td_j
     return of ? places[of & OF_INPUT ? TD_OIP_INPUT : TD_OIP_OUTPUT].what : NULL;
 }
 
-/* Returns the member that the client probably meant, or NULL. Never suggests "id", because many
- * names resemble it and it does not change the result. */
+/* Returns the member that the client probably meant, or NULL. Never suggests "id", because it does
+ * not change the result and many names resemble it. */
 static const char *nearest_member(struct td_json_name name, enum td_oip_place place)
 {
     const int first = place == TD_OIP_REQUEST;

@@ -4,7 +4,7 @@
  *     parameters.c  parameters of requests and tensors
  *     operands.c    inputs and outputs
  *
- * Ownership  Everything is in the call's arena or on the stack of td_oip_decode.
+ * Ownership  All data is in the call's arena or on the stack of td_oip_decode.
  * Errors     As for td_oip_decode. Errors in the JSON text have a pointer or an offset. */
 #ifndef TD_API_OIP_READER_H
 #define TD_API_OIP_READER_H
@@ -53,7 +53,7 @@ struct td_oip_reader {
     struct td_oip_input *inputs;
     struct td_oip_ref *refs;
     struct td_oip_output *outputs;
-    /* Bit i is set if output i is requested. NULL until the first output is read. */
+    /* Bit i is set if the client requests output i. NULL until the first output is read. */
     unsigned char *requested;
     bool has_inputs; /* true if the body has the member "inputs" */
     /* First member of the body that td_oip_check_unknown refuses. */
@@ -66,7 +66,7 @@ struct td_oip_reader {
 };
 
 /* Ensures that an array in the arena has space for one more element, doubling its capacity if it is
- * full. Returns the array, or NULL if no memory is left. */
+ * full. Returns the array, or NULL if memory is exhausted. */
 void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *capacity, size_t size);
 
 /* ---- parameters.c ---- */
@@ -76,7 +76,7 @@ struct td_oip_tensor_parameters {
     bool output;
     int64_t binary_size;          /* size for an input; -1 if not given */
     bool has_complex, is_complex; /* for an input */
-    /* For an output: true if binary_data is given, and the value of binary_data. */
+    /* For an output: whether binary_data is given, and its value. */
     bool has_binary, binary;
     bool has_range_bytes, has_range_offset;
     struct td_oip_range range;
@@ -92,8 +92,8 @@ TD_MUST_CHECK td_status td_oip_read_tensor_parameters(struct td_oip_reader *read
 /* Kind of object that has members. */
 enum td_oip_place { TD_OIP_REQUEST, TD_OIP_INPUT, TD_OIP_OUTPUT };
 
-/* Checks the name of an unknown member. The protocol allows servers to ignore unknown members.
- * However, ignoring a misspelt member, or a model parameter in the wrong place, would give a wrong
+/* Checks the name of an unknown member. The protocol allows servers to ignore unknown members, but
+ * ignoring a misspelt member, or a model parameter in the wrong place, would give a wrong
  * result. */
 TD_MUST_CHECK td_status td_oip_check_unknown(const struct td_request *request,
                                              const struct td_json_path *path,

@@ -61,7 +61,8 @@ static td_status read_index_member(void *context, const struct td_json_path *pat
 }
 
 enum {
-    /* Size of an element of the index, including the comma but not the name and the version. */
+    /* Size of an element of the index, including the comma but excluding the name and the
+     * version. */
     ENTRY_BYTES = sizeof "{\"name\":\"\",\"version\":\"\",\"state\":\"READY\",\"reason\":\"\"},"
 };
 

@@ -7,8 +7,8 @@
 
 #include "api/message/message.h"
 
-/* Finds a datatype by its exact name. Returns false if no datatype has this name. `name` does not
- * have to end in NUL. */
+/* Finds a datatype by its exact name. Returns false if no datatype has this name. `name` need not
+ * be NUL-terminated. */
 bool td_oip_dtype(const char *name, size_t length, td_dtype *out);
 
 /* Lists the datatypes in a set, such as "FP32, INT64". Returns `text`. */

@@ -118,7 +118,7 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
 };
 
-/* A parameter component. The schema is given as JSON or as a list of choices. */
+/* A parameter component, whose schema is given as JSON or as a list of choices. */
 static const struct parameter {
     const char *component, *name, *place, *description, *schema;
     const char *const *choices;

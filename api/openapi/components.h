@@ -1,5 +1,5 @@
-/* components.h - components that several routes of the OpenAPI document share. The functions that
- * make JSON return NULL or false if no memory is left. */
+/* components.h - components that several routes of the OpenAPI document share. Functions that build
+ * JSON return NULL or false if memory is exhausted. */
 #ifndef TD_API_OPENAPI_COMPONENTS_H
 #define TD_API_OPENAPI_COMPONENTS_H
 
@@ -23,7 +23,7 @@ bool td_openapi_choices(cJSON *schema, const char *const *choices);
 /* Returns the object "components". */
 cJSON *td_openapi_components(void);
 
-/* Adds a reference to the error reply for each HTTP status that a problem can have. Under /v2 the
+/* Adds a reference to the error reply for each HTTP status that a problem can have. Under /v2, the
  * replies are errors of the Open Inference Protocol. */
 bool td_openapi_add_problems(cJSON *responses, bool oip);
 

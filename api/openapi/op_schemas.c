@@ -18,7 +18,7 @@ static bool add_description(cJSON *schema, const char *summary, td_dtype_set dty
     return td_document_text(schema, "description", text);
 }
 
-/* Adds the schemas that an input accepts: a tensor, and keys if they can replace row numbers. A
+/* Adds the schemas that an input accepts: a tensor and, if keys can replace row numbers, keys. A
  * schema with a description uses anyOf to refer to other schemas, because client generators do not
  * read anyOf inside allOf. */
 static bool add_tensor(cJSON *schema, const struct td_input_spec *spec)
@@ -63,8 +63,8 @@ static bool move_limits(cJSON *items, cJSON *known)
 }
 
 /* Adds the summary, whose text includes the default. There is no `default` member, because
- * generated clients would send it, and a default in the query string would conflict with the member
- * of the body. */
+ * generated clients would send it, and a default in the query string would conflict with the value
+ * in the body. */
 static bool add_summary(cJSON *schema, const char *summary, const cJSON *fallback)
 {
     char text[512], number[32] = "";
@@ -185,8 +185,8 @@ static cJSON *finish(cJSON *schema, bool complete)
     return NULL;
 }
 
-/* True if a request can leave out input i. The keys of rows can be left out because a resident
- * table can already have them. */
+/* True if a request can omit input i. Keys of rows can be omitted because a resident table can
+ * already have them. */
 static bool may_lack(const struct td_op *op, int i)
 {
     return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
@@ -199,8 +199,8 @@ static bool is_hidden(const struct td_op *op, int i)
 }
 
 /* Adds "keys" as another name for the input `named`, for a table that the path names. Only the
- * description says that a request must use exactly one of the two names, because with anyOf over
- * `required`, generated clients would have no class for the body. */
+ * description says that a request must use exactly one of the two names. If the schema used anyOf
+ * over `required`, generated clients would have no class for the body. */
 static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
 {
     struct td_input_spec keys = { .name = TD_TABLE_KEYS,

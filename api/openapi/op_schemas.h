@@ -4,19 +4,19 @@
 
 #include "api/message/document.h"
 
-/* Returns the schema of a request, or NULL if no memory is left. If the path names the table, the
- * schema leaves out the first input. `options` lists the names of the request-wide members,
- * separated by spaces. */
+/* Returns the schema of a request, or NULL if memory is exhausted. If the path names the table, the
+ * schema omits the first input. `options` lists the names of the request-wide members, separated by
+ * spaces. */
 cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options);
 
 /* Returns the schema of a request for the plan of an op, or NULL if no memory is left. */
 cJSON *td_openapi_plan_request(const struct td_op *op);
 
-/* Appends the attributes to a list of query parameters. An attribute can be in the query string
- * instead of the body. */
+/* Appends the attributes to a list of query parameters, because an attribute can be in the query
+ * string instead of the body. */
 bool td_openapi_add_query(cJSON *parameters, const struct td_op *op);
 
-/* Returns the schema of a reply, or NULL if no memory is left. */
+/* Returns the schema of a reply, or NULL if memory is exhausted. */
 cJSON *td_openapi_output(const struct td_op *op);
 
 #endif

@@ -75,7 +75,7 @@ static bool add_header(cJSON *reply, const char *header, const char *component)
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Adds the path parameters, which are in braces in the path. */
+/* Adds the parameters that are in braces in the path. */
 static bool add_path_parameters(cJSON *list, const char *path)
 {
     bool complete = true;
@@ -112,8 +112,8 @@ static bool is_oip(const char *path)
     return strncmp(path, "/v2", 3) == 0;
 }
 
-/* Adds an id for an operation that is not in the table of operations. The id is built from the
- * method and the path, such as get_new_name. */
+/* Adds an id for an operation that is not in the table of operations, built from the method and the
+ * path, such as get_new_name. */
 static bool add_id_of_path(cJSON *operation, const char *method, const char *path)
 {
     char name[160];
@@ -129,7 +129,7 @@ static bool add_id_of_path(cJSON *operation, const char *method, const char *pat
 }
 
 /* Adds the members that all operations have, except the error replies. `id` can be NULL. Returns
- * the object of replies. */
+ * the object that holds the replies. */
 static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const char *path,
                     const char *id, const char *summary, const char *parameters, cJSON **operation)
 {
@@ -152,8 +152,8 @@ static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const ch
     return cJSON_AddObjectToObject(*operation, "responses");
 }
 
-/* Adds the error replies. They come after the success replies, because generated clients use the
- * first reply as the type of the result. */
+/* Adds the error replies after the success replies, because generated clients use the first reply
+ * as the type of the result. */
 static bool end(cJSON *responses, const char *path)
 {
     return td_openapi_add_problems(responses, is_oip(path));

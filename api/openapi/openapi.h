@@ -15,7 +15,7 @@ struct td_openapi_route {
     const char *method;  /* "get" */
     const char *pattern; /* "/v1/tensors/{name}" */
     bool open;           /* requests need no token */
-    /* Op whose attributes the query string can have. NULL if no op applies or the path names the
+    /* Op whose attributes the query string can have. NULL if there is none or the path names the
      * op. */
     const struct td_op *op;
 };

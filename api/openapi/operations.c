@@ -135,7 +135,7 @@ const char *const td_openapi_tags[TD_OPENAPI_TAGS][2] = {
     [SERVER] = { "Server", "State and descriptions of the server, and its web console." },
 };
 
-/* Tags of paths by prefix; the first matching line applies. */
+/* Tags of paths by prefix. The first matching line applies. */
 static const struct {
     const char *prefix;
     int tag;

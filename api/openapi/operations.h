@@ -1,5 +1,5 @@
-/* operations.h - adds to the table of routes what the OpenAPI document needs: a description of each
- * route, and a tag for each path. */
+/* operations.h - supplements the table of routes with what the OpenAPI document needs: a
+ * description of each route, and a tag for each path. */
 #ifndef TD_API_OPENAPI_OPERATIONS_H
 #define TD_API_OPENAPI_OPERATIONS_H
 
@@ -16,9 +16,9 @@ struct td_openapi_operation {
     /* Name of the schema of the reply body, or NULL if the reply has no body. */
     const char *reply;
     /* Names of parameter components, separated by spaces. IfNoneMatch means that the reply has an
-     * ETag; Range means that the status can also be 206. */
+     * ETag, and Range that the status can also be 206. */
     const char *parameters;
-    /* Example of the request body in JSON, with ' instead of ". NULL if there is no example. */
+    /* Example of the request body in JSON, with ' in place of ". NULL if there is no example. */
     const char *example;
     int status;       /* status of success */
     int other_status; /* second success status; 0 if there is none */
@@ -32,8 +32,8 @@ struct td_openapi_operation {
 /* Returns the description of a route, or NULL if the route is not in the table of operations. */
 const struct td_openapi_operation *td_openapi_operation(const char *method, const char *pattern);
 
-/* The tags that group operations, each with a name and a one-sentence description. In a generated
- * client, each tag becomes a class or a module. */
+/* The tags that group operations, each with a name and a one-sentence description. Generated
+ * clients turn each tag into a class or a module. */
 #define TD_OPENAPI_TAGS 4
 extern const char *const td_openapi_tags[TD_OPENAPI_TAGS][2];
 

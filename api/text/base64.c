@@ -4,8 +4,8 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Value of each character, or 0xff if the character is not in the alphabet. Sixteen characters per
- * line, starting with '\0'. */
+/* Value of each character, or 0xff if the character is not in the alphabet. There are sixteen
+ * characters per line, starting with '\0'. */
 /* clang-format off */
 static const unsigned char decoded[256] = {
 #define NONE4  0xff, 0xff, 0xff, 0xff

@@ -16,8 +16,8 @@ bool td_base64_encoded_size(size_t n, size_t *out);
 /* Encodes n bytes to `at` and returns the end of the written text. */
 char *td_base64_encode(char *at, const void *bytes, size_t n);
 
-/* Computes the number of bytes that the text decodes to, from its length and padding. Returns false
- * if the length is not a multiple of four. */
+/* Computes, from the length and padding of the text, the number of bytes that it decodes to.
+ * Returns false if the length is not a multiple of four. */
 bool td_base64_decoded_size(const char *text, size_t length, size_t *out);
 
 /* True if `c` is in the alphabet, which does not include the padding character. */

@@ -27,8 +27,8 @@ static void pattern_init(struct pattern *pattern, const char *name, size_t lengt
     pattern->length = length;
 }
 
-/* Returns the edit distance between the pattern and a name, or `least` if the distance is not below
- * `least`. Two words represent a column of the dynamic programming table: their bits mark the rows
+/* Returns the edit distance between the pattern and a name, or `least` if the distance is at least
+ * `least`. Two words represent a column of the dynamic programming table. Their bits mark the rows
  * where the distance is one more (above) or one less (below) than in the previous row. Source: H.
  * Hyyro, A bit-vector algorithm for computing Levenshtein and Damerau edit distances, 2003. */
 static size_t edit_distance(const struct pattern *pattern, const char *name, size_t length,
@@ -109,7 +109,7 @@ void td_suggest(struct td_error *err, const char *name, size_t length, const cha
 }
 
 /* Alternative names of dtypes. The names of the Open Inference Protocol are in the table of dtypes.
- * "i8" and "u8" are left out, because they name different dtypes in NumPy and safetensors. */
+ * "i8" and "u8" are omitted, because they name different dtypes in NumPy and safetensors. */
 static const struct {
     const char *name;
     td_dtype dtype;

@@ -3,9 +3,9 @@
  * The suggestion is the name with the smallest edit distance (insertions, deletions, substitutions
  * and transpositions of neighbours), or the first of several names with the same distance. The
  * distance must not exceed a third of the length of the given name, or 1 for names shorter than 6
- * characters. A longer name that contains the given name as a complete part is nearer than all
- * others: users:rows, users@2 or users.values for users. The given name itself is never suggested.
- * Names longer than 63 characters are not compared.
+ * characters. Longer names that contain the given name as a complete part, such as users:rows,
+ * users@2 or users.values for users, are nearer than all others. The given name itself is never
+ * suggested. Names longer than 63 characters are not compared.
  *
  * Cost       At most TD_SUGGEST_WORK steps of 3 to 5 ns. A step is one name, or one character of a
  *            name. Names are compared in order until the steps are used up, so the likeliest names
@@ -18,26 +18,26 @@
 
 #include <stdint.h>
 
-/* Maximum number of steps. They take about 40 us and are enough for at least 130 names of 63
+/* Maximum number of steps, which take about 40 us and are enough for at least 130 names of 63
  * characters. */
 #define TD_SUGGEST_WORK 8192
 
-/* Returns the nearest name, or NULL if no name is near enough. *work is the number of steps taken;
- * it exceeds TD_SUGGEST_WORK by at most the length of one name. */
+/* Returns the nearest name, or NULL if no name is near enough. Sets *work to the number of steps
+ * taken, which exceeds TD_SUGGEST_WORK by at most the length of one name. */
 const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names,
                             uint32_t *work);
 
-/* Sets did_you_mean of an error to the nearest name, if there is one. Must be called after
+/* Sets did_you_mean of an error to the nearest name, if there is one. Must run after
  * td_error_set. */
 void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
                 int n_names);
 
-/* Same as td_suggest, but for the dtypes in `accepted`. Also recognises the names that other
- * libraries and formats use for a dtype. */
+/* Like td_suggest, for the dtypes in `accepted`. Also recognises the names that other libraries and
+ * formats use for a dtype. */
 void td_suggest_dtype(struct td_error *err, const char *name, size_t length, td_dtype_set accepted);
 
-/* Sets the error for an unknown name in a path. The message suggests the nearest of `names`: "there
- * is no op 'gathr' (did you mean 'gather'?); GET /v1/ops lists them". Returns `status`. */
+/* Sets the error for an unknown name in a path and returns `status`. The message suggests the
+ * nearest of `names`: "there is no op 'gathr' (did you mean 'gather'?); GET /v1/ops lists them". */
 td_status td_unknown_name(struct td_error *err, td_status status, const char *what,
                           const char *name, size_t length, const char *const *names, int n_names,
                           const char *listed_at);

@@ -47,7 +47,7 @@ void td_text_print(struct td_text *text, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(text->at, capacity, format, arguments);
     va_end(arguments);
-    /* vsnprintf also writes a NUL, so `length` bytes are not enough. */
+    /* vsnprintf also writes a NUL, which needs one byte more than `length`. */
     if (length < 0 || (size_t)length >= capacity)
         text->full = true;
     else

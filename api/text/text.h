@@ -1,6 +1,6 @@
 /* text.h - writes text into a buffer of fixed size, for small JSON documents.
  *
- * Text that does not fit is dropped and sets `full`, so callers need to check only once, at the
+ * Text that does not fit is dropped, and `full` is set, so callers need to check only once, at the
  * end. */
 #ifndef TD_API_TEXT_TEXT_H
 #define TD_API_TEXT_TEXT_H
@@ -19,8 +19,8 @@ struct td_text {
 /* Appends bytes unchanged. */
 void td_text_add(struct td_text *text, const char *bytes, size_t length);
 
-/* Append a NUL-terminated string and a decimal number, respectively. td_text_number is ten times as
- * fast as snprintf. */
+/* Append a NUL-terminated string or a decimal number. td_text_uint is ten times as fast as
+ * snprintf. */
 void td_text_string(struct td_text *text, const char *string);
 void td_text_uint(struct td_text *text, uint64_t value);
 

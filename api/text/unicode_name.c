@@ -9,8 +9,8 @@
 #include <unictype.h>
 #include <uninorm.h>
 
-/* True for the middle dot, geresh, gershayim, tsheg and the Katakana middle dot. They are
- * punctuation, but occur inside words (table 3a of Annex 31). */
+/* True for the middle dot, geresh, gershayim, tsheg and the Katakana middle dot, which are
+ * punctuation but occur inside words (table 3a of Annex 31). */
 static bool is_inside_words(uint32_t c)
 {
     return c == 0xb7 || c == 0x5f3 || c == 0x5f4 || c == 0xf0b || c == 0x30fb;
@@ -34,7 +34,7 @@ static bool is_name_character(uint32_t c)
             !uc_is_property_default_ignorable_code_point(c));
 }
 
-/* Checks all characters. If a character is refused, `reason` names the first one. */
+/* Checks all characters. `reason` names the first character that is refused. */
 static bool check_characters(const char *text, size_t length, struct td_unicode_reason *reason)
 {
     bool marks = false; /* true if a combining mark is allowed next */
@@ -60,7 +60,7 @@ static bool check_characters(const char *text, size_t length, struct td_unicode_
     return true;
 }
 
-/* Writes the NFC form both as text and percent-encoded as in a path, because the text can look the
+/* Writes the NFC form both as text and percent-encoded for a path, because the text can look the
  * same as the given name. */
 static void name_nfc(const char *nfc, size_t length, const char *rest, size_t rest_length,
                      struct td_unicode_reason *reason)
@@ -85,8 +85,8 @@ static void name_nfc(const char *nfc, size_t length, const char *rest, size_t re
     *text.at = '\0';
 }
 
-/* Checks that the text is in NFC. Allocates memory only to sort a run of combining marks that is
- * longer than in any language. */
+/* Checks that the text is in NFC. Allocates memory only to sort a run of combining marks longer
+ * than any language has. */
 static bool check_nfc(const char *text, size_t length, size_t rest,
                       struct td_unicode_reason *reason)
 {

@@ -3,13 +3,13 @@
  * A name can contain letters, combining marks and digits of any script (the general categories L, M
  * and N of Unicode), the marks inside words of Catalan, Hebrew, Tibetan and Japanese, and the
  * characters of ASCII names: A-Z, a-z, 0-9, '.', '_', ':' and '-'. The name must be in
- * normalisation form C (NFC), so that one text has one name. Everything else is refused: spaces,
+ * normalisation form C (NFC), so each text has only one name. Everything else is refused: spaces,
  * controls, punctuation, symbols, private use, unassigned code points, and invisible characters
  * (Default_Ignorable_Code_Point) such as joiners and variation selectors. A combining mark must
  * follow a letter, a digit or another mark.
  *
- * libunistring decides, with the tables of its version of Unicode. A newer version accepts more
- * names and never fewer, because NFC of assigned characters is stable.
+ * The result depends on libunistring's version of Unicode. A newer version never accepts fewer
+ * names, because NFC of assigned characters is stable.
  *
  * Ownership  Borrows the text, which does not have to end in NUL.
  * Threads    Reentrant.
@@ -23,14 +23,14 @@
 
 enum { TD_UNICODE_NAME = 128 }; /* maximum length of a name in bytes */
 
-/* Reason why a text is not a valid name, such as "U+202E is not ...". Messages show it after the
- * text. */
+/* Reason why a text is not a valid name, such as "U+202E is not ...". Messages show the reason
+ * after the text. */
 struct td_unicode_reason {
     char text[384];
 };
 
 /* True if the text is empty, or consists of allowed characters and is in NFC. Otherwise returns
- * false and sets *reason unless `reason` is NULL. The name that the reason suggests ends with the
+ * false and, unless `reason` is NULL, sets *reason. The name that the reason suggests ends with the
  * `rest` bytes after the text, such as "@v" for a version. A text longer than TD_UNICODE_NAME is
  * refused. */
 bool td_unicode_name_valid(const char *text, size_t length, size_t rest,

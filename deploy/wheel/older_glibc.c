@@ -1,5 +1,5 @@
-/* older_glibc.c - replaces functions of glibc 2.35 and newer, so that the program runs with an
- * older glibc.
+/* older_glibc.c - replaces functions of glibc 2.35 and newer, so the program runs with an older
+ * glibc.
  *
  * Since glibc 2.35, hypot has a new symbol version, which does not set errno. Every x86-64 glibc
  * also has the previous symbol version, which this file calls.
@@ -19,8 +19,8 @@ struct search {
     struct dl_find_object *found;
 };
 
-/* Callback of dl_iterate_phdr: returns 1 if a loaded segment of the object contains the address.
- * The object's range is the range of its loaded segments. */
+/* Callback of dl_iterate_phdr. If a loaded segment of the object contains the address, stores the
+ * range of all loaded segments and returns 1. */
 static int look_into(struct dl_phdr_info *object, size_t size, void *context)
 {
     const struct search *search = context;
@@ -47,7 +47,7 @@ static int look_into(struct dl_phdr_info *object, size_t size, void *context)
     return 1;
 }
 
-/* Hidden, so that libraries loaded by the program still use their glibc's function. */
+/* Hidden, so libraries that the program loads still use glibc's function. */
 __attribute__((visibility("hidden"))) int _dl_find_object(void *address,
                                                           struct dl_find_object *found)
 {

@@ -2,15 +2,15 @@
  *
  * GnuTLS uses libp11-kit for keys and certificates on smart cards and other PKCS #11 devices.
  * tensord reads keys and certificates from files (server/auth/tls.c), so the functions here load no
- * module, create no URI and store nothing. These are the functions that the objects of libgnutls.a
- * refer to. */
+ * module, create no URI and store nothing. The file defines only the functions that libgnutls.a
+ * refers to. */
 #include <p11-kit/p11-kit.h>
 #include <p11-kit/pin.h>
 #include <p11-kit/uri.h>
 
 #include <stddef.h>
 
-/* ---- modules: there are none */
+/* ---- no modules */
 
 CK_FUNCTION_LIST **p11_kit_modules_load(const char *reserved, int flags)
 {
@@ -80,7 +80,7 @@ char *p11_kit_space_strdup(const unsigned char *string, size_t max_length)
     return NULL;
 }
 
-/* ---- PINs: no callback is kept, none is called */
+/* ---- PINs: callbacks are neither kept nor called */
 
 int p11_kit_pin_register_callback(const char *pin_source, p11_kit_pin_callback callback,
                                   void *callback_data, p11_kit_pin_destroy_func callback_destroy)

@@ -1,4 +1,4 @@
-/* measure.c - small benchmarks that run when a device is opened and decide between device and CPU.
+/* measure.c - runs small benchmarks when a device is opened, which decide between device and CPU.
  * Each result is the best of a few repetitions. */
 #include "gpu/cuda/measure.h"
 
@@ -13,7 +13,7 @@
 
 #define COPY_BYTES   ((size_t)16 << 20)
 #define DEVICE_BYTES ((size_t)128 << 20)
-/* size in bytes of a small call's input, and of its result */
+/* Size in bytes of a small call's input, and of its result. */
 #define CALL_BYTES   ((size_t)4 << 10)
 #define CALL_REPEATS 20
 #define REPEATS      3
@@ -81,7 +81,7 @@ static td_status bench_back(const struct bench *bench, struct td_error *err)
     return td_cuda_copy_to_host(bench->stream, bench->host, bench->device, bench->copy_bytes, err);
 }
 
-/* Does no work on the device. Measures what a host thread does before a copy. */
+/* Does no work on the device, to measure the work of a host thread before a copy. */
 static td_status bench_fill(const struct bench *bench, struct td_error *err)
 {
     (void)err;
@@ -98,7 +98,7 @@ static td_status bench_device_copy(const struct bench *bench, struct td_error *e
                          "copy", err);
 }
 
-/* Sizes of a batch of products. Both factors are the same memory of zeros, so the results are 0. */
+/* Sizes of a batch of products. Both factors use the same memory of zeros, so the results are 0. */
 struct products {
     int64_t batch, side; /* number of rows of the square matrices */
     bool transposed;     /* the second factor is stored column by column */
@@ -133,10 +133,10 @@ static td_status bench_gemm(const struct bench *bench, struct td_error *err)
 
 /* ---- Kernels of libraries ---------------------------------------------------------------- */
 
-/* Loads the kernels of cuBLAS, each of which is loaded when it is first called. Loading takes up to
- * a second and can wait for other streams, so it must not happen during the call of a client. The
- * choice of kernel depends on the sizes, so a few products of each kind are computed, up to the
- * largest size that fits the memory. */
+/* Loads the kernels of cuBLAS, each of which is loaded on its first call. Loading takes up to a
+ * second and can wait for other streams, so it must not happen during a client's call. The choice
+ * of kernel depends on the sizes, so this function computes a few products of each kind, up to the
+ * largest size that fits in the memory. */
 static td_status load_products(const struct bench *bench, struct td_error *err)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16,  TD_DTYPE_FLOAT32,
@@ -157,8 +157,8 @@ static td_status load_products(const struct bench *bench, struct td_error *err)
     return status;
 }
 
-/* Loads the kernels of a partition's sort. The sort has different kernels for few and for many
- * rows, and for keys with few and with many bits. */
+/* Loads the kernels of a partition's sort, which has different kernels for few and many rows, and
+ * for keys with few and many bits. */
 static td_status load_sorts(const struct bench *bench, struct td_error *err)
 {
     static const int64_t rows[] = { 32, 16384 };
@@ -187,7 +187,7 @@ static td_status load_sorts(const struct bench *bench, struct td_error *err)
 
 /* ---- Benchmarks -------------------------------------------------------------------------- */
 
-/* Waits the way the batcher does. */
+/* Waits in the same way as the batcher. */
 static td_status complete(const struct bench *bench, struct td_error *err)
 {
     bool done;
@@ -299,7 +299,8 @@ td_status td_cuda_measure(struct td_device *device, struct td_error *err)
     if (status == TD_OK)
         status = run_benchmarks(&bench, &device->info, err);
     if (!device->lost) {
-        /* This memory does not count towards the limit of the device, which can be smaller. */
+        /* The benchmark's memory does not count towards the limit of the device, which can be
+         * smaller. */
         (void)cudaFree(bench.device);
         (void)cudaGetLastError();
     }

@@ -36,8 +36,8 @@ _Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one compon
 /* Returns the kernels for the op, or NULL if the plugin has none. */
 static const struct td_cuda_op *find_op(const char *name)
 {
-    /* The index is the number of the op, so a name that is not in kernels/ops.def does not
-     * compile. */
+    /* The table is indexed by the number of the op, so a name that is not in kernels/ops.def does
+     * not compile. */
 #define KERNELS_OF(op) [TD_OP_NUMBER_##op] = &td_cuda_##op##_op
     static const struct td_cuda_op *const kernels[TD_OP_COUNT] = {
         KERNELS_OF(gather),
@@ -90,8 +90,8 @@ static td_status run(struct td_device_stream *stream, const struct td_device_wor
                             device->info.name, work->op->name);
     stream->awaited_ns = 0;
     status = cuda_op->run(stream, work, err);
-    /* This error promises that no work was submitted and that the caller may reuse the memory. Part
-     * of the work might have been submitted, so wait until it completes. */
+    /* These errors promise that no work was submitted and that the caller can reuse the memory.
+     * Waits for the work that might have been submitted. */
     if (status == TD_MEMORY_EXHAUSTED || status == TD_INTERNAL) {
         struct td_error sync_err;
         td_status sync_status = td_cuda_check(device, cudaStreamSynchronize(stream->stream),
@@ -123,7 +123,7 @@ static td_status unavailable(const char *action, cudaError_t error, struct td_er
 #define NEEDED_DRIVER "driver 525 or newer"
 #endif
 
-/* CUDA encodes its version as a number: 13000 stands for 13.0. */
+/* CUDA encodes its version as a number, such as 13000 for 13.0. */
 #define MAJOR(version) ((version) / 1000)
 #define MINOR(version) ((version) % 1000 / 10)
 
@@ -165,8 +165,8 @@ static cudaError_t load_kernels(void)
     return error;
 }
 
-/* Loads all kernels, and launches one that copies nothing, to check that the plugin has code for
- * this device. */
+/* Loads all kernels, and launches one kernel that copies nothing to check that the plugin has code
+ * for this device. */
 static td_status check_kernels(struct td_device *device, struct td_error *err)
 {
     const struct td_cuda_gather_args nothing = { .copy = td_cuda_row_copy_make(0, 0),
@@ -193,17 +193,18 @@ static td_status check_kernels(struct td_device *device, struct td_error *err)
     }
 }
 
-/* Kernels access pinned memory at the speed of the bus: DIRECT_BYTES take 3 us at 25 GB/s, plus a
- * round trip of 1 to 2 us. Direct access replaces two copies with a latency of about 5 us each. */
+/* Maximum size of inputs and outputs that kernels access in pinned memory, at the speed of the bus:
+ * DIRECT_BYTES take 3 us at 25 GB/s, plus a round trip of 1 to 2 us. Direct access replaces two
+ * copies with a latency of about 5 us each. */
 #define DIRECT_BYTES ((uint64_t)64 << 10)
 
 /* Device memory reserved for cuBLAS and the runtime. */
 #define RESERVED ((uint64_t)512 << 20)
 
 /* Sets the maximum number of bytes that the L2 cache fetches on a miss. A row of 16 or 32 bytes
- * lies in one sector of 32 bytes, so the default of 64 would fetch twice as much as is used. Longer
- * rows and copies request all the sectors that are fetched. The limit is a hint, and devices before
- * compute capability 8.0 do not have it. */
+ * lies in one sector of 32 bytes, so the default of 64 would fetch twice as many bytes as are used.
+ * Longer rows and copies use all the sectors that are fetched. The limit is a hint, which devices
+ * before compute capability 8.0 do not have. */
 static void set_fetch_bytes(int bytes)
 {
     if (bytes > 0)
@@ -239,7 +240,7 @@ static td_status describe(struct td_device *device, const struct td_device_optio
 {
     struct cudaDeviceProp properties;
     size_t available = 0, all = 0;
-    /* Get the properties first, because this needs no context and later messages name the
+    /* Gets the properties first, because this needs no context and later messages name the
      * device. */
     cudaError_t error = cudaGetDeviceProperties(&properties, device->ordinal);
     if (error != cudaSuccess)

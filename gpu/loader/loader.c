@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NODELETE: if a device does not respond, a thread might still be running the plugin's close
- * function. */
+/* RTLD_NODELETE keeps the plugin's code in memory, because a thread might still be running its
+ * close function if a device does not respond. */
 #define DLOPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 /* ---- validation of a vtable ------------------------------------------------------------------ */
@@ -56,7 +56,8 @@ static const char *missing_function(const struct td_device_api *api)
     return NULL;
 }
 
-/* Checks abi first: in another version of the ABI, the offsets of the other members can differ. */
+/* Checks abi first, because the offsets of the other members can differ in another version of the
+ * ABI. */
 static td_status check_api(const struct td_device_api *api, const char *where, struct td_error *err)
 {
     if (!api)
@@ -98,8 +99,8 @@ static void program_folder(char *folder, size_t size)
     folder[length > 0 ? length : 0] = '\0';
 }
 
-/* Opens the first plugin file found. If a file exists but cannot be loaded, the search ends with an
- * error. *path is set to the last path tried. */
+/* Opens the first plugin file found. If a file exists but cannot be loaded, returns NULL without
+ * searching further. Sets *path to the last path tried. */
 static void *open_named(const char *name, const char *folder, char *path, size_t size)
 {
     for (int i = 0; i < N_SEARCH_FOLDERS && folder[0]; i++) {

@@ -30,8 +30,8 @@ bool td_reference_in_blocks(const struct td_reference_block *blocks, const void 
     return false;
 }
 
-/* Maximum number of bytes to fill in a new allocation. This limit lets a test allocate a table
- * above 2^32 bytes and write a few rows without touching all its pages. */
+/* Maximum number of bytes to fill in a new allocation, which lets a test allocate a table above
+ * 2^32 bytes and write a few rows without touching all its pages. */
 #define FILLED ((size_t)64 << 20)
 
 /* Allocates `bytes`, rounded up to a multiple of `align`. */
@@ -81,8 +81,8 @@ uint64_t td_reference_free_blocks(struct td_reference_block *blocks)
     return n;
 }
 
-/* Returns the number of bytes by which an allocation reduces the device's limit. Even an empty
- * allocation has an address. */
+/* Returns the number of bytes by which an allocation reduces the device's free memory. Even an
+ * empty allocation has an address. */
 static size_t footprint(size_t bytes)
 {
     return bytes == 0 ? TD_REFERENCE_ALIGN
@@ -129,8 +129,8 @@ static void count_free(struct td_device *device)
     wait_for_ever();
 }
 
-/* Frees `memory` and returns its size. Because free cannot return an error for an invalid pointer,
- * the device stores the error. */
+/* Frees `memory` and returns its size. If the pointer is invalid, stores the error in the device,
+ * because free cannot return it. */
 static size_t release(struct td_device *device, struct td_reference_block **list, void *memory,
                       const char *function)
 {

@@ -14,8 +14,8 @@ struct td_reference_options {
     int64_t recover, direct_bytes;
 };
 
-/* Parses the options in `text`. INVALID_ARGUMENT: an unknown or duplicate option, or a value that
- * is not a number. */
+/* Parses the options in `text`. Returns INVALID_ARGUMENT for an unknown or duplicate option, or for
+ * a value that is not a number. */
 TD_MUST_CHECK td_status td_reference_options_parse(const char *text,
                                                    struct td_reference_options *out,
                                                    struct td_error *err);

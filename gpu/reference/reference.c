@@ -56,7 +56,7 @@ static void reference_close(struct td_device *device)
     free(device);
 }
 
-/* Bandwidth that stands for "no time", so high that the CPU is never preferred. It is not 0,
+/* Bandwidth that stands for "no time". It is so high that the CPU is never preferred. It is not 0,
  * because callers divide by it. */
 #define NO_TIME_PER_US 1000000000
 

@@ -2,9 +2,9 @@
  * kernels/, for tests and for trying tensord without a GPU.
  *
  * The device counts what is submitted and injects the faults that its options request. It computes
- * work on submission and reports the work done when a GPU would have completed it: after all work
- * submitted before it, plus `launch_us` for a launch or the time to copy the bytes. Streams do not
- * overlap, as on a GPU that a single launch fills.
+ * work on submission, and reports it as done when a GPU would have completed it: after all earlier
+ * work, plus `launch_us` for a launch or the time to copy the bytes. Streams do not overlap, as on
+ * a GPU that a single launch fills.
  *
  * Options    In td_device_options.text, and in the daemon's --gpu reference:OPTIONS:
  *            launch_us=N      duration of a launch (0)
@@ -21,13 +21,13 @@
  *            hang_exit=1      while a free does not return, the process's exit does not return
  *                             either, as can happen with a driver's exit handlers
  *            fail_open=N      the Nth open fails, counted over the life of the process
- *            recover=N        the Nth device opened and all later ones have no faults (2), so that
- *                             a lost device works again; 0: all devices have faults
+ *            recover=N        the Nth device opened and all later devices have no faults (2), so a
+ *                             lost device works again; 0: all devices have faults
  *            0 means "never" unless stated otherwise. Allocations, launches, copies and frees are
  *            counted per open device. Any other option or value returns INVALID_ARGUMENT.
- * Faults     A launch or copy that loses the device, or a launch that never completes, returns
- *            TD_OK when it is submitted; poll, wait and all other calls report the fault. It writes
- *            nothing. Work submitted after a launch that never completes writes nothing either.
+ * Faults     A launch or copy that loses the device, or a launch that never completes, writes
+ *            nothing and returns TD_OK when it is submitted. poll, wait and all other calls report
+ *            the fault. Work submitted after a launch that never completes writes nothing either.
  * Errors     INTERNAL for addresses that violate the contract: work on host memory, misaligned
  *            outputs, items that do not cover the indices. After free of a pointer that was not
  *            allocated, or was freed before, every later call returns INTERNAL.
@@ -41,7 +41,7 @@
 
 const struct td_device_api *td_device_reference(void);
 
-/* Counts since the process started or since the last reset. A reset also restarts the count for
+/* Counts since the process started or since the last reset, which also restarts the count for
  * fail_open. */
 struct td_device_reference_counts {
     uint64_t opens, launches, items;

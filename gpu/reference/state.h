@@ -16,8 +16,8 @@ struct td_device {
     int64_t idle_ns;                         /* time at which all submitted work is complete */
     int64_t allocs, launches, copies, frees; /* `copies` counts copies to the device */
     bool lost;
-    /* Message about an invalid free, or "". free cannot return an error, so all later calls return
-     * this error. */
+    /* Message about an invalid free, or "". All later calls return this error, because free cannot
+     * return an error. */
     char misuse[256];
 };
 
@@ -27,8 +27,8 @@ struct td_device_stream {
     int64_t idle_ns; /* time at which this stream's work is complete */
 };
 
-/* Process-wide counters. They are updated with relaxed atomics, because no counter orders
- * another. */
+/* Process-wide counters, updated with relaxed atomics because they do not order any other memory
+ * access. */
 enum td_reference_counter {
     TD_REFERENCE_OPEN_ATTEMPTS,
     TD_REFERENCE_OPENS,
@@ -48,7 +48,7 @@ uint64_t td_reference_count(enum td_reference_counter counter, uint64_t n);
 uint64_t td_reference_counter_value(enum td_reference_counter counter);
 void td_reference_counters_reset(void);
 
-/* Returns the error of a lost or misused device, or TD_OK. Every call starts with this check. */
+/* Returns TD_OK, or the error of a lost or misused device. Every call starts with this check. */
 TD_MUST_CHECK td_status td_reference_check(const struct td_device *device, struct td_error *err);
 
 /* Counts a violation of the contract and returns INTERNAL. */

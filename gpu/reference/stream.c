@@ -27,7 +27,7 @@ static void sleep_until(int64_t when_ns)
 {
     struct timespec when = { .tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000 };
     while (now_ns() < when_ns)
-        /* sleep again after a signal */
+        /* Sleeps again after a signal. */
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
 }
 
@@ -112,7 +112,7 @@ static td_status check_copy(const struct td_device *device, const char *function
     return td_reference_misuse(err, message);
 }
 
-/* Does not copy if a launch that never completes was submitted before. */
+/* Does not copy if a launch that never completes was submitted earlier. */
 static void copy(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
                  int64_t mb_per_s)
 {

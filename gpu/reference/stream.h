@@ -16,8 +16,7 @@ td_status td_reference_poll(struct td_device_stream *stream, bool *done, struct 
 td_status td_reference_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                             struct td_error *err);
 
-/* Schedules work that lasts `duration_ns`. The work starts after all work submitted to the
- * device. */
+/* Schedules work that lasts `duration_ns` and starts after all work submitted to the device. */
 void td_reference_schedule(struct td_device_stream *stream, int64_t duration_ns);
 
 #endif

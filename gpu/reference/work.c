@@ -20,7 +20,7 @@ bool td_reference_supports(const struct td_op *op, const struct td_op_args *args
     return true;
 }
 
-/* Includes the arena's alignment padding, because the workspace becomes the arena's first block. */
+/* Includes the alignment padding of the arena, whose first block is the workspace. */
 size_t td_reference_workspace_bytes(struct td_device *device, const struct td_device_work *work)
 {
     enum { PADDING = 1024 };
@@ -167,8 +167,8 @@ static td_status check_work(struct td_device *device, const struct td_device_wor
 /* ---- the result ------------------------------------------------------------------------------ */
 
 /* Runs the op's CPU kernel so that it gives the results of a device, where the rows of bad indices
- * and missing keys are zero. If the CPU kernel finds any, it returns an error and writes nothing,
- * so it runs again with the policy zero. */
+ * and missing keys are zero. If the CPU kernel finds a bad index or a missing key, it returns an
+ * error and writes nothing, so it runs again with the policy zero. */
 static td_status run_kernel(const struct td_device_work *work, struct td_exec *exec,
                             struct td_error *err)
 {
@@ -183,7 +183,8 @@ static td_status run_kernel(const struct td_device_work *work, struct td_exec *e
     return op->run(&args, exec, err);
 }
 
-/* Reports the queries [begin, end) that select no row, if the policy makes this an error. */
+/* Reports the queries [begin, end) that select no row, if the policy makes a missing row an
+ * error. */
 static struct td_device_report missing_keys(const struct td_op *op, const struct td_op_args *args,
                                             int64_t begin, int64_t end)
 {

@@ -1,4 +1,4 @@
-/* work.h - runs a launch on the reference device: checks it against the contract of
+/* work.h - runs a launch on the reference device: checks the launch against the contract of
  * gpu/device.h, then calls the op's kernel. */
 #ifndef TD_GPU_REFERENCE_WORK_H
 #define TD_GPU_REFERENCE_WORK_H

@@ -1,10 +1,10 @@
 /* cast.h - converts the elements of a tensor to another dtype.
  *
- * Shapes     x, output  [...]   any dtype but string
- * Values     float to integer    truncated towards 0; out of range: the nearest integer; NaN: 0
+ * Shapes     x, output  [...]   any dtype except string
+ * Values     float to integer    truncated towards 0; out of range: nearest integer; NaN: 0
  *            integer to integer  wraps around
  *            to bool             true if not 0; for complex, if either part is not 0
- *            complex to real     without the imaginary part
+ *            complex to real     drops the imaginary part
  *            to a float          rounded once to nearest, ties to even; too large: infinity
  * Ownership  Borrows both tensors for the call; writes only the output.
  * Threads    Reentrant. Splits the elements through exec; the parts never overlap.

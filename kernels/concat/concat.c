@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The output is n_rows rows, one for each combination of the dimensions before axis. A row has one
- * chunk of each input, in the order of the list. A chunk is A_i * Q elements, which are also
- * adjacent in the input. */
+/* The output has n_rows rows, one for each combination of the dimensions before axis. A row
+ * consists of one chunk from each input, in the order of the list. A chunk has A_i * Q elements,
+ * which are contiguous in the input. */
 struct plan {
     int64_t n_rows;
     int64_t inner; /* Q: elements per step along axis */
@@ -41,7 +41,7 @@ static td_status resolve_axis(const struct td_op_args *args, int *axis, struct t
     return td_error_at_attribute(err, TD_INVALID_AXIS, "axis");
 }
 
-/* Completes a SHAPE_MISMATCH between inputs[0] and inputs[i]. */
+/* Adds the shapes of inputs[0] and inputs[i] to a SHAPE_MISMATCH error. */
 static td_status mismatch(const struct td_operand *inputs, int i, struct td_error *err)
 {
     char name[sizeof(err->input)];
@@ -75,7 +75,7 @@ static td_status check_shape(const struct td_operand *inputs, int i, int axis, s
     return TD_OK;
 }
 
-/* Checks the shapes of all inputs, and adds up their sizes along axis. */
+/* Checks the shapes of all inputs and adds up their extents along axis. */
 static td_status place_inputs(const struct td_operand *inputs, int axis, int64_t *start,
                               struct td_error *err)
 {
@@ -113,7 +113,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     status = td_op_output(args, inputs->tensors[0].dtype, &shape, arena, err);
     if (status != TD_OK || args->outputs[0].numel == 0)
         return status;
-    /* Both are factors of the output's number of elements, so neither overflows. */
+    /* Neither product overflows, because both are factors of the output's number of elements. */
     (void)td_shape_product(&shape, 0, axis, &plan->n_rows);
     (void)td_shape_product(&shape, axis + 1, shape.rank, &plan->inner);
     return TD_OK;
@@ -151,8 +151,8 @@ static inline __attribute__((always_inline)) void copy_chunks(char *restrict to,
         memcpy(to, from, chunk_bytes);
 }
 
-/* Copies each narrow chunk with a single move, because its size is constant. A call of memcpy would
- * take longer than the copy. */
+/* Copies chunks of each narrow width with a constant size, so each copy is a single move. A call to
+ * memcpy would take longer than the copy. */
 static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, size_t chunk_bytes,
                                  int64_t n)
 {
@@ -176,8 +176,8 @@ static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, s
     }
 }
 
-/* Copies whole rows, input by input. The rows of a range stay in the L2 cache until all inputs have
- * been copied. */
+/* Copies whole rows, one input at a time. The rows of a range stay in the L2 cache until all inputs
+ * have been copied. */
 static void copy_rows(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
@@ -234,7 +234,7 @@ static void copy_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* The td_string_rows_fn of concat. To td_strings_run, a row is a step along axis, which has `inner`
+/* Implements td_string_rows_fn for concat. A row is one step along axis and has `inner`
  * elements. */
 static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
                                                struct td_string_row *rows)

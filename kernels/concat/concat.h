@@ -5,7 +5,7 @@
  *            A_i is dimension `axis`; P and Q are the same in all inputs.
  * Ownership  Borrows all tensors for the call; writes only the output.
  * Threads    Reentrant. Splits the output through exec; the parts never overlap.
- * Errors     INVALID_AXIS, also for scalars. SHAPE_MISMATCH names the first input that differs from
+ * Errors     INVALID_AXIS, even for scalars. SHAPE_MISMATCH names the first input that differs from
  *            inputs[0].
  * Cost       The bytes of the output read and written, in order.
  * Source     tf.concat in the TensorFlow API reference; numpy.concatenate. */

@@ -7,12 +7,13 @@
 #include "kernels/convert/cast_path.h"
 
 struct td_cast_loops {
-    /* direct[from][to]. There are no loops for float16 and bfloat16, which pass through float32. A
-     * complex dtype has loops only to bool and to and from its parts. A row can be NULL. */
+    /* direct[from][to]. float16 and bfloat16 have no loops, because they pass through float32. A
+     * complex dtype has loops only to bool, to the dtype of its parts and from that dtype. A row
+     * can be NULL. */
     td_cast_fn *const *direct[TD_DTYPE_COUNT];
-    /* Convert dtypes that float32 cannot hold exactly to float32, rounding to odd: an inexact value
-     * is truncated and its last bit is set. Rounding the result again, to 22 bits or fewer, then
-     * gives the correctly rounded value. NULL if float32 is exact. */
+    /* Convert dtypes that float32 cannot represent exactly to float32, rounding to odd: an inexact
+     * value is truncated and its last bit is set. Rounding the result again, to at most 22 bits,
+     * gives the correctly rounded value. NULL for dtypes that float32 can represent. */
     td_cast_fn *odd[TD_DTYPE_COUNT];
 };
 

@@ -102,7 +102,7 @@ static void run_step(const struct td_cast_step *step, void *to, const void *from
 static void run_block(const struct td_cast_path *path, void *to, const void *from, int64_t n)
 {
     const int last = path->n_steps - 1;
-    /* No dtype between two steps is wider. */
+    /* No intermediate dtype is wider than double. */
     _Alignas(64) char buffers[2][TD_CAST_BLOCK * sizeof(double)];
     for (int i = 0; i < last; i++) {
         run_step(&path->steps[i], buffers[i % 2], from, n);

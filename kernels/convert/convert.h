@@ -24,19 +24,20 @@ typedef enum td_compute {
     TD_COMPUTE_COUNT
 } td_compute;
 
-/* Returns the type in which values of this dtype are computed. The dtype must not be bool or
+/* Returns the type in which values of the dtype are computed. The dtype must not be bool or
  * string. */
 td_compute td_compute_of(td_dtype dtype);
 size_t td_compute_size(td_compute compute); /* returns bytes */
 
-/* True if a stored value has the same bits as the computed value, so no conversion is needed. For
+/* True if stored values have the same bits as computed values, so no conversion is needed. For
  * example, int32 is computed as uint32. */
 bool td_compute_is_native(td_dtype dtype);
 
 /* Widens: to[i] = from[i * stride] for i in [0, n). The stride is in elements and can be negative.
  * `from` is aligned to its dtype. */
 typedef void td_widen_fn(void *restrict to, const void *restrict from, int64_t stride, int64_t n);
-/* Narrows: to[i * stride] = from[i] for i in [0, n). Integers are truncated, floats are rounded. */
+/* Narrows: to[i * stride] = from[i] for i in [0, n). Integers are truncated, and floats are
+ * rounded. */
 typedef void td_narrow_fn(void *restrict to, int64_t stride, const void *restrict from, int64_t n);
 
 /* Return the conversion loops for a dtype, or NULL for bool and string. isa must be a result of

@@ -10,7 +10,7 @@
 
 enum { PARAMS, SCALE, OFFSET, ZERO_POINT, INPUTS };
 
-/* Returns the tensor of an input, or NULL if it is not given. */
+/* Returns an input's tensor, or NULL if the request does not give it. */
 static const struct td_tensor *input(const struct td_op_args *args, int i)
 {
     return args->inputs[i].count > 0 ? args->inputs[i].tensors : NULL;
@@ -80,7 +80,8 @@ struct job {
     char *to;
     size_t real_size, to_size; /* bytes per element */
     int64_t row_numel;         /* number of elements that share a scale and an offset */
-    /* Scales and offsets. The step from one row to the next is 0 or 1. */
+    /* Scales and offsets. The step from one row to the next is 1, or 0 if all rows share a
+     * value. */
     const float *scale, *offset;
     int64_t scale_step, offset_step;
     struct td_zero_points zero_points; /* used if offset is NULL */

@@ -8,9 +8,9 @@
 
 enum { DATA, PARTITIONS };
 
-/* The plan of a call, made by infer. The rows of data are divided into blocks of about equal size,
- * which run distributes in parallel. If rows are strings or are larger than TD_ROWS_RANGE_BYTES,
- * run distributes row numbers instead, and then gathers each output by row number. */
+/* The plan of a call. infer divides the rows of data into blocks of about equal size, which run
+ * distributes in parallel. If rows are strings or are larger than TD_ROWS_RANGE_BYTES, run
+ * distributes row numbers instead and then gathers each output by row number. */
 struct plan {
     int64_t n_rows;
     int64_t n_partitions;
@@ -61,7 +61,8 @@ struct td_dynamic_partition_geometry td_dynamic_partition_geometry(const struct 
         .n_rows = partitions->numel,
         .n_partitions = num_partitions(args),
     };
-    /* If a tensor is empty, the product of some of its dimensions can overflow. */
+    /* If a tensor is empty, the product of some of its dimensions can overflow, so it is not
+     * computed. */
     if (data->numel > 0)
         (void)td_shape_product(&data->shape, partitions->shape.rank, data->shape.rank,
                                &geometry.row_numel);
@@ -85,8 +86,8 @@ static td_status check_numbers(const struct td_op_args *args, struct td_arena *a
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Number of bytes in a block per partition. plan.start takes 8 bytes per block and partition, a
- * sixteenth of this number. */
+/* Number of bytes in a block per partition. plan.start takes a sixteenth of this number: 8 bytes
+ * per block and partition. */
 #define BLOCK_BYTES_PER_PARTITION 128
 
 static void choose_block_size(struct plan *plan)
@@ -173,8 +174,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
         status = make_plan(args, &geometry, arena, total, err);
     if (status != TD_OK)
         return status;
-    /* Checks the size of an output that has all rows, then describes each output with its own
-     * size. */
+    /* Checks the size of an output that contains all rows before describing each output with its
+     * own size. */
     struct td_tensor all;
     struct td_shape shape = { .rank = 1, .dim = { geometry.n_rows } };
     (void)td_shape_append(&shape, &data->shape, depth, data->shape.rank);
@@ -191,8 +192,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return TD_OK;
 }
 
-/* Returns the size in bytes of the scratch memory, which holds the write positions of each block in
- * each output, and the row numbers. */
+/* Returns the size in bytes of the scratch memory, which holds each block's write position in each
+ * output, and the row numbers. */
 static uint64_t scratch_bytes(const struct plan *plan)
 {
     uint64_t table = (uint64_t)(plan->n_blocks * plan->n_partitions) * sizeof(char *);
@@ -296,8 +297,8 @@ static td_status gather_by_number(const struct td_op_args *args, struct td_exec 
     const struct plan *plan = args->plan;
     const struct td_tensor *data = args->inputs[DATA].tensors;
     if (data->dtype == TD_DTYPE_STRING) {
-        /* Each row goes to exactly one output, so all outputs together have as many bytes as
-         * data. */
+        /* Each row goes to exactly one output, so all outputs together have the same number of
+         * bytes as data. */
         uint64_t bytes = data->offsets[data->numel] - data->offsets[0];
         if (bytes > exec->output_limit)
             return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");

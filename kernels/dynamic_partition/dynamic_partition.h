@@ -5,8 +5,8 @@
  *            outputs     num_partitions tensors [count, C...]
  *            outputs[p] has the rows data[i...] with partitions[i...] = p, in their order.
  *            Partitions without rows are empty.
- * Bounds     0 <= partition < num_partitions, otherwise infer reports INDEX_OUT_OF_BOUNDS, because
- *            the numbers determine the shapes. 1 <= num_partitions <= TD_MAX_PARTITIONS.
+ * Bounds     0 <= partition < num_partitions. infer reports other numbers as INDEX_OUT_OF_BOUNDS,
+ *            because the numbers determine the shapes. 1 <= num_partitions <= TD_MAX_PARTITIONS.
  * Ownership  Borrows both tensors for the call; writes only the outputs. Scratch memory is
  *            allocated in exec->arena.
  * Threads    Reentrant. The result does not depend on the number of threads.
@@ -19,8 +19,8 @@
 
 #include "kernels/op.h"
 
-/* Every output, even an empty one, costs memory here and in the reply, whatever the size of the
- * request. Lists of tensors in a request have the same limit. */
+/* Each output, even an empty one, costs memory in the server and in the reply, whatever the size of
+ * the request. Lists of tensors in a request have the same limit. */
 #define TD_MAX_PARTITIONS 16384
 
 struct td_dynamic_partition_attrs {
@@ -29,7 +29,7 @@ struct td_dynamic_partition_attrs {
 
 extern const struct td_op td_op_dynamic_partition;
 
-/* The sizes of a call, after infer. The number of rows of an output is its first dimension. */
+/* The sizes of a call, after infer. The first dimension of an output is its number of rows. */
 struct td_dynamic_partition_geometry {
     int64_t n_rows; /* number of rows of data, even if the rows have no elements */
     int64_t n_partitions;

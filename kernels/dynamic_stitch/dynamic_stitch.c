@@ -9,7 +9,8 @@
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
 
-/* Adds to a SHAPE_MISMATCH of data[m] its shape and the shape of the tensor that contradicts it. */
+/* Adds two shapes to a SHAPE_MISMATCH error of data[m]: its own shape and the shape of the tensor
+ * that contradicts it. */
 static td_status shapes_at_fault(struct td_error *err, int m, const struct td_tensor *data,
                                  const char *other_list, int other, const struct td_tensor *tensor)
 {
@@ -97,8 +98,8 @@ static td_status refuse_negative(const struct td_tensor *indices, int m, struct 
     return td_rows_negative(err, name, indices, first, n_bad);
 }
 
-/* A request can name the same resident tensor for every element of a list. A tensor of at least
- * this size is read only once: infer cannot be cancelled, so it must not take longer than reading
+/* Minimum size of a tensor that is read only once even if a request names it, as a resident tensor,
+ * for every element of a list. infer cannot be cancelled, so it must not take longer than reading
  * all resident tensors and the body once. */
 #define LARGE_INDICES 4096
 

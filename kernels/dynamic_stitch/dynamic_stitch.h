@@ -1,13 +1,13 @@
 /* dynamic_stitch.h - assembles a tensor from the rows of several tensors, each at its index.
  *
- * Shapes     indices  list of [I_m...]         int16, int32 or int64; dtypes can differ in the list
- *            data     list of [I_m..., C...]   any dtype, the same in the list
+ * Shapes     indices  list of [I_m...]         int16, int32 or int64; dtypes can differ
+ *            data     list of [I_m..., C...]   any dtype, the same in all tensors
  *            output   [max(indices) + 1, C...]; no rows if there are no indices
  *            output[indices[m][i...], ...] = data[m][i..., ...]. If indices are equal, the last one
  *            is used, in the order of m, then of i (row-major). Rows that no index selects contain
  *            zeros, false or empty strings.
  * Bounds     0 <= index. infer reports a negative index as INDEX_OUT_OF_BOUNDS, because indices
- *            determine the shape. bad_count counts the negative indices of the reported tensor.
+ *            determine the shape. bad_count is the number of negative indices in that tensor.
  * Ownership  Borrows all tensors for the call; writes only the output. Scratch memory is allocated
  *            in exec->arena.
  * Threads    Reentrant. The result does not depend on the number of threads.

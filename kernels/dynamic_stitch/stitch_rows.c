@@ -13,8 +13,8 @@ struct chunk {
     int64_t begin, n;
 };
 
-/* Returns the tensor that contains input row `row`. If that tensor follows tensors without rows,
- * the result can be an earlier tensor. */
+/* Returns the tensor that contains input row `row`. If tensors without rows precede that tensor,
+ * the result can be one of them. */
 static int tensor_of(const struct td_dynamic_stitch_geometry *geometry, int64_t row)
 {
     int low = 0, high = geometry->n_tensors;
@@ -28,7 +28,7 @@ static int tensor_of(const struct td_dynamic_stitch_geometry *geometry, int64_t 
     return low;
 }
 
-/* Sets *chunk to the next rows of [*begin, end) that are in one tensor, and advances *begin.
+/* Sets *chunk to the next rows of [*begin, end) that are in the same tensor, and advances *begin.
  * Returns false if no rows are left. The caller initialises chunk->tensor with tensor_of. */
 static bool next_chunk(const struct td_stitch *job, int64_t *begin, int64_t end,
                        struct chunk *chunk)
@@ -52,7 +52,7 @@ static bool next_rows(const struct td_stitch *job, int64_t *begin, int64_t end, 
 {
     if (!next_chunk(job, begin, td_smaller(end, *begin + TD_ROWS_CHUNK), chunk))
         return false;
-    /* infer has already checked the indices, so only widen them. */
+    /* Only widens the indices, because infer has already checked them. */
     td_rows_resolve_indices(&job->indices[chunk->tensor], chunk->begin, chunk->n, INT64_MAX,
                             TD_BOUNDS_ERROR, rows);
     return true;
@@ -63,7 +63,7 @@ static const char *chunk_data(const struct td_stitch *job, const struct chunk *c
     return (const char *)job->data[chunk->tensor].data + (size_t)chunk->begin * job->row_bytes;
 }
 
-/* Input bytes between two checks of the deadline, which take a few milliseconds to process. */
+/* Number of input bytes between two checks of the deadline, a few milliseconds of work. */
 #define STEP_BYTES ((size_t)4 * 1024 * 1024)
 
 /* Calls fn for all input rows, in order, on this thread. A row counts as row_bytes bytes. */
@@ -106,7 +106,7 @@ static void scatter_range(void *context, int64_t begin, int64_t end)
 
 /* ---- Rows of the output that no index names ---------------------------------------------- */
 
-/* Number of bytes set to zero in one range. Writing zeros is several times as fast as copying
+/* Number of bytes that one range sets to zero. Writing zeros is several times as fast as copying
  * rows. */
 #define ZERO_RANGE_BYTES ((size_t)1024 * 1024)
 
@@ -161,8 +161,8 @@ static int64_t sum_marks(const uint8_t *marks, size_t n)
     return sum;
 }
 
-/* Fills job->marks and sets *n_marked to the number of marked rows. Runs on one thread: two threads
- * that write to the whole table would contend for its cache lines and be slower than one
+/* Fills job->marks and sets *n_marked to the number of marked rows. Runs on one thread, because two
+ * threads writing to the whole table would contend for its cache lines and be slower than one
  * (tests/bench/bench_stitch). They would also fill last_row in the wrong order. */
 static td_status mark_rows(struct td_stitch *job, int64_t *n_marked, struct td_exec *exec,
                            struct td_error *err)
@@ -189,7 +189,7 @@ static void store_last_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Writes the input rows that are the last ones with their index. */
+/* Writes each input row that is the last with its index. */
 static void scatter_last_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_stitch *job = context;
@@ -210,8 +210,8 @@ static void scatter_last_range(void *context, int64_t begin, int64_t end)
 
 static td_status scatter_last(struct td_stitch *job, struct td_exec *exec, struct td_error *err)
 {
-    /* marks is no longer needed, so last_row uses its memory. Entries of rows that no index selects
-     * are never read. */
+    /* last_row reuses the memory of marks, which is no longer needed. Entries of rows that no index
+     * selects are never read. */
     job->last_row = (uint32_t *)(void *)job->marks;
     td_status status =
         for_input_in_order(job, store_last_range, sizeof(job->last_row[0]), exec, err);
@@ -228,8 +228,8 @@ static td_status run_zero_first(struct td_stitch *job, struct td_exec *exec, str
                            : status;
 }
 
-/* Sets marks while writing rows, which costs nothing because the copies wait for the cache. Among
- * rows with equal indices, the last row is written last and is therefore kept. */
+/* Sets marks while writing rows, which costs nothing because the copies wait for the cache. The
+ * last of several rows with equal indices is written last and therefore remains. */
 static td_status run_serial(struct td_stitch *job, struct td_exec *exec, struct td_error *err)
 {
     td_status status = alloc_marks(job, exec, err);

@@ -2,19 +2,19 @@
 
 #include "kernels/rows/rows.h"
 
-/* A single thread writes fewer than PARALLEL_BYTES bytes, or fewer than PARALLEL_SHORT_BYTES if
- * rows are shorter than SHORT_ROW. As long as all rows fit the cache, one thread that reads the
- * indices once is as fast as two threads, which read them twice (30,000 rows of 64 B take 2.1 ns
- * each with one thread and 2.2 ns with two: tests/bench/bench_stitch). */
+/* Calls that write fewer than PARALLEL_BYTES bytes, or PARALLEL_SHORT_BYTES if rows are shorter
+ * than SHORT_ROW, run on one thread. If all rows fit the cache, one thread that reads the indices
+ * once is as fast as two threads that read them twice (30,000 rows of 64 B take 2.1 ns each with
+ * one thread and 2.2 ns with two: tests/bench/bench_stitch). */
 #define PARALLEL_BYTES       ((size_t)512 * 1024)
 #define SHORT_ROW            128
 #define PARALLEL_SHORT_BYTES ((size_t)8 * 1024 * 1024)
-/* For rows of at most this size, setting the whole output to zero is cheaper than finding the rows
- * that no index selects. Finding takes 0.4 ns per row in the cache, and a nanosecond is enough to
+/* Maximum row size at which setting the whole output to zero is cheaper than finding the rows that
+ * no index selects. Finding them takes 0.4 ns per row in the cache, and a nanosecond is enough to
  * set 100 bytes to zero (tests/bench/bench_stitch). */
 #define NARROW_ROW           32
-/* For rows of any size, setting the whole output to zero is cheaper if it has more than this many
- * times the rows of the input. */
+/* Setting the whole output to zero is also cheaper, for any row size, if the output has more than
+ * SPARSE times as many rows as the input. */
 #define SPARSE               8
 
 bool td_stitch_is_parallel(const struct td_stitch *job, int64_t n)
@@ -65,7 +65,7 @@ uint64_t td_stitch_scratch_bytes(const struct td_stitch *job)
     switch (job->strategy) {
     case TD_STITCH_SERIAL:
         return td_stitch_marks_bytes(job);
-    /* The array last_row uses the memory of marks, which can end 7 bytes later. */
+    /* last_row uses the memory of marks, which can end 7 bytes later. */
     case TD_STITCH_PARALLEL:
         return (uint64_t)job->n_out * sizeof(job->last_row[0]) + sizeof(uint64_t);
     case TD_STITCH_STRINGS:

@@ -1,9 +1,9 @@
-/* strategy.h - the strategies by which dynamic_stitch writes its output, and the choice of one.
+/* strategy.h - the strategies by which dynamic_stitch writes its output, and the choice among them.
  *
  * Rows are scattered in input order instead of gathered in output order, so the input is read
  * sequentially and no read has to wait for a write. Output rows that no index selects become zeros.
- * The strategies differ in how they find these rows, and in how they select the last of several
- * equal indices. stitch_rows.c implements the strategies.
+ * The strategies differ in how they find these rows and how they select the last of several equal
+ * indices. stitch_rows.c implements the strategies.
  *
  * Threads    Reentrant. */
 #ifndef TD_KERNELS_DYNAMIC_STITCH_STRATEGY_H
@@ -17,18 +17,18 @@ enum { TD_STITCH_INDICES, TD_STITCH_DATA };
 
 enum td_stitch_strategy {
     TD_STITCH_EMPTY, /* the output has no elements */
-    /* Sets the whole output to zero, then writes the rows in order. Used for narrow rows, or few
-     * rows. */
+    /* Sets the whole output to zero, then writes the rows in order. Used if rows are narrow or
+     * few. */
     TD_STITCH_ZERO_FIRST,
     /* One thread writes the rows in order and marks them. It then sets unmarked rows to zero. Used
      * for small calls. */
     TD_STITCH_SERIAL,
-    /* One thread marks rows. Several threads then set unmarked rows to zero and write the rows.
+    /* One thread marks rows. Several threads then set unmarked rows to zero and write the others.
      * Among rows with equal indices, only the last is written. */
     TD_STITCH_PARALLEL,
     /* Records the source of each row in order, then copies the rows. */
     TD_STITCH_STRINGS,
-    /* Works like STRINGS, for rows so large that they are copied in parts. */
+    /* Like STRINGS, for rows so large that they are copied in parts. */
     TD_STITCH_LARGE_ROWS
 };
 
@@ -47,8 +47,8 @@ struct td_stitch {
     /* Scratch memory of td_stitch_run. Each array has one element per output row. */
     uint8_t *marks;    /* for SERIAL and PARALLEL: 1 if an index selects the row, otherwise 0 */
     bool mark_written; /* for SERIAL: true if marks are set while rows are written */
-    /* For PARALLEL with equal indices: the number of the last input row with the index. Undefined
-     * if no index selects the row. Uses the memory of `marks`. */
+    /* For PARALLEL with equal indices: number of the last input row with this index. Undefined if
+     * no index selects the row. Uses the memory of `marks`. */
     uint32_t *last_row;
     struct td_string_row *string_rows; /* for STRINGS: the strings of each row */
     const char **row_sources;          /* for LARGE_ROWS: address of each row in data, or NULL */
@@ -57,7 +57,7 @@ struct td_stitch {
 /* Sets up a job from a call after infer, and chooses its strategy. */
 void td_stitch_init(struct td_stitch *job, const struct td_op_args *args);
 
-/* True if several threads would write n rows. */
+/* True if n rows are enough to be written by several threads. */
 bool td_stitch_is_parallel(const struct td_stitch *job, int64_t n);
 
 /* Returns the size of marks in bytes, which is a multiple of 8. */

@@ -16,7 +16,7 @@
  *            and never read an element of C before writing it. C must not overlap A or B.
  * Threads    Reentrant. Work is split across threads through exec, but the bits of C do not depend
  *            on the threads.
- * Errors     Only DEADLINE_EXCEEDED, from exec. The contents of C are then undefined.
+ * Errors     Only DEADLINE_EXCEEDED, from exec, which leaves the contents of C undefined.
  * Cost       td_contraction_workspace returns the size of the workspace in bytes. */
 #ifndef TD_KERNELS_EINSUM_CONTRACTION_H
 #define TD_KERNELS_EINSUM_CONTRACTION_H

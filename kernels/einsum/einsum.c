@@ -48,7 +48,7 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- execution --------------------------------------------------------------------------- */
 
-/* A run of the plan: its tensors, the memory of intermediate results, and the workspace of the
+/* A run of the plan: its tensors, the memory for intermediate results, and the workspace of the
  * steps. */
 struct run {
     const struct td_einsum_plan *plan;
@@ -58,8 +58,8 @@ struct run {
     struct td_workspace workspace;
 };
 
-/* Allocates td_einsum_plan_workspace bytes as one block, which holds the intermediate results, the
- * shared workspace and the scratch memory of the threads. */
+/* Allocates td_einsum_plan_workspace bytes as one block for the intermediate results, the shared
+ * workspace and the threads' scratch memory. */
 static td_status alloc_workspace(struct run *run, struct td_exec *exec, struct td_error *err)
 {
     const struct td_einsum_plan *plan = run->plan;
@@ -127,9 +127,9 @@ static bool is_shared(uint32_t shared, int input)
     return shared >> input & 1;
 }
 
-/* True if calls can be stacked: every stacked input and the output have a rank below TD_MAX_RANK,
- * and at least one input is stacked. The inputs then have fewer than TD_EINSUM_MAX_LABELS labels,
- * so a label can be added to the equation. */
+/* True if calls can be stacked, which requires at least one stacked input, and ranks below
+ * TD_MAX_RANK for every stacked input and the output. The inputs then have fewer than
+ * TD_EINSUM_MAX_LABELS labels, so a label can be added to the equation. */
 static bool can_stack(const struct td_op_args *args, uint32_t shared)
 {
     const struct td_operand *inputs = &args->inputs[0];
@@ -176,7 +176,7 @@ static char *write_subscript(const struct td_equation *equation,
 }
 
 /* Writes the equation with an additional label at the front of every stacked input and of the
- * output. The output is always explicit, because the additional label would change an implicit
+ * output. The output is always written, because an additional label would change an implicit
  * output. */
 static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
                                 struct td_op_args *merged, struct td_arena *arena,

@@ -42,7 +42,7 @@ struct parsed_subscript {
     /* Number of labels, of which at most TD_MAX_RANK are stored. */
     int64_t n_labels;
     uint8_t label[TD_MAX_RANK];
-    /* Number of labels before the ellipsis, or -1 if there is no ellipsis. */
+    /* Number of labels before the ellipsis, or -1 without an ellipsis. */
     int ellipsis;
 };
 
@@ -54,7 +54,7 @@ struct parser {
     size_t size;
     struct td_equation *equation;
     const struct td_shape *const *shapes;
-    /* True if labels were dropped because the inputs have too many for any shapes to match. */
+    /* True if labels were dropped because no shapes can match inputs with so many labels. */
     bool too_large;
     int64_t n_inputs;
     struct parsed_subscript inputs[TD_EINSUM_MAX_INPUTS];
@@ -67,7 +67,7 @@ static uint32_t peek(struct parser *p)
 {
     while (*p->at == ' ')
         p->at++;
-    /* Fast path for ASCII. Without it, parsing is a fifth slower in bench_plan. */
+    /* Handles ASCII in a fast path, without which parsing is a fifth slower in bench_plan. */
     if (*p->at < 0x80) {
         p->size = 1;
         return *p->at;
@@ -118,8 +118,8 @@ static int find_label(const struct td_equation *equation, uint32_t character)
     return -1;
 }
 
-/* Adds a label to the subscript of an input. If `keep` is false, the number of inputs exceeds the
- * maximum, and the label is only counted. */
+/* Adds a label to the subscript of an input. If `keep` is false, because there are too many inputs,
+ * only counts the label. */
 static void add_input_label(struct parser *p, struct parsed_subscript *to, uint32_t character,
                             bool keep)
 {
@@ -243,8 +243,8 @@ static void add_input_shape(const struct parser *p, int input)
     td_error_add_shape(p->err, name, p->shapes[input]);
 }
 
-/* Adds shapes to a SHAPE_MISMATCH error: the shape of `input`, and the shape of the input `other`
- * that it does not match. `other` is -1 if the error concerns only one input. */
+/* Adds shapes to a SHAPE_MISMATCH error: the shape of `input`, and the shape of the conflicting
+ * input `other`. `other` is -1 if the error concerns only one input. */
 static td_status fail_shapes(const struct parser *p, int other, int input)
 {
     if (other >= 0 && other != input)
@@ -305,8 +305,8 @@ static td_status fail_extent(const struct parser *p, int label, int input, int64
     return fail_shapes(p, other, input);
 }
 
-/* Expands a subscript into the labels before the ellipsis, the last n dimensions of the ellipsis,
- * and the labels after it. The caller has checked that the total is at most TD_MAX_RANK. */
+/* Expands a subscript into the labels before the ellipsis, the last n dimensions of the ellipsis
+ * and the labels after it. The caller has checked that the rank is at most TD_MAX_RANK. */
 static void expand_subscript(const struct td_equation *equation,
                              const struct parsed_subscript *parsed, int n, struct td_subscript *to)
 {
@@ -373,8 +373,8 @@ static td_status resolve_shapes(const struct parser *p)
 
 /* ---- Output ------------------------------------------------------------------------------ */
 
-/* Finds the labels that occur once in all inputs, sorted by code point. Returns their number and
- * writes the first TD_MAX_RANK labels. */
+/* Finds the labels that occur once in all inputs, sorted by code point. Writes at most TD_MAX_RANK
+ * labels and returns the total number. */
 static int implicit_output_labels(const struct td_equation *equation, uint8_t *label)
 {
     uint16_t occurrences[TD_EINSUM_MAX_LABELS];
@@ -424,7 +424,7 @@ static td_status resolve_output(struct parser *p)
 
 /* ---- Advice ------------------------------------------------------------------------------ */
 
-/* Characters that are valid labels but were probably meant as syntax. */
+/* Characters that are valid labels but were probably intended as syntax. */
 static const struct {
     uint32_t character;
     const char *instead; /* NULL if the advice is to remove the character */
@@ -437,7 +437,7 @@ static const struct {
     { ']', NULL },     { '{', NULL },     { '}', NULL },
 };
 
-/* Appends advice about the first of these characters in the text to the error message. */
+/* Appends advice to the error message about the first such character in the text. */
 static void add_advice(const char *text, struct td_error *err)
 {
     const unsigned char *at = (const unsigned char *)text;

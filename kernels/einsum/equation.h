@@ -1,25 +1,22 @@
 /* equation.h - parses an equation such as "bij,bjk->bik" and resolves it against the shapes of its
  * operands.
  *
- * Grammar    subscript {"," subscript} ["->" subscript]
- *            A subscript is a sequence of labels with at most one "..." among them. An empty
- *            subscript stands for a scalar. A label is one character (a UTF-8 sequence) other than
- *            , . - > and space. Spaces are ignored everywhere. Without "->", the output is the
- *            ellipsis, if any input has one, then the labels that occur once in all inputs, sorted
- *            by code point. If the output has an ellipsis but no input does, the ellipsis stands
- *            for no dimensions.
+ * Grammar    subscript {"," subscript} ["->" subscript] A subscript is a sequence of labels with at
+ *            most one "..." among them. An empty subscript stands for a scalar. A label is one
+ *            character (a UTF-8 sequence) other than , . - > and space. Spaces are ignored
+ *            everywhere. Without "->", the output is the ellipsis, if any input has one, then the
+ *            labels that occur once in all inputs, sorted by code point. An ellipsis in the output
+ *            stands for no dimensions if no input has an ellipsis.
  * Errors     INVALID_EQUATION: malformed text, two ellipses in a subscript, or an output label that
- *            no input has. The error has the byte offset of the invalid character, or of the end of
- *            the text if something is missing.
- *            INVALID_ARGUMENT: the number of inputs differs from the number in the equation or
- *            exceeds TD_EINSUM_MAX_INPUTS, or there are broadcast dimensions but the output has no
- *            ellipsis.
- *            SHAPE_MISMATCH: the rank of an input does not match its subscript, a label has two
- *            extents (the error names the label and both extents), or ellipses do not broadcast.
- *            RESOURCE_LIMIT (rank): the output has more than TD_MAX_RANK dimensions.
- *            The text is checked first, then the number of inputs, then the shapes. If the equation
- *            has a label that looks like syntax, such as an arrow, the message of any error advises
- *            against that label.
+ *            no input has. The error gives the byte offset of the invalid character, or of the end
+ *            of the text if it is incomplete. INVALID_ARGUMENT: the number of inputs differs from
+ *            the number in the equation or exceeds TD_EINSUM_MAX_INPUTS, or there are broadcast
+ *            dimensions but the output has no ellipsis. SHAPE_MISMATCH: the rank of an input does
+ *            not match its subscript, a label has two extents (the error names the label and both
+ *            extents), or ellipses do not broadcast. RESOURCE_LIMIT (rank): the output has more
+ *            than TD_MAX_RANK dimensions. The text is checked first, then the number of inputs,
+ *            then the shapes. If the equation has a label that looks like syntax, such as an arrow,
+ *            the message of any error advises against that label.
  * Ownership  The equation is allocated from the arena and refers to nothing outside the arena.
  * Threads    Reentrant.
  * Cost       One pass over the text, which can have any length. Each label is looked up among at
@@ -60,8 +57,8 @@ struct td_equation {
     uint32_t character[TD_EINSUM_MAX_LABELS];
 };
 
-/* Parses the NUL-terminated text and resolves it against the shapes. An input is broadcast along an
- * ellipsis dimension where its extent is 1 and the extent of the label is larger. */
+/* Parses the NUL-terminated text and resolves it against the shapes. An input whose extent along an
+ * ellipsis dimension is 1 is broadcast to the extent of the label. */
 TD_MUST_CHECK td_status td_equation_parse(const char *text, const struct td_shape *const *shapes,
                                           int n_shapes, struct td_arena *arena,
                                           struct td_equation **equation, struct td_error *err);

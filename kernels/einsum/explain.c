@@ -40,7 +40,7 @@ static const char *write_equation(const struct td_equation *equation, struct td_
     return text;
 }
 
-/* Describes one step. The shape consists of the dimensions of extent 2 or more. */
+/* Describes one step. The described shape has only the dimensions of extent 2 or more. */
 static struct td_plan_step explain_step(const struct td_einsum_plan *plan,
                                         const struct td_einsum_step *step, int64_t *dims)
 {
@@ -115,7 +115,7 @@ td_status td_einsum_explain(const struct td_op_args *args, int threads, struct t
                              .largest_elements = plan->largest_intermediate,
                              .largest_bytes = args->outputs[0].bytes,
                              .workspace = td_einsum_plan_workspace(plan, threads) };
-    /* The largest result in bytes can differ from the largest in elements, because 16-bit operands
+    /* The largest result in bytes is not always the largest in elements, because 16-bit operands
      * are 32 bits wide between steps. */
     for (int i = 0; i < n_steps; i++) {
         int64_t *dims =

@@ -3,7 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* Label sets are processed up to their last used word, which is nearly always the first word. */
+/* Label sets are processed only up to their last used word, which is nearly always the first
+ * word. */
 #define MAX_WORDS (TD_EINSUM_MAX_LABELS / 64)
 
 struct search {
@@ -40,8 +41,8 @@ static int emit(struct search *s, int a, int b)
 /* A candidate for the next pair. */
 struct candidate {
     bool outer; /* the operands share no label */
-    /* Number of elements removed per product, or minus the number of elements added if the pair
-     * adds elements. */
+    /* Number of elements removed per product. If the pair adds elements, minus the number of
+     * elements added. */
     double gain;
     int a, b;
 };
@@ -106,7 +107,7 @@ static void contract_greedily(struct search *s)
 
 /* ---- Exact ------------------------------------------------------------------------------- */
 
-/* The best way to contract a subset of the operands to one tensor. In the number of a subset, bit i
+/* The best way to contract a subset of the operands to one tensor. Bit i of a subset's number
  * stands for operand i. */
 struct subset {
     uint64_t flops;
@@ -134,7 +135,8 @@ static void find_labels(const struct search *s, uint64_t *labels)
         for (size_t w = 0; w < words; w++)
             labels[set * words + w] = rest[w] | operand[w];
     }
-    /* A subset and its complement use each other's original labels, so both are updated at once. */
+    /* Updates a subset and its complement together, because each needs the other's original
+     * labels. */
     for (uint32_t set = 0; set <= all / 2; set++) {
         uint32_t other = all ^ set;
         for (size_t w = 0; w < words; w++) {

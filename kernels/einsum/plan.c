@@ -42,8 +42,8 @@ static int64_t stride_of(const struct operand *operand, int label)
     return operand->stride[i];
 }
 
-/* Describes an input or the output. Dimensions of extent 1, such as broadcast dimensions, are
- * omitted. */
+/* Describes an input or the output. Omits dimensions of extent 1, including broadcast
+ * dimensions. */
 static td_status describe_tensor(struct builder *b, const struct td_subscript *subscript,
                                  const struct td_shape *shape, struct operand *to)
 {
@@ -116,13 +116,13 @@ static td_status describe_result(struct builder *b, const uint8_t *labels, int r
  * bytes. */
 struct pair_labels {
     int n_kept, n_summed;
-    /* Labels of both operands come first, then labels of A only, then labels of B only. */
+    /* Labels of both operands, then labels of only A, then labels of only B. */
     uint8_t kept[2 * TD_MAX_LOOPS];
     uint8_t summed[2 * TD_MAX_LOOPS];
 };
 
-/* Adds a label that n operands of the step have. The label is kept if another tensor has it,
- * otherwise it is summed. */
+/* Adds a label that n operands of the step have. The label is kept if another tensor has it, and
+ * summed otherwise. */
 static void add_label(const struct builder *b, uint8_t label, int n, struct pair_labels *to)
 {
     if (b->uses[label] > n)
@@ -229,8 +229,7 @@ static td_status make_nest(const struct builder *b, const struct operand *lhs,
     return TD_OK;
 }
 
-/* Appends the step that contracts two operands, or that sums and permutes a single operand (rhs <
- * 0). */
+/* Appends a step that contracts two operands, or sums and permutes a single operand (rhs < 0). */
 static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
 {
     struct td_einsum_plan *plan = b->plan;
@@ -275,9 +274,9 @@ static uint64_t result_bytes(const struct td_einsum_step *step)
     return td_workspace_align((uint64_t)step->numel * td_dtype_info(step->dtype)->size);
 }
 
-/* Places the result of a step at the lowest offset that stays free until the reader of the result
- * has run. The bytes of a result that has already been placed are not free if this step or a later
- * step reads it. */
+/* Places the result of a step at the lowest offset whose bytes stay free until the reader of the
+ * result has run. The bytes of an earlier result are not free if this step or a later step reads
+ * it. */
 static td_status place_result(struct td_einsum_plan *plan, int number, const int *reader,
                               struct td_error *err)
 {
@@ -380,7 +379,7 @@ static td_status describe_inputs(struct builder *b, const struct td_shape *const
     return TD_OK;
 }
 
-/* Adds one step for each input in the bit set `reduced`, then the pairs found by path.h. */
+/* Adds one step for each input in the bit set `reduced`, then the pairs that path.h finds. */
 static td_status add_steps(struct builder *b, uint32_t reduced, const struct td_labels *output)
 {
     const int n = b->equation->n_inputs;

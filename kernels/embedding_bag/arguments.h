@@ -38,11 +38,11 @@ struct td_embedding_bag_attrs {
 
 struct td_embedding_bag_attrs td_embedding_bag_attrs(const struct td_op_args *args);
 
-/* True if each row of the matrix `indices` is a bag, because neither offsets nor segment_ids is
- * given. */
+/* True if each row of the matrix `indices` is a bag, because the request gives neither offsets nor
+ * segment_ids. */
 bool td_embedding_bag_by_rows(const struct td_op_args *args);
 
-/* Returns the tensor of an input, or NULL if it is not given. */
+/* Returns an input's tensor, or NULL if the request does not give it. */
 const struct td_tensor *td_embedding_bag_given(const struct td_op_args *args, int input);
 
 /* Sizes of a call; valid after infer. */

@@ -14,13 +14,13 @@
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Maximum number of rows of a batch. The row numbers, multipliers and biases of a batch stay in the
+/* Maximum number of rows in a batch. The row numbers, multipliers and biases of a batch stay in the
  * L1 cache. */
 #define BATCH      ((int64_t)1024)
-/* Maximum number of columns summed at a time. The limit keeps the time for a batch of wide rows
- * below a millisecond. */
+/* Maximum number of columns that are summed at a time. The limit keeps the time for a batch of wide
+ * rows below a millisecond. */
 #define COLUMNS    ((int64_t)2048)
-/* With more columns than WIDE, a batch has at most BATCH_WIDE rows. */
+/* If there are more columns than WIDE, a batch has at most BATCH_WIDE rows. */
 #define WIDE       ((int64_t)512)
 #define BATCH_WIDE ((int64_t)256)
 #define SUMS_BYTES (COLUMNS * (int64_t)sizeof(double))
@@ -49,18 +49,18 @@ static struct plan plan_of(const struct td_op_args *args,
     return plan;
 }
 
-/* The divisor of a bag's sum, and the kinds of rows in the bag. */
+/* The divisor of a bag's sum, and a summary of the bag's rows. */
 struct tally {
     /* Number of rows, sum of their weights, or sum of the squares of their weights. */
     double divisor;
     int64_t count; /* number of rows, including rows of zeros */
-    /* True if the bag has a row of zeros, which replaces an out-of-bounds index and is not a row of
-     * params. */
+    /* True if the bag has a row of zeros, which replaces an out-of-bounds index and is not read
+     * from params. */
     bool zeros;
     bool nan; /* true if the weight of a row of zeros is NaN or infinite, so the sum is NaN */
 };
 
-/* Returns the maximum number of bags that are longer than a batch. */
+/* Returns an upper bound on the number of bags that are longer than a batch. */
 static int64_t most_long_bags(const struct plan *plan, int64_t n_indices)
 {
     return plan->n_slots > 0 ? n_indices / plan->batch + 1 : 0;
@@ -110,8 +110,8 @@ struct job {
     struct tally *tallies; /* [n_slots] */
     int64_t *long_bags;    /* in no particular order */
     atomic_int_fast64_t n_long_bags;
-    /* True if an index was out of bounds. Relaxed accesses are enough: the end of td_exec_for
-     * publishes the value. */
+    /* True if an index is out of bounds. Relaxed accesses are enough, because the end of
+     * td_exec_for publishes the value. */
     atomic_bool outside;
 };
 
@@ -156,8 +156,8 @@ static void set_real(const struct job *job, void *reals, int64_t i, double value
         ((float *)reals)[i] = (float)value;
 }
 
-/* Returns the weights of the indices [begin, begin + n), in the type of sums. Returns NULL if there
- * are no weights. */
+/* Returns the weights of the indices [begin, begin + n) in the type of sums, or NULL if there are
+ * no weights. */
 static const void *weights_of(const struct job *job, struct space *space, int64_t begin, int64_t n)
 {
     if (!job->weights)
@@ -170,9 +170,9 @@ static const void *weights_of(const struct job *job, struct space *space, int64_
     return space->weights;
 }
 
-/* Returns the row numbers of n indices and of up to job->ahead indices after them, for prefetching.
- * Sets *n_known to the number of row numbers. If this function checks the bounds, it returns NULL
- * if an index is out of bounds. */
+/* Returns the row numbers of n indices and, for prefetching, of up to job->ahead indices after
+ * them. Sets *n_known to the number of row numbers. If job->checks is true and an index is out of
+ * bounds, sets job->outside and returns NULL. */
 static const int64_t *rows_of(struct job *job, struct space *space, int64_t begin, int64_t n,
                               int64_t *n_known)
 {
@@ -281,7 +281,7 @@ static bool make_batch(struct job *job, struct space *space, int64_t begin, int6
 
 /* ---- Results ----------------------------------------------------------------------------- */
 
-/* Returns the factor by which the sum of a bag is multiplied. A divisor of 0 gives the factor 0. */
+/* Returns the factor by which to multiply the sum of a bag, which is 0 if the divisor is 0. */
 static double factor_of(const struct job *job, const struct tally *tally)
 {
     switch (job->attrs.mode) {
@@ -299,10 +299,10 @@ static bool has_divisor(const struct job *job)
     return job->attrs.mode == TD_BAG_MEAN || job->attrs.mode == TD_BAG_SQRTN;
 }
 
-/* Corrects the results of special bags. The result of a bag without rows is zeros. So is the result
- * of a bag whose divisor is 0, whatever its rows contain. The loops do not read rows of zeros. For
- * max, this function compares the results with 0. A row of zeros with a weight of NaN or infinity
- * makes the results NaN. */
+/* Corrects the results of special bags. The result is zeros for a bag that has no rows or whose
+ * divisor is 0, whatever its rows contain. The loops do not read rows of zeros, so for max, this
+ * function compares the results with 0. A row of zeros whose weight is NaN or infinite makes the
+ * results NaN. */
 static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n,
                    size_t size)
 {
@@ -359,7 +359,7 @@ static void sum_bags(struct job *job, struct space *space, int64_t bag, int64_t 
 
 /* ---- Long bags --------------------------------------------------------------------------- */
 
-/* Returns the slot of a part. Each part has its own slot, because the last part of a bag is not
+/* Returns the slot of a part. No two parts share a slot, because the last part of a bag is not
  * shorter than the other parts. */
 static int64_t slot_of(const struct job *job, int64_t bag, int64_t part)
 {
@@ -441,8 +441,8 @@ static void add_parts(void *context, int64_t begin, int64_t end)
 
 /* ---- Ranges ------------------------------------------------------------------------------ */
 
-/* Work is counted in units: one for each bag, followed by one for each of its indices. Returns the
- * first unit of a bag. */
+/* Returns the first work unit of a bag. A bag has one unit for itself, followed by one for each of
+ * its indices. */
 static int64_t unit_of(const struct job *job, int64_t bag)
 {
     return job->starts[bag] + bag;
@@ -472,8 +472,8 @@ static void sum_parts(struct job *job, struct space *space, int64_t bag, int64_t
         sum_part(job, space, bag, part, block);
 }
 
-/* Returns the number of bags, starting with `bag`, that form one batch. All of them start before
- * unit `end`. */
+/* Returns the number of consecutive bags, from `bag` onwards, that form one batch. All of them
+ * start before unit `end`. */
 static int64_t bags_of_batch(const struct job *job, int64_t bag, int64_t end)
 {
     int64_t least = 0, most = td_smaller(BATCH, job->geometry.n_bags - bag);
@@ -563,14 +563,14 @@ static void find_scales(struct job *job, const struct td_op_args *args)
     job->zero_points = td_zero_points_of(td_embedding_bag_given(args, TD_BAG_ZERO_POINT));
 }
 
-/* On many servers, the last-level cache that a core uses holds a table and an output that total
- * fewer bytes than this. Streaming stores, which bypass the cache, would then take up to twice as
- * long: 37 ns per row instead of 18 (20 MB of bags of one row, Zen 4). */
+/* On many servers, a table and an output that together have fewer bytes than this fit in the
+ * last-level cache that a core uses. Streaming stores, which bypass the cache, would then take up
+ * to twice as long: 37 ns per row instead of 18 (20 MB of bags of one row, Zen 4). */
 #define LAST_CACHE ((size_t)32 * 1024 * 1024)
 
-/* True if the output should be written with streaming stores: td_rows_should_stream returns true,
- * table and output do not fit into the cache together, and each row consists of whole, aligned
- * vectors of any instruction set. */
+/* True if the output should be written with streaming stores. This requires that
+ * td_rows_should_stream returns true, that table and output together do not fit in the cache, and
+ * that each row consists of whole, aligned vectors of any instruction set. */
 static bool should_stream(const struct td_tensor *params, const struct td_tensor *out,
                           int64_t row_numel)
 {

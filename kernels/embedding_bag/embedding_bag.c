@@ -77,7 +77,7 @@ static td_status refuse_length(const struct td_op_args *args, int input, int oth
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
 }
 
-/* Checks that the vector, if it is given, has one element per row of the other input, or per
+/* Checks the length of a vector, if it is given: one element per row of the other input, or per
  * element if the other input is a vector. */
 static td_status check_length(const struct td_op_args *args, int input, int other, const char *what,
                               struct td_error *err)
@@ -129,7 +129,7 @@ static td_status refuse_attribute(const char *name, const char *needed, const ch
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
 }
 
-/* Refuses attributes that apply only to bags defined in another way. */
+/* Refuses attributes that apply only if bags are defined in another way. */
 static td_status check_bag_attributes(const struct td_op_args *args, struct td_error *err)
 {
     const bool offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS),
@@ -191,7 +191,7 @@ static td_status check_weights(const struct td_op_args *args, struct td_error *e
                : refuse_length(args, TD_BAG_WEIGHTS, TD_BAG_INDICES, "index", err);
 }
 
-/* Checks the inputs of layout byte_rowwise, whose rows end in their scale and offset. */
+/* Checks the inputs of layout byte_rowwise, in which each row ends with its scale and offset. */
 static td_status check_trailer(const struct td_op_args *args, struct td_error *err)
 {
     const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
@@ -216,7 +216,8 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
 }
 
-/* Checks that integer params have a scale, but not both an offset and a zero point. */
+/* Checks that integer params have a scale, and that they do not have both an offset and a zero
+ * point. */
 static td_status check_quantized(const struct td_op_args *args, struct td_error *err)
 {
     const bool scale = td_embedding_bag_given(args, TD_BAG_SCALE),
@@ -353,7 +354,7 @@ static struct td_cost cost(const struct td_op_args *args)
     return cost;
 }
 
-/* Counts the indices out of bounds, and refuses them unless the bounds policy replaces them. */
+/* Counts the out-of-bounds indices and refuses them unless the bounds policy replaces them. */
 static td_status check_indices(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const struct td_tensor *indices = td_embedding_bag_given(args, TD_BAG_INDICES);
@@ -370,9 +371,9 @@ static td_status check_indices(struct td_op_args *args, struct td_exec *exec, st
     return TD_OK;
 }
 
-/* Indices that must all be in bounds are checked when they are read. For a call whose rows have 16
- * columns and are in the cache, a separate pass over 20,000 indices would take a fifth of the
- * time. */
+/* If every index must be in bounds, the indices are checked as they are read. A separate pass over
+ * 20,000 indices would take a fifth of the time of a call whose rows have 16 columns and are in the
+ * cache. */
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const int64_t n_bags = td_embedding_bag_geometry(args).n_bags;
@@ -396,10 +397,10 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* Returns false for calls that cannot be merged. In a call without bags, indices belong to no bag,
- * but in a merged call they would belong to a bag of another call. With include_last_offset, the
- * last offset would become another bag. The rows of a matrix of indices can differ in length
- * between calls. */
+/* Returns false for calls that cannot be merged. Indices of a call without bags belong to no bag,
+ * but in a merged call they would belong to another call's bag. With include_last_offset, the last
+ * offset would become another bag. The rows of a matrix of indices can have different lengths in
+ * different calls. */
 static bool is_plain(const struct td_op_args *args)
 {
     if (td_embedding_bag_by_rows(args) || td_embedding_bag_attrs(args).include_last_offset)

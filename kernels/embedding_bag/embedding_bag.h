@@ -10,12 +10,12 @@
  *            scale, offset, zero_point  [n] or []  a value is params * scale + offset or
  *                                    (params - zero_point) * scale
  *            output       [b, R...]  b is num_segments, or the last of segment_ids + 1
- *            With layout byte_rowwise, params is uint8 [n, d + 8], and each row ends in its scale
- *            and its offset, two float32. The output is [b, d].
- * Values     mean divides the sum by the sum of the weights, sqrtn by the root of the sum of their
- *            squares. Without weights, each weight is 1. A divisor of 0 gives 0. max is NaN if an
- *            element is NaN. A bag without rows gives zeros. Sums are computed in float64 for
- *            float64 and in float32 for all other dtypes, then rounded once to dtype.
+ *            With layout byte_rowwise, params is uint8 [n, d + 8], each row ends with its scale and
+ *            its offset in float32, and output is [b, d].
+ * Values     mean divides the sum by the sum of the weights, sqrtn by the square root of the sum of
+ *            the squared weights. Without weights, each weight is 1. A divisor of 0 gives 0. max is
+ *            NaN if an element is NaN. A bag without rows gives zeros. Sums are computed in float64
+ *            for float64 and in float32 for all other dtypes, then rounded once to dtype.
  * Bounds     0 <= index < n, or the bounds policy. A replaced index counts; with zero, it counts as
  *            a row of zeros. An index that equals padding_index in the request does not count.
  *            0 = offsets[0] <= offsets[1] <= ... <= m. 0 <= segment_ids < num_segments.

@@ -1,8 +1,7 @@
 /* loops.h - the loops of embedding_bag for each instruction set; bags.c chooses one.
  *
- * A batch is a set of bags whose row numbers are known. Sums are computed in double for float64 and
- * in float for all other dtypes. This type is called `real` below. Weights, factors and sums are
- * `real`.
+ * A batch is a set of bags whose row numbers are known. Weights, factors and sums have a type
+ * called `real` below: double for float64, and float for all other dtypes.
  *
  * Threads    Reentrant. */
 #ifndef TD_KERNELS_EMBEDDING_BAG_LOOPS_H
@@ -19,13 +18,13 @@ struct td_bag_batch {
     size_t row_bytes;  /* distance in bytes between consecutive rows */
     int64_t columns;   /* at least 1 */
     const int64_t *rows;
-    /* Number of known elements of `rows`: first the rows of this batch, then rows of the next
+    /* Number of known elements of `rows`: the rows of this batch, followed by rows of the next
      * batches. */
     int64_t n_known;
-    /* A row is prefetched this many rows before it is read. 0: never. */
+    /* Number of rows by which a prefetch precedes the read of a row. 0: no prefetch. */
     int64_t ahead;
     const void *weights; /* weights as real, one for each of `rows`; NULL: all are 1 */
-    /* Scales of int8 and uint8 tables: one float per row, and the distance in bytes between
+    /* Scales of int8 and uint8 tables, one float per row, and the distance in bytes between
      * consecutive floats. */
     const char *scales;
     size_t scale_bytes;
@@ -39,16 +38,16 @@ struct td_bag_batch {
     /* Sums as real [n_bags, columns], or in the dtype of the table if `narrow` is true. */
     void *sums;
     size_t sums_bytes; /* distance in bytes between consecutive bags */
-    /* Sums are written as float16 or bfloat16. Requires td_bag_loops.narrows. */
+    /* True if sums are written as float16 or bfloat16. Requires td_bag_loops.narrows. */
     bool narrow;
-    /* Sums are written with streaming stores. Requires rows of whole, aligned vectors. */
+    /* True if sums are written with streaming stores. Requires rows of whole, aligned vectors. */
     bool stream;
 };
 
 typedef void td_bag_fn(const struct td_bag_batch *batch);
 
-/* Loops by dtype, or NULL for dtypes without loops. The loops of int8 and uint8 need scales, and
- * offsets or zero_points. */
+/* Loops by dtype, or NULL for dtypes without loops. The loops for int8 and uint8 require scales,
+ * and either offsets or zero_points. */
 struct td_bag_loops {
     bool narrows; /* true if the loops can round sums to float16 and bfloat16 */
     td_bag_fn *sum[TD_DTYPE_COUNT];

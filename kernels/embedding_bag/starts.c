@@ -30,8 +30,8 @@ static bool is_bad(const struct order *order, int64_t i)
 }
 
 /* True if the range has a bad element. The sign bit of `all` is set if a value, or the difference
- * of two neighbours, is negative. Differences are exact if no value is negative. The loop uses no
- * comparisons, because SSE2 lacks them for int64 and the loop could not be vectorised. */
+ * of two neighbours, is negative. Differences are exact if no value is negative. The loop avoids
+ * comparisons because SSE2 has none for int64, so the compiler could not vectorise it. */
 #define ANY_BAD(type, name)                                                                        \
     static bool any_bad_##name(const struct order *order, int64_t begin, int64_t end)              \
     {                                                                                              \
@@ -119,7 +119,7 @@ static void init_order(struct order *order, const struct td_op_args *args)
 }
 
 /* Returns false if include_last_offset is set and the last offset is not the number of indices,
- * otherwise true. The offsets must be in order. */
+ * otherwise true. The offsets must already be in order. */
 static bool has_right_end(const struct td_op_args *args)
 {
     const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);
@@ -174,8 +174,8 @@ struct starts {
     int64_t *starts;
 };
 
-/* Returns the position of the first sorted id, starting at `low`, that is at least `id`. Searches
- * near `low` first. */
+/* Returns the position of the first id that is at least `id`, starting at `low`. The ids are
+ * sorted. Searches near `low` first. */
 static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
 {
     int64_t high = low, step = 1;
@@ -195,7 +195,7 @@ static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
     return low;
 }
 
-/* Returns where `bag` starts. `low` is the start of the previous bag, or 0. */
+/* Returns the position at which `bag` starts. `low` is the start of the previous bag, or 0. */
 static int64_t find_start(const struct starts *job, int64_t low, int64_t bag)
 {
     if (job->is_matrix)
@@ -213,8 +213,8 @@ static void find_starts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* True if the data of offsets can be used as starts without conversion. `offsets` is NULL if not
- * given. */
+/* True if the data of `offsets` can be used as starts without conversion. `offsets` is NULL if it
+ * is not given. */
 static bool are_starts(const struct td_tensor *offsets)
 {
     return offsets && offsets->dtype == TD_DTYPE_INT64;

@@ -1,4 +1,5 @@
-/* starts.h - where each bag starts in indices, from offsets, segment_ids or the rows of indices.
+/* starts.h - finds where each bag starts in indices, from offsets, segment_ids or the rows of
+ * indices.
  *
  * Threads    See embedding_bag.h.
  * Errors     INDEX_OUT_OF_BOUNDS names the first element that is out of range or less than the
@@ -8,9 +9,8 @@
 
 #include "kernels/op.h"
 
-/* Check that offsets or segment_ids are in range and that no element is less than the previous
- * element. td_bag_starts_check reports the first invalid element. td_bag_starts_valid only returns
- * whether all are valid. */
+/* Check that offsets or segment_ids are in range and never decrease. td_bag_starts_check reports
+ * the first invalid element. td_bag_starts_valid only returns whether all elements are valid. */
 TD_MUST_CHECK td_status td_bag_starts_check(const struct td_op_args *args, struct td_exec *exec,
                                             struct td_error *err);
 bool td_bag_starts_valid(const struct td_op_args *args);

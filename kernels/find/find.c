@@ -44,7 +44,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return td_exec_for(exec, queries->numel, TD_KEY_SEARCH_GRAIN, find_range, &job, err);
 }
 
-/* Always true: each query gives one row number. */
+/* Always true, because each query gives one row number. */
 static bool is_plain(const struct td_op_args *args)
 {
     (void)args;

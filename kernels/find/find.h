@@ -6,7 +6,7 @@
  * Ownership  Borrows all tensors for the call; writes only the output.
  * Threads    Reentrant. Splits the queries through exec.
  * Errors     INVALID_ARGUMENT, with the positions, if two keys are equal.
- * Cost       Two cache misses per query, and an index of the keys if they have none
+ * Cost       Two cache misses per query. If the keys have no index, also the cost of building one
  *            (kernels/key_index/search.h). */
 #ifndef TD_KERNELS_FIND_H
 #define TD_KERNELS_FIND_H

@@ -59,7 +59,7 @@ static td_status resolve_gather(const struct td_op_args *args, struct resolved *
         return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
     }
     int axis = batch_dims;
-    /* TD_ATTR_UNSET is INT64_MIN. If a client gives that value, it is an invalid axis. */
+    /* TD_ATTR_UNSET is INT64_MIN, which is an invalid axis if a client gives it. */
     bool given = attrs.axis != TD_ATTR_UNSET || args->attrs_set & 1u << ATTR_AXIS;
     if (given && !td_axis_normalize(attrs.axis, rank, &axis)) {
         td_error_set(err, TD_INVALID_AXIS,
@@ -150,7 +150,7 @@ static struct td_gather_geometry make_geometry(const struct resolved *resolved,
     };
     if (out->numel == 0)
         return geometry;
-    /* Each product is a factor of the output's number of elements, so it cannot overflow. */
+    /* Neither product overflows, because each is a factor of the output's number of elements. */
     (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
     (void)td_shape_product(params, resolved->batch_dims, resolved->axis, &geometry.slices);
     (void)td_shape_product(indices, resolved->batch_dims, indices->rank, &geometry.slice_indices);
@@ -176,11 +176,12 @@ struct plan {
     const struct td_tensor *indices;
     /* Set to TD_BOUNDS_ERROR if all indices are in range, because no policy then applies. */
     td_bounds bounds;
-    /* True if the indices themselves are the row numbers: int64, in range, and a single slice. */
+    /* True if the indices can be used as row numbers: they are int64 and in range, and there is
+     * only one slice. */
     bool indices_are_rows;
 };
 
-/* The td_rows_fn of both ops. Output rows are in the order of b, p, i. */
+/* Implements td_rows_fn for both ops. Output rows are in the order of b, p, i. */
 static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct plan *plan = context;
@@ -193,12 +194,12 @@ static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, i
         td_gathering_add_slice_offsets(rows, n, begin, size, geometry->slice_rows);
         return rows;
     }
-    /* All slices of a batch use the same indices. The indices are resolved for the first slice. In
-     * each further slice, row numbers are slice_rows higher than in the previous slice. */
+    /* All slices of a batch use the same indices, which are resolved for the first slice. In each
+     * following slice, row numbers are slice_rows higher. */
     for (int64_t done = 0; done < n;) {
         int64_t i = (begin + done) % size, slice = (begin + done) / size;
         int64_t batch = slice / geometry->slices, p = slice % geometry->slices;
-        /* Number of the following output rows that are in this batch. */
+        /* Number of remaining output rows that are in this batch. */
         int64_t count = td_smaller((geometry->slices - p) * size - i, n - done);
         int64_t head = td_smaller(size - i, count), resolved = td_smaller(size, count);
         int64_t *to = rows + done;
@@ -263,8 +264,8 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* True if axis is 0, which implies batch_dims 0: each index then gives one row of the output,
- * whatever the shape of indices. Both values are the defaults of the attributes. */
+/* True if axis is 0, which implies that batch_dims is 0. Each index then gives one row of the
+ * output, whatever the shape of indices. Both attributes default to 0. */
 static bool is_plain(const struct td_op_args *args)
 {
     struct resolved resolved;

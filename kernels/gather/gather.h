@@ -39,8 +39,8 @@ struct td_gather_geometry {
     /* A, the bound of the indices. Set even if the output has no elements. */
     int64_t slice_rows;
     td_bounds bounds;
-    /* Number of output rows, B * P * I. If the output has no elements, this and all members below
-     * are 0. */
+    /* Number of output rows, B * P * I. If the output has no elements, this member and all members
+     * below are 0. */
     int64_t n_rows;
     int64_t batches;       /* B */
     int64_t slices;        /* P, number of slices in each batch */

@@ -86,9 +86,8 @@ static struct td_gather_nd_geometry make_geometry(const struct resolved *resolve
     td_gathering_tuple_space(params, resolved->batch_dims, resolved->depth, &geometry.space);
     if (out->numel == 0)
         return geometry;
-    /* The output has no dimension of 0. Therefore, if params is empty, a dimension that tuples
-     * index is 0: every row is zeros, and no stride is used. Otherwise all products divide
-     * numel. */
+    /* The output has no dimension of 0. Therefore, if params is empty, tuples index a dimension of
+     * 0, so every row is zeros and no stride is used. Otherwise, all products divide numel. */
     (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
     (void)td_shape_product(params, resolved->batch_dims, inner, &geometry.block_rows);
     (void)td_shape_product(indices, resolved->batch_dims, indices->rank - 1,
@@ -155,8 +154,8 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     if (n_bad > 0 && resolved.bounds == TD_BOUNDS_ERROR)
         return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims, first,
                                       n_bad, err);
-    /* Clip and wrap can replace an index, except in a dimension of size 0, which has no valid
-     * index. */
+    /* Clip and wrap can replace any index except an index for a dimension of size 0, which has no
+     * valid index. */
     if (n_empty > 0 && resolved.indices->numel > 0 && resolved.bounds != TD_BOUNDS_ZERO)
         return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims,
                                       first_empty,
@@ -183,8 +182,8 @@ static struct td_cost gather_nd_cost(const struct td_op_args *args)
     return td_gathering_cost(args, td_gather_nd_geometry(args).row_numel);
 }
 
-/* True if there are no batch dimensions: each tuple then gives one row. The number of tuples must
- * also be representable. Tuples without components have no elements, so the product of the other
+/* True if there are no batch dimensions, so each tuple gives one row. The number of tuples must
+ * also be representable: tuples without components have no elements, so the product of the other
  * dimensions can overflow. */
 static bool is_plain(const struct td_op_args *args)
 {

@@ -24,7 +24,7 @@ static bool equal(const struct td_tensor *keys, int64_t i, int64_t j)
 }
 
 /* Returns the number of slots for n keys. At least half of the slots are free, so searches are
- * short. Nothing overflows, because n keys are in memory. */
+ * short. The result cannot overflow, because the n keys are in memory. */
 static uint64_t slots_for(int64_t n)
 {
     uint64_t slots = 16;
@@ -48,8 +48,8 @@ struct table {
 
 #define FREE ((int64_t)-1)
 
-/* Adds a key. If the memory of the keys changes during the call, a key can be added twice, but a
- * free slot always remains. */
+/* Adds a key. If the memory of the keys changes during the call, a key can be added twice. Even
+ * then, a free slot remains. */
 static void add(struct table *table, int64_t i)
 {
     uint64_t at = hash_of(table->keys, i, table->seed) & table->mask;

@@ -1,7 +1,7 @@
 /* distinct.h - finds the distinct keys of a vector in which keys can repeat.
  *
  * Ownership  The result is in exec->arena.
- * Threads    Reentrant. Runs on one thread, with a table of up to 32 bytes per key.
+ * Threads    Reentrant. Runs on one thread, with a table of at most 32 bytes per key.
  * Errors     MEMORY_EXHAUSTED, RESOURCE_LIMIT, and errors of exec's check. */
 #ifndef TD_KERNELS_KEY_INDEX_DISTINCT_H
 #define TD_KERNELS_KEY_INDEX_DISTINCT_H

@@ -1,7 +1,7 @@
 /* hash.h - 64-bit hashes of keys, with a seed. All bits of a hash are uniformly distributed.
  *
- * The hashes are part of the format of key_index.h: a function that returns other hashes needs
- * another format.
+ * The hashes are part of the format of key_index.h, so a function that returns different hashes
+ * requires a new format version.
  *
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_KEY_INDEX_HASH_H

@@ -24,7 +24,7 @@
 struct block {
     unsigned char tags[SLOTS_NARROW];
     /* Number of keys that overflowed from this block into later blocks, plus LOCKED while the index
-     * is built. */
+     * is being built. */
     uint32_t passed;
     union {
         uint32_t narrow[SLOTS_NARROW];
@@ -49,7 +49,7 @@ struct header {
 _Static_assert(sizeof(struct block) == BLOCK_BYTES, "a block is a cache line");
 _Static_assert(sizeof(struct header) == BLOCK_BYTES, "blocks must be aligned like the image");
 
-/* The digit is the version of the format and of the hash functions. */
+/* The digit is the version of both the format and the hash functions. */
 static const char magic[8] = { 'T', 'D', 'K', 'E', 'Y', 'S', '1', 0 };
 
 /* Maximum number of keys whose rows are stored in 32 bits. A test uses a smaller number. */
@@ -107,7 +107,7 @@ const void *td_key_index_image(const struct td_key_index *index)
 
 /* ---- Slots of a block ---------------------------------------------------------------------- */
 
-/* A set of slots: bit i is set for slot i. */
+/* A set of slots, in which bit i stands for slot i. */
 typedef unsigned slot_set;
 
 static inline slot_set slots_of_block(bool wide)
@@ -120,7 +120,7 @@ static inline slot_set slots_with(const struct block *block, unsigned char tag, 
 {
 #ifdef __SSE2__
     int last;
-    /* Excludes the bytes after the tags, which other threads write. */
+    /* Excludes the bytes after the tags, because other threads write to them. */
     memcpy(&last, block->tags + 8, sizeof last);
     const __m128i tags = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)block),
                                             _mm_cvtsi32_si128(last));
@@ -157,16 +157,16 @@ static inline uint64_t home_of(uint64_t hash, uint64_t n_blocks)
     return (uint64_t)(((unsigned __int128)hash * n_blocks) >> 64);
 }
 
-/* Returns the second block for a key whose home block is full, from the other half of the hash. If
- * the neighbour of the home block were used, the neighbours of full blocks would soon be full as
- * well. */
+/* Returns the second block for a key whose home block is full, selected by the other half of the
+ * hash. If keys moved to the neighbour of their home block, the neighbours of full blocks would
+ * soon be full as well. */
 static inline uint64_t second_of(uint64_t hash, uint64_t n_blocks)
 {
     return home_of((hash << 32 | hash >> 32) * 0x9E3779B97F4A7C15u, n_blocks);
 }
 
-/* Returns the block after `at` in step `step` of a search. From the second step on, this is the
- * neighbour. */
+/* Returns the block that follows `at` in step `step` of a search. From the second step on, this is
+ * the neighbour of `at`. */
 static inline uint64_t next_block(uint64_t at, uint64_t step, uint64_t hash, uint64_t n_blocks)
 {
     if (step == 0)
@@ -174,8 +174,8 @@ static inline uint64_t next_block(uint64_t at, uint64_t step, uint64_t hash, uin
     return at + 1 == n_blocks ? 0 : at + 1;
 }
 
-/* Returns a tag from 1 to 255, from the low bits of the hash, which have little influence on the
- * block. */
+/* Returns a tag from 1 to 255, taken from the low bits of the hash, which have little influence on
+ * the choice of block. */
 static inline unsigned char tag_of(uint64_t hash)
 {
     const unsigned char tag = (unsigned char)hash;
@@ -203,8 +203,8 @@ static inline bool equal(const struct td_tensor *a, uint64_t i, const struct td_
 
 /* ---- Search -------------------------------------------------------------------------------- */
 
-/* Number of queries that go through the stages of a search together: enough to keep the memory
- * busy, but few enough that the data prefetched for them stays in the L1 cache. */
+/* Number of queries that go through the stages of a search together. It is large enough to keep the
+ * memory busy, but small enough that the prefetched data stays in the L1 cache. */
 #define TOGETHER 64
 
 static inline const struct block *block_of(const struct td_key_index *index, uint64_t at)
@@ -235,8 +235,8 @@ static int64_t search(const struct td_key_index *index, const struct td_tensor *
 enum { ROW, NOT_HERE, NOWHERE };
 
 /* Looks for a tag in a block. ROW: *row is the first row in the block with this tag. NOT_HERE: no
- * row in this block has it, but some keys overflowed into later blocks. Avoids branches, which
- * would be unpredictable. */
+ * row in this block has the tag, but some keys overflowed into later blocks. Avoids branches,
+ * because they would be unpredictable. */
 static inline int look(const struct td_key_index *index, const struct block *block,
                        unsigned char tag, bool wide, int64_t *row)
 {
@@ -252,7 +252,7 @@ static inline const void *key_at(const struct td_tensor *keys, int64_t row, bool
                    : (const void *)((const uint64_t *)keys->data + row);
 }
 
-/* Queries that are searched for together, and lists of queries that need more work. */
+/* Queries that are searched together, and lists of queries that need more work. */
 struct batch {
     const struct td_key_index *index;
     const struct td_tensor *queries;
@@ -262,7 +262,7 @@ struct batch {
     uint64_t hashes[TOGETHER];
     unsigned char found[TOGETHER];     /* queries with a candidate row */
     unsigned char elsewhere[TOGETHER]; /* queries that are not in their home block */
-    /* Queries that are in neither block, or whose candidate row has another key. */
+    /* Queries that are in neither block, or whose candidate row has a different key. */
     unsigned char slow[TOGETHER];
 };
 
@@ -349,7 +349,7 @@ void td_key_index_find(const struct td_key_index *index, const struct td_tensor 
 {
     const bool strings = index->keys.dtype == TD_DTYPE_STRING;
     struct batch batch = { .index = index, .queries = queries };
-    /* There must be at least one key, because the stages compare a query with some key even if a
+    /* There must be at least one key, because the stages compare each query with some key even if a
      * block is damaged. */
     if (index->keys.numel == 0) {
         for (int64_t k = 0; k < n; k++)
@@ -390,8 +390,8 @@ struct build {
     int64_t pair[2];
 };
 
-/* Locks a block. Each block has its own lock, a bit of `passed`. The count of keys that overflowed
- * from a block stops at 2^31 - 1. */
+/* Locks a block. The lock is a bit of `passed` in the block. The count of keys that overflowed
+ * stops at 2^31 - 1. */
 static void lock(struct block *block)
 {
     while (__atomic_fetch_or(&block->passed, LOCKED, __ATOMIC_ACQUIRE) & LOCKED)
@@ -423,9 +423,8 @@ static void set_row(struct block *block, int slot, uint64_t row, bool wide)
         block->rows.narrow[slot] = (uint32_t)row;
 }
 
-/* Returns true if the block has a key equal to the row's key. Among equal keys, the slot keeps the
- * first row. The pair of the first two rows is therefore recorded, in whatever order threads insert
- * them. */
+/* True if the block has a key equal to the row's key. The slot keeps the first row among equal
+ * keys, so the pair of the first two rows is recorded whatever the order of insertion. */
 static bool has_equal(struct build *build, struct block *block, uint64_t row, unsigned char tag)
 {
     for (slot_set slots = slots_with(block, tag, build->wide); slots;) {
@@ -442,7 +441,7 @@ static bool has_equal(struct build *build, struct block *block, uint64_t row, un
     return false;
 }
 
-/* Puts the row into the block unless the block is full. Returns true if the row needs no other
+/* Puts the row into the block if the block has room. Returns true if the row does not need another
  * block. */
 static bool insert_into(struct build *build, struct block *block, uint64_t row, unsigned char tag)
 {
@@ -479,9 +478,9 @@ static void insert_elsewhere(struct build *build, uint64_t row, uint64_t hash)
     note_longest(build, step + 1);
 }
 
-/* Number of keys that are inserted together. With more keys, blocks that were prefetched for
- * writing are evicted before they are written. (10 million int64 keys on Zen 4: 34 ns per key with
- * 16, 38 with 12, 50 with 64.) */
+/* Number of keys that are inserted together. With more keys, blocks prefetched for writing are
+ * evicted before they are written. (10 million int64 keys on Zen 4: 34 ns per key with 16, 38 with
+ * 12, 50 with 64.) */
 #define INSERTED_TOGETHER 16
 
 static void insert_together(struct build *build, int64_t begin, int64_t n)

@@ -11,8 +11,8 @@
 
 /* ---- Keys in order ------------------------------------------------------------------------- */
 
-/* Compares element i of a with element j of b. The result is negative, 0 or positive. Strings are
- * ordered by their bytes. */
+/* Compares element i of a with element j of b. Returns a negative number, 0 or a positive number.
+ * Strings are ordered by their bytes. */
 static inline int compare(const struct td_tensor *a, int64_t i, const struct td_tensor *b,
                           int64_t j)
 {
@@ -32,7 +32,7 @@ static inline int compare(const struct td_tensor *a, int64_t i, const struct td_
 
 struct order {
     const struct td_tensor *keys;
-    /* Relaxed accesses are enough, because nothing else depends on the flag, and the end of
+    /* Relaxed accesses are enough, because nothing else depends on the flag and the end of
      * parallel_for publishes it. */
     atomic_bool broken;
 };
@@ -61,8 +61,8 @@ static td_status are_ascending(const struct td_tensor *keys, struct td_exec *exe
     return status;
 }
 
-/* Returns the row of a query among ascending keys. Even if the memory changes during the search,
- * the returned row is below numel and had the key when it was compared. */
+/* Returns the row of a query among ascending keys, or TD_ROW_NONE. Even if the memory changes
+ * during the search, the returned row is below numel and had the key when it was compared. */
 static int64_t bisect(const struct td_tensor *keys, const struct td_tensor *queries, int64_t query)
 {
     int64_t begin = 0;

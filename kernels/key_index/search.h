@@ -1,11 +1,12 @@
 /* search.h - finds the rows of the keys that a call asks for, with or without an open index.
  *
- * Keys without an index must be checked to be distinct. Keys in ascending order are distinct, and
- * bisection then finds a few queries. Otherwise, an index is built for the call.
+ * Keys that have no index must first be found to be distinct. If they are in ascending order, they
+ * are distinct, and a few queries are found by bisection. In all other cases, an index is built for
+ * the call.
  *
- * Ownership  Borrows keys and queries. The index of a call is in exec->arena.
- * Threads    td_key_search_rows is reentrant. td_key_search_begin is called once, before it.
- * Errors     INVALID_ARGUMENT if two keys are equal, as in td_key_index_build. */
+ * Ownership  Borrows keys and queries. The index of a call is in exec->arena. Threads
+ * td_key_search_rows is reentrant. td_key_search_begin is called once, before it. Errors
+ * INVALID_ARGUMENT if two keys are equal, as in td_key_index_build. */
 #ifndef TD_KERNELS_KEY_INDEX_SEARCH_H
 #define TD_KERNELS_KEY_INDEX_SEARCH_H
 
@@ -39,8 +40,7 @@ TD_MUST_CHECK td_status td_key_search_begin(struct td_key_search *search,
 void td_key_search_rows(const struct td_key_search *search, int64_t begin, int64_t n,
                         int64_t *rows);
 
-/* Number of queries in one range of parallel_for: 20 us of work if each query takes two cache
- * misses. */
+/* Number of queries in one range of parallel_for: 20 us of work at two cache misses per query. */
 #define TD_KEY_SEARCH_GRAIN 1024
 
 /* The results of all queries. */
@@ -53,14 +53,14 @@ struct td_key_rows {
     atomic_int_fast64_t first_missing; /* position of the first query without a row, or INT64_MAX */
 };
 
-/* Finds all queries. exec splits the work. */
+/* Finds all queries, splitting the work through exec. */
 TD_MUST_CHECK td_status td_key_search_all(const struct td_key_search *search,
                                           struct td_key_rows *out, struct td_exec *exec,
                                           struct td_error *err);
 
 /* Sets KEY_NOT_FOUND for element `first` of the queries, n_bad of which have no row. The message
- * shows the first key, so that the client sees how keys are written. `keys` is NULL if the keys are
- * not available here. */
+ * shows the first key, so the client sees how keys are written. `keys` is NULL if they are not
+ * available here. */
 td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *keys,
                            const struct td_tensor *queries, int64_t first, int64_t n_bad);
 

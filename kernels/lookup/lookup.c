@@ -48,7 +48,8 @@ static td_status check_keys(const struct td_shape *params, const struct td_tenso
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "keys");
 }
 
-/* Sets *out to the shape of all rows that are looked up. Returns false if the rank is too high. */
+/* Sets *out to the shape of the rows found for all queries. Returns false if the rank is too
+ * high. */
 static bool rows_shape(const struct td_op_args *args, struct td_shape *out)
 {
     const struct td_shape *params = &args->inputs[TD_LOOKUP_PARAMS].tensors->shape;
@@ -131,8 +132,8 @@ static int64_t row_numel(const struct td_op_args *args)
     return numel > 0 ? numel / args->inputs[TD_LOOKUP_QUERIES].tensors->numel : 0;
 }
 
-/* Returns the size in bytes of the row to which a scalar default is repeated. For strings, counts
- * only the offsets. */
+/* Returns the size in bytes of a row filled with a scalar default. For strings, counts only the
+ * offsets. */
 static uint64_t repeated_bytes(const struct td_op_args *args)
 {
     const struct td_operand *given = &args->inputs[TD_LOOKUP_DEFAULT];
@@ -158,8 +159,8 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- Search ------------------------------------------------------------------------------ */
 
-/* The state of a lookup. All queries are searched before any row is copied, so the copied rows are
- * the counted rows even if a client writes to keys and queries during the call. */
+/* The state of a lookup. All queries are searched before any row is copied, so the counted rows are
+ * the copied rows even if a client writes to keys and queries during the call. */
 struct job {
     struct td_key_search search;
     struct td_key_rows found;
@@ -187,7 +188,7 @@ static td_status find_rows(struct job *job, const struct td_op_args *args, struc
 /* ---- Copy -------------------------------------------------------------------------------- */
 
 /* Repeats a string to fill a row. The output has at least one such row, so a row that exceeds the
- * limit of the output is refused. */
+ * output limit is refused. */
 static td_status repeat_string(struct td_tensor *row, const struct td_tensor *scalar, size_t numel,
                                struct td_exec *exec, struct td_error *err)
 {
@@ -222,8 +223,8 @@ static td_status repeat_number(struct td_tensor *row, const struct td_tensor *sc
     return TD_OK;
 }
 
-/* Sets *row to the default or, for a scalar default, to the row filled with it. Only the data of
- * the row and, for strings, its offsets are used. */
+/* Sets *row to the default, repeating a scalar default to fill the row. Only the data of the row
+ * and, for strings, its offsets are used. */
 static td_status default_row(struct td_tensor *row, const struct td_tensor *given, int64_t numel,
                              struct td_exec *exec, struct td_error *err)
 {
@@ -234,7 +235,7 @@ static td_status default_row(struct td_tensor *row, const struct td_tensor *give
                                            : repeat_number(row, given, (size_t)numel, exec, err);
 }
 
-/* The td_rows_fn of a lookup. A missing key has the row TD_ROW_ZERO. */
+/* Implements td_rows_fn for lookup. A missing key has the row TD_ROW_ZERO. */
 #if TD_ROW_NONE != TD_ROW_ZERO
 #error "the copy uses the row numbers of the search"
 #endif
@@ -284,7 +285,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* Returns false if a single default applies to all queries, because it belongs to no query and
+/* Returns false if a single default applies to all queries. Such a default belongs to no query, and
  * another call can have a different default. */
 static bool is_plain(const struct td_op_args *args)
 {

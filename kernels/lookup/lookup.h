@@ -8,8 +8,8 @@
  *            found    [Q...]        bool: true if a key equals the query
  * Missing    The attribute missing handles queries that no key equals. With `error`, the first such
  *            query, in row-major order, ends the call with KEY_NOT_FOUND. `zero` gives rows of
- *            zeros or empty strings. `default` gives the row `default`, a row whose every element
- *            is the scalar `default`, or the query's own row of `default`.
+ *            zeros or empty strings. `default` gives the row `default`, a row filled with the
+ *            scalar `default`, or the query's own row of `default`.
  * Ownership  Borrows all tensors for the call; writes only the outputs.
  * Threads    Reentrant. Splits the queries, then the rows, through exec.
  * Cost       The cost of find (kernels/find) plus the cost of gather (kernels/gather). */

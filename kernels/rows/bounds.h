@@ -23,8 +23,8 @@ static inline int64_t td_row_resolve_index(int64_t index, int64_t bound, td_boun
     }
 }
 
-/* True if the policy refuses indices, given that n_bad of them are out of range. Clip and wrap
- * refuse them if no row is valid. */
+/* True if the policy refuses a call with n_bad indices out of range. Clip and wrap refuse it if no
+ * row is valid. */
 static inline bool td_row_policy_refuses(td_bounds policy, int64_t n_bad, int64_t bound)
 {
     return n_bad > 0 && (policy == TD_BOUNDS_ERROR || (bound == 0 && policy != TD_BOUNDS_ZERO));
@@ -36,8 +36,8 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
                                 const struct td_tensor *indices, int64_t first, int64_t n_bad,
                                 int64_t bound, int axis, const char *more);
 
-/* For ops with the attribute bounds, returns a text for `more` that says how the attribute can
- * handle a negative index. Returns "" if the index is not negative. */
+/* Returns a text for `more` that says how the attribute `bounds` can handle a negative index, or ""
+ * if the index is not negative. For ops with this attribute. */
 const char *td_rows_bounds_hint(const struct td_tensor *indices, int64_t first, int64_t bound);
 
 /* Sets INDEX_OUT_OF_BOUNDS for a negative index of an op without an upper bound. */

@@ -98,8 +98,8 @@ td_status td_gathering_output(struct td_op_args *args, td_dtype dtype,
     return td_op_output(args, dtype, &shape, arena, err);
 }
 
-/* Returns a * b / c, at most 1e18, for c > 0. The result is an estimate, so it is computed in
- * floating point. */
+/* Returns a * b / c for c > 0, at most 1e18. Uses floating point, because the result is only an
+ * estimate. */
 static uint64_t scaled(size_t a, int64_t b, int64_t c)
 {
     double value = (double)a * (double)b / (double)c;
@@ -115,8 +115,8 @@ struct td_cost td_gathering_copy_cost(const struct td_tensor *params, const stru
     cost.bytes_written = td_tensor_footprint(out);
     cost.random_reads = (uint64_t)(out->numel / row_numel);
     if (out->dtype == TD_DTYPE_STRING) {
-        /* Assumes strings of average size. Each row costs three random reads: its offsets in both
-         * passes over the rows, and its bytes. */
+        /* Assumes strings of average size. Each row costs three random reads: its offsets in each
+         * of two passes, and its bytes. */
         if (params->numel > 0)
             cost.bytes_written += scaled(params->bytes, out->numel, params->numel);
         cost.random_reads *= 3;
@@ -151,7 +151,7 @@ void td_gathering_add_slice_offsets(int64_t *rows, int64_t n, int64_t begin, int
                 rows[k] += base;
 }
 
-/* Returns the row that replaces a row of zeros in row k of the output. */
+/* Returns the row that replaces TD_ROW_ZERO in row k of the output. */
 static const char *zero_row_of(const struct td_gathering *job, int64_t k, size_t row_bytes)
 {
     return (const char *)job->zero_row->data + (size_t)(k * job->zero_step) * row_bytes;
@@ -288,7 +288,7 @@ static void copy_part_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Looks up the offsets of rows in the table; the td_string_rows_fn of a gather. */
+/* Looks up the offsets of rows in the table. Implements td_string_rows_fn for gathers. */
 static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
                                                struct td_string_row *rows)
 {

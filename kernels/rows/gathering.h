@@ -1,9 +1,8 @@
 /* gathering.h - code that gather and gather_nd share, in addition to the loops of rows.h: checks,
  * the output, the cost, and the copy of all rows.
  *
- * A gathering op has the inputs params (the table) and indices, whose leading batch dimensions are
- * equal, and one output. The op supplies one function (td_rows_fn) that maps output rows to table
- * rows.
+ * A gathering op has one output and two inputs with equal batch dimensions: params (the table) and
+ * indices. The op supplies a function (td_rows_fn) that maps output rows to table rows.
  *
  * Threads    Reentrant. td_gathering_run splits the output through exec, and the parts never
  *            overlap. */
@@ -15,7 +14,8 @@
 /* Positions of the inputs in the descriptor of a gathering op. */
 enum { TD_GATHERING_PARAMS, TD_GATHERING_INDICES };
 
-/* Descriptor of the attribute `bounds`, which is the member `bounds` of the attrs struct `type`. */
+/* Descriptor of the attribute `bounds`, stored in the member `bounds` of the attrs struct
+ * `type`. */
 #define TD_GATHERING_BOUNDS(type)                                                                  \
     {                                                                                              \
         .name = "bounds",                                                                          \
@@ -35,12 +35,12 @@ TD_MUST_CHECK td_status td_gathering_check_batch(const struct td_shape *params,
                                                  const struct td_shape *indices, int batch_dims,
                                                  struct td_error *err);
 
-/* Adds both shapes to a SHAPE_MISMATCH, and names indices as the invalid input. */
+/* Adds both shapes to a SHAPE_MISMATCH error and names indices as the invalid input. */
 td_status td_gathering_shapes_at_fault(struct td_error *err, const struct td_shape *params,
                                        const struct td_shape *indices);
 
-/* Refuses indices of rank 1 that are a single tuple although one tuple per row was probably meant.
- * Returns SHAPE_MISMATCH. */
+/* Sets SHAPE_MISMATCH for indices of rank 1, which form a single tuple. The message says how to
+ * pass one tuple per row, which the client probably meant. */
 td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *params,
                                    const struct td_shape *indices);
 
@@ -49,12 +49,12 @@ td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *
 void td_gathering_tuple_space(const struct td_shape *params, int first_dim, int depth,
                               struct td_tuple_space *space);
 
-/* Sets INDEX_OUT_OF_BOUNDS for element `first` of indices, which is a component of a tuple. The
- * message has the whole tuple. Component 0 indexes dimension first_dim of params. */
+/* Sets INDEX_OUT_OF_BOUNDS for element `first` of indices, a component of a tuple. The message
+ * shows the whole tuple. Component 0 indexes dimension first_dim of params. */
 td_status td_gathering_bad_tuple(const struct td_tensor *params, const struct td_tensor *indices,
                                  int first_dim, int64_t first, int64_t n_bad, struct td_error *err);
 
-/* Describes the output with this dtype and the dimensions of the parts, in order. Returns
+/* Describes the output, whose dimensions are the dimensions of the parts in order. Returns
  * RESOURCE_LIMIT if the rank exceeds TD_MAX_RANK. */
 struct td_gathering_part {
     const struct td_shape *shape;
@@ -72,15 +72,14 @@ struct td_cost td_gathering_copy_cost(const struct td_tensor *params, const stru
 struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_numel);
 
 /* Converts row numbers within slices to row numbers in the table. The table consists of slices of
- * slice_rows rows. The output consists of slices of slice_out rows. On entry, rows[k] is the row
- * within its slice for output row begin + k. The function adds slice_rows * ((begin + k) /
- * slice_out), and leaves TD_ROW_ZERO unchanged. */
+ * slice_rows rows, and the output of slices of slice_out rows. On entry, rows[k] is the row within
+ * its slice for output row begin + k. Adds slice_rows * ((begin + k) / slice_out), and leaves
+ * TD_ROW_ZERO unchanged. */
 void td_gathering_add_slice_offsets(int64_t *rows, int64_t n, int64_t begin, int64_t slice_out,
                                     int64_t slice_rows);
 
-/* Returns the table rows for the output rows [begin, begin + n), where n <= TD_ROWS_CHUNK. The
- * result is either `rows`, filled by the function, or another array that has the row numbers. Runs
- * on any thread. */
+/* Returns the table rows for the output rows [begin, begin + n), where n <= TD_ROWS_CHUNK. Returns
+ * `rows` after filling it, or another array that contains the row numbers. Runs on any thread. */
 typedef const int64_t *td_rows_fn(const void *context, int64_t begin, int64_t n, int64_t *rows);
 
 /* A gather whose indices have been checked. */
@@ -93,14 +92,14 @@ struct td_gathering {
     const void *context;
     bool may_be_zero; /* the function `rows` can return TD_ROW_ZERO */
     /* The elements that replace TD_ROW_ZERO, in the dtype of the table: one row for each row of out
-     * if zero_step is 1, or one row for all if zero_step is 0. NULL: zeros or empty strings. */
+     * if zero_step is 1, or a single row if zero_step is 0. NULL means zeros or empty strings. */
     const struct td_tensor *zero_row;
     int64_t zero_step;
 };
 
-/* Fills out. If its dtype differs from the dtype of the table, rows are cast while they are copied.
- * In that case, neither dtype may be string, and zero_row must be NULL. The bytes of strings are
- * allocated in exec->arena. */
+/* Fills out. If its dtype differs from the dtype of the table, casts rows while copying them.
+ * Neither dtype may then be string, and zero_row must be NULL. The bytes of strings are allocated
+ * in exec->arena. */
 TD_MUST_CHECK td_status td_gathering_run(const struct td_gathering *job, struct td_exec *exec,
                                          struct td_error *err);
 

@@ -12,7 +12,8 @@ struct application {
     int64_t n_before;  /* number of rows in the table */
     size_t row_bytes;  /* for numbers: bytes per row */
     int64_t row_numel; /* for strings: elements per row */
-    /* For strings: the source of each row of out, as a row number like those in `from`. */
+    /* For strings: the source of each row of out, as a row number with the same meaning as in
+     * `from`. */
     int64_t *sources;
 };
 

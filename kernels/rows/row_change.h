@@ -8,10 +8,10 @@
 #include "kernels/op_change.h"
 
 /* Applies the change to `table`. `rows` contains the new rows, in the same dtype, or is NULL for a
- * removal. `out` must be described with n_rows rows. For numbers, out->data must already have the
- * first rows of the table, as many as both have. For strings, the caller allocates out->offsets,
- * and out->data is allocated in exec->arena. Fails with RESOURCE_LIMIT as td_strings_run does, or
- * with an error of exec. */
+ * removal. `out` must be described with n_rows rows. For numbers, out->data must already contain
+ * the first rows of the table, as many as both tensors have. For strings, the caller allocates
+ * out->offsets, and out->data is allocated in exec->arena. Fails with RESOURCE_LIMIT like
+ * td_strings_run, or with an error of exec. */
 TD_MUST_CHECK td_status td_row_change_apply(const struct td_row_change *change,
                                             const struct td_tensor *table,
                                             const struct td_tensor *rows, struct td_tensor *out,

@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Tuple checks compare components with a pattern that repeats the bounds of a tuple up to this
- * number of elements, which is enough for a vectorised inner loop. */
+/* Maximum number of elements of the pattern that repeats the bounds of a tuple. Tuple checks
+ * compare components with this pattern, which is long enough for a vectorised inner loop. */
 #define BOUND_PATTERN 64
 
-/* For bounds up to this value, indices are counted in four tables, which need 2 KiB of stack. */
+/* Maximum bound for which indices are counted in four tables, which need 2 KiB of stack. */
 #define SMALL_BOUND 64
 
 #define TD_INDEX     int16_t
@@ -85,8 +85,8 @@ static void check_range(void *context, int64_t begin, int64_t end)
         ;
 }
 
-/* Number of indices in one range of a check. At memory speed, this number of int32 takes 40 us and
- * of int64 80 us, whereas waking a thread takes 30 us. */
+/* Number of indices in one range of a check. At memory speed, a range takes 40 us for int32 and 80
+ * us for int64, whereas waking a thread takes 30 us. */
 #define CHECK_GRAIN 262144
 
 td_status td_rows_check_tuples(const struct td_tensor *indices, const struct td_tuple_space *space,
@@ -160,13 +160,13 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
 /* ---- Copying ----------------------------------------------------------------------------- */
 
 /* Rows from MIDDLE_ROW to LARGE_ROW bytes are copied faster by the instruction rep movsq than by
- * glibc's memcpy, which uses that instruction from about 4 KiB on. For rows of 1, 2, 3 and 4 KiB,
+ * glibc's memcpy, which uses rep movsq only from about 4 KiB on. For rows of 1, 2, 3 and 4 KiB,
  * memcpy copies 6.0, 5.1, 9.5 and 11.5 GB/s, and rep movsq 8.5, 8.7, 9.4 and 11.3. For smaller
  * rows, and if all data is in the L1 cache, rep movsq is slower. */
 #define MIDDLE_ROW 1024
 #define LARGE_ROW  4096
 
-/* Calls the loop for the row width. With a constant width, a copy is only a few moves. */
+/* Calls the loop for the row width. With a constant width, each copy is only a few moves. */
 #define BY_WIDTH(row_bytes, CALL)                                                                  \
     switch (row_bytes) {                                                                           \
     case 1:                                                                                        \
@@ -194,12 +194,12 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
         CALL(row_bytes);                                                                           \
     }
 
-/* Outputs of at least this size are written with streaming stores, because they would not stay in
- * the cache. */
+/* Minimum size of an output that is written with streaming stores, because it would not stay in the
+ * cache. */
 #define STREAM_BYTES ((size_t)8 * 1024 * 1024)
 #define LINE         64
-/* Minimum size of rows that are streamed, except for their ends, although they are not whole cache
- * lines. */
+/* Minimum size of rows that are streamed even if they are not whole cache lines. Their ends are not
+ * streamed. */
 #define STREAM_ROW   512
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -249,8 +249,8 @@ void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t par
         memset((char *)to + offset, 0, size);
 }
 
-/* Copies rows for all gathers. The loop is built for each width below. With a constant row_bytes, a
- * copy is one or two moves. */
+/* Copies rows, for all gathers. The loop is built for each width below. With a constant row_bytes,
+ * a copy is one or two moves. */
 static inline __attribute__((always_inline)) void
 copy_rows(char *restrict out, const char *restrict table, size_t row_bytes, const int64_t *rows,
           int64_t n, bool may_be_zero, int64_t ahead)

@@ -2,9 +2,9 @@
  *
  * A table is n_rows contiguous rows of row_bytes bytes. A gather checks the indices and then
  * resolves them, a chunk at a time, to row numbers (bounds.h replaces indices out of range). The
- * loop that copies the rows is built for each row width and never reads values. An index can be a
- * tuple with one component for each of several dimensions of the table. Scattering and distributing
- * rows use checked indices without resolving them first.
+ * loop that copies the rows is built for each row width and does not interpret their values. An
+ * index can be a tuple with one component for each of several dimensions of the table. Scattering
+ * and distributing use checked indices without resolving them first.
  *
  * Bounds     td_rows_check reads all indices before anything is written. With policy error, the
  *            resolve functions then assume that all indices are in range.
@@ -19,12 +19,13 @@
 #include "kernels/rows/bounds.h"
 #include "kernels/tensor.h"
 
-/* Number of row numbers resolved at a time. They take 8 KiB of stack, which fits into the L1
+/* Number of row numbers resolved at a time. They take 8 KiB of stack, which fits in the L1
  * cache. */
 #define TD_ROWS_CHUNK 1024
 
-/* Bytes of rows in one range of parallel_for. Copying a range takes at least about 10 us. If the
- * output is large enough for a second thread to be worthwhile, every thread gets a few ranges. */
+/* Number of bytes of rows in one range of parallel_for. Copying a range takes at least about 10 us.
+ * If the output is large enough for a second thread to be worthwhile, every thread gets a few
+ * ranges. */
 #define TD_ROWS_RANGE_BYTES ((size_t)128 * 1024)
 
 /* Returns the number of rows in such a range, at least 1. A row counts as at least TD_ROWS_NARROW
@@ -32,9 +33,9 @@
 #define TD_ROWS_NARROW 16
 int64_t td_rows_in_range(size_t row_bytes);
 
-/* Copies part `part` of a row that is larger than a range. Each part has TD_ROWS_RANGE_BYTES bytes,
- * but the last part can be shorter. td_rows_parts returns the number of parts. If `from` is NULL,
- * sets the part to zero. */
+/* Copies part `part` of a row that is larger than a range, or sets it to zero if `from` is NULL.
+ * Each part has TD_ROWS_RANGE_BYTES bytes, except that the last can be shorter. td_rows_parts
+ * returns the number of parts. */
 int64_t td_rows_parts(size_t row_bytes);
 void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t part);
 
@@ -47,9 +48,9 @@ TD_MUST_CHECK td_status td_rows_check(const struct td_tensor *indices, int64_t b
 /* True if the indices [begin, end) are in [0, bound). */
 bool td_rows_in_bounds(const struct td_tensor *indices, int64_t begin, int64_t end, int64_t bound);
 
-/* Sets rows[k] = td_row_resolve_index(indices[begin + k]) for k in [0, n). With policy error, the
- * indices must be in range and are only widened. bound must be above 0 unless the policy is error
- * or zero. */
+/* Sets rows[k] = td_row_resolve_index(indices[begin + k]) for k in [0, n). With policy error, only
+ * widens the indices, which must be in range. bound must be above 0 unless the policy is error or
+ * zero. */
 void td_rows_resolve_indices(const struct td_tensor *indices, int64_t begin, int64_t n,
                              int64_t bound, td_bounds policy, int64_t *rows);
 
@@ -68,7 +69,7 @@ TD_MUST_CHECK td_status td_rows_check_tuples(const struct td_tensor *indices,
                                              struct td_error *err);
 
 /* Resolves the tuples [begin, begin + n) like td_rows_resolve_indices. With policy zero, a tuple
- * that has a component out of range gives TD_ROW_ZERO. */
+ * with a component out of range gives TD_ROW_ZERO. */
 void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int64_t n,
                             const struct td_tuple_space *space, td_bounds policy, int64_t *rows);
 
@@ -81,7 +82,7 @@ int64_t td_rows_largest(const struct td_tensor *indices, bool *negative);
 void td_rows_copy(void *out, const struct td_tensor *table, size_t row_bytes, const int64_t *rows,
                   int64_t n, bool may_be_zero);
 
-/* True if an output of `bytes`, in rows of row_bytes, should be written with streaming
+/* True if an output of `bytes` bytes, in rows of row_bytes bytes, should be written with streaming
  * (non-temporal) stores. */
 bool td_rows_should_stream(size_t bytes, size_t row_bytes);
 

@@ -6,8 +6,8 @@
 
 /* Number of rows in one range of parallel_for. Each row costs at least two cache misses. */
 #define RANGE_ROWS 2048
-/* Distance in rows at which the offsets of a row are prefetched. Its bytes are prefetched at half
- * this distance. */
+/* Distance in rows at which the offsets of a row are prefetched. The bytes of the row are
+ * prefetched at half this distance. */
 #define AHEAD      16
 
 /* First pass: stores the size of row k in offsets[(k + 1) * row_numel], where the end of the row

@@ -1,12 +1,12 @@
 /* strings.h - assembles a tensor of strings from rows, which differ in size.
  *
- * The strings of a row are contiguous, so a row is a single copy once its position in the output is
- * known. There are three passes: the sizes of all rows, their prefix sums, and the bytes.
+ * The strings of a row are contiguous, so a single copy moves a row after its position in the
+ * output is known. There are three passes: the sizes of all rows, their prefix sums, and the bytes.
  *
  * Ownership  The caller allocates out->offsets. out->data is allocated in exec->arena.
  * Errors     RESOURCE_LIMIT if the bytes exceed exec->output_limit, and the arena's error if memory
  *            is exhausted.
- * Threads    Reentrant. The first and third pass run in parallel through exec. */
+ * Threads    Reentrant. The first and third passes run in parallel through exec. */
 #ifndef TD_KERNELS_ROWS_STRINGS_H
 #define TD_KERNELS_ROWS_STRINGS_H
 
@@ -20,8 +20,8 @@ struct td_string_row {
     const char *bytes;
 };
 
-/* Returns the rows [begin, begin + n) of the output, where n <= TD_ROWS_CHUNK. The result is either
- * `rows`, filled by the function, or another array that has the rows. Runs on any thread. */
+/* Returns the rows [begin, begin + n) of the output, where n <= TD_ROWS_CHUNK. Returns `rows` after
+ * filling it, or another array that contains the rows. Runs on any thread. */
 typedef const struct td_string_row *td_string_rows_fn(const void *context, int64_t begin, int64_t n,
                                                       struct td_string_row *rows);
 

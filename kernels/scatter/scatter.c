@@ -37,7 +37,7 @@ struct scatter {
     int64_t begin, end; /* tuples of the current step */
     int64_t parts;      /* number of parts into which the step is split */
 
-    /* For strings: the tuple that writes each row of out, or FROM_PARAMS. */
+    /* For strings: number of the tuple that writes each row of out, or FROM_PARAMS. */
     int64_t *sources;
 };
 
@@ -93,7 +93,8 @@ static td_status check_depth(const struct td_shape *params, const struct td_shap
     return td_gathering_shapes_at_fault(err, params, indices);
 }
 
-/* Adds to a SHAPE_MISMATCH of updates its shape and the shape of the input that contradicts it. */
+/* Adds two shapes to a SHAPE_MISMATCH error of updates: its own shape and the shape of the input
+ * that contradicts it. */
 static td_status updates_at_fault(struct td_error *err, const struct td_shape *updates,
                                   const char *name, const struct td_shape *other)
 {
@@ -102,8 +103,7 @@ static td_status updates_at_fault(struct td_error *err, const struct td_shape *u
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "updates");
 }
 
-/* Checks that there is one update for each tuple, and that each update has the shape of a slice of
- * params. */
+/* Checks that there is one update for each tuple, with the shape of a slice of params. */
 static td_status check_updates(const struct td_shape *params, const struct td_shape *indices,
                                const struct td_shape *updates, struct td_error *err)
 {
@@ -279,9 +279,9 @@ static void add_c128(const struct scatter *job, void *restrict to, const void *r
 COMPLEX_PRODUCT(c64, float)
 COMPLEX_PRODUCT(c128, double)
 
-/* Combines float16 or bfloat16 elements in float. float has more than twice their precision plus
- * two bits, so rounding a sum or product to float first does not change the result (no double
- * rounding). */
+/* Combines float16 or bfloat16 elements in float. The precision of float exceeds twice theirs by
+ * more than two bits, so rounding a sum or product to float first does not change the result (no
+ * double rounding). */
 static void combine_halves(const struct scatter *job, void *restrict to, const void *restrict from,
                            int64_t n)
 {
@@ -332,12 +332,12 @@ static void combine_bytes(const struct scatter *job, void *to, const void *from,
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
-/* Updates with fewer bytes than this are written by one thread. */
+/* Minimum number of bytes of updates that several threads write. */
 #define PARALLEL_BYTES ((size_t)512 * 1024)
-/* Bytes of updates that a thread writes between two checks of the deadline, which takes a few
- * milliseconds. */
+/* Number of bytes of updates that a thread writes between two checks of the deadline, a few
+ * milliseconds of work. */
 #define STEP_BYTES     ((size_t)4 * 1024 * 1024)
-/* Distance in rows at which a row is prefetched before it is combined with an update. */
+/* Number of rows by which the prefetch of a row precedes its combination with an update. */
 #define AHEAD          16
 
 static char *row_at(const struct scatter *job, int64_t row)
@@ -363,7 +363,7 @@ static const char *update_at(const struct scatter *job, int64_t tuple)
 
 /* Finds the rows in rows[0..n) that belong to `part`. Writes their positions to `picked` and
  * returns their number. Rows in the same cache line belong to the same part. Multiplication by the
- * golden ratio spreads consecutive lines evenly over the parts, and frequent lines
+ * golden ratio spreads consecutive lines evenly over the parts, and frequently used lines
  * pseudo-randomly. */
 static int64_t pick(const struct scatter *job, int64_t part, const int64_t *rows, int64_t n,
                     uint16_t *picked)
@@ -393,7 +393,7 @@ static void combine_rows(const struct scatter *job, const int64_t *rows, const c
 }
 
 /* Writes the parts [begin, end) of the output. A part is a set of rows, whose updates are written
- * in order. Each part reads all tuples, which costs less than sorting the tuples by part first. */
+ * in order. Reading all tuples for each part costs less than sorting the tuples by part first. */
 static void rows_range(void *context, int64_t begin, int64_t end)
 {
     const struct scatter *job = context;
@@ -439,8 +439,8 @@ static void row_parts_range(void *context, int64_t begin, int64_t end)
         }
 }
 
-/* Writes all updates. Each byte of the output is written by one thread, in the order of the
- * updates, so the result does not depend on the number of threads. */
+/* Writes all updates. Only one thread writes each byte of the output, in the order of the updates,
+ * so the result does not depend on the number of threads. */
 static td_status write_updates(struct scatter *job, struct td_exec *exec, struct td_error *err)
 {
     size_t row_cost = job->row_bytes > TD_ROWS_NARROW ? job->row_bytes : TD_ROWS_NARROW;

@@ -14,10 +14,10 @@
  *            the maximum. The result does not depend on the number of threads.
  * In place   If outputs[0].data is the data of params, params is not copied and only the updated
  *            slices are written. indices and updates must not overlap with params. cost recognises
- *            this case even if both data pointers are still NULL. Once writing has started, run
- *            allocates no memory and fails only if exec cancels it, so a caller that cannot accept
- *            a partial update passes an exec without a deadline. Strings are never updated in
- *            place.
+ *            this case even while both data pointers are NULL. After writing has started, run
+ *            allocates no memory and fails only if exec cancels it. A caller that cannot accept a
+ *            partial update therefore passes an exec without a deadline. Strings are never updated
+ *            in place.
  * Ownership  Borrows all tensors for the call; writes only the output.
  * Threads    Reentrant. Splits its rows through exec; the parts of the output never overlap.
  * Source     tf.tensor_scatter_nd_update, tf.tensor_scatter_nd_add, _min and _max in the TensorFlow

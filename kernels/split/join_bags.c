@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Totals over the queries of one bag, in all parts. */
+/* Totals over a bag's queries in all parts. */
 struct tally {
-    /* Sums of the weights and of their squares; without weights each is 1. */
+    /* Sums of the weights and of their squares. Without weights, each weight is 1. */
     double weights, squares;
-    /* zeros: true if a query has a row of zeros. nan: true if the weight of such a row makes the
-     * sum NaN. */
+    /* zeros: true if a query has a row of zeros. nan: true if the weight of a row of zeros makes
+     * the sum NaN. */
     bool zeros, nan;
 };
 
@@ -71,8 +71,8 @@ static double element_of(const struct td_tensor *tensor, int64_t i)
                                              : (double)((const float *)tensor->data)[i];
 }
 
-/* Sets j->row to the maximum of each column of the bag. Includes a row of zeros, and propagates
- * NaN. */
+/* Sets j->row to the maximum of each column of the bag, including a row of zeros if the bag has
+ * one. Propagates NaN. */
 static void join_greatest(struct joiner *j, int64_t bag)
 {
     bool first = !j->tallies[bag].zeros;

@@ -83,7 +83,7 @@ static td_status refuse_indices(const struct splitter *s, const struct td_tuple_
                                  td_rows_bounds_hint(queries, first, space->bound[0]));
 }
 
-/* Returns the row number that is ignored, or TD_ATTR_UNSET if no row number is ignored. */
+/* Returns the row number to ignore, or TD_ATTR_UNSET if there is none. */
 static int64_t skipped_row(const struct splitter *s)
 {
     int64_t row = TD_ATTR_UNSET;
@@ -122,7 +122,7 @@ static td_status find_rows(struct splitter *s, struct td_split *out)
     return TD_OK;
 }
 
-/* Finds the bag of each query. Offsets and segments are in order. */
+/* Finds the bag of each query. The caller has checked that offsets and segments are in order. */
 static td_status find_bags(struct splitter *s)
 {
     const int64_t n_bags = s->call->outputs[0].shape.dim[0];
@@ -184,7 +184,8 @@ static struct td_tensor slice(const struct td_tensor *from, int64_t begin, int64
     return to;
 }
 
-/* Makes row numbers relative to the first row of the part. Tuples keep their other components. */
+/* Makes row numbers relative to the first row of the part. Only the first component of a tuple
+ * changes. */
 static td_status number_rows(const struct splitter *s, const struct td_tensor *places,
                              struct td_tensor *to)
 {
@@ -224,7 +225,7 @@ static td_status pick(const struct splitter *s, const struct td_tensor *from,
 {
     const int dims = td_op_rows_query_dims(s->op, s->call);
     struct td_shape shape = { .rank = 1, .dim = { s->n_queries } };
-    /* The rank does not increase. */
+    /* Cannot fail, because the rank does not increase. */
     (void)td_shape_append(&shape, &from->shape, dims, from->shape.rank);
     struct td_tensor rows = *from, numbers = *places;
     rows.shape = shape;
@@ -242,7 +243,7 @@ static td_status pick(const struct splitter *s, const struct td_tensor *from,
     return status;
 }
 
-/* Makes the bag numbers of the queries of a part. */
+/* Writes the bag numbers of the part's queries. */
 static td_status number_bags(const struct splitter *s, const struct td_tensor *places,
                              struct td_tensor *to)
 {
@@ -278,9 +279,9 @@ static td_status make_input(const struct splitter *s, int p, int i, const struct
     }
 }
 
-/* True if a key without a row is an error. A part cannot report such a key, because its position
- * among all queries and the number of missing keys are known only after all parts have reported
- * which keys they found. */
+/* True if a key without a row is an error. A part cannot report such an error, because the position
+ * of the key among all queries and the number of missing keys are known only after all parts have
+ * reported the keys that they found. */
 static bool refuses_keys(const struct td_op *op, const struct td_op_args *call)
 {
     return op->rows->found_output != TD_ROWS_NONE &&
@@ -305,7 +306,7 @@ static void set_choice(const struct td_op *op, struct td_op_args *args, int i, i
     args->attrs_set |= (uint32_t)1 << i;
 }
 
-/* Sets the attributes of a part's bags, so that the part computes sums or maxima in a dtype that
+/* Sets the attributes of a part's bags so that the part computes sums or maxima in a dtype that
  * does not round them. */
 static void set_bag_attrs(const struct splitter *s, struct td_op_args *args)
 {
@@ -322,8 +323,8 @@ static void set_bag_attrs(const struct splitter *s, struct td_op_args *args)
     args->attrs_set |= (uint32_t)1 << count;
 }
 
-/* Sets the attributes of a part. A value of plain_attrs can count dimensions from the end, and a
- * list of queries has fewer dimensions, so these attributes get their defaults. */
+/* Sets the attributes of a part. Attributes in plain_attrs get their defaults, because their values
+ * can count dimensions from the end and a list of queries has fewer dimensions. */
 static void set_attrs(const struct splitter *s, struct td_op_args *args)
 {
     set_defaults(s->op, args, s->op->rows->plain_attrs);
@@ -384,8 +385,8 @@ td_status td_split_call(const struct td_op *op, const struct td_op_args *call, c
 
 /* ---- Joining --------------------------------------------------------------------------------- */
 
-/* Converts row numbers in an output to row numbers of the whole table. Keeps -1, which means no
- * row. */
+/* Converts row numbers in an output to row numbers of the whole table. Keeps -1, which means that
+ * there is no row. */
 static void raise_numbers(struct td_tensor *output, int64_t begin)
 {
     int64_t *number = output->data;
@@ -393,7 +394,7 @@ static void raise_numbers(struct td_tensor *output, int64_t begin)
         number[i] += number[i] >= 0 ? begin : 0;
 }
 
-/* Fills the end of an output with zeros, after the last row that any part has. */
+/* Fills the rest of an output with zeros, after the last row that any part has. */
 static void end_output(const struct td_tensor *joined, struct td_tensor *out)
 {
     if (out->dtype != TD_DTYPE_STRING) {

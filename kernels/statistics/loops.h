@@ -1,5 +1,5 @@
 /* loops.h - the loops over the values of a tile, for each instruction set. All sets give the same
- * bits: each loop has LANES partial sums, which are added in order.
+ * bits, because each loop has LANES partial sums, which are added in order.
  *
  * Threads    Reentrant. */
 #ifndef TD_KERNELS_STATISTICS_LOOPS_H

@@ -9,15 +9,15 @@
 #include <string.h>
 
 enum {
-    /* number of values in one item of the parallel loop; an item takes about 100 us */
+    /* Number of values in one item of the parallel loop. An item takes about 100 us. */
     ITEM = 1 << 18,
     MOST_ITEMS = 1 << 12, /* maximum number of items; items of larger tensors are larger */
-    /* Number of values that are measured at a time, as doubles that stay in the L1 cache. */
+    /* Number of values that are measured at a time as doubles, which stay in the L1 cache. */
     TILE = 768,
     WIDE = 8192 /* with more columns, a block has at least 128 columns */
 };
 
-/* If all values of a tile are finite and smaller in magnitude than this, their sums and sums of
+/* If all values of a tile are finite and smaller in magnitude than LARGE, their sums and sums of
  * squares are finite, even over 2^63 values. */
 #define LARGE 0x1p450
 
@@ -129,8 +129,8 @@ struct td_cost td_statistics_cost(const struct td_tensor *tensor)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Computes absolute values. Squares of floats do not overflow in double. hypot is infinite if one
- * part is infinite, even if the other part is NaN. */
+/* Computes absolute values. Squares of floats do not overflow in double. If one part is infinite,
+ * hypot returns infinity, even if the other part is NaN. */
 static void absolute(td_dtype dtype, const void *from, int64_t n, double *to)
 {
     const float *narrow = from;
@@ -150,7 +150,7 @@ static void lengths(const uint64_t *offsets, int64_t n, double *to)
         to[i] = (double)(offsets[i + 1] - offsets[i]);
 }
 
-/* A tile of values as doubles and, except for strings, as they are stored. */
+/* A tile of values, both as doubles and, except for strings, as stored. */
 struct tile {
     const double *values;
     const void *stored;
@@ -251,8 +251,8 @@ static void set_wide_extremes(const struct tile *tile, td_numbers numbers, struc
     }
 }
 
-/* Sets the extremes of a tile. If the minimum is 0, it is -0.0 if the tile has -0.0; if the maximum
- * is 0, it is 0.0 if the tile has 0.0. */
+/* Sets the extremes of a tile. A minimum of 0 becomes -0.0 if the tile has -0.0, and a maximum of 0
+ * becomes 0.0 if the tile has 0.0. */
 static void set_extremes(const struct job *job, const struct tile *tile, double minimum,
                          double maximum, struct part *part)
 {
@@ -338,7 +338,7 @@ static struct part part_of_tile(const struct job *job, const struct blocks *bloc
 }
 
 /* Adds n column sums to the sums of their blocks. The first sum belongs to the column of position
- * `begin`. If a column has several sums, they are added up first. */
+ * `begin`. Sums of the same column are added to each other first. */
 static void add_columns(const struct job *job, double *columns, int64_t begin, int64_t n,
                         long double *sums)
 {
@@ -357,9 +357,9 @@ static void add_columns(const struct job *job, double *columns, int64_t begin, i
     }
 }
 
-/* Measures the tiles of an item and adds them to a row of column sums. If the rows of the tensor
- * are short, the row of sums spans several of them. If rows have more than WIDE columns, each tile
- * is added to the blocks directly. */
+/* Measures the tiles of an item and adds them to a row of column sums, which spans several rows of
+ * the tensor if they are short. If rows have more than WIDE columns, adds each tile directly to the
+ * blocks. */
 static void run_item(const struct job *job, struct tile *tile, struct item *item)
 {
     double columns[WIDE];
@@ -435,8 +435,7 @@ static double as_double(td_numbers numbers, union td_number number)
                                            : (double)number.natural;
 }
 
-/* Returns a mean. Rounding could move the mean outside the range of the values, so it is clamped to
- * that range. */
+/* Returns a mean, clamped to the range of the values, because rounding could move it outside. */
 static double mean_of(const struct td_statistics *of, long double sum, int64_t n)
 {
     return fmin(fmax((double)(sum / (long double)n), as_double(of->numbers, of->minimum)),

@@ -1,10 +1,9 @@
-/* statistics.h - describes the values of a tensor: extremes, mean, deviation, norm, the number of
- * values that are not finite, and the means of blocks for a picture of the tensor.
+/* statistics.h - describes the values of a tensor: extremes, mean, deviation, norm, the numbers of
+ * values that are not finite, and block means for a picture of the tensor.
  *
- * Values     The values of real numbers and bool are the elements (true is 1), of complex numbers
- *            the absolute values, and of strings the lengths in bytes. All results except the
- *            counts cover only the finite values. -0.0 is less than 0.0, as in totalOrder of IEEE
- *            754.
+ * Values     The elements for real numbers and bool (true is 1), the absolute values for complex
+ *            numbers, and the lengths in bytes for strings. All results except the counts cover
+ *            only the finite values. -0.0 is less than 0.0, as in totalOrder of IEEE 754.
  * Blocks     The tensor is treated as a matrix [first dimension, product of the others]; a scalar
  *            is [1, 1]. Rows and columns are each divided into at most 64 ranges, whose sizes
  *            differ by at most 1, larger ranges first (numpy.array_split).
@@ -58,11 +57,11 @@ struct td_statistics {
 /* Returns the size in bytes of the statistics of a tensor, which is less than 33 KiB. */
 size_t td_statistics_bytes(const struct td_tensor *tensor);
 
-/* Returns the start of range number `block` out of `blocks` ranges. td_statistics_begin(n, blocks,
- * blocks) is n. */
+/* Returns the start of range `block`, for n elements divided into `blocks` ranges.
+ * td_statistics_begin(n, blocks, blocks) is n. */
 int64_t td_statistics_begin(int64_t n, int blocks, int block);
 
-/* Returns the estimated cost, for admission. */
+/* Returns the estimated cost, for admission control. */
 struct td_cost td_statistics_cost(const struct td_tensor *tensor);
 
 /* Fills *out, which has td_statistics_bytes(tensor) bytes. If values change during the run, the

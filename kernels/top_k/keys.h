@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sets to[i] to the key of from[i] for i in [0, n). `flip` is 0 or all ones. If it is all ones, the
- * keys are complemented, so a smaller element is better. Keys are uint64_t for dtypes of 8 bytes,
- * and uint32_t for all other dtypes. */
+/* Sets to[i] to the key of from[i] for i in [0, n). `flip` is 0, or all ones to complement the
+ * keys, which makes a smaller element better. Keys are uint64_t for dtypes of 8 bytes, and uint32_t
+ * for all other dtypes. */
 typedef void td_top_k_keys_fn(void *restrict to, const void *restrict from, int64_t n,
                               uint64_t flip);
 

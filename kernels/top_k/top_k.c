@@ -14,11 +14,11 @@
 /* Number of elements that are converted to keys at a time. The keys stay in the L1 cache, and most
  * blocks contain no key that is better than the keys found so far. */
 #define BLOCK ((int64_t)256)
-/* Maximum number of entries that are kept by insertion, which is faster than sorting for small
- * numbers. */
+/* Maximum number of entries that are kept by insertion, which is faster than sorting a few
+ * entries. */
 #define FEW   16
 
-/* Returns the number of candidates for which a selection of k out of n has room. */
+/* Returns the number of candidates for which a selection of k out of n elements has room. */
 static int64_t room_for(int64_t n, int64_t k)
 {
     return k <= FEW ? k : td_smaller(n, 2 * k + 2 * BLOCK);
@@ -70,7 +70,7 @@ struct entries_type {
     void *(*select)(const struct source *x, int64_t begin, int64_t n, int64_t k, int64_t position,
                     void *scratch);
     /* Merges a and b, but writes only the entries [begin, end) of the result, to the same positions
-     * of out. If entries are equal, entries of a come first. */
+     * of out. Among equal entries, entries of a come first. */
     void (*merge)(void *out, const void *a, int64_t n_a, const void *b, int64_t n_b, int64_t begin,
                   int64_t end);
     void (*positions)(const void *entries, int64_t n, int32_t *to);
@@ -99,8 +99,8 @@ static const struct td_top_k_keys *loops_of(td_isa isa)
 /* ---- Plan -------------------------------------------------------------------------------- */
 
 /* Rows longer than LONG_ROW are processed one at a time: the best elements of each run of RUN
- * elements are selected, and the results merged. A range of parallel_for then takes little more
- * than a millisecond, and a single row occupies every thread. */
+ * elements are selected, and the results are merged. A range of parallel_for then takes little more
+ * than a millisecond, and a single row keeps every thread busy. */
 #define LONG_ROW ((int64_t)256 * 1024)
 #define RUN      ((int64_t)32 * 1024)
 
@@ -149,13 +149,14 @@ static struct plan plan_of(const struct td_op_args *args)
     return plan;
 }
 
-/* Returns the first element of a row of x or, with k instead of n, of a row of the outputs. */
+/* Returns the index of the first element of a row of x or, with k instead of n, of a row of the
+ * outputs. */
 static int64_t row_begin(const struct plan *plan, int64_t row, int64_t n)
 {
     return row / plan->stride * n * plan->stride + row % plan->stride;
 }
 
-/* Returns the size in bytes of two tables for the entries of all runs of a row. Each step merges
+/* Returns the size in bytes of two tables of entries for all runs of a row. Each step merges
  * entries from one table into the other. */
 static uint64_t shared_bytes(const struct plan *plan)
 {
@@ -252,7 +253,7 @@ struct job {
     memcpy(to + (size_t)(i * stride) * (width), from + (size_t)(positions[i] * stride) * (width),  \
            width)
 
-/* Writes the results [begin, begin + n) of a row, where n <= BLOCK. They are at these positions of
+/* Writes the results [begin, begin + n) of a row, where n <= BLOCK, from the given positions of
  * x. */
 static void write_block(const struct job *job, int64_t row, int64_t begin, int64_t n,
                         const int32_t *positions)
@@ -307,8 +308,8 @@ static void select_rows(void *context, int64_t begin, int64_t end)
     td_workspace_release(&job->workspace, thread);
 }
 
-/* Returns the start of a list that was merged from several runs, which is the place of its first
- * run. The list fits there, because it is no longer than the lists that were merged into it. */
+/* Returns the start of a list that was merged from several runs, which is the place of the first
+ * run. The list fits there, because it is no longer than the lists merged into it. */
 static char *list_of(const struct job *job, char *table, int64_t first_run)
 {
     return table + (size_t)(first_run * job->plan.run_best) * job->plan.type->size;

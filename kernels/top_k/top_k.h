@@ -3,9 +3,9 @@
  * Shapes     x        [..., n, ...]  integers or floats; n is dimension `axis`, at most 2^31 - 1
  *            values   [..., k, ...]  dtype of x
  *            indices  [..., k, ...]  int32: position of each value in dimension `axis`
- * Order      The largest element comes first, or the smallest with largest = false. If elements are
- *            equal, the element with the lower index comes first. -0 equals 0, and NaN is larger
- *            than anything else. values has the bits of x.
+ * Order      The largest element comes first or, with largest = false, the smallest. Among equal
+ *            elements, the element with the lower index comes first. -0 equals 0, and NaN is larger
+ *            than all other values. values has the bits of x.
  * Bounds     0 <= k <= n.
  * Ownership  Borrows all tensors for the call; writes only the outputs.
  * Threads    Reentrant. Splits rows, and long rows into runs, through exec. The result does not

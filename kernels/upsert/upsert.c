@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The name of the table's keys in errors. It is not a member of a request. */
+/* Name of the table's keys in errors. No member of a request has this name. */
 #define ROW_KEYS "table.keys"
 
 static const struct td_tensor *input(const struct td_op_args *args, int i)
@@ -63,8 +63,8 @@ static td_status infer_remove(struct td_op_args *args, struct td_arena *arena, s
     return check_table(args, err);
 }
 
-/* Returns the cost of the search and of the written rows. The caller's copies of the table are not
- * included, because they are not known here. */
+/* Returns the cost of the search and of the written rows. Excludes the caller's copies of the
+ * table, which are not known here. */
 static struct td_cost cost_of(const struct td_op_args *args, const struct td_tensor *rows)
 {
     const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
@@ -114,8 +114,8 @@ static td_status alloc_moves(int64_t **to, int64_t **from, int64_t n, struct td_
     return TD_OK;
 }
 
-/* Finds the distinct keys. The keys of most upserts do not repeat, which the search determines with
- * all threads. In that case, first and last are NULL. */
+/* Finds the distinct keys. If no key repeats, as in most upserts, the search detects this with all
+ * threads, and first and last are NULL. */
 static td_status find_distinct(const struct td_tensor *keys, struct td_exec *exec,
                                struct td_distinct_keys *out, struct td_error *err)
 {
@@ -154,7 +154,7 @@ static td_status upsert_find(const struct td_op_args *args, struct td_exec *exec
     return TD_OK;
 }
 
-/* Sets a bit for each row to be removed, and returns the number of these rows. */
+/* Sets a bit for each row to remove, and returns the number of these rows. */
 static int64_t mark_removed(uint64_t *removed, const int64_t *rows, int64_t n)
 {
     int64_t n_removed = 0;

@@ -10,7 +10,7 @@
  *
  * Shapes     params [R, S...], row_keys [R]; keys [n], rows [n, S...]
  * Keys       int64, uint64 or string, the same dtype for both; int32 and uint32 are widened. If an
- *            upsert repeats a key, the last of its rows is used, at the place of the first.
+ *            upsert repeats a key, the last of the key's rows is used, at the place of the first.
  * Ownership  The arrays of a change are in exec->arena.
  * Threads    Reentrant. exec splits the work. */
 #ifndef TD_KERNELS_UPSERT_H

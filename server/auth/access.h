@@ -1,6 +1,6 @@
 /* access.h - permissions of a request: its role, and the tables that it is allowed to name.
  *
- * A struct td_access of zeros allows nothing that needs a role.
+ * A zeroed struct td_access allows only requests that need no role.
  *
  * Ownership  struct td_access borrows its prefixes.
  * Threads    Reentrant.
@@ -32,22 +32,22 @@ struct td_prefix {
 
 struct td_access {
     td_access_role role;
-    bool read_only; /* refuse every change, whatever the role */
+    bool read_only; /* refuse every change, regardless of the role */
     /* Number of prefixes of table names, or 0 to allow all tables. */
     int n_prefixes;
     const struct td_prefix *prefixes;
 };
 
-/* Returns FORBIDDEN unless the role is `needed` or a later one. If read_only is set, also returns
- * FORBIDDEN if `needed` is later than TD_ACCESS_READ. */
+/* Returns FORBIDDEN if the role is lower than `needed`. Also returns FORBIDDEN if read_only is set
+ * and `needed` is higher than TD_ACCESS_READ. */
 TD_MUST_CHECK td_status td_access_need_role(const struct td_access *access, td_access_role needed,
                                             struct td_error *err);
 
 /* Writes "tensors whose names begin with 'app' or 'shop:'", or "every tensor", and returns `text`.
- * If not all prefixes fit, writes the number of omitted ones. */
+ * If not all prefixes fit, writes the number of omitted prefixes. */
 const char *td_access_tables_text(const struct td_access *access, char *text, size_t size);
 
-/* Returns FORBIDDEN with the message, and a hint that lists the token's tables. Use for requests
+/* Sets a FORBIDDEN error with the message, and a hint that lists the token's tables. For requests
  * that the token's prefixes do not allow. */
 td_status td_access_forbid(const struct td_access *access, struct td_error *err, const char *format,
                            ...) __attribute__((format(printf, 3, 4)));

@@ -1,6 +1,6 @@
 /* secret_file.h - reads a file with secret content, such as tokens or keys.
  *
- * Bounds     A regular file of at most `most` bytes. Opening it does not block.
+ * Bounds     The file must be a regular file of at most `most` bytes. Opening it does not block.
  * Ownership  td_secret_free wipes the bytes before it frees them.
  * Threads    Any.
  * Errors     The message is "OPTION: cannot read PATH: reason". */
@@ -22,7 +22,7 @@ struct td_secret {
 TD_MUST_CHECK bool td_secret_read(const char *option, const char *path, size_t most,
                                   struct td_secret *secret, char *message, size_t size);
 
-/* Wipes and frees the bytes. A struct of zeros is allowed. */
+/* Wipes and frees the bytes. A zeroed struct is allowed. */
 void td_secret_free(struct td_secret *secret);
 
 #endif

@@ -12,22 +12,24 @@
 
 struct td_tls_identity {
     atomic_int references;
-    uint64_t number; /* from 1; no two are the same */
+    uint64_t number; /* unique, starting at 1 */
     gnutls_certificate_credentials_t credentials;
-    gnutls_x509_trust_list_t clients; /* NULL: none is asked for a certificate */
+    /* Authorities of the clients' certificates. NULL: clients are not asked for certificates. */
+    gnutls_x509_trust_list_t clients;
     struct td_tls_state state;
 };
 
 struct td_tls {
     struct td_tls_files files;
-    pthread_mutex_t mutex; /* guards the identity in force */
+    pthread_mutex_t mutex; /* guards `identity` */
     struct td_tls_identity *identity;
-    atomic_uint_fast64_t number; /* of the identity in force, if clients need a certificate; or 0 */
+    /* Number of the current identity, or 0 if clients need no certificate. */
+    atomic_uint_fast64_t number;
     uint64_t last_number;
     atomic_uint_fast64_t completed, failed; /* handshakes */
 };
 
-/* Where the reading of the files reports to. */
+/* Buffer for the message about a file that cannot be read or is invalid. */
 struct report {
     char *message;
     size_t size;
@@ -59,7 +61,8 @@ void td_tls_identity_unref(struct td_tls_identity *identity)
     free(identity);
 }
 
-/* Certificates with their number, or the code of an error. */
+/* Reads the certificates and sets *n to their number. On failure, returns a negative error code of
+ * GnuTLS and sets the message. */
 static int read_certificates(const struct td_tls_files *files, gnutls_x509_crt_t **certificates,
                              unsigned *n, const struct report *report)
 {
@@ -89,7 +92,7 @@ static bool read_key(const struct td_tls_files *files, gnutls_x509_privkey_t key
            wrong(report, "tls-key", files->key, "has no PEM key without a password", code);
 }
 
-/* Gives the credentials the certificates and their key. */
+/* Reads the certificates and their key, and adds them to the identity's credentials. */
 static bool read_pair(struct td_tls_identity *identity, const struct td_tls_files *files,
                       const struct report *report)
 {
@@ -154,7 +157,7 @@ static struct td_tls_identity *read_identity(const struct td_tls_files *files, u
     return NULL;
 }
 
-/* ---- the identity in force ------------------------------------------------------------------- */
+/* ---- the current identity -------------------------------------------------------------------- */
 
 static bool check_files(const struct td_tls_files *files, const struct report *report)
 {
@@ -182,7 +185,8 @@ struct td_tls *td_tls_open(const struct td_tls_files *files, char *message, size
         return NULL;
     tls->files = *files;
     pthread_mutex_init(&tls->mutex, NULL);
-    gnutls_priority_t unused; /* the library sets the priorities of its sessions */
+    /* Only checks the string. The HTTP library sets the priorities of its sessions. */
+    gnutls_priority_t unused;
     const int code = gnutls_priority_init(&unused, TD_TLS_PRIORITIES, NULL);
     if (code >= 0)
         gnutls_priority_deinit(unused);
@@ -245,11 +249,12 @@ struct td_tls_state td_tls_state(struct td_tls *tls)
 struct td_tls_identity *td_tls_session_begin(struct td_tls *tls, struct gnutls_session_int *session)
 {
     struct td_tls_identity *identity = in_force(tls);
-    /* Without memory for one of these, the handshake fails. */
+    /* If allocation fails here, the handshake fails later. */
     (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, identity->credentials);
     if (identity->clients) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUEST);
-        /* Names of authorities would let some clients choose no certificate after a reload. */
+        /* Sends no names of authorities, because with names some clients would choose no
+         * certificate after a reload. */
         gnutls_certificate_send_x509_rdn_sequence(session, 1);
     }
     return identity;
@@ -260,7 +265,8 @@ void td_tls_count(struct td_tls *tls, bool complete)
     atomic_fetch_add_explicit(complete ? &tls->completed : &tls->failed, 1, memory_order_relaxed);
 }
 
-/* The client's certificates; their number, 0 for none, or the code of an error. */
+/* Reads the client's certificates. Returns their number, which is 0 if the client sent none, or a
+ * negative error code of GnuTLS. */
 static int client_chain(gnutls_session_t session, gnutls_x509_crt_t chain[TD_TLS_CHAIN])
 {
     unsigned n = 0;
@@ -280,7 +286,7 @@ static int client_chain(gnutls_session_t session, gnutls_x509_crt_t chain[TD_TLS
     return (int)n;
 }
 
-/* OK, or FORBIDDEN with the reason why the chain is not trusted. */
+/* Returns FORBIDDEN, with the reason, if the chain is not trusted. */
 static td_status check_chain(gnutls_x509_trust_list_t clients, gnutls_x509_crt_t *chain, int n,
                              struct td_error *err)
 {

@@ -8,7 +8,7 @@
 
 struct parser {
     const char *name;
-    struct td_token_table *table;
+    struct td_token_list *list;
     int line;
     char *message;
     size_t size;
@@ -26,7 +26,8 @@ static bool is_alphanumeric(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* NUL is excluded explicitly, because strchr would find it. */
+/* True if the character is one of `characters`. Excludes NUL explicitly, because strchr would find
+ * it. */
 static bool is_one_of(char c, const char *characters)
 {
     return c != '\0' && strchr(characters, c) != NULL;
@@ -57,7 +58,8 @@ static bool is_prefix(struct word word)
     return true;
 }
 
-/* A name cannot contain '#', because the generated names of unnamed tokens start with it. */
+/* True if the word is a valid name. A name cannot contain '#', because the generated names of
+ * unnamed tokens start with it. */
 static bool is_name(struct word word)
 {
     for (size_t i = 0; i < word.length; i++)
@@ -90,7 +92,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the next word off the line. Returns false if no words are left. */
+/* Removes the next word from the line. Returns false if no words are left. */
 static bool next_word(struct word *line, struct word *word)
 {
     size_t begin = 0, end;
@@ -147,9 +149,9 @@ static bool parse_rest(const struct parser *parser, struct word line)
             if (named)
                 return refuse(parser, "the token has two names; expected one word name=NAME");
             named = true;
-            td_token_table_set_name(parser->table, name.text, name.length);
+            td_token_list_set_name(parser->list, name.text, name.length);
         } else if (is_prefix(word)) {
-            td_token_table_add_prefix(parser->table, word.text, word.length);
+            td_token_list_add_prefix(parser->list, word.text, word.length);
         } else {
             return refuse_word(parser, number);
         }
@@ -174,25 +176,25 @@ static bool parse_line(struct parser *parser, struct word line)
         return refuse(parser,
                       "the second word is not a token; expected 16 to 512 characters of "
                       "A-Z, a-z, 0-9, -, ., _, ~, + and /, with any number of = at the end");
-    if (td_token_table_count(parser->table) == TD_TOKENS)
+    if (td_token_list_count(parser->list) == TD_TOKENS)
         return refuse(parser, "too many tokens; expected at most 10000 in a file");
-    td_token_table_add(parser->table, role_of(role), parser->line, token.text, token.length);
+    td_token_list_add(parser->list, role_of(role), parser->line, token.text, token.length);
     return parse_rest(parser, line);
 }
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-/* Returns an empty table large enough for all tokens, prefixes and bytes that the text might
+/* Returns an empty list large enough for all tokens, prefixes and bytes that the text might
  * contain. */
-static struct td_token_table *new_table(const struct td_token_key *key, const char *text,
-                                        size_t bytes)
+static struct td_token_list *new_list(const struct td_token_key *key, const char *text,
+                                      size_t bytes)
 {
     int lines = 1, words = 1;
     for (size_t i = 0; i < bytes; i++) {
         lines += text[i] == '\n';
         words += is_blank(text[i]) && (i + 1 == bytes || !is_blank(text[i + 1]));
     }
-    return td_token_table_new(key, lines < TD_TOKENS ? lines : TD_TOKENS, words, bytes);
+    return td_token_list_new(key, lines < TD_TOKENS ? lines : TD_TOKENS, words, bytes);
 }
 
 static bool parse_lines(struct parser *parser, const char *text, size_t bytes)
@@ -216,11 +218,11 @@ static bool seal(struct parser *parser)
 {
     char sentence[96];
     int first;
-    if (!td_token_table_seal(parser->table, &first, &parser->line)) {
+    if (!td_token_list_seal(parser->list, &first, &parser->line)) {
         snprintf(sentence, sizeof sentence, "the token is the same as in line %d", first);
         return refuse(parser, sentence);
     }
-    if (td_token_table_count(parser->table) > 0)
+    if (td_token_list_count(parser->list) > 0)
         return true;
     snprintf(parser->message, parser->size,
              "token-file: %.300s has no token; expected at least one line ROLE TOKEN [name=NAME] "
@@ -229,30 +231,30 @@ static bool seal(struct parser *parser)
     return false;
 }
 
-struct td_token_table *td_token_file_parse(const struct td_token_key *key, const char *name,
-                                           const char *text, size_t bytes, char *message,
-                                           size_t size)
+struct td_token_list *td_token_file_parse(const struct td_token_key *key, const char *name,
+                                          const char *text, size_t bytes, char *message,
+                                          size_t size)
 {
     struct parser parser = { .name = name, .message = message, .size = size };
     snprintf(message, size, "token-file: no memory for %.300s", name);
-    parser.table = new_table(key, text, bytes);
-    if (!parser.table)
+    parser.list = new_list(key, text, bytes);
+    if (!parser.list)
         return NULL;
     if (parse_lines(&parser, text, bytes) && seal(&parser))
-        return parser.table;
-    td_token_table_unref(parser.table);
+        return parser.list;
+    td_token_list_unref(parser.list);
     return NULL;
 }
 
-struct td_token_table *td_token_file_read(const struct td_token_key *key, const char *path,
-                                          bool *exposed, char *message, size_t size)
+struct td_token_list *td_token_file_read(const struct td_token_key *key, const char *path,
+                                         bool *exposed, char *message, size_t size)
 {
     struct td_secret file;
     if (!td_secret_read("token-file", path, TD_TOKEN_FILE, &file, message, size))
         return NULL;
     *exposed = file.exposed;
-    struct td_token_table *table =
+    struct td_token_list *list =
         td_token_file_parse(key, path, file.bytes, file.length, message, size);
     td_secret_free(&file);
-    return table;
+    return list;
 }

@@ -11,12 +11,13 @@
  *
  * Bounds     A token has TD_TOKEN_LEAST to TD_TOKEN_MOST characters, a line at most TD_TOKEN_LINE
  *            bytes. The file must be a regular file with at most TD_TOKENS tokens and TD_TOKEN_FILE
- *            bytes. A file without a token is an error, because it might still be being written.
+ *            bytes. A file without a token is an error, because another process might still be
+ *            writing it.
  * Errors     Each message names the file and the line, and contains no part of a token. */
 #ifndef TD_SERVER_AUTH_TOKEN_FILE_H
 #define TD_SERVER_AUTH_TOKEN_FILE_H
 
-#include "server/auth/token_table.h"
+#include "server/auth/token_list.h"
 
 enum {
     TD_TOKEN_LEAST = 16,
@@ -33,13 +34,13 @@ bool td_token_is_valid(const char *text, size_t length);
 
 /* Parses the text of a token file. `name` is the file's name in error messages. Returns NULL, with
  * the message set, if the text is invalid. */
-struct td_token_table *td_token_file_parse(const struct td_token_key *key, const char *name,
-                                           const char *text, size_t bytes, char *message,
-                                           size_t size);
+struct td_token_list *td_token_file_parse(const struct td_token_key *key, const char *name,
+                                          const char *text, size_t bytes, char *message,
+                                          size_t size);
 
 /* Reads and parses a token file. Returns NULL, with the message set, on failure. Sets *exposed if
  * users other than the file's owner and group can read or change it. */
-struct td_token_table *td_token_file_read(const struct td_token_key *key, const char *path,
-                                          bool *exposed, char *message, size_t size);
+struct td_token_list *td_token_file_read(const struct td_token_key *key, const char *path,
+                                         bool *exposed, char *message, size_t size);
 
 #endif

@@ -14,17 +14,17 @@ struct td_tokens {
     char *path;
     struct td_token_key key; /* never changes, because a token's digest identifies its client */
     bool exposed;
-    /* Held while taking a reference to the table and while replacing the table. */
+    /* Held while taking a reference to the list and while replacing the list. */
     pthread_mutex_t mutex;
-    _Atomic(struct td_token_table *) table;
+    _Atomic(struct td_token_list *) list;
 };
 
-static struct td_token_table *take_table(struct td_tokens *tokens)
+static struct td_token_list *take_list(struct td_tokens *tokens)
 {
     pthread_mutex_lock(&tokens->mutex);
-    struct td_token_table *table = td_token_table_ref(atomic_load(&tokens->table));
+    struct td_token_list *list = td_token_list_ref(atomic_load(&tokens->list));
     pthread_mutex_unlock(&tokens->mutex);
-    return table;
+    return list;
 }
 
 struct td_tokens *td_tokens_open(const char *path, char *message, size_t size)
@@ -45,7 +45,7 @@ void td_tokens_free(struct td_tokens *tokens)
 {
     if (!tokens)
         return;
-    td_token_table_unref(atomic_load(&tokens->table));
+    td_token_list_unref(atomic_load(&tokens->list));
     pthread_mutex_destroy(&tokens->mutex);
     free(tokens->path);
     explicit_bzero(tokens, sizeof *tokens);
@@ -54,25 +54,25 @@ void td_tokens_free(struct td_tokens *tokens)
 
 bool td_tokens_reload(struct td_tokens *tokens, char *message, size_t size)
 {
-    struct td_token_table *table =
+    struct td_token_list *list =
         td_token_file_read(&tokens->key, tokens->path, &tokens->exposed, message, size);
-    if (!table)
+    if (!list)
         return false;
     pthread_mutex_lock(&tokens->mutex);
-    struct td_token_table *before = atomic_exchange(&tokens->table, table);
+    struct td_token_list *before = atomic_exchange(&tokens->list, list);
     pthread_mutex_unlock(&tokens->mutex);
-    td_token_table_unref(before);
+    td_token_list_unref(before);
     return true;
 }
 
 int td_tokens_count(const struct td_tokens *tokens)
 {
-    return td_token_table_count(atomic_load(&tokens->table));
+    return td_token_list_count(atomic_load(&tokens->list));
 }
 
 const struct td_bearer *td_tokens_after(const struct td_tokens *tokens, int line)
 {
-    return td_token_table_after(atomic_load(&tokens->table), line);
+    return td_token_list_after(atomic_load(&tokens->list), line);
 }
 
 bool td_tokens_are_exposed(const struct td_tokens *tokens)
@@ -82,13 +82,13 @@ bool td_tokens_are_exposed(const struct td_tokens *tokens)
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* True if the text is the token of the last check. The pass holds a reference to its table, so no
- * other table can have the same address. */
+/* True if the text is the token of the last check. The pass holds a reference to its list, so no
+ * other list can have the same address. */
 static bool is_current(const struct td_pass *pass, struct td_tokens *tokens, const char *text,
                        size_t length)
 {
     return pass->text && pass->length == length &&
-           pass->table == atomic_load_explicit(&tokens->table, memory_order_acquire) &&
+           pass->list == atomic_load_explicit(&tokens->list, memory_order_acquire) &&
            memeql_sec(pass->text, text, length);
 }
 
@@ -101,16 +101,16 @@ const struct td_bearer *td_pass_check(struct td_pass *pass, struct td_tokens *to
     td_pass_end(pass);
     if (!td_token_is_valid(text, length))
         return NULL;
-    struct td_token_table *table = take_table(tokens);
-    const struct td_bearer *token = td_token_table_find(table, text, length);
+    struct td_token_list *list = take_list(tokens);
+    const struct td_bearer *token = td_token_list_find(list, text, length);
     if (!token) {
-        td_token_table_unref(table);
+        td_token_list_unref(list);
         return NULL;
     }
     char *copy = malloc(length); /* if allocation fails, every check looks the token up */
     if (copy)
         memcpy(copy, text, length);
-    *pass = (struct td_pass){ table, token, copy, copy ? length : 0 };
+    *pass = (struct td_pass){ list, token, copy, copy ? length : 0 };
     return token;
 }
 
@@ -119,6 +119,6 @@ void td_pass_end(struct td_pass *pass)
     if (pass->text)
         explicit_bzero(pass->text, pass->length);
     free(pass->text);
-    td_token_table_unref(pass->table);
+    td_token_list_unref(pass->list);
     *pass = (struct td_pass){ 0 };
 }

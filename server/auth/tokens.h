@@ -1,13 +1,13 @@
 /* tokens.h - the current tokens, and the token that each connection presented last.
  *
- * Ownership  A pass holds a reference to its table, and a copy of the token's text, which is wiped
- *            after use.
+ * Ownership  A pass holds a reference to its list, and a copy of the token's text. The copy is
+ *            wiped after use.
  * Threads    One thread calls open, reload and free. Any thread can call the other functions, but
  *            only one thread at a time can use a pass. */
 #ifndef TD_SERVER_AUTH_TOKENS_H
 #define TD_SERVER_AUTH_TOKENS_H
 
-#include "server/auth/token_table.h"
+#include "server/auth/token_list.h"
 
 struct td_tokens;
 
@@ -21,7 +21,7 @@ void td_tokens_free(struct td_tokens *tokens);
  * current tokens. */
 TD_MUST_CHECK bool td_tokens_reload(struct td_tokens *tokens, char *message, size_t size);
 
-/* Properties of the file when it was last read. */
+/* Return properties of the file as of the last time it was read. */
 int td_tokens_count(const struct td_tokens *tokens);
 const struct td_bearer *td_tokens_after(const struct td_tokens *tokens, int line);
 /* True if users other than the file's owner and group can read or change it. */
@@ -29,8 +29,8 @@ bool td_tokens_are_exposed(const struct td_tokens *tokens);
 
 /* Token that a connection presented last; zeros if it presented none. */
 struct td_pass {
-    /* Table that contains the token. */
-    struct td_token_table *table;
+    /* List that contains the token. */
+    struct td_token_list *list;
     const struct td_bearer *token;
     /* Copy of the token's text, or NULL if no memory was available for it. */
     char *text;

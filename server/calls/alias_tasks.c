@@ -30,7 +30,7 @@ static void quote(struct td_text *text, const char *string)
         td_text_string(text, "null");
 }
 
-/* Appends "name":"target" or "name":null, with a comma before it unless it is the first. */
+/* Appends "name":"target" or "name":null, with a comma before it unless it is the first member. */
 static void add_alias(struct td_text *text, const char *name, const char *target, bool *first)
 {
     td_text_string(text, *first ? "" : ",");
@@ -82,7 +82,7 @@ static void add_problems(struct td_text *text, const struct lists *lists)
 
 static bool may_name(const struct td_call *call, const char *name)
 {
-    return td_access_has_table(&call->tables.access, name, strlen(name));
+    return td_access_has_table(&call->catalog.access, name, strlen(name));
 }
 
 static td_status read_lists(struct td_call *call, struct lists *lists)
@@ -93,8 +93,8 @@ static td_status read_lists(struct td_call *call, struct lists *lists)
     if (status == TD_OK)
         status = td_store_list_problems(store, &call->arena, &lists->problems, &lists->n_problems,
                                         &lists->n_others, &call->error);
-    if (call->tables.access.n_prefixes > 0)
-        /* the problems name files that the token must not reveal */
+    if (call->catalog.access.n_prefixes > 0)
+        /* The problems name files that the token must not reveal. */
         lists->n_problems = lists->n_others = 0;
     return status;
 }
@@ -132,7 +132,7 @@ static td_status begin_list(struct td_call *call)
     return TD_OK;
 }
 
-/* Sets the maximum size of the reply, so that a worker encodes a long list. */
+/* Sets the maximum size of the reply. If the list is long, a worker encodes it. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_ALIAS = 1024 };
@@ -151,7 +151,7 @@ struct state {
     struct td_alias_flip flip;
     struct td_json_scan scan; /* scan of the body */
     bool persist_given, set_given;
-    /* Reply to the flip. It is made before the flip because no error is allowed afterwards. */
+    /* Reply to the flip. It is made before the flip, because no error is allowed afterwards. */
     const char *reply;
     size_t reply_bytes;
 };
@@ -163,7 +163,7 @@ static td_status begin_flip(struct td_call *call)
                       call, "does not apply to aliases; use the member \"if\" of the body: "
                             "{\"set\": {...}, \"if\": {\"NAME\": \"NAME@VERSION\"}}") != TD_OK)
         return call->error.status;
-    *state = (struct state){ .flip.access = &call->tables.access };
+    *state = (struct state){ .flip.access = &call->catalog.access };
     call->state = state;
     call->schedule.must_queue = true;
     const td_status status =
@@ -264,14 +264,14 @@ static td_status check_rights(const struct td_call *call, struct td_error *err)
     const struct td_alias_flip *flip = &state->flip;
     td_status status = TD_OK;
     for (int i = 0; i < flip->n_set && status == TD_OK; i++) {
-        status = td_tables_may_write(&call->tables, flip->set[i].name, err);
+        status = td_catalog_may_write(&call->catalog, flip->set[i].name, err);
         if (status == TD_OK && flip->set[i].target)
-            status = td_tables_may_name(&call->tables, flip->set[i].target, err);
+            status = td_catalog_may_name(&call->catalog, flip->set[i].target, err);
     }
     for (int i = 0; i < flip->n_wanted && status == TD_OK; i++) {
-        status = td_tables_may_name(&call->tables, flip->wanted[i].name, err);
+        status = td_catalog_may_name(&call->catalog, flip->wanted[i].name, err);
         if (status == TD_OK && flip->wanted[i].target)
-            status = td_tables_may_name(&call->tables, flip->wanted[i].target, err);
+            status = td_catalog_may_name(&call->catalog, flip->wanted[i].target, err);
     }
     return status;
 }

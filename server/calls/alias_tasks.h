@@ -1,5 +1,5 @@
-/* alias_tasks.h - the tasks of /v1/aliases. An alias is another name for a version of a table:
- * server/store/aliases/aliases.h.
+/* alias_tasks.h - the tasks of /v1/aliases. An alias is another name for a version of a table
+ * (server/store/aliases/aliases.h).
  *
  *     list      GET     {"aliases": {"movies": "movies@2"}, "persisted": {...}, "problems": [...]}
  *     flip      POST    {"set": {"movies": "movies@2", "old": null}, "if": {"movies": "movies@1"}}

@@ -4,11 +4,10 @@
  *     audit request_id=… client=192.0.2.1 forwarded_for=… token=NAME operation=put_tensor
  *           table=words@2 version=7 persisted=1
  *
- * The lines do not depend on the reply, because a change counts even if its client has
- * disconnected.
+ * A change is logged even if its client has disconnected and gets no reply.
  *
- * Requests without a token leave no line. Such a line could not name anybody, and thousands of row
- * updates a second would fill the log of a daemon that needs no audit.
+ * Changes by requests without a token are not logged. The lines would name nobody, and thousands of
+ * row updates a second would fill the log of a daemon that needs no audit.
  *
  * Threads  Runs on the thread that owns the call. */
 #ifndef TD_SERVER_CALLS_AUDIT_H
@@ -20,7 +19,7 @@
 void td_audit_table(const struct td_call *call, const char *operation,
                     const struct td_tensor_listing *made);
 
-/* Logs that a table was deleted. `persisted` is true if the data folder has also changed. */
+/* Logs that a table was deleted. `persisted` is true if the data folder changed too. */
 void td_audit_table_deleted(const struct td_call *call, const char *table, bool persisted);
 
 /* Logs that an alias was set to `target`, or deleted if `target` is NULL. */

@@ -1,4 +1,4 @@
-/* away.h - a call that is computed elsewhere, for example on a device, as the scheduler sees it.
+/* away.h - the scheduler's view of a call that is computed elsewhere, for example on a device.
  *
  *     placed: due ─► submit ─► (elsewhere) ─► back: done, refused, or here
  *
@@ -20,7 +20,8 @@ typedef enum td_away_state {
 
 struct td_away {
     td_away_state state;
-    /* Starts the computation. `back` is always called with the call, and must not block. */
+    /* Starts the computation, which always ends by calling `back` with the call. `back` must not
+     * block. */
     void (*submit)(struct td_call *call, void (*back)(struct td_call *call));
     /* Takes over the outputs of a completed call. Runs on a worker. */
     td_status (*finish)(struct td_call *call);

@@ -49,7 +49,7 @@ struct td_call *td_call_new(struct td_services *services)
     td_arena_init(&call->arena, shell->block, sizeof shell->block,
                   td_buffer_pool_memory(services->buffers));
     call->arena.stop = (struct td_stop){ td_call_stopped, call };
-    td_tables_init(&call->tables, services->store);
+    td_catalog_init(&call->catalog, services->store);
     return call;
 }
 
@@ -113,7 +113,7 @@ size_t td_call_body_limit(const struct td_call *call)
 
 /* Allocator for a decompressed body. Charges the client before it allocates. */
 struct charged_memory {
-    struct td_memory base; /* must be first: take_charged casts back */
+    struct td_memory base; /* must be first, because take_charged casts back */
     struct td_call *call;
     size_t charged;
 };
@@ -157,15 +157,15 @@ static td_status expand(struct td_call *call)
     return TD_OK;
 }
 
-/* Decodes the body, and does so again if the resident tensors that it names were not all current at
- * the same time (tables.h). */
+/* Decodes the body. Decodes it again if the resident tensors that it names were not all current at
+ * the same time (catalog.h). */
 static td_status decode(struct td_call *call)
 {
     const struct td_request request = call->request;
     bool again;
     td_status status = call->task->decode(call);
     if (status == TD_OK)
-        status = td_tables_agree(&call->tables, &call->arena, &again, &call->error);
+        status = td_catalog_agree(&call->catalog, &call->arena, &again, &call->error);
     if (status != TD_OK || !again)
         return status;
     call->request = request;
@@ -332,7 +332,7 @@ static void release_request(struct td_call *call)
     td_client_limits_discharge(call);
 }
 
-/* Appends to the error the deadline that passed or would pass, and what set it. */
+/* Appends to the error which deadline passed or would pass, and what set it. */
 static void name_deadline(struct td_call *call)
 {
     const bool queued = call->schedule.start_by_ns < call->schedule.deadline_ns &&
@@ -366,7 +366,7 @@ void td_call_refuse(struct td_call *call)
     const char *model = call->table.known ? call->table.model : op_name;
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* a 416 reply keeps its Content-Range */
         call->reply.n_headers = 0;                      /* the headers were set for another reply */
-    td_tables_hide_etag(&call->tables, &call->error);
+    td_catalog_hide_etag(&call->catalog, &call->error);
     if (call->style == TD_STYLE_OIP)
         td_oip_problem(&call->error, model, op_name, call->request_id, &call->arena, &call->reply);
     else

@@ -8,15 +8,15 @@
  * Ownership  One owner at a time: the I/O thread, then possibly a worker, then the I/O thread
  *            again. The call's arena holds everything the request needs and is freed with the call.
  *            The memory of freed calls is reused, and a call keeps nothing from the previous call.
- * Threads    A call has no thread of its own. `finished` tells the I/O side that a worker
- *            is done. */
+ * Threads    A call has no thread of its own. `finished` tells the I/O thread that a worker is
+ *            done. */
 #ifndef TD_SERVER_CALLS_CALL_H
 #define TD_SERVER_CALLS_CALL_H
 
 #include "api/message/message.h"
 #include "server/auth/access.h"
-#include "server/calls/sources.h"
-#include "server/calls/tables.h"
+#include "server/calls/borrowed.h"
+#include "server/calls/catalog.h"
 #include "server/clients/sender.h"
 #include "server/compression/deflate.h"
 #include "server/memory/populate.h"
@@ -43,7 +43,7 @@ struct td_admission {
     /* Maximum size of the reply. For strings, includes only a small part of their size. */
     size_t encoded_bound;
     struct td_cost cost; /* cost of computing the outputs */
-    /* Set by the scheduler: estimated times on a CPU. */
+    /* Estimated times on a CPU, set by the scheduler. */
     uint64_t compute_ns, encode_ns;
 };
 
@@ -63,19 +63,20 @@ typedef enum td_stage {
     TD_NEXT_ENCODE
 } td_stage;
 
-/* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a
- * worker. Each stage requires the previous one. A NULL stage does nothing. On failure
- * call->error is set. */
+/* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a worker.
+ * Each stage requires the previous one. A NULL stage does nothing. On failure, a stage sets
+ * call->error. */
 struct td_task {
     /* Checks the path and the headers on the I/O thread, before the body arrives. */
     td_status (*begin)(struct td_call *call);
-    /* Accepts one argument of the query. Called for each argument after begin. If NULL, the query
-     * is ignored. */
+    /* Accepts one argument of the query. After begin, called once for each argument. If NULL, the
+     * query is ignored. */
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
-    /* Decodes the body, which is already decompressed. Might run twice: the first run's additions
-     * to call->request are removed before the second. Only this stage looks up resident tensors. */
+    /* Decodes the body, which is already decompressed. Can run twice. The first run's additions to
+     * call->request are removed before the second run. Only this stage looks up resident
+     * tensors. */
     td_status (*decode)(struct td_call *call);
     /* Checks limits and fills in the members of `admission` that the task provides. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
@@ -86,7 +87,7 @@ struct td_task {
     /* Makes the change after the writer has entered. Only for calls with must_queue. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
     /* Returns the resident table to upload to the device before encode, or NULL. Only for calls
-     * with must_queue. If the upload succeeds, the call's state is then TD_AWAY_DONE. */
+     * with must_queue. If the upload succeeds, the call's state becomes TD_AWAY_DONE. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
@@ -106,8 +107,8 @@ typedef enum td_style {
 
 #define TD_PATH_ARGUMENTS 2
 
-/* The headers of a request. Texts live as long as the connection's request. A text is NULL if its
- * header is absent. */
+/* The headers of a request. Texts live as long as the connection's request. The text of an absent
+ * header is NULL. */
 struct td_headers {
     const char *content_type;
     const char *authorization; /* never written to a log line or an error */
@@ -184,7 +185,7 @@ struct td_call_limits {
 };
 
 struct td_call {
-    struct td_job job; /* must be first: the scheduler casts back */
+    struct td_job job; /* must be first, because the scheduler casts back */
     struct td_services *services;
     struct td_call_http http;
     struct td_call_schedule schedule;
@@ -200,7 +201,7 @@ struct td_call {
     /* the request */
     const char *method, *path;
     struct td_headers headers;
-    struct td_tables tables; /* tables that the token allows, and its role */
+    struct td_catalog catalog; /* tables that the token allows, and the token's role */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
     const char *arguments[TD_PATH_ARGUMENTS]; /* arguments in the path, allocated in the arena */
@@ -218,7 +219,7 @@ struct td_call {
     const char *body;     /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
     struct td_buffer *body_buffer; /* NULL while the body is in the arena */
-    struct td_sources sources;     /* tensors that the body refers to by name */
+    struct td_borrowed borrowed;   /* tensors that the body refers to by name */
     struct td_request request;
 
     /* the reply */
@@ -233,7 +234,7 @@ struct td_call {
 /* Memory of a call. Small allocations use the block, which is not cleared between calls. */
 enum { TD_CALL_BLOCK = 32 << 10 };
 struct td_call_shell {
-    struct td_call call; /* must be first: td_call_free casts back */
+    struct td_call call; /* must be first, because td_call_free casts back */
     struct td_call_shell *next_free;
     _Alignas(64) char block[TD_CALL_BLOCK];
 };
@@ -250,23 +251,24 @@ void td_call_free(struct td_call *call);
 /* Frees the shells kept for later calls. */
 void td_call_free_shells(struct td_services *services);
 
-/* The stages of a call's task. Each stage requires the previous one. On failure call->error is
- * set. */
+/* Run the stages of a call's task. Each stage requires the previous one. On failure, a stage sets
+ * call->error. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call, struct td_admission *admission);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_change(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 
-/* Checks at admission that `bytes` more than the call already holds fit into the memory budget. */
+/* Checks, at admission, that the memory budget has room for `bytes` more than the call already
+ * holds. */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
-/* Allocates memory for the short reply before a tensor is changed, so that an allocation failure
- * cannot report an error for a change that was made. */
+/* Allocates memory for the short reply before a tensor is changed, so an allocation failure cannot
+ * turn a change that was made into an error. */
 TD_MUST_CHECK td_status td_call_reserve_reply(struct td_call *call);
 
-/* Implements arena.stop, which long work calls between chunks. Returns DRAINING if the time to stop
- * the server is over, and DEADLINE_EXCEEDED if the deadline has passed or the client has
+/* Implements arena.stop, which long work calls between chunks. Returns DRAINING if the server's
+ * time for draining is over, and DEADLINE_EXCEEDED if the deadline has passed or the client has
  * disconnected. `context` is the call. */
 td_status td_call_stopped(void *context, struct td_error *err);
 
@@ -291,8 +293,8 @@ static inline const char *td_call_subject(const struct td_call *call)
     return call->op ? call->op->name : "the request";
 }
 
-/* Returns the maximum size of a body: the route's limit, or less if the memory budget could never
- * hold such a body. */
+/* Returns the maximum size of a body, which is the route's limit, or less if the memory budget
+ * could never hold a body of that size. */
 size_t td_call_body_limit(const struct td_call *call);
 
 /* True if the client has disconnected. poll() reports what MSG_PEEK would miss: a FIN after
@@ -301,8 +303,8 @@ size_t td_call_body_limit(const struct td_call *call);
  * reply. */
 bool td_call_client_left(const struct td_call *call);
 
-/* Counts the call as unsent until it is freed. Called when the request has arrived or, if that is
- * earlier, when its reply has been made. A second call has no effect. */
+/* Counts the call as unsent until it is freed. Called when the request has arrived or its reply has
+ * been made, whichever comes first. Later calls have no effect. */
 void td_call_count_unsent(struct td_call *call);
 
 /* Writes the reply for call->error in the call's error format. */

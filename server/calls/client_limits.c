@@ -14,7 +14,7 @@ td_status td_client_limits_exceeded(struct td_error *err, const char *resource, 
 }
 
 /* The counters use relaxed atomics because they order nothing else. A refused request is never
- * added, not even briefly, because it would cause a concurrent call that fits to be refused. */
+ * added, not even briefly, because that could refuse a concurrent call that fits. */
 td_status td_client_limits_take_request(struct td_call *call)
 {
     const int64_t limit = call->services->config.client_requests;

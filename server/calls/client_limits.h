@@ -6,7 +6,7 @@
  * A call can exceed the memory limit if no other call of its client holds memory. Otherwise, a
  * request that the server could serve might always be refused.
  *
- * Threads  The thread that owns the call; the counts of a client are atomic.
+ * Threads  Runs on the thread that owns the call. A client's counts are atomic.
  * Errors   CLIENT_LIMIT, in call->error. A call without a client has no limits. */
 #ifndef TD_SERVER_CALLS_CLIENT_LIMITS_H
 #define TD_SERVER_CALLS_CLIENT_LIMITS_H
@@ -14,11 +14,11 @@
 #include "server/calls/call.h"
 
 TD_MUST_CHECK td_status td_client_limits_take_request(struct td_call *call);
-/* Has no effect if the request was not counted. */
+/* Stops counting the request. Has no effect if the request was not counted. */
 void td_client_limits_give_request(struct td_call *call);
 
 TD_MUST_CHECK td_status td_client_limits_charge(struct td_call *call, size_t bytes);
-/* Gives back `bytes` bytes, but at most the bytes charged. */
+/* Gives back `bytes`, or all bytes charged if they are fewer. */
 void td_client_limits_give_back(struct td_call *call, size_t bytes);
 /* Gives back all bytes charged. */
 void td_client_limits_discharge(struct td_call *call);

@@ -31,7 +31,8 @@ static bool any_given(const struct td_call *call, td_companion kind)
 
 /* A part of a table, as found in the store. */
 struct part {
-    char table[TD_KEYS_NAME]; /* name of the table that has the part; "" if none does */
+    /* Name of the table that has the part, or "" if no table has it. */
+    char table[TD_KEYS_NAME];
     char name[TD_TENSOR_NAME];
     const struct td_tensor *tensor; /* the part, or NULL if the table has none */
 };
@@ -44,16 +45,16 @@ static td_status find(struct td_call *call, const char *input, struct part *part
     const char *version;
     uint64_t number;
     const struct td_tensor *found = NULL;
-    const bool has_name = td_tables_name_of(&call->tables, table_of(call), part->table);
+    const bool has_name = td_catalog_name_of(&call->catalog, table_of(call), part->table);
     td_status status = TD_OK;
     if (has_name)
-        status = td_tables_find_part(&call->tables, part->table, input, &call->arena, part->name,
-                                     &found, err);
+        status = td_catalog_find_part(&call->catalog, part->table, input, &call->arena, part->name,
+                                      &found, err);
     if (status == TD_OK && !found && td_store_identity(table_of(call), &version, &number) &&
         (!has_name || strcmp(version, part->table) != 0)) {
         snprintf(part->table, sizeof part->table, "%s", version);
-        status = td_tables_find_part(&call->tables, version, input, &call->arena, part->name,
-                                     &found, err);
+        status = td_catalog_find_part(&call->catalog, version, input, &call->arena, part->name,
+                                      &found, err);
     }
     part->tensor = found;
     if (!found)
@@ -72,7 +73,7 @@ static const char *ref_to(const struct td_call *call, const char *input, const c
     return text;
 }
 
-/* Refuses the request if the table has this part, or if the part cannot be looked up. */
+/* Refuses the request if the table has this part or the part cannot be looked up. */
 static td_status check_part(struct td_call *call, const char *input)
 {
     struct td_error *err = &call->error;
@@ -96,8 +97,8 @@ static td_status check_part(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-/* Refuses the request if the table has scales in a separate tensor. Without a scale, the op has
- * accepted rows of bytes and would read the scales from the rows. */
+/* Refuses the request if the table has scales in a separate tensor. Because the request has no
+ * scale, the op has accepted rows of bytes and would read the scales from the rows. */
 static td_status check_own_scales(struct td_call *call, const char *input)
 {
     struct td_error *err = &call->error;
@@ -188,7 +189,7 @@ void td_companions_explain(struct td_call *call)
 const char *td_companions_table(struct td_call *call, const char *name)
 {
     char whole[TD_TENSOR_NAME];
-    struct td_error unused; /* not needed: the caller has no error to return */
+    struct td_error unused; /* not used, because the caller has no error to return */
     return is_part_name(name, whole) ? td_arena_text(&call->arena, whole, strlen(whole), &unused)
                                      : NULL;
 }

@@ -1,14 +1,14 @@
 /* companions.h - the parts of a quantised table NAME (td_table_parts in table_name.h): NAME.scale,
  * NAME.offset and NAME.zero_point.
  *
- * A request that scales the rows of such a table but leaves out the offset or zero point would get
- * a wrong result without an error. The check refuses such requests. The op's descriptor marks the
+ * A request that scales the rows of a quantised table but leaves out the offset or zero point would
+ * get a wrong result without an error. The check refuses the request. The op's descriptor marks the
  * inputs (td_companion in kernels/op.h).
  *
  * A part that cannot be read still counts as a part of the table, and so does an alias of a version
  * that the token does not allow. The request is refused with the error that naming the part would
  * give, so a token learns no more than by naming the part. A token for NAME can always name its
- * parts: prefixes have no '@', so a prefix of NAME is also a prefix of NAME.offset.
+ * parts, because prefixes have no '@', and a prefix of NAME is also a prefix of NAME.offset.
  *
  * Errors     INVALID_ARGUMENT; FORBIDDEN, DEVICE_UNAVAILABLE, ... for a part that cannot be read
  * Cost       None unless a request scales a resident table and adds nothing, or the table's rows

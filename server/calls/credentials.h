@@ -1,5 +1,5 @@
 /* credentials.h - the files of tokens and certificates: --token-file, --tls-certificate, --tls-key,
- * --tls-client-ca. They are opened before the server starts and read again on SIGHUP. The log
+ * --tls-client-ca. The server reads the files before it starts, and again on SIGHUP. The log
  * records what was read.
  *
  * Threads  Main thread.

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 struct device_call {
-    struct td_away base; /* must be first: submit casts back */
+    struct td_away base; /* must be first, because submit casts back */
     struct td_batch_item item;
     struct td_call *call;
     void (*back)(struct td_call *call);
@@ -38,8 +38,8 @@ static bool continues_without(const struct device_call *device, td_status status
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 
-/* Clears the owner of outputs that the call stores, so that the store copies the outputs out of
- * pinned memory. */
+/* Clears the owner of outputs that the call stores, so the store copies the outputs out of pinned
+ * memory. */
 static void disown_stored(struct device_call *device)
 {
     struct td_op_args *args = device->item.args;
@@ -74,8 +74,8 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
     td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
 }
 
-/* Copies the outputs to the arena. Returns false if allocation fails; some outputs then stay in
- * staging memory. */
+/* Copies the outputs to the arena. Returns false if allocation fails, in which case some outputs
+ * stay in staging memory. */
 static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
     for (int i = 0; i < args->n_outputs; i++)
@@ -90,7 +90,7 @@ static td_status finish(struct td_call *call)
 {
     struct td_op_args *args = &call->request.args;
     struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
-    const td_status status = td_sources_check(&call->sources, &call->error);
+    const td_status status = td_borrowed_check(&call->borrowed, &call->error);
     if (status == TD_OK && staged && td_staging_is_scarce(staged) &&
         copy_outputs(args, &call->arena))
         td_arena_drop(&call->arena, staged);
@@ -107,7 +107,7 @@ static uint32_t resident_mask(const struct td_call *call)
     for (int i = 0; i < call->op->n_inputs; i++) {
         const struct td_operand *operand = &call->request.args.inputs[i];
         for (int j = 0; j < operand->count && n < TD_BATCH_TABLES; j++, n++)
-            if (td_sources_is_table(&call->sources, &operand->tensors[j]))
+            if (td_borrowed_is_table(&call->borrowed, &operand->tensors[j]))
                 mask |= UINT32_C(1) << n;
     }
     return mask;

@@ -1,6 +1,6 @@
 /* device_call.h - places calls on the device (away.h) through the batcher.
  *
- * Errors  A completed call can fail with the errors of td_sources_check. */
+ * Errors  A completed call can fail with the errors of td_borrowed_check. */
 #ifndef TD_SERVER_CALLS_DEVICE_CALL_H
 #define TD_SERVER_CALLS_DEVICE_CALL_H
 

@@ -14,7 +14,7 @@ static td_status begin_write(struct td_call *call)
     const td_status status = td_tensor_call_begin(call);
     call->schedule.must_queue = true;
     return status != TD_OK ? status
-                           : td_tables_may_write(&call->tables, call->arguments[0], &call->error);
+                           : td_catalog_may_write(&call->catalog, call->arguments[0], &call->error);
 }
 
 static td_status begin_put(struct td_call *call)
@@ -40,7 +40,7 @@ static td_status decode_put(struct td_call *call)
     td_tensor_call_recognise(call);
     const td_status status =
         td_tensor_read(call->body_format, TD_ROLE_KEY, call->body, call->body_bytes,
-                       &call->tables.resolver, &call->arena, &state->keys, &in_body, &call->error);
+                       &call->catalog.resolver, &call->arena, &state->keys, &in_body, &call->error);
     return status == TD_OK
                ? td_key_widen(&state->keys, "keys", TD_DTYPE_INT64, &call->arena, &call->error)
                : td_error_at_input(&call->error, status, "keys");
@@ -50,8 +50,8 @@ static td_status admit_put(struct td_call *call, struct td_admission *admission)
 {
     const struct td_tensor_call *state = call->state;
     (void)admission; /* the call always runs on a worker */
-    return td_tables_hide(
-        &call->tables, state->write.name,
+    return td_catalog_hide(
+        &call->catalog, state->write.name,
         td_store_admit_keys(call->services->store, &state->write, &state->keys, &call->error),
         &call->error);
 }
@@ -69,7 +69,7 @@ static td_status change_put(struct td_call *call, struct td_worker *worker)
                           &call->arena, &state->listing, &state->created, &call->error);
     if (put == TD_OK)
         td_audit_table(call, "put_keys", &state->listing);
-    return td_tables_hide(&call->tables, state->write.name, put, &call->error);
+    return td_catalog_hide(&call->catalog, state->write.name, put, &call->error);
 }
 
 static td_status encode_put(struct td_call *call)
@@ -88,7 +88,7 @@ static td_status change_delete(struct td_call *call, struct td_worker *worker)
                                                   &call->arena, &state->listing, &call->error);
     if (status == TD_OK)
         td_audit_table(call, "delete_keys", &state->listing);
-    return td_tables_hide(&call->tables, state->write.name, status, &call->error);
+    return td_catalog_hide(&call->catalog, state->write.name, status, &call->error);
 }
 
 static td_status encode_delete(struct td_call *call)

@@ -167,7 +167,7 @@ static void write_tables(struct td_exposition *e, const struct td_table_totals *
         labelled(e, "table", tables[i].name, tables[i].bytes);
 }
 
-/* ---- what the daemon holds ------------------------------------------------------------------- */
+/* ---- resources of the daemon ---------------------------------------------------------------- */
 
 static void gauge(struct td_exposition *e, const char *name, const char *help, uint64_t value)
 {
@@ -382,7 +382,7 @@ td_status td_get_metrics(struct td_call *call)
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         td_metrics_read(call->services->metrics, i, &totals->operations[i]);
     totals->n_tables = td_metrics_read_tables(call->services->metrics, totals->tables);
-    hide_tables(totals, &call->tables.access);
+    hide_tables(totals, &call->catalog.access);
     td_exposition_begin(&exposition, &text, openmetrics);
     write_all(&exposition, call->services, totals);
     td_exposition_end(&exposition);

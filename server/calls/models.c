@@ -71,7 +71,7 @@ static td_status get(struct td_call *call, const char *name, struct td_tensor_li
                      struct td_error *err)
 {
     call->table.name = name;
-    return td_tables_get(&call->tables, name, &call->arena, out, err);
+    return td_catalog_get(&call->catalog, name, &call->arena, out, err);
 }
 
 /* Gets the tensor for a model and a version: MODEL@VERSION, or the tensor that MODEL names if its
@@ -87,7 +87,7 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
         return TD_MEMORY_EXHAUSTED;
     const td_status absent = get(call, name, out, err);
     const bool in_refused_folder =
-        absent == TD_DEVICE_UNAVAILABLE && !td_tables_know(&call->tables, name);
+        absent == TD_DEVICE_UNAVAILABLE && !td_catalog_know(&call->catalog, name);
     if (absent != TD_TENSOR_NOT_FOUND && !in_refused_folder)
         return absent;
     td_status status = get(call, table->model, out, &of_model);
@@ -170,23 +170,23 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
 
 /* ---- all models ------------------------------------------------------------------------------ */
 
-/* Tensors and aliases whose names might be names of models. */
+/* Tensors and aliases whose names might be model names. */
 struct named {
     struct td_tensor_listing *tensors;
     struct td_alias_change *aliases;
     int n_tensors, n_aliases;
 };
 
-static td_status read_named(const struct td_tables *tables, struct td_arena *arena,
+static td_status read_named(const struct td_catalog *catalog, struct td_arena *arena,
                             struct named *out, struct td_error *err)
 {
     const struct td_name_range all = { .prefix = "", .after = "" };
     bool more;
     const td_status status =
-        td_tables_list(tables, &all, arena, &out->tensors, &out->n_tensors, &more, err);
+        td_catalog_list(catalog, &all, arena, &out->tensors, &out->n_tensors, &more, err);
     return status != TD_OK
                ? status
-               : td_store_list_aliases(tables->store, arena, &out->aliases, &out->n_aliases, err);
+               : td_store_list_aliases(catalog->store, arena, &out->aliases, &out->n_aliases, err);
 }
 
 static void add_entry(struct td_oip_entry *entries, int *count, const char *name, size_t length,
@@ -197,14 +197,14 @@ static void add_entry(struct td_oip_entry *entries, int *count, const char *name
 
 /* True if the list contains the alias. If an alias has the name of its target's table, it is listed
  * as a version of that table. */
-static bool is_listed(const struct td_tables *tables, const struct td_alias_change *alias)
+static bool is_listed(const struct td_catalog *catalog, const struct td_alias_change *alias)
 {
     const size_t length = strlen(alias->name);
     if (is_taken(alias->name, length) ||
         td_name_is(alias->name, alias->target, td_table_base(alias->target)))
         return false;
-    return td_access_has_table(&tables->access, alias->name, length) &&
-           td_access_has_table(&tables->access, alias->target, strlen(alias->target));
+    return td_access_has_table(&catalog->access, alias->name, length) &&
+           td_access_has_table(&catalog->access, alias->target, strlen(alias->target));
 }
 
 td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, int *count)
@@ -212,7 +212,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
     int n_ops;
     struct named named;
     const struct td_op *const *ops = td_ops(&n_ops);
-    const td_status status = read_named(&call->tables, &call->arena, &named, &call->error);
+    const td_status status = read_named(&call->catalog, &call->arena, &named, &call->error);
     if (status != TD_OK)
         return status;
     *count = 0;
@@ -231,7 +231,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
     }
     for (int i = 0; i < named.n_aliases; i++) {
         const struct td_alias_change *alias = &named.aliases[i];
-        if (is_listed(&call->tables, alias))
+        if (is_listed(&call->catalog, alias))
             add_entry(*entries, count, alias->name, strlen(alias->name),
                       td_model_version(alias->target));
     }
@@ -244,9 +244,9 @@ static td_status find_counted(struct td_call *call, const char *name, struct td_
 {
     if (is_taken(name, strlen(name)))
         return TD_TENSOR_NOT_FOUND;
-    const td_status status = td_tables_get(&call->tables, name, &call->arena, out, err);
+    const td_status status = td_catalog_get(&call->catalog, name, &call->arena, out, err);
     return status == TD_TENSOR_NOT_FOUND || status == TD_FORBIDDEN
-               ? td_tables_newest(&call->tables, name, &call->arena, out, err)
+               ? td_catalog_newest(&call->catalog, name, &call->arena, out, err)
                : status;
 }
 
@@ -274,7 +274,7 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
     return TD_OK;
 }
 
-/* Logs a name that is already taken. Stops logging after a maximum number of lines. */
+/* Logs a tensor whose name is taken by an op, unless the maximum number of lines is reached. */
 static void log_hidden(struct td_services *services, const char *name, int *logged)
 {
     enum { MOST = 100 };
@@ -284,14 +284,14 @@ static void log_hidden(struct td_services *services, const char *name, int *logg
 
 void td_models_log_hidden(struct td_services *services)
 {
-    struct td_tables tables;
+    struct td_catalog catalog;
     struct td_arena arena;
     struct td_error err;
     struct named named;
     int logged = 0;
-    td_tables_init(&tables, services->store);
+    td_catalog_init(&catalog, services->store);
     td_arena_init(&arena, NULL, 0, td_buffer_pool_memory(services->buffers));
-    if (read_named(&tables, &arena, &named, &err) == TD_OK) {
+    if (read_named(&catalog, &arena, &named, &err) == TD_OK) {
         for (int i = 0; i < named.n_tensors; i++)
             log_hidden(services, named.tensors[i].name, &logged);
         for (int i = 0; i < named.n_aliases; i++)

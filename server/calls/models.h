@@ -25,9 +25,9 @@ const char *td_model_version(const char *name);
 TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry **entries,
                                        int *count);
 
-/* Lists the tables that have their own counts (metrics.h), are models at the moment, and may be
- * named by the call. Each table has one entry: the version to which its name refers, or else its
- * newest version. */
+/* Lists the tables that have their own counts (metrics.h), are currently models, and can be named
+ * by the call. Each table has one entry: the version to which its name refers, or else its newest
+ * version. */
 TD_MUST_CHECK td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
                                           int *count);
 

@@ -94,8 +94,8 @@ static uint64_t sum(const uint64_t stage_ns[TD_STAGE_COUNT])
     return total;
 }
 
-static struct td_oip_stats statistics_of(const char *name, const char *version,
-                                         const struct td_inference_totals *totals)
+static struct td_oip_stats stats_of(const char *name, const char *version,
+                                    const struct td_inference_totals *totals)
 {
     const uint64_t n = totals->succeeded;
     return (struct td_oip_stats){ .name = name,
@@ -111,12 +111,12 @@ static struct td_oip_stats statistics_of(const char *name, const char *version,
                                   .output = { n, totals->stage_ns[TD_STAGE_ENCODE] } };
 }
 
-static struct td_oip_stats op_statistics(const struct td_metrics *metrics, const struct td_op *op)
+static struct td_oip_stats op_stats(const struct td_metrics *metrics, const struct td_op *op)
 {
     struct td_operation_totals totals;
     const struct td_oip_model model = td_oip_model_of(op);
     td_metrics_read(metrics, td_operation_of(op), &totals);
-    return statistics_of(model.name, model.version, &totals.inferences);
+    return stats_of(model.name, model.version, &totals.inferences);
 }
 
 static td_status model_statistics(struct td_call *call)
@@ -130,9 +130,9 @@ static td_status model_statistics(struct td_call *call)
         return status;
     if (model.table) {
         td_table_reads_totals(metrics, model.table, &totals);
-        stats = statistics_of(model.name, model.version, &totals);
+        stats = stats_of(model.name, model.version, &totals);
     } else {
-        stats = op_statistics(metrics, model.op);
+        stats = op_stats(metrics, model.op);
     }
     return td_oip_describe_stats(&stats, 1, &call->arena, &call->reply, &call->error);
 }
@@ -151,16 +151,16 @@ static td_status all_statistics(struct td_call *call)
     if (!stats)
         return call->error.status;
     for (int i = 0; i < n_ops; i++)
-        stats[i] = op_statistics(metrics, ops[i]);
+        stats[i] = op_stats(metrics, ops[i]);
     for (int i = 0; i < n_tables; i++) {
         struct td_inference_totals totals;
         td_metrics_read_table(metrics, tables[i].name, &totals);
-        stats[n_ops + i] = statistics_of(tables[i].name, tables[i].version, &totals);
+        stats[n_ops + i] = stats_of(tables[i].name, tables[i].version, &totals);
     }
     return td_oip_describe_stats(stats, n_ops + n_tables, &call->arena, &call->reply, &call->error);
 }
 
-td_status td_oip_statistics(struct td_call *call)
+td_status td_oip_model_stats(struct td_call *call)
 {
     return call->op ? model_statistics(call) : all_statistics(call);
 }
@@ -168,18 +168,18 @@ td_status td_oip_statistics(struct td_call *call)
 /* ---- repository ------------------------------------------------------------------------------ */
 
 /* Checks the body of an index request. Index, load and unload have small bodies and could reply at
- * once. They are tasks that reply in encode, so that compressed bodies are accepted. */
+ * once. They are tasks that reply in encode, so compressed bodies are accepted. */
 static td_status read_index(struct td_call *call)
 {
     return td_oip_check_index(call->body, call->body_bytes, &call->arena, &call->error);
 }
 
-/* Sets the maximum size of the reply, so that a worker writes a long index. */
+/* Sets the maximum size of the reply. If the index is long, a worker writes it. */
 static td_status admit_index(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_MODEL = 256 };
     admission->encoded_bound =
-        PER_MODEL * ((size_t)td_store_stats(call->services->store).tensors +
+        PER_MODEL * ((size_t)td_store_usage(call->services->store).tensors +
                      (size_t)td_store_count_aliases(call->services->store) + TD_OP_COUNT);
     return td_call_admit_memory(call, admission->encoded_bound);
 }

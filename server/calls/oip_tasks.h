@@ -2,9 +2,9 @@
  * statistics, repository, shared memory. Inference is in op_task.h.
  *
  * The models are the ops, which are built in and always loaded, and the tables (models.h). Features
- * of the protocol that tensord lacks (CUDA shared memory, trace and log settings) are NOT_SUPPORTED
- * (501). Listing and unregistering CUDA regions succeed as if none were registered, because clients
- * make these calls when they start. */
+ * of the protocol that tensord lacks (CUDA shared memory, trace and log settings) return
+ * NOT_SUPPORTED (501). Listing and unregistering CUDA regions succeed as if none were registered,
+ * because clients make these calls when they start. */
 #ifndef TD_SERVER_CALLS_OIP_TASKS_H
 #define TD_SERVER_CALLS_OIP_TASKS_H
 
@@ -15,12 +15,13 @@ td_handler td_oip_live, td_oip_ready, td_oip_server_metadata;
 td_handler td_oip_model_ready, td_oip_model_metadata, td_oip_model_config;
 /* Replies with the statistics of the call's model, or of all ops and the tables with counts if the
  * path names no model. */
-td_handler td_oip_statistics;
+td_handler td_oip_model_stats;
 
 /* repository */
 extern const struct td_task td_oip_index_task, td_oip_load_task, td_oip_unload_task;
 
-/* Shared memory. The first argument names a region; if absent, the call covers all regions. */
+/* Tasks and handlers of shared memory. The first argument names a region. Without it, the call
+ * covers all regions. */
 extern const struct td_task td_oip_register_task;
 td_handler td_oip_region_status, td_oip_unregister;
 td_handler td_oip_no_cuda_regions, td_oip_no_cuda_unregister, td_oip_no_cuda_register;

@@ -28,7 +28,7 @@ static td_status check_table(struct td_call *call)
 {
     struct td_oip_model model;
     return call->table.model ? td_model_find(call, &model)
-                             : td_tables_may_name(&call->tables, call->table.name, &call->error);
+                             : td_catalog_may_name(&call->catalog, call->table.name, &call->error);
 }
 
 static td_status begin(struct td_call *call)
@@ -51,7 +51,7 @@ static td_status begin(struct td_call *call)
 static td_status check_store(struct td_call *call)
 {
     const char *name = call->request.options.store;
-    return name ? td_tables_may_write(&call->tables, name, &call->error) : TD_OK;
+    return name ? td_catalog_may_write(&call->catalog, name, &call->error) : TD_OK;
 }
 
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
@@ -81,9 +81,9 @@ static td_status decode_oip(struct td_call *call)
     const struct td_oip_source source = { .json_bytes = call->headers.inference_header,
                                           .model = call->table.model,
                                           .version = td_path_table_version(call),
-                                          .resolver = &call->sources.resolver,
-                                          .regions =
-                                              call->services->shm ? &call->sources.regions : NULL };
+                                          .resolver = &call->borrowed.resolver,
+                                          .regions = call->services->shm ? &call->borrowed.regions
+                                                                         : NULL };
     uint64_t timeout_us = 0;
     const td_status status = td_oip_decode(call->body, call->body_bytes, &source, &call->arena,
                                            &call->request, &timeout_us, &call->error);
@@ -98,15 +98,15 @@ static td_status decode_body(struct td_call *call)
                ? td_foreign_explain_body(decode_oip(call), TD_FORMAT_OIP, call->body,
                                          call->body_bytes, &call->error)
                : td_codec_decode(call->body_format, call->body, call->body_bytes,
-                                 &call->sources.resolver, &call->arena, &call->request,
+                                 &call->borrowed.resolver, &call->arena, &call->request,
                                  &call->error);
 }
 
 static td_status decode(struct td_call *call)
 {
     struct td_services *services = call->services;
-    td_sources_begin(&call->sources, &call->tables.resolver,
-                     services->shm ? td_shm_regions(services->shm) : NULL);
+    td_borrowed_begin(&call->borrowed, &call->catalog.resolver,
+                      services->shm ? td_shm_regions(services->shm) : NULL);
     td_status status = call->table.name ? td_path_table_bind(call) : TD_OK;
     if (status == TD_OK)
         status = decode_body(call);
@@ -123,7 +123,7 @@ static td_status decode(struct td_call *call)
  * table. */
 static uint64_t admit_bytes(const struct td_call *call)
 {
-    uint64_t bytes = td_sources_bytes(&call->request) + td_row_keys_copied(call);
+    uint64_t bytes = td_borrowed_index_bytes(&call->request) + td_row_keys_copied(call);
     for (int i = 0; i < call->op->n_inputs; i++) {
         const struct td_input_spec *spec = &call->op->inputs[i];
         const struct td_operand *operand = &call->request.args.inputs[i];
@@ -145,7 +145,7 @@ static uint64_t admit_bytes(const struct td_call *call)
 /* State of a call that stores its outputs. */
 enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* longer parts of a name are invalid */
 struct stored {
-    /* the output being stored; its name is the next member */
+    /* Output being stored. Its name is the next member. */
     struct td_store_write write;
     char name[2 * LONGEST_PART + 64];
     const char **names; /* sorted names of all outputs */
@@ -153,8 +153,7 @@ struct stored {
 
 /* Writes the name of output `i` for the name "w": "w", or "w.0", "w.1", ... if the op has a list of
  * outputs, or "w.values" if the outputs have names. For "w@v", the names are "w.0@v" and so on, so
- * that each output has the version v. A name that is too long stays too long, and therefore
- * invalid. */
+ * each output has the version v. A name that is too long stays too long, and therefore invalid. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
@@ -190,13 +189,13 @@ static td_status check_names(struct td_call *call)
         name_output(call, i);
         status = td_store_check_name(stored->name, &call->error);
         if (status == TD_OK)
-            status = td_tables_may_write(&call->tables, stored->name, &call->error);
+            status = td_catalog_may_write(&call->catalog, stored->name, &call->error);
     }
     return status;
 }
 
 /* Checks the total size of the outputs against --max-output and writes it to *bytes. For strings,
- * counts only the offsets; while the op runs, `exec` limits their bytes. */
+ * counts only the offsets, because `exec` limits their bytes while the op runs. */
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
@@ -212,9 +211,9 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
     return td_call_limited_by(call, status, limit, "--max-output");
 }
 
-/* Checks the length of the reply's text against --max-output. Numbers can be several times longer
- * as text than as bytes. Other long text, such as nested lists of empty lists, must be within the
- * limit. */
+/* Limits the length of the reply's text to --max-output. The text of numbers can be several times
+ * longer than their bytes, so text of up to TEXT_PER_BYTE characters per output byte is accepted in
+ * any case. */
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
     /* An int8 in a list of its own takes up to 7 characters: [-127], */
@@ -267,7 +266,7 @@ td_status td_op_device(struct td_call *call)
     return td_devices_check(call->services->devices, call->request.options.device, &call->error);
 }
 
-/* Makes bounds=zero the default for device=gpu: an index out of bounds gives zeros, as in
+/* Makes bounds=zero the default for device=gpu. An index out of bounds then gives zeros, as in
  * TensorFlow's GPU kernels. */
 static void default_bounds(struct td_request *request)
 {
@@ -360,7 +359,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
         default_bounds(&call->request);
     td_status status = td_row_keys_bind(call);
     if (status == TD_OK)
-        status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
+        status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = infer(call);
     if (status == TD_OK)
@@ -407,7 +406,7 @@ static td_status alloc_outputs(struct td_call *call)
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    /* The outputs are allocated only now, so that a queued call holds only its inputs. */
+    /* Allocate the outputs only now, so a queued call holds only its inputs. */
     td_status status = alloc_outputs(call);
     if (status != TD_OK)
         return status;
@@ -419,11 +418,11 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     if (status == TD_OK)
         status = call->op->run(&call->request.args, &exec.base, &call->error);
     status = td_call_limited_by(call, status, exec.base.output_limit, "--max-output");
-    return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
+    return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
 
-/* Stores the outputs and replies with their metadata. Allocates the reply first, so that no error
- * can follow once the outputs are stored. */
+/* Stores the outputs and replies with their metadata. Allocates the reply first, so no error is
+ * possible after the outputs are stored. */
 static td_status store_outputs(struct td_call *call)
 {
     struct stored *stored = call->state;
@@ -488,7 +487,7 @@ static td_status encode(struct td_call *call)
     status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
                              &call->error);
     /* Outputs in shared memory might have been truncated. */
-    return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
+    return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
 
 const struct td_task td_op_task = { .begin = begin,

@@ -6,10 +6,10 @@
  * `store`    Stores the outputs under this name instead of returning them, and replies (200) with
  *            their metadata. A list of outputs is stored as name.0, name.1, ..., and named outputs
  *            as name.values, .... If-Match and If-None-Match apply to each stored name. Outputs are
- *            stored one after another. Before the outputs are computed, the task checks that all of
- *            them fit, but storing one can still fail if the quota was used up in the meantime or a
- *            condition does not hold. The reply is then this error, and the outputs stored before
- *            it remain stored. */
+ *            stored one after another. Before the task computes the outputs, it checks that all of
+ *            them fit. Storing an output can still fail if the quota has been used up in the
+ *            meantime or a condition does not hold. The reply is then this error, and the outputs
+ *            stored before the failure remain. */
 #ifndef TD_SERVER_CALLS_OP_TASK_H
 #define TD_SERVER_CALLS_OP_TASK_H
 
@@ -17,7 +17,7 @@
 
 extern const struct td_task td_op_task;
 
-/* For other tasks that run an op: td_op_argument reads attributes and request-wide members from the
+/* For other tasks that run an op. td_op_argument reads attributes and request-wide members from the
  * query. td_op_device returns DEVICE_UNAVAILABLE if the requested device is not available. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);

@@ -51,7 +51,7 @@ td_status td_path_table_bind(struct td_call *call)
         return call->error.status;
     const char *version = table->name;
     uint64_t number;
-    td_status status = td_resolve(&call->sources.resolver, table->name, strlen(table->name),
+    td_status status = td_resolve(&call->borrowed.resolver, table->name, strlen(table->name),
                                   &call->arena, tensor, &call->error);
     /* Errors name the version instead of the alias, because their advice applies to the version. */
     if (status == TD_OK)

@@ -12,7 +12,7 @@
 /* Looks up the table and makes it the op's first input. Called before the body is decoded. */
 TD_MUST_CHECK td_status td_path_table_bind(struct td_call *call);
 
-/* Rewrites the call's error, before it is sent, so that it names inputs as the request does.
+/* Rewrites the call's error before it is sent, so the error names inputs as the request does.
  * Explains "params" as the table in the path, and calls the queries keys if the body does. */
 void td_path_table_explain(struct td_call *call);
 

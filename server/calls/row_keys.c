@@ -240,7 +240,7 @@ void td_row_keys_explain(struct td_call *call)
             td_error_hint(err, "a resident table with keys, {\"ref\": \"NAME\"}, has its own");
         if (!given || !given->owner || !given->keys)
             continue;
-        if (!td_tables_name_of(&call->tables, given, table) || strlen(table) >= TD_TENSOR_NAME)
+        if (!td_catalog_name_of(&call->catalog, given, table) || strlen(table) >= TD_TENSOR_NAME)
             continue;
         td_table_keys_name(table, keys);
         td_error_hint(err, "the keys of '%s' are {\"ref\": \"%s\"}", table, keys);

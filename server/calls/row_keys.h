@@ -1,4 +1,4 @@
-/* row_keys.h - requests that name the rows of a table by its keys.
+/* row_keys.h - requests that name the rows of a table by key.
  *
  *     lookup     omits the keys of the rows; the op uses the keys of the table
  *     gather     {"keys": [...]} instead of indices; the row numbers are found before the op
@@ -26,8 +26,8 @@ TD_MUST_CHECK td_status td_row_keys_bind(struct td_call *call);
  * the table's keys. */
 void td_row_keys_explain(struct td_call *call);
 
-/* Adds a hint, before the call's error is sent, if a row number that does not exist in the table
- * might be a key. */
+/* Adds a hint to the call's error before it is sent, if a row number that does not exist in the
+ * table might be a key. */
 void td_row_keys_explain_number(struct td_call *call);
 
 /* Adds the cost of td_row_keys_find. */

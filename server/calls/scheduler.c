@@ -15,7 +15,7 @@
 enum { LONG_WAIT_NS = 1000000 };
 
 /* True if the request names shared memory. Decoding copies the values that determine addresses out
- * of shared memory. Because these values can be of any size, a worker decodes such a request as a
+ * of shared memory. Because these values can be of any size, a worker decodes the request as a
  * large job. */
 static bool names_shared_memory(const struct td_call *call)
 {
@@ -30,7 +30,7 @@ static void end(struct td_call *call, td_status status)
         td_call_refuse(call);
 }
 
-/* Ends admission: starts measuring the time of queueing or computing, and refuses a call whose
+/* Ends admission. Starts measuring the time of queueing or computing, and refuses a call whose
  * deadline has passed. */
 static td_status check_read_in_time(struct td_call *call)
 {
@@ -52,8 +52,8 @@ static int64_t start_by(const struct td_call *call)
                                                                    : call->schedule.deadline_ns;
 }
 
-/* Returns the cost of a job in the queue. A job that might block counts as large, so that it does
- * not run between two chunks of another job's loop. */
+/* Returns the cost of a job in the queue. A job that might block counts as large, so it does not
+ * run between two chunks of another job's loop. */
 static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
 {
     return call->schedule.must_queue && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
@@ -72,24 +72,22 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
 
 /* Returns the client that takes turns with other clients in the pool's queue, or NULL if the
  * call has no client entry. */
-static struct td_job_source *source_in(const struct td_call *call,
-                                       const struct td_worker_pool *pool)
+static struct td_job_flow *flow_in(const struct td_call *call, const struct td_worker_pool *pool)
 {
     if (!call->client)
         return NULL;
-    return pool == call->services->disk_threads ? &call->client->disk_source
-                                                : &call->client->source;
+    return pool == call->services->disk_threads ? &call->client->disk_flow : &call->client->flow;
 }
 
 static bool reserve_in(struct td_call *call, struct td_worker_pool *pool)
 {
-    return td_worker_pool_reserve(pool, source_in(call, pool));
+    return td_worker_pool_reserve(pool, flow_in(call, pool));
 }
 
 /* Submits the call to its reserved place. */
 static void submit_to(struct td_call *call, struct td_worker_pool *pool)
 {
-    call->job.source = source_in(call, pool);
+    call->job.flow = flow_in(call, pool);
     td_worker_pool_submit(pool, &call->job);
 }
 
@@ -102,8 +100,8 @@ static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
     const int64_t by = start_by(call), left = by - call->times.stage_end;
     struct td_expected expected = { 0 };
     if (by == TD_NEVER ||
-        !td_worker_pool_is_late(services->workers, source_in(call, services->workers), cost_ns,
-                                left, &expected))
+        !td_worker_pool_is_late(services->workers, flow_in(call, services->workers), cost_ns, left,
+                                &expected))
         return TD_OK;
     td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
                  "the deadline passes in %lld ms, and the request would wait for a worker for "
@@ -123,8 +121,8 @@ static void decide_delay(struct td_call *call)
     const int64_t now = td_now_ns();
     const int64_t delay = td_refusals_record(&call->client->refused, now, retry_after_s);
     if (delay > 0)
-        /* This can be after the call's deadline. Otherwise, clients with short deadlines would be
-         * exempt. */
+        /* The refusal can be due after the call's deadline. Otherwise, clients with short deadlines
+         * would be exempt from the delay. */
         call->schedule.refusal_due_ns = now + delay;
 }
 
@@ -150,8 +148,8 @@ static uint64_t admitted_ns(const struct td_call *call)
     return call->schedule.admission.compute_ns + call->schedule.admission.encode_ns;
 }
 
-/* Queues the call, or refuses it. Counts the call as suspended before reading `refusing`. So once
- * `refusing` is set and the count is zero, no call is suspended. */
+/* Queues the call, or refuses it. Counts the call as suspended before it reads `refusing`.
+ * Therefore, if `refusing` is set and the count is zero, no call is suspended. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
@@ -276,8 +274,8 @@ static td_status waited_too_long(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker);
 static void drop(struct td_job *job, td_status why);
 
-/* Runs on the thread that computed the call. A worker continues the call, even if only to reply
- * with an error. */
+/* Lets the workers continue a call that was computed elsewhere, even if only to reply with an
+ * error. Runs on the thread that computed the call. */
 static void back(struct td_call *call)
 {
     const struct td_admission *admission = &call->schedule.admission;
@@ -302,7 +300,7 @@ static void submit_away(struct td_call *call)
 }
 
 /* Reserves a new place in the queue for the call's return and submits the call elsewhere. Runs on a
- * worker. Returns false if the queue is full; the call then continues here. */
+ * worker. Returns false if the queue is full, in which case the call continues here. */
 static bool queue_away(struct td_call *call)
 {
     if (!reserve_in(call, call->services->workers)) {
@@ -326,8 +324,8 @@ static bool submitted_away(struct td_call *call, td_status *status)
     return false;
 }
 
-/* Decodes and admits a call that the I/O thread left to the workers. Only then is the cost of the
- * rest known. */
+/* Decodes and admits a call that the I/O thread left to the workers. The cost of the other stages
+ * is known only afterwards. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
     const int64_t taken = call->times.stage_end;
@@ -386,8 +384,9 @@ static struct td_worker_pool *pool_of_change(const struct td_call *call)
                                                    : call->services->workers;
 }
 
-/* Called when the call's writer has entered, or when its wait ended early because the deadline
- * passed or the server is stopping. If the wait ended early, the queue refuses the call. */
+/* Submits the call after its writer has entered, or after its wait has ended early because the
+ * deadline passed or the server is stopping. If the wait ended early, the queue refuses the
+ * call. */
 static void ready_to_change(struct td_writer *writer)
 {
     struct td_call *call =
@@ -395,9 +394,9 @@ static void ready_to_change(struct td_writer *writer)
     submit_to(call, pool_of_change(call));
 }
 
-/* Returns true if a computed call makes its change later, on another thread. The reason is that
- * another writer holds one of its names, or that the change might wait for a disk. Runs on a worker
- * or a disk thread. No thread waits in the meantime. */
+/* Returns true if a computed call makes its change later, on another thread, because another writer
+ * holds one of its names or because the change might wait for a disk. Runs on a worker or a disk
+ * thread. No thread waits in the meantime. */
 static bool changes_later(struct td_call *call, struct td_worker *worker, td_status *status)
 {
     if (td_writer_has_entered(&call->schedule.writer))
@@ -481,7 +480,7 @@ static void run(struct td_job *job, struct td_worker *worker)
 
 static void displaced(struct td_call *call)
 {
-    /* frees the client's place before a refusal that can be delayed */
+    /* Frees the client's place before a refusal that can be delayed. */
     td_client_limits_give_request(call);
     td_error_set(
         &call->error, TD_QUEUE_FULL,
@@ -498,7 +497,7 @@ static void drop(struct td_job *job, td_status why)
     /* Lets other writers proceed before a refusal that can be delayed. */
     leave(call);
     /* Completes a call that has made its change or has its result, because only the encoding is
-     * left, which is short. */
+     * left, which takes little time. */
     if (call->schedule.next == TD_NEXT_ENCODE ||
         (why == TD_DRAINING && td_away_is(call, TD_AWAY_DONE) &&
          effect_of(call) == TD_EFFECT_NONE && call->schedule.away->finish(call) == TD_OK)) {

@@ -1,8 +1,8 @@
 /* scheduler.h - runs small tasks inline on the I/O thread and other tasks on workers.
  *
  * Queueing a task for a worker costs more than a small gather, so a task estimated below
- * --inline-limit-us runs on the I/O thread. All other tasks are queued, so that a long computation
- * never delays a lookup. Workers also decode large bodies.
+ * --inline-limit-us runs on the I/O thread. All other tasks are queued, so a long computation never
+ * delays a lookup. Workers also decode large bodies.
  *
  * Threads  td_schedule runs on the I/O thread that owns the call. */
 #ifndef TD_SERVER_CALLS_SCHEDULER_H

@@ -29,7 +29,7 @@ struct td_call;
 /* A scan of the data folder, or an attempt to lock the folder. Runs as a job on the disk
  * threads. */
 struct td_rescan {
-    struct td_job job; /* must be first: run_rescan casts back */
+    struct td_job job; /* must be first, because run_rescan casts back */
     struct td_store *store;
     atomic_bool running; /* the job is running or queued */
     bool whole;          /* the job scans even if it did not get the lock */
@@ -40,7 +40,7 @@ struct td_rescan {
 /* Compares blocks of mapped files with their checksums. Runs as a worker pool job on an idle
  * worker, until a request is queued. */
 struct td_verification {
-    struct td_job job; /* must be first: run_verification casts back */
+    struct td_job job; /* must be first, because run_verification casts back */
     struct td_services *services;
     atomic_bool running; /* the job is running or queued */
 };
@@ -77,7 +77,7 @@ struct td_services {
     /* the server is not ready; each reply closes its connection */
     atomic_bool draining;
     atomic_bool refusing;          /* refuse new and queued calls, and stop running calls */
-    atomic_int_fast64_t in_flight; /* task requests that were accepted and not yet answered */
+    atomic_int_fast64_t in_flight; /* accepted task requests that are not answered yet */
     atomic_int_fast64_t suspended; /* requests in flight that wait for a worker or run on one */
     /* Number of requests that have arrived and whose replies are not sent yet. */
     atomic_int_fast64_t unsent;

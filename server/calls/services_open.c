@@ -11,15 +11,14 @@
 
 #define LOCK_RETRY_NS 1000000000 /* interval between attempts to lock the data folder */
 
-/* Time for one verification job between two ticks, which are 100 ms apart. The job uses a quarter
- * of one worker's time, so loops of requests still get most of the help of idle workers. As a job's
- * cost, this time counts as large, so that no worker runs the job between the chunks of a request's
- * loop. */
+/* Time for one verification job between two ticks, which are 100 ms apart. The job takes a quarter
+ * of one worker's time, so idle workers still spend most of their time on the loops of requests. A
+ * job of this cost counts as large, so no worker runs it between the chunks of a request's loop. */
 #define VERIFY_NS 25000000
 
-/* Number of disk threads. A disk thread mostly waits for a disk, so the number limits the changes
- * that a disk has in progress and does not depend on the processors. A file system commits several
- * files together if they are synced at the same time. */
+/* Number of disk threads. A disk thread mostly waits for a disk, so the number depends on how many
+ * changes a disk should have in progress, not on the number of processors. A file system commits
+ * several files together if they are synced at the same time. */
 enum { DISK_THREADS = 4 };
 
 enum { RESERVED_BUFFERS = 16 }; /* two buffers for each of several metrics documents */
@@ -104,7 +103,7 @@ bool td_services_close(struct td_services *services)
     td_worker_pool_free(services->disk_threads);
     td_worker_pool_free(services->workers);
     services->disk_threads = services->workers = NULL;
-    /* The devices are closed first, because they hold versions of tensors, and memory. */
+    /* Close the devices first, because they hold memory and versions of tensors. */
     const bool closed = td_devices_close(services->devices);
     services->devices = NULL;
     if (services->buffers) /* no other thread allocates from here on */
@@ -142,7 +141,7 @@ void td_services_rescan(struct td_services *services, bool wanted)
     struct td_rescan *rescan = &services->rescan;
     const int64_t now = td_now_ns();
     rescan->wanted = rescan->wanted || wanted;
-    /* This is checked first, because td_store_is_locked_out would block this thread while the job
+    /* Check this first, because td_store_is_locked_out would block this thread while the job
      * exchanges the folder. */
     if (atomic_load(&rescan->running))
         return;
@@ -209,7 +208,7 @@ void td_services_verify(struct td_services *services)
 
 void td_services_expire(struct td_services *services, int64_t now_ns, bool everything)
 {
-    /* Called first, because requests that wait for a writer return to the queues. */
+    /* This comes first, because requests that wait for a writer return to the queues. */
     td_writers_expire(services->store, now_ns, everything);
     td_worker_pool_expire(services->disk_threads, now_ns, everything);
     td_worker_pool_expire(services->workers, now_ns, everything);
@@ -218,15 +217,15 @@ void td_services_expire(struct td_services *services, int64_t now_ns, bool every
 struct td_services_holdings td_services_holdings(struct td_services *services)
 {
     struct td_services_holdings held = {
-        .buffers = td_buffer_pool_stats(services->buffers),
-        .store = td_store_stats(services->store),
+        .buffers = td_buffer_pool_usage(services->buffers),
+        .store = td_store_usage(services->store),
         .requests = atomic_load(&services->in_flight),
         .connections = td_connections_counts(services->connections, td_now_ns()),
         .mappings = td_guard_ranges(),
         .regions = services->shm ? td_shm_count(services->shm) : 0,
     };
-    /* The memory of connections is reported separately. It was counted slightly later, so it can
-     * exceed in_use. */
+    /* The memory of connections is reported separately. It was read slightly later than in_use, so
+     * it can exceed in_use. */
     held.buffers.in_use -= held.buffers.in_use < held.connections.memory_bytes
                                ? held.buffers.in_use
                                : held.connections.memory_bytes;

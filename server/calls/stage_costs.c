@@ -33,7 +33,7 @@ static uint64_t binary_cost(size_t bytes)
 uint64_t td_stage_decode_ns(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
-    if (call->encoded) /* never run on an I/O thread: the inflated size is unknown */
+    if (call->encoded) /* never runs on an I/O thread, because the inflated size is unknown */
         return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)bytes;
     switch (call->body_format) {
     case TD_FORMAT_OIP:

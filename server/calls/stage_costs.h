@@ -1,9 +1,10 @@
-/* stage_costs.h - estimates from sizes how long a call's stages take on a CPU, in nanoseconds.
+/* stage_costs.h - estimates how long the stages of a call take on a CPU, in nanoseconds, from
+ * sizes.
  *
  * The constants are from tests/bench, rounded up. An estimate only needs to distinguish tiny calls
- * from others, so one set of constants serves all machines. No sum overflows: bytes and rows belong
- * to tensors that exist or are known to fit, and a sixteenth of any number of FLOPs leaves room for
- * them.
+ * from others, so one set of constants serves all machines. No sum overflows, because bytes and
+ * rows belong to tensors that exist or are known to fit, and a sixteenth of any number of FLOPs
+ * leaves room for them.
  *
  * Threads  The thread that owns the call. */
 #ifndef TD_SERVER_CALLS_STAGE_COSTS_H

@@ -58,8 +58,8 @@ td_status td_static_reply(struct td_call *call, const char *etag)
         reply->n_chunks = reply->n_headers = 0;
     }
     td_reply_header(reply, "ETag", tag);
-    /* Lets clients cache the document, but makes them revalidate it on every use, which gives a 304
-     * if it is unchanged. */
+    /* Lets clients cache the document, but makes them revalidate it before every use. The reply is
+     * 304 if the document is unchanged. */
     td_reply_header(reply, "Cache-Control", "no-cache");
     if (varies)
         td_reply_header(reply, "Vary", "Accept-Encoding");

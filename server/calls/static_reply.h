@@ -3,7 +3,7 @@
  *
  * With --compress the document is compressed once in each encoding that clients prefer. Each
  * encoding has its own tag: "T", "T-gzip", "T-deflate". A client gets 304 if it already has the
- * encoding that it would be sent, or the document without an encoding.
+ * encoding that it would be sent, or the unencoded document.
  *
  * Threads  Any I/O thread.
  * Errors   MALFORMED_REQUEST: If-None-Match is not a list of tags. */

@@ -21,13 +21,13 @@ td_status td_tensor_call_begin(struct td_call *call)
     *state = (struct td_tensor_call){
         .write = { .name = call->arguments[0],
                    .removes = strcmp(call->method, "DELETE") == 0,
-                   .access = &call->tables.access,
+                   .access = &call->catalog.access,
                    .condition = { .if_match = call->headers.if_match,
                                   .if_none_match = call->headers.if_none_match } }
     };
     call->state = state;
     call->reply_format = TD_FORMAT_JSON;
-    return td_tables_may_name(&call->tables, state->write.name, &call->error);
+    return td_catalog_may_name(&call->catalog, state->write.name, &call->error);
 }
 
 static td_status set_etag(struct td_call *call)
@@ -46,7 +46,7 @@ td_status td_tensor_call_find(struct td_call *call)
     struct td_tensor_call *state = call->state;
     const char *name = call->arguments[0];
     td_status status =
-        td_tables_get(&call->tables, name, &call->arena, &state->listing, &call->error);
+        td_catalog_get(&call->catalog, name, &call->arena, &state->listing, &call->error);
     const struct td_condition wanted = { .if_match = call->headers.if_match };
     if (status == TD_OK)
         status = set_etag(call);
@@ -77,14 +77,14 @@ td_status td_tensor_call_begin_write(struct td_call *call)
 {
     td_status status = td_tensor_call_begin(call);
     if (status == TD_OK)
-        status = td_tables_may_write(&call->tables, call->arguments[0], &call->error);
+        status = td_catalog_may_write(&call->catalog, call->arguments[0], &call->error);
     call->schedule.must_queue = true;
     return status == TD_OK && call->headers.expect ? td_tensor_call_check_write(call) : status;
 }
 
 td_status td_tensor_call_refuse_body(struct td_call *call)
 {
-    /* A chunked body can be empty. libcurl sends such bodies. */
+    /* A chunked body can be empty, for example from libcurl. */
     if (call->headers.content_length <= 0)
         return TD_OK;
     return td_error_set(

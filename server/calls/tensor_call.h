@@ -1,5 +1,5 @@
-/* tensor_call.h - code shared by calls on one resident tensor: their state, their query arguments,
- * the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths under it.
+/* tensor_call.h - code shared by calls on one resident tensor: their state, their query arguments
+ * and the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths under it.
  *
  * Ownership  The state is in the arena of the call.
  * Threads    The thread that owns the call. */
@@ -36,10 +36,10 @@ struct td_tensor_call {
 /* Arguments in the query of a call on a tensor. */
 enum td_tensor_argument { TD_TENSOR_PERSIST, TD_TENSOR_DEVICE, TD_TENSOR_RESPONSE };
 
-/* Creates call->state. FORBIDDEN if the request is not allowed to name the tensor. */
+/* Creates call->state. Returns FORBIDDEN if the request is not allowed to name the tensor. */
 TD_MUST_CHECK td_status td_tensor_call_begin(struct td_call *call);
 
-/* Decode stage of a GET: finds the version and sets listing, etag and unmodified. Fails with
+/* Finds the version in the decode stage of a GET, and sets listing, etag and unmodified. Fails with
  * TENSOR_NOT_FOUND, PRECONDITION_FAILED or errors of the store. */
 TD_MUST_CHECK td_status td_tensor_call_find(struct td_call *call);
 
@@ -78,7 +78,7 @@ TD_MUST_CHECK td_status td_tensor_call_add_location(struct td_call *call, const 
 /* Detects the format of the body if Content-Type does not state it. */
 void td_tensor_call_recognise(struct td_call *call);
 
-/* Sets the owner of the data of a tensor read from the body, so that the store can keep the
+/* Sets the owner of the data of a tensor that was read from the body, so the store can keep the
  * data. */
 void td_tensor_call_own(struct td_call *call, struct td_tensor *tensor, bool in_body);
 

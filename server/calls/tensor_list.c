@@ -55,8 +55,8 @@ static td_status set_limit(struct td_call *call, const char *text, size_t length
     return TD_OK;
 }
 
-/* Sets a text parameter. Refuses a NUL, which names cannot contain and which would end the text
- * here. */
+/* Sets a text parameter. Refuses a NUL, because names cannot contain a NUL and it would end the
+ * text here. */
 static td_status set_name(struct td_call *call, enum parameter parameter, const char *text,
                           size_t length)
 {
@@ -91,13 +91,13 @@ static td_status list_argument(struct td_call *call, const char *name, size_t le
                               : set_name(call, (enum parameter)parameter, value, value_length);
 }
 
-/* Sets the maximum size of the reply, so that a worker encodes a long list. */
+/* Sets the maximum size of the reply. If the list is long, a worker encodes it. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_TENSOR = 512 };
     const struct state *state = call->state;
     const size_t limit = (size_t)state->range.limit;
-    const size_t tensors = (size_t)td_store_stats(call->services->store).tensors;
+    const size_t tensors = (size_t)td_store_usage(call->services->store).tensors;
     admission->encoded_bound = PER_TENSOR * ((limit && limit < tensors ? limit : tensors) + 1);
     return td_call_admit_memory(call, admission->encoded_bound);
 }
@@ -108,8 +108,8 @@ static td_status encode_list(struct td_call *call)
     struct td_tensor_listing *list;
     int count;
     bool more;
-    const td_status status = td_tables_list(&call->tables, &state->range, &call->arena, &list,
-                                            &count, &more, &call->error);
+    const td_status status = td_catalog_list(&call->catalog, &state->range, &call->arena, &list,
+                                             &count, &more, &call->error);
     return status != TD_OK
                ? status
                : td_describe_tensors(list, count, more, &call->arena, &call->reply, &call->error);

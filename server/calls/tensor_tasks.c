@@ -59,7 +59,7 @@ static td_status decode_get(struct td_call *call)
     return status;
 }
 
-/* True if the reply is text of strings, whose length depends on every byte. */
+/* True if the reply is text that contains strings, so its length depends on every byte. */
 static bool is_measured(const struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -121,7 +121,7 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
 }
 
 /* Returns the range to apply, or NULL. HEAD ignores Range. With If-Range, the range applies only to
- * one version in one format, so that the client does not mix two versions. */
+ * one version in one format, so the client does not mix two versions. */
 static const char *wanted_range(const struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -218,7 +218,7 @@ static td_status decode_put(struct td_call *call)
     struct td_table_document document = { 0 };
     td_tensor_call_recognise(call);
     const td_status status =
-        td_table_read(call->body_format, call->body, call->body_bytes, &call->tables.resolver,
+        td_table_read(call->body_format, call->body, call->body_bytes, &call->catalog.resolver,
                       &call->arena, &document, &call->error);
     if (status != TD_OK)
         return status;
@@ -292,7 +292,7 @@ static const struct td_tensor *upload_put(const struct td_call *call)
 }
 
 /* Replies to a PUT. The request succeeds even if the upload failed, because the tensor is stored.
- * The reply reports the device. */
+ * The reply states whether the tensor is on the device. */
 static td_status encode_put(struct td_call *call)
 {
     struct td_tensor_call *state = call->state;
@@ -335,7 +335,7 @@ static td_status change_delete(struct td_call *call, struct td_worker *worker)
         td_audit_alias(call, name, NULL, persisted);
     else if (status == TD_OK)
         td_audit_table_deleted(call, name, persisted);
-    return td_tables_hide(&call->tables, name, status, &call->error);
+    return td_catalog_hide(&call->catalog, name, status, &call->error);
 }
 
 static td_status encode_delete(struct td_call *call)

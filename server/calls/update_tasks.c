@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all updates ----------------------------------------------------------------------------- */
 
 static bool is_by_key(const struct td_op *op)
 {
@@ -96,8 +96,9 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
     if (!is_by_key(call->op) || (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
         return TD_OK;
     for (int i = 0; i < TD_TABLE_PARTS; i++) {
-        const td_status status = td_tables_find_part(
-            &call->tables, state->write.name, td_table_parts[i], arena, part, &found, &call->error);
+        const td_status status =
+            td_catalog_find_part(&call->catalog, state->write.name, td_table_parts[i], arena, part,
+                                 &found, &call->error);
         if (status != TD_OK)
             return status;
         if (found && found->shape.rank > 0)
@@ -117,7 +118,7 @@ static td_status describe(struct td_call *call)
     _Alignas(64) char block[1024];
     td_arena_init(&arena, block, sizeof block, td_buffer_pool_memory(call->services->buffers));
     td_status status =
-        td_tables_get(&call->tables, state->write.name, &arena, &found, &call->error);
+        td_catalog_get(&call->catalog, state->write.name, &arena, &found, &call->error);
     if (status == TD_OK)
         status = describe_inputs(call, found.tensor);
     if (status == TD_OK)
@@ -142,14 +143,14 @@ static td_status explain_keys(struct td_call *call, td_status status)
 
 static td_status decode(struct td_call *call)
 {
-    td_sources_begin(&call->sources, &call->tables.resolver, NULL);
+    td_borrowed_begin(&call->borrowed, &call->catalog.resolver, NULL);
     td_status status = td_tensor_call_check_write(call);
     if (status == TD_OK)
         status = describe(call);
     if (status == TD_OK)
         status =
             td_codec_decode(call->body_format, call->body, call->body_bytes,
-                            &call->sources.resolver, &call->arena, &call->request, &call->error);
+                            &call->borrowed.resolver, &call->arena, &call->request, &call->error);
     return explain_keys(call, status);
 }
 
@@ -157,7 +158,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
 {
     td_status status = td_op_device(call);
     if (status == TD_OK)
-        status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
+        status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
     if (status == TD_OK)
@@ -179,7 +180,7 @@ static td_status end(struct td_call *call, td_status status, struct td_store_upd
 {
     struct td_tensor_call *state = call->state;
     if (status == TD_OK)
-        status = td_sources_check(&call->sources, &call->error);
+        status = td_borrowed_check(&call->borrowed, &call->error);
     if (status == TD_OK)
         status = td_call_reserve_reply(call);
     if (status != TD_OK) {
@@ -237,7 +238,7 @@ static td_status change_in_place(struct td_call *call, struct td_worker *worker)
     const td_status status = td_store_update_begin(call->services->store, &state->write,
                                                    &call->arena, &exec.base, &update, &call->error);
     if (status != TD_OK)
-        return td_tables_hide(&call->tables, state->write.name, status, &call->error);
+        return td_catalog_hide(&call->catalog, state->write.name, status, &call->error);
     return end(call, write_rows(call, update, &exec.base, &slices), update, &slices);
 }
 
@@ -259,8 +260,8 @@ static td_status set_inputs(struct td_call *call, const struct td_store_update *
     return td_op_infer(call->op, args, &call->arena, &call->error);
 }
 
-/* Allocates a tensor with n rows. Copies the first rows of a tensor of numbers; for strings, only
- * allocates the offsets. */
+/* Allocates a tensor with n rows. For numbers, copies the first rows. For strings, only allocates
+ * the offsets. */
 static td_status resize(const struct td_tensor *tensor, int64_t n, struct td_arena *arena,
                         struct td_tensor *out, struct td_error *err)
 {
@@ -357,7 +358,7 @@ static td_status change_by_key(struct td_call *call, struct td_worker *worker)
     td_status status = td_store_update_open(call->services->store, &state->write, &call->arena,
                                             &exec.base, &update, &call->error);
     if (status != TD_OK)
-        return td_tables_hide(&call->tables, state->write.name, status, &call->error);
+        return td_catalog_hide(&call->catalog, state->write.name, status, &call->error);
     status = set_inputs(call, update);
     if (status == TD_OK)
         status = call->op->change->find(&call->request.args, &exec.base, &change, &call->error);

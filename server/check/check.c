@@ -91,7 +91,7 @@ static void check_metrics_address(struct check *check, const struct td_listeners
         close(fd);
 }
 
-/* Keep each address bound while the next ones are checked, because addresses can exclude each
+/* Keep each address bound while the next addresses are checked, because addresses can exclude each
  * other. */
 static void check_listen(struct check *check)
 {
@@ -298,7 +298,7 @@ static void check_store(struct check *check, struct td_store *store)
             "503). Repair the file, or restore it from a backup, and send SIGHUP");
 }
 
-/* Loads the files as the daemon would. With --verify start, this compares all data with its
+/* Loads the files as the daemon would. With --verify start, compares all data with its
  * checksums. */
 static void check_files(struct check *check, const struct td_tokens *tokens, bool can_change)
 {

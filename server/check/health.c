@@ -61,8 +61,8 @@ struct peer {
 };
 
 /* Performs the TLS handshake. The certificate is not verified, because it is issued for a name
- * other than localhost. Verification would add nothing: a process that could replace the daemon on
- * this machine could also answer here. */
+ * other than localhost. Verification would add nothing, because a process that could replace the
+ * daemon on this machine could also answer here. */
 static bool secure(struct peer *peer, const char **why)
 {
     int code = gnutls_certificate_allocate_credentials(&peer->credentials);

@@ -122,8 +122,8 @@ static struct td_client **bucket_of(struct td_clients *clients, const struct td_
     return &clients->buckets[hash % BUCKETS];
 }
 
-/* Removes the oldest unreferenced client from a full bucket. Without this limit, somebody with many
- * addresses could make the table large and every search slow. The caller holds the mutex. */
+/* Removes the oldest unreferenced client from a full bucket. Without this limit, an attacker with
+ * many addresses could make the table large and every search slow. The caller holds the mutex. */
 static void make_room(struct td_clients *clients, struct td_client **bucket)
 {
     struct td_client **oldest = NULL;
@@ -168,7 +168,7 @@ struct td_client *td_client_ref(struct td_client *client)
     return client;
 }
 
-/* Uses release order, so that the thread that frees the client sees everything written to it. */
+/* Release order lets the thread that frees the client see everything written to it. */
 void td_client_unref(struct td_client *client)
 {
     if (client)
@@ -181,7 +181,7 @@ int td_client_connections(const struct td_client *client)
 }
 
 /* True if the client has had no reference since `since_ns`. Only the table can add a reference to
- * such a client, and the caller holds the mutex. */
+ * an unreferenced client, and the caller holds the mutex. */
 static bool is_unused(struct td_client *client, int64_t now_ns, int64_t since_ns)
 {
     if (atomic_load_explicit(&client->references, memory_order_acquire) > 0) {

@@ -1,12 +1,12 @@
-/* clients.h - the clients that requests come from.
+/* clients.h - the clients that send requests.
  *
  * A client is an IPv4 address, or the first 64 bits of an IPv6 address, because one site or machine
  * owns all addresses with that prefix. For requests with a token, the token is the client,
  * regardless of the address. Connections always belong to an address. Limits and turns apply per
  * client. sender.h defines what logs and spans contain about the sender of a request.
  *
- * Ownership  A client is shared: each connection and each call holds a reference. At most
- *            TD_CLIENTS_KEPT clients without references are kept for a few seconds, so that their
+ * Ownership  Clients are reference-counted. Each connection and each call holds a reference. At
+ *            most TD_CLIENTS_KEPT clients without references are kept for a few seconds, so their
  *            state survives a reconnect.
  * Threads    Any thread. One mutex guards the table; the members of a client are atomic. */
 #ifndef TD_SERVER_CLIENTS_CLIENTS_H
@@ -38,8 +38,8 @@ enum td_client_kind { TD_CLIENT_ADDRESS, TD_CLIENT_TOKEN };
 /* Key of a client. For an address, an IPv6 prefix of 64 bits followed by zeros, or an IPv4 address
  * mapped to IPv6. For a token, 128 bits of its digest. Must not be printed. */
 struct td_client_key {
-    /* enum td_client_kind as a byte, so that the key has no padding and can be compared with
-     * memcmp. */
+    /* A value of enum td_client_kind, stored as a byte so the key has no padding and can be
+     * compared with memcmp. */
     uint8_t kind;
     uint8_t bytes[16];
 };
@@ -48,11 +48,11 @@ struct td_client {
     struct td_client_key key;
     atomic_int references;
     atomic_int connections; /* open connections */
-    /* Open connections that are restricted and were not ended. */
+    /* Number of open restricted connections that were not ended. */
     atomic_int restricted;
-    /* The client as a source of queued calls, in the workers' queue and in the disk threads'
+    /* The flow of queued calls of the client, in the workers' queue and in the disk threads'
      * queue. */
-    struct td_job_source source, disk_source;
+    struct td_job_flow flow, disk_flow;
     struct td_refused refused;
     atomic_int_fast64_t requests; /* number of the client's calls that are queued or running */
     /* Memory charged to the client for its calls in progress. */

@@ -19,7 +19,7 @@ enum {
 #define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits longer than this can be ended */
 #define FRESH_NS     INT64_C(1000000000) /* time within which the first request should arrive */
 #define MOST_CREDIT_NS                                                                             \
-    INT64_C(60000000000) /* maximum time that a transfer can stand still, whatever its rate was */
+    INT64_C(60000000000) /* maximum time that a transfer can stand still, regardless of its rate */
 #define COUNT_EACH_NS INT64_C(20000000)
 
 struct td_connections {
@@ -97,7 +97,7 @@ static void count_restricted(struct td_connections *connections, struct td_conne
         change_count(&record->client->restricted, change);
 }
 
-/* Adds a socket to the list of restricted connections. The list is short: at most
+/* Adds a socket to the list of restricted connections. The list has at most
  * TD_RESTRICTED_CONNECTIONS connections, plus connections that are ending. The caller holds the
  * mutex. */
 static void list_restricted(struct td_connections *connections, int socket)
@@ -265,7 +265,7 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
 
 /* ---- ending connections, under the mutex ---------------------------------------------------- */
 
-/* Claims a connection that is still in this phase, so that its I/O thread sends nothing more. */
+/* Claims a connection that is still in this phase, so its I/O thread sends nothing more. */
 static bool claim(struct td_connections *connections, int socket, int phase)
 {
     struct td_connection *record = &connections->records[socket];
@@ -295,9 +295,9 @@ static bool has_unread(int socket)
     return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
-/* True if a waiting connection can be ended in favour of `client`, which has `own` connections.
- * Returns false for restricted connections, because they do not occupy the places that are
- * needed. */
+/* True if a waiting connection can be ended to make room for a connection of `client`, which has
+ * `own` connections. Returns false for restricted connections, because they do not occupy the
+ * places that are needed. */
 static bool may_make_room(struct td_connection *record, const struct td_client *client, int own,
                           int64_t waited_ns)
 {
@@ -397,7 +397,7 @@ static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
 void td_connection_skip_read(struct td_connection *connection, int socket)
 {
     uint64_t received, acknowledged;
-    /* Queried last, so that bytes that arrive in between are counted toward the request. */
+    /* Query this last, so bytes that arrive in between are counted toward the request. */
     int unread;
     if (transferred(socket, &received, &acknowledged) && ioctl(socket, FIONREAD, &unread) == 0)
         atomic_store_explicit(&connection->skipped,
@@ -443,8 +443,8 @@ static bool body_is_slow(struct td_connection *record, const struct look *look)
 }
 
 /* True if the client reads the reply too slowly. The start of the reply is not known, but a sweep
- * has seen the reply within a second of it. Bytes acknowledged before that also count, because they
- * might be all that fits into the client's memory. */
+ * has seen the reply within a second of its start. Bytes acknowledged before that sweep also count,
+ * because they might be all that fits into the client's memory. */
 static bool reply_is_slow(struct td_connection *record, const struct look *look)
 {
     if (look->is_first) {
@@ -496,8 +496,8 @@ static bool has_no_progress(struct td_connection *record, const struct look *loo
            is_idle(record, look);
 }
 
-/* Stores the number of bytes that the client has sent, or that it has acknowledged of a reply.
- * Returns false if the connection is not waiting for its client. */
+/* Stores the number of bytes that the client has sent, or has acknowledged of a reply. Returns
+ * false if the connection is not waiting for its client. */
 static bool progress_of(struct td_connection *record, int socket, int phase, uint64_t *bytes)
 {
     uint64_t received, acknowledged;
@@ -535,8 +535,8 @@ static void look_at(struct td_connections *connections, int socket,
     (void)shutdown(socket, SHUT_RDWR);
 }
 
-/* Shuts down the reading side of sockets whose client has closed its side, so that the library
- * notices the end of the stream. */
+/* Shuts down the reading side of sockets whose client has closed its side, so the library notices
+ * the end of the stream. */
 static void wake_closed(const struct pollfd *pollers, int count)
 {
     for (int i = 0; i < count; i++)

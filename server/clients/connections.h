@@ -13,9 +13,9 @@
  *
  * A sweep also wakes the HTTP library for clients that have disconnected. The library reads with
  * edge-triggered epoll events. When a client's last bytes and its FIN arrive together, the library
- * reads the bytes and gets no second event. POLLRDHUP finds such sockets, and shutting down their
- * reading side causes another event. Unread bytes of a next request are then lost, so a client that
- * half-closes after several pipelined requests might get only the first reply.
+ * reads the bytes and gets no second event. POLLRDHUP finds these sockets, and shutting down their
+ * reading side causes another event. Unread bytes of the next request are then lost, so a client
+ * that half-closes after several pipelined requests might get only the first reply.
  *
  * A sweep also releases connections that no I/O thread will take over. If the library has no memory
  * for a connection, it closes the socket but reports neither the start nor the end of the
@@ -24,8 +24,8 @@
  * Ownership  Records are in a table indexed by socket number. A record is in use from open until
  *            close, and holds a reference to its client. Close is called before the socket is
  *            closed. This module does not close sockets.
- * Threads    Any thread. One mutex serializes open, close and sweep, so that a sweep never shuts
- *            down a socket whose number was reused. Reports take no lock. */
+ * Threads    Any thread. One mutex serializes open, close and sweep, so a sweep never shuts down a
+ *            socket whose number was reused. Reports take no lock. */
 #ifndef TD_SERVER_CLIENTS_CONNECTIONS_H
 #define TD_SERVER_CLIENTS_CONNECTIONS_H
 
@@ -50,8 +50,8 @@ enum td_phase {
     TD_CONNECTION_ENDED      /* shut down; the I/O thread will close the socket */
 };
 
-/* Why a connection can only ask for the server's state: the limit that was reached when the
- * connection was accepted. */
+/* Limit that was reached when the connection was accepted. A connection restricted by a limit can
+ * only ask for the server's state. */
 enum td_restriction {
     TD_UNRESTRICTED,
     TD_CONNECTIONS_REACHED, /* --connection-limit */
@@ -94,7 +94,7 @@ struct td_connection {
     /* Time of the last look at a transfer, or time of the first bytes of headers. 0 before that. */
     int64_t seen_ns;
     uint64_t seen_bytes; /* bytes transferred at seen_ns */
-    /* Time for which the transfer can still stand still. */
+    /* Remaining time for which the transfer can stand still. */
     int64_t credit_ns;
     /* Acknowledged bytes of all replies, as of the last look that asked the kernel. */
     uint64_t acknowledged;
@@ -148,7 +148,7 @@ void td_connections_discharge(struct td_connections *connections);
 
 /* Opens a record for a new connection, which takes over the reference to the client. A trusted
  * proxy has no client, and therefore no per-client limit. Returns false if the socket number is too
- * large; the caller then keeps the reference. */
+ * large, in which case the caller keeps the reference. */
 bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,
                          enum td_restriction restriction, int io_thread);
 
@@ -158,8 +158,8 @@ void td_connections_close(struct td_connections *connections, int socket);
 /* Returns the record of an open connection. Call on the connection's I/O thread. */
 struct td_connection *td_connections_find(struct td_connections *connections, int socket);
 
-/* Starts a phase. Returns false if the connection was ended; nothing can then be sent. Call on the
- * connection's I/O thread. */
+/* Starts a phase. Returns false if the connection was ended, in which case nothing can be sent.
+ * Call on the connection's I/O thread. */
 bool td_connection_enter(struct td_connection *connection, enum td_phase phase, int64_t now_ns);
 
 /* Records that the bytes read from the socket so far do not belong to a request. Call before the
@@ -192,18 +192,19 @@ bool td_connections_one_has_many(const struct td_connections *connections);
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 
-/* Ends a restricted connection that is not being answered: the oldest one of the client with the
- * most restricted connections. Many connections of one client therefore do not end another client's
+/* Among the restricted connections of the client with the most of them, ends the oldest one that is
+ * not being answered. Many connections of one client therefore do not end another client's
  * connection. A connection whose request has arrived is ended only if `also_requested` is set.
- * Returns false if that client has no such connection. */
+ * Returns false if no connection was ended. */
 bool td_connections_end_restricted(struct td_connections *connections, bool also_requested);
 
-/* Looks at the next of `parts` parts of the connections. Each call looks at one part. */
+/* Looks at the next part of the connections, which are divided into `parts` parts. Each call looks
+ * at one part. */
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts);
 
-/* Returns counts that are not a snapshot: phases change during the count. Phases are counted again
- * only if the last count is some milliseconds old. */
+/* Returns the counts. They are not a snapshot, because phases change during the count. Phases are
+ * counted again only if the last count is some milliseconds old. */
 struct td_connection_counts td_connections_counts(struct td_connections *connections,
                                                   int64_t now_ns);
 

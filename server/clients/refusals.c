@@ -24,8 +24,8 @@ struct td_refusals {
 
 int64_t td_refusals_record(struct td_refused *client, int64_t now_ns, unsigned retry_after_s)
 {
-    /* Uses relaxed order. Concurrent refusals of a client might see each other's times late, which
-     * changes a delay only a little. */
+    /* Relaxed order is enough. Concurrent refusals of a client might see each other's times late,
+     * which changes a delay only slightly. */
     const int64_t retry_at = atomic_exchange_explicit(
         &client->retry_at_ns, now_ns + retry_after_s * INT64_C(1000000000), memory_order_relaxed);
     if (now_ns >= retry_at) {
@@ -53,8 +53,8 @@ static struct td_refusal *take(struct td_refusals *refusals, int64_t now_ns, int
     return (struct td_refusal *)(void *)first;
 }
 
-/* Waits for a tick, or for the first refusal if none is waiting. The mutex is held at the call and
- * at the return. */
+/* Waits for a tick, or for the first refusal if none is waiting. The mutex is held on entry and on
+ * return. */
 static void wait_for_tick(struct td_refusals *refusals)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };

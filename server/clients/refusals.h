@@ -4,7 +4,7 @@
  * take CPU time from running requests. If a refused client sends again too early, its next refusal
  * is delayed for as long as the client has retried too early, but at least 5 ms and at most a
  * second. The suspended connection costs nothing. While the queue is empty, some refusals are sent
- * earlier, so that their clients can use the workers.
+ * earlier, so their clients can use the workers.
  *
  *     refused ──► td_refusals_delay ──► waits ──► end, on the thread of this module
  *
@@ -47,7 +47,7 @@ void td_refusals_free(struct td_refusals *refusals);
 
 /* Records that the client is refused and told to retry after `retry_after_s` seconds. Returns how
  * long the refusal should wait. Returns 0 if the client has not been refused before or has waited
- * as it was told. */
+ * as told. */
 int64_t td_refusals_record(struct td_refused *client, int64_t now_ns, unsigned retry_after_s);
 
 /* Delays the refusal until `due_ns`. Returns false, without calling `end`, if too many refusals are

@@ -1,6 +1,6 @@
 /* sender.h - the sender of a request, for logs and spans.
  *
- * Three facts describe the sender. Each has its own type, so that one cannot be printed as another.
+ * Three facts describe the sender. Each has its own type, so one cannot be printed as another.
  * Limits and turns apply to struct td_client instead (clients.h), which is an address or the holder
  * of a token.
  *

@@ -2,7 +2,7 @@
  *
  * Bounds     A reply is sent uncompressed if it has fewer than TD_DEFLATE_LEAST bytes, if it would
  *            not shrink, or if no memory is available. The encoding "deflate" is the zlib format,
- *            as RFC 9110 defines.
+ *            as RFC 9110 specifies.
  * Ownership  The arena owns the buffer of compressed bytes.
  * Errors     The errors of arena->stop, which is checked between the chunks of a large reply. */
 #ifndef TD_SERVER_COMPRESSION_DEFLATE_H

@@ -123,7 +123,7 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
     }
 }
 
-/* Rejects a body that is neither gzip nor zlib and cannot be read as raw deflate. Such a body is
+/* Rejects a body that is neither gzip nor zlib and cannot be read as raw deflate. The body is
  * probably not compressed. */
 static td_status refuse_unknown(const unsigned char *in, size_t bytes, struct td_error *err)
 {

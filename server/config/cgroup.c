@@ -13,7 +13,7 @@ struct hierarchy {
     char group[PATH_MAX];
 };
 
-/* A line of mountinfo; the strings point into the line. */
+/* A line of mountinfo. The strings point into the line. */
 struct mount {
     char *group; /* group of the hierarchy that is at the mount point */
     char *point;

@@ -242,7 +242,7 @@ bool td_config_identifies_clients(const struct td_config *config);
 
 enum {
     TD_MOST_ADDRESSES = 16, /* maximum number of --listen addresses */
-    TD_ADDRESS_SIZE = 272   /* room for an address as text, including its NUL */
+    TD_ADDRESS_SIZE = 272   /* size of an address as text, including its NUL */
 };
 
 /* Splits "HOST:PORT" or "[V6]:PORT" into host and port. Returns false for any other format. */

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the number of CPUs that this process can run on, which is less than the number online
- * under taskset or in a container. `limit` is the limit set by control groups, or 0. */
+/* Returns the number of CPUs on which this process can run. Under taskset or in a container,
+ * some online CPUs are excluded. `limit` is the limit set by control groups, or 0. */
 static int64_t usable_cpus(int64_t limit)
 {
     cpu_set_t set;
@@ -28,8 +28,8 @@ static int64_t usable_cpus(int64_t limit)
     return cpus > 0 ? cpus : 1;
 }
 
-/* Returns the size of the RAM, or `limit`, the limit set by control groups, if it is lower and not
- * 0. */
+/* Returns the size of the RAM, or `limit` if it is lower and not 0. `limit` is the limit set by
+ * control groups. */
 static int64_t usable_memory(int64_t limit)
 {
     int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);

@@ -1,4 +1,4 @@
-/* load.h - loads the configuration at startup: reads the sources, resolves defaults, checks
+/* load.h - loads the configuration at startup: reads the sources, resolves defaults and checks
  * values.
  *
  * Ownership  The caller frees a loaded configuration with td_config_free. */

@@ -25,8 +25,8 @@ const struct td_argument td_arguments[] = {
 #undef ARGUMENT
 };
 
-/* The words of each option that takes one of a list, in the order of the enum of its member. The
- * option gpu takes other text as well; the words of isa come from td_isa_name. */
+/* Words that each option of this kind accepts, in the order of the enum of its member. The option
+ * gpu also accepts other text. td_isa_name provides the words of isa. */
 static const char *const *const choice_names[TD_N_OPTIONS] = {
     [TD_OPTION_log_level] = (const char *const[]){ "error", "warn", "info", "debug", NULL },
     [TD_OPTION_log_format] = (const char *const[]){ "text", "json", NULL },
@@ -309,7 +309,7 @@ static bool parse_fraction(const char *value, double *out)
            *end == '\0' && *out >= 0 && *out <= 1;
 }
 
-/* "auto" and "off" are not followed by device options. */
+/* True if the value can name a device. "auto" and "off" are not followed by device options. */
 static bool is_device(const char *value)
 {
     return strcspn(value, ":") > 0 && strncmp(value, "auto:", 5) != 0 &&
@@ -343,7 +343,8 @@ static bool add_text(char **member, const char *value, char message[TD_CONFIG_ME
     return true;
 }
 
-/* The same address can be repeated with port 0, because each occurrence gets its own free port. */
+/* True if the port is 0. The address can then be repeated, because each occurrence gets its own
+ * free port. */
 static bool is_any_port(const char *address)
 {
     char host[256];
@@ -351,8 +352,7 @@ static bool is_any_port(const char *address)
     return td_config_split_address(address, host, &port) && port == 0;
 }
 
-/* Checks that the address can be appended to the list. The address must not be a duplicate or
- * exceed the maximum number of addresses. */
+/* Checks that the address can be appended: it is not a duplicate, and the list has room. */
 static bool check_following(const char *list, const char *address,
                             const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {

@@ -1,4 +1,4 @@
-/* options.h - the table of options and the parser of their values; private to server/config. */
+/* options.h - the table of options and the parser of their values. Private to server/config. */
 #ifndef TD_SERVER_CONFIG_OPTIONS_H
 #define TD_SERVER_CONFIG_OPTIONS_H
 
@@ -16,7 +16,7 @@ enum td_option_kind {
     KIND_BYTES,
     KIND_SWITCH,
     KIND_RATIO,
-    /* One word of a list. The options of this kind differ only in the C type of their member. */
+    /* One word from a list. The options of this kind differ only in the C type of their member. */
     KIND_CHOICE,
     KIND_ISA = KIND_CHOICE,
     KIND_LEVEL = KIND_CHOICE,
@@ -58,8 +58,7 @@ const struct td_argument *td_argument_find(const char *given);
  * /etc/tensord.json". */
 struct td_option_source {
     char text[300];
-    /* True if the same source has already set the option, so that the value is appended to the
-     * list. */
+    /* True if the same source has already set the option, so the value is appended to the list. */
     bool repeated;
 };
 
@@ -79,8 +78,8 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
  * in messages. */
 void td_option_expected(const struct td_option *option, char *text, size_t size);
 
-/* True if the option has comma-separated values: a JSON array can hold them, and the command line
- * can repeat the option. */
+/* True if the value is a comma-separated list. A JSON array can hold its values, and the command
+ * line can repeat the option. */
 bool td_option_is_list(const struct td_option *option);
 
 bool td_option_parse_switch(const char *value, bool *out);
@@ -98,7 +97,7 @@ void td_option_print(const struct td_config *config, const struct td_option *opt
                      size_t size);
 
 /* Returns the heading of the section whose first option is `option`, or NULL if the option is not
- * the first of a section. */
+ * the first option of a section. */
 const char *td_option_section(const struct td_option *option);
 
 /* Returns the option with this name, or NULL if the name is unknown. */
@@ -112,7 +111,7 @@ struct td_option_meant {
     char value[32];
 };
 
-/* Returns the suggestion for an unknown name. `others` are further valid names, ending with NULL.
+/* Returns the suggestion for an unknown name. `others` lists more valid names and ends with NULL.
  * The comparison ignores case and treats '_' as '-'. */
 struct td_option_meant td_option_meant(const char *name, size_t length, const char *const *others);
 

@@ -22,7 +22,7 @@ struct item {
 
 enum { N_ITEMS = TD_N_OPTIONS + TD_N_ARGUMENTS };
 
-/* Returns item `i`: the options come first, then the arguments. */
+/* Returns item `i`. The options come first, then the arguments. */
 static struct item item_at(int i)
 {
     if (i >= TD_N_OPTIONS) {

@@ -1,4 +1,5 @@
-/* sources.h - the sources of options: JSON file, environment, arguments; private to server/config.
+/* sources.h - the sources of options: JSON file, environment and arguments. Private to
+ * server/config.
  *
  * Each function sets the options that its source contains. It stops at the first error and returns
  * false, with the message set. */
@@ -20,8 +21,8 @@ struct td_config_origins {
     char text[TD_N_OPTIONS][sizeof(((struct td_option_source *)NULL)->text)];
 };
 
-/* Reads the JSON file. `named_by` is the option or variable that contains the path; messages quote
- * it. */
+/* Reads the JSON file. `named_by` is the option or variable that contains the path, and is quoted
+ * in messages. */
 bool td_config_read_file(struct td_config *config, const char *named_by, const char *path,
                          struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE]);
 

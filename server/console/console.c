@@ -31,9 +31,9 @@ static td_status finish(struct td_call *call, const char *etag)
     td_reply_header(reply, "Content-Security-Policy", policy);
     td_reply_header(reply, "X-Content-Type-Options", "nosniff");
     td_reply_header(reply, "Referrer-Policy", "no-referrer");
-    /* Do not give a site that opens the page in a window a handle to it. With a handle, the site
-     * could wait until the user types a token, and then navigate the window to a request of the
-     * site's choice. */
+    /* If another site opens the page in a window, do not give the site a handle to the window. With
+     * a handle, the site could wait until the user types a token, and then navigate the window to a
+     * request of the site's choice. */
     td_reply_header(reply, "Cross-Origin-Opener-Policy", "same-origin");
     return TD_OK;
 }

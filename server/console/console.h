@@ -1,9 +1,9 @@
 /* console.h - the web console: one page with its style sheet and scripts, embedded in the program.
  *
  * The page needs no token, because it holds no data. Its requests are ordinary requests of a
- * client, with the token that the user types. All replies have an ETag, so that browsers can cache
- * them and only revalidate them. A Content-Security-Policy prevents the page from loading or
- * requesting anything from other sites.
+ * client, with the token that the user types. All replies have an ETag, so browsers can cache them
+ * and only revalidate them. A Content-Security-Policy prevents the page from loading or requesting
+ * anything from other sites.
  *
  * Threads  Any. The handlers run on the I/O thread, because they reply from memory.
  * Errors   NOT_FOUND if the file does not exist or --console is off. */

@@ -27,7 +27,7 @@ struct td_batch {
     bool in_flight;
     td_batch_kind kind; /* kind of the items in the batch */
     int64_t begun_ns, deadline_ns;
-    struct td_batch_item **items; /* [batch_limit]; an entry is NULL once its item is given back */
+    struct td_batch_item **items; /* [batch_limit]; an entry is NULL after its item is given back */
     int n_items;
     struct td_launch launch; /* unused by an upload */
     struct td_buffer *in, *out;
@@ -70,7 +70,7 @@ static td_status take_table(struct td_batch *batch, const struct td_tensor *tens
 {
     bool uploads = false;
     const td_status status =
-        td_device_tables_use(batch->shared->tables, tensor, batch->stream, out, &uploads, err);
+        td_table_cache_use(batch->shared->table_cache, tensor, batch->stream, out, &uploads, err);
     if (status != TD_OK)
         return status;
     batch->tables[batch->n_tables++] = *out;
@@ -82,7 +82,7 @@ static td_status take_table(struct td_batch *batch, const struct td_tensor *tens
 static bool is_large_and_lacking(const struct td_batch *batch, const struct td_tensor *tensor)
 {
     return tensor->bytes >= TD_UPLOAD_LEAST &&
-           td_device_tables_lacks(batch->shared->tables, tensor);
+           td_table_cache_lacks(batch->shared->table_cache, tensor);
 }
 
 /* Takes a table that is small or already on the device. Otherwise stores the table in *missing,
@@ -115,8 +115,8 @@ static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *m
                                 index ? td_device_table_data(index) : NULL, &batch->arena, err);
 }
 
-/* Takes all tables, so that no table is evicted while another is uploaded. If a table must be
- * uploaded first, stores it in *missing. */
+/* Takes all tables, so no table is evicted while another is uploaded. If a table must be uploaded
+ * first, stores it in *missing. */
 static td_status take_tables(struct td_batch *batch, struct td_tensor *missing,
                              struct td_error *err)
 {
@@ -166,7 +166,7 @@ void td_batch_settle(struct td_batch *batch)
     batch->scratch_most = 0;
 }
 
-/* Allocates one and a half times the previous size, so that slowly growing batches rarely allocate.
+/* Allocates one and a half times the previous size, so slowly growing batches rarely allocate.
  * Evicts no table. Returns false if the device has no room. */
 static bool grow_generously(struct td_batch *batch, size_t bytes, size_t before)
 {
@@ -195,7 +195,7 @@ static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_er
     if (grow_generously(batch, bytes, before))
         return TD_OK;
     const td_status status =
-        td_device_tables_alloc(batch->shared->tables, bytes, &batch->scratch, err);
+        td_table_cache_alloc(batch->shared->table_cache, bytes, &batch->scratch, err);
     if (status == TD_OK)
         batch->scratch_bytes = bytes;
     else
@@ -278,13 +278,13 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* Releases the batch's tables and staging memory, so that the batch can be started again. This is
- * the only place that releases them. */
+/* Releases the batch's tables and staging memory, so the batch can be started again. No other
+ * function releases them. */
 static void release(struct td_batch *batch)
 {
     td_upload_end(&batch->upload);
     while (batch->n_tables > 0)
-        td_device_tables_unuse(batch->shared->tables, batch->tables[--batch->n_tables]);
+        td_table_cache_unuse(batch->shared->table_cache, batch->tables[--batch->n_tables]);
     td_buffer_unref(batch->in);
     td_buffer_unref(batch->out);
     batch->in = batch->out = NULL;
@@ -350,7 +350,7 @@ static td_status upload_large(struct td_batch *batch, const struct td_tensor *te
                                              batch->shared->staging, batch->shared->copiers };
     td_status status = td_upload_take(&batch->upload, &device, tensor->bytes, err);
     if (status == TD_OK)
-        status = td_device_tables_add(batch->shared->tables, tensor, batch->stream, out, err);
+        status = td_table_cache_add(batch->shared->table_cache, tensor, batch->stream, out, err);
     if (status != TD_OK) {
         td_upload_end(&batch->upload);
         return status;
@@ -439,17 +439,17 @@ td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, i
 
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item)
 {
-    struct td_device_tables *tables = batch->shared->tables;
+    struct td_table_cache *cache = batch->shared->table_cache;
     if (item->kind == TD_BATCH_UPLOAD)
-        return td_device_tables_uploading(tables, item->table, batch->stream);
+        return td_table_cache_uploading(cache, item->table, batch->stream);
     const int n = td_launch_count_inputs(item->op, item->args);
     for (int i = 0; i < n; i++) {
         const struct td_tensor *table = td_launch_input(item->args, i);
         struct td_tensor index;
         if (td_launch_is_table(item->resident, i) &&
-            (td_device_tables_uploading(tables, table, batch->stream) ||
+            (td_table_cache_uploading(cache, table, batch->stream) ||
              (td_launch_index_of(table, &index) &&
-              td_device_tables_uploading(tables, &index, batch->stream))))
+              td_table_cache_uploading(cache, &index, batch->stream))))
             return true;
     }
     return false;
@@ -487,7 +487,7 @@ td_status td_batch_wait(struct td_batch *batch, int64_t timeout_ns, bool *done,
         status = timeout_ns > 0 ? api->wait(batch->stream, timeout_ns, done, err)
                                 : api->poll(batch->stream, done, err);
     if (status == TD_OK && *done)
-        td_device_tables_finish_uploads(batch->shared->tables, batch->stream);
+        td_table_cache_finish_uploads(batch->shared->table_cache, batch->stream);
     return status;
 }
 

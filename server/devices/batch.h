@@ -4,9 +4,9 @@
  *     wait:  reports whether the stream is idle
  *     end:   each item gets its portion of the staging memory, or its own error
  *
- * When start returns, the inputs are in staging memory, and the outputs will be written there. So
- * an item can be given back at any time before the end. launch.h defines the layout, results.h the
- * results.
+ * When start returns, the inputs are in staging memory, and the outputs will be written there.
+ * Therefore, an item can be given back at any time before the end. launch.h defines the layout,
+ * results.h the results.
  *
  * An upload (item.h) is a batch of one item, with a table and nothing to run. If calls need a large
  * table that is not on the device, start uploads the table in a batch without items, and the calls
@@ -23,7 +23,7 @@
 
 #include "server/devices/launch.h"
 #include "server/devices/staging.h"
-#include "server/devices/tables.h"
+#include "server/devices/table_cache.h"
 
 struct td_batch;
 
@@ -32,7 +32,7 @@ struct td_batch_device {
     const struct td_device_api *api;
     struct td_device *device;
     struct td_staging *staging;
-    struct td_device_tables *tables;
+    struct td_table_cache *table_cache;
     struct td_copiers *copiers; /* threads that fill staging memory */
     struct td_memory *memory;   /* memory for merged arguments */
     int batch_limit;
@@ -43,9 +43,9 @@ struct td_batch_device {
     uint64_t bytes;
 };
 
-/* Returns the time limit of a batch: hang_ns plus twice the time to copy the bytes of all batches
- * in flight, because a batch can wait for another batch. The limit also leaves time to read a table
- * from a disk. */
+/* Returns the time limit of a batch, which is hang_ns plus twice the time to copy the bytes of all
+ * batches in flight. All of them count, because a batch can wait for another batch. The limit also
+ * leaves time to read a table from a disk. */
 int64_t td_batch_time_limit_ns(const struct td_batch_device *shared);
 
 /* Creates a batch. Returns NULL with err set on failure. Borrows `shared`. */
@@ -64,8 +64,8 @@ bool td_batch_is_lost(td_status status);
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
 /* Starts one call, or n calls that can be merged. On failure, the items still belong to the caller.
- * They also still belong to the caller if *prepares is set: an upload that they need was then
- * started instead. */
+ * They also still belong to the caller if *prepares is set, which means that an upload that they
+ * need was started instead. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        bool *prepares, struct td_error *err);
 
@@ -83,7 +83,7 @@ TD_MUST_CHECK td_status td_batch_wait(struct td_batch *batch, int64_t timeout_ns
 /* Gives back the items whose deadline has passed. The batch continues. */
 void td_batch_expire(struct td_batch *batch, int64_t now_ns);
 
-/* Ends a batch that is done: gives back the items with their results. The batch can be started
+/* Ends a batch that is done, and gives back the items with their results. The batch can be started
  * again. */
 void td_batch_end(struct td_batch *batch);
 

@@ -84,7 +84,7 @@ int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue)
 
 /* ---- choosing a batch ------------------------------------------------------------------------ */
 
-/* Clears the resident bits of tables without a version, such as tables copied for alignment. Such
+/* Clears the resident bits of tables without a version, such as tables copied for alignment. These
  * tables are ordinary inputs. */
 static void check_residents(struct td_batch_item *item)
 {

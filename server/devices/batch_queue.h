@@ -7,7 +7,7 @@
  * batch of one. Picked items stay in the queue until their batch has started.
  *
  * Ownership  Borrows items from add to take. Gives back (item.h) late items, refused items, and
- *            items whose client has disconnected. Items that are added while it does so stay.
+ *            items whose client has disconnected. Items that are added in the meantime stay.
  * Threads    One thread at a time. Any thread can call prepare. */
 #ifndef TD_SERVER_DEVICES_BATCH_QUEUE_H
 #define TD_SERVER_DEVICES_BATCH_QUEUE_H
@@ -26,8 +26,8 @@ bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t
 /* Destroys an empty queue. Allowed even after a failed init. */
 void td_batch_queue_destroy(struct td_batch_queue *queue);
 
-/* Prepares an item, which is required before the item is added. Sets its key and clears the
- * resident bits of tensors that cannot be tables. */
+/* Prepares an item. Call this before adding the item. Sets its key and clears the resident bits of
+ * tensors that cannot be tables. */
 void td_batch_queue_prepare(struct td_batch_item *item);
 
 /* Picks the oldest item that is still wanted and the items that merge with it, without removing

@@ -11,9 +11,9 @@
 #include <string.h>
 
 /* DESIGN. One thread does all work in a loop: it opens or closes the device, receives items, starts
- * batches and polls the batches in flight. Another thread watches it (supervisor.h). It exchanges
- * messages with other threads (mailbox.h): items arrive there and are returned through `done`.
- * batch_queue.h orders and merges the waiting items.
+ * batches and polls the batches in flight. Another thread watches it (supervisor.h). Other threads
+ * send items through the mailbox (mailbox.h), and get them back through `done`. batch_queue.h
+ * orders and merges the waiting items.
  *
  *                    opened                        error of poll, wait or run, or hang_ms
  *     [no device] ──────────────► [device, 2 batches] ──────────────► [lost]
@@ -40,8 +40,8 @@
 #define HOUSEKEEPING (500 * MS)
 /* time at shutdown for batches to end, and then for the device to close */
 #define GRACE        (1000 * MS)
-/* Lead time before the expected end of the batch in flight at which the next batch starts; the time
- * to start a batch is added. An item that arrives later must wait for one more whole batch. */
+/* The next batch starts this long, plus the time to start a batch, before the expected end of the
+ * batch in flight. An item that arrives later must wait for one more whole batch. */
 #define LEAD         (50 * US)
 
 struct td_batcher {
@@ -49,8 +49,8 @@ struct td_batcher {
     struct td_supervisor *supervisor;
     struct td_batch_mailbox mailbox; /* shared with other threads */
 
-    /* Used only by the batcher's thread. Once a call of the batcher's thread does not return, used
-     * only by the supervisor's thread. */
+    /* Used only by the batcher's thread. If a call of that thread does not return, used from then
+     * on only by the supervisor's thread. */
     const struct td_device_api *api;   /* functions of the device for this thread */
     struct td_device_session *session; /* open device; NULL: none */
     struct td_device_session *lost;    /* device that is being closed, or NULL */
@@ -59,7 +59,7 @@ struct td_batcher {
     struct td_batch_queue queue;
     bool blocked;            /* the next batch needs memory or a table of a batch in flight */
     int64_t last_end_ns;     /* end time of the last batch */
-    int64_t start_ns;        /* time to start a batch, as a moving average */
+    int64_t start_ns;        /* moving average of the time to start a batch */
     int64_t housekeeping_ns; /* time of the next housekeeping */
     int64_t used_ns;         /* start time of the last batch */
     /* Deadline of the batches in flight, or TD_NEVER until the server drains. */
@@ -148,8 +148,8 @@ static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
     batcher->lost = lose_device(batcher, reason, td_batch_fail);
 }
 
-/* Returns the time limit of a call to the device, which is at least one second. On a busy machine
- * the calling thread can be late, and an abandoned device keeps its memory. */
+/* Returns the time limit of a call to the device. It is at least one second, because the calling
+ * thread can be late on a busy machine, and an abandoned device keeps its memory. */
 static int64_t call_limit_ns(const struct td_batcher_options *options)
 {
     const int64_t least = 1000 * MS, ns = options->hang_ms * MS;
@@ -189,10 +189,10 @@ static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_b
     return begun_ns > batcher->last_end_ns ? begun_ns : batcher->last_end_ns;
 }
 
-/* Returns when the next batch should start. A time that is not after now_ns means at once. On a
- * busy device, the next batch starts shortly before the expected end of the current batch, so that
- * as many items as possible merge. If no batch has been timed yet, it starts once the device is
- * idle. A batch that cannot grow does not wait. */
+/* Returns when the next batch should start. If the returned time is not after now_ns, the batch
+ * starts at once. On a busy device, the next batch starts shortly before the expected end of the
+ * current batch, to let as many items as possible merge. If no batch has been timed yet, it starts
+ * when the device is idle. A batch that cannot grow does not wait. */
 static int64_t time_to_start_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     const struct td_batch_item *lead = batcher->queue.waiting.first;
@@ -245,7 +245,7 @@ static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
         return is_draining(batcher) ? TD_NEVER : batcher->open_ns;
     int64_t until_ns = TD_NEVER;
     if (td_staging_bytes(batcher->session->staging) > 0 ||
-        td_device_tables_count(batcher->session->tables).tables > 0)
+        td_table_cache_count(batcher->session->table_cache).tables > 0)
         until_ns = batcher->housekeeping_ns;
     if (batcher->queue.waiting.first) {
         const int64_t start_ns = time_to_start_ns(batcher, now_ns);
@@ -359,9 +359,9 @@ static bool is_given_up(const struct td_batcher *batcher, const struct td_batch 
     return true;
 }
 
-/* Returns the batch in flight to wait for: the oldest. If the oldest is an upload and there is
- * another batch, returns the other batch, because no computation depends on the upload yet and the
- * upload can take long. */
+/* Returns the batch in flight to wait for, which is the oldest one. If the oldest batch is an
+ * upload and another batch is in flight, returns the other batch, because no computation depends on
+ * the upload yet and the upload can take long. */
 static int next_to_end(const struct td_batcher *batcher)
 {
     const int oldest = td_device_session_oldest_batch(batcher->session);
@@ -409,7 +409,7 @@ static void housekeep(struct td_batcher *batcher, int64_t now_ns)
     if (now_ns < batcher->housekeeping_ns)
         return;
     batcher->housekeeping_ns = now_ns + HOUSEKEEPING;
-    td_device_tables_drop_stale(batcher->session->tables);
+    td_table_cache_drop_stale(batcher->session->table_cache);
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         td_batch_settle(batcher->session->batches[i]);
     if (td_device_session_in_flight(batcher->session) == 0 &&

@@ -13,7 +13,7 @@ struct td_copiers;
 struct td_batcher_options {
     const struct td_device_api *api;
     struct td_device_options device;
-    struct td_buffer_pool *buffers; /* budget that staging memory is charged to */
+    struct td_buffer_pool *buffers; /* budget to which staging memory is charged */
     struct td_copiers *copiers;     /* threads that fill staging memory */
     const struct td_log *log;
     int batch_limit; /* maximum number of items in a launch, at least 1 */
@@ -29,7 +29,7 @@ struct td_batcher_counts {
     struct td_device_info device; /* the device as last reported */
     bool available;
     char why[TD_DEVICE_TEXT];
-    uint64_t waiting, in_flight; /* number of items at the moment */
+    uint64_t waiting, in_flight; /* current number of items */
     /* Batches and items launched since the server started, without uploads. */
     uint64_t batches, items;
     uint64_t failed_items;                 /* items given back as DEVICE_UNAVAILABLE */

@@ -12,7 +12,7 @@
 
 struct td_copiers {
     pthread_mutex_t mutex; /* also guards the fields of jobs */
-    /* `work` signals that a slice can start, `done` that a job is done */
+    /* `work` signals that a slice can start. `done` signals that a job is done. */
     pthread_cond_t work, done;
     struct td_copy_job *first; /* jobs with slices that no thread has started */
     bool stopping;
@@ -37,7 +37,8 @@ static void unlist(struct td_copiers *copiers, const struct td_copy_job *job)
         *at = job->next;
 }
 
-/* Skips `bytes` bytes of a job's ranges. After the last byte, no range might be left. */
+/* Skips `bytes` bytes of a job's ranges. After the last byte of the job, job->ranges points past
+ * the last range. */
 static void skip(struct td_copy_job *job, size_t bytes)
 {
     while (bytes > 0 && bytes >= job->ranges->bytes - job->at) {

@@ -8,7 +8,7 @@
  *
  * Ownership  The caller's struct td_copy_job and the copied memory must stay until the job is done
  *            or cancelled.
- * Threads    Any; one thread at a time for each job. */
+ * Threads    Any thread, but only one thread at a time for each job. */
 #ifndef TD_SERVER_DEVICES_COPIERS_H
 #define TD_SERVER_DEVICES_COPIERS_H
 
@@ -30,7 +30,7 @@ struct td_copy_range {
 struct td_copy_job {
     struct td_copy_job *next;
     struct td_copy_range only; /* the range, if the job has only one */
-    /* Remaining ranges; the next slice starts `at` bytes into the first range. */
+    /* Remaining ranges. The next slice starts `at` bytes into the first range. */
     const struct td_copy_range *ranges;
     size_t at;
     size_t bytes; /* bytes of all ranges */
@@ -41,7 +41,8 @@ struct td_copy_job {
 /* Returns NULL if allocation fails. If no threads can be started, the callers of is_done, wait and
  * copy do all the copying themselves. */
 struct td_copiers *td_copiers_new(int n_threads);
-/* Frees the copiers. No caller may be waiting. Unfinished jobs are abandoned. Accepts NULL. */
+/* Frees the copiers. No thread may be waiting for a job. Unfinished jobs are abandoned. Accepts
+ * NULL. */
 void td_copiers_free(struct td_copiers *copiers);
 
 void td_copiers_start(struct td_copiers *copiers, struct td_copy_job *job, void *to,

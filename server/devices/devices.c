@@ -18,7 +18,7 @@ struct td_devices {
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-/* True for "auto": the device can be absent, or become available later. */
+/* True for "auto", with which the device can be absent or become available later. */
 static bool is_auto(const struct td_config *config)
 {
     return strcmp(config->gpu, "auto") == 0;

@@ -15,7 +15,7 @@
 struct td_devices;
 
 /* Checks --gpu against the system: a named device must be loadable and accept its options. On
- * failure, returns false and an error text like the texts of td_config_check_system. "auto" and
+ * failure, returns false and sets a message in the style of td_config_check_system. "auto" and
  * "off" always pass. */
 bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
 
@@ -24,7 +24,8 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
  * and calls get DEVICE_UNAVAILABLE until it is open. */
 struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,
                                    const struct td_log *log);
-void td_devices_trim(struct td_devices *devices);  /* for short memory: see td_batcher_trim */
+/* Frees memory that no batch uses (td_batcher_trim). Called when memory is short. */
+void td_devices_trim(struct td_devices *devices);
 void td_devices_drain(struct td_devices *devices); /* see td_batcher_drain */
 bool td_devices_close(struct td_devices *devices); /* see td_batcher_free; accepts NULL */
 
@@ -34,7 +35,8 @@ int td_devices_copying_threads(const struct td_devices *devices);
 /* Returns the batcher, or NULL if there is no device. */
 struct td_batcher *td_devices_batcher(struct td_devices *devices);
 
-/* For "device": "gpu", checks that the device is available. DEVICE_UNAVAILABLE gives the reason. */
+/* If the request has "device": "gpu", checks that the device is available. If it is not, returns
+ * DEVICE_UNAVAILABLE with the reason. */
 TD_MUST_CHECK td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
                                          struct td_error *err);
 

@@ -4,11 +4,12 @@
 
 #include <unistd.h>
 
-/* The state is a number: even outside of calls, odd inside. Each call gets a new number, so give_up
+/* The state is a number: even outside calls, odd inside. Each call gets a new number, so give_up
  * cannot mistake one call for a later one. */
 #define GIVEN_UP UINT64_MAX
 
-/* The guard of this thread, because the functions of a vtable have no context of their own. */
+/* Guard of this thread. It is thread-local, because the functions of a vtable have no context of
+ * their own. */
 static _Thread_local struct td_hang_guard *attached;
 
 /* ---- entering and leaving -------------------------------------------------------------------- */
@@ -23,8 +24,8 @@ static struct td_hang_guard *enter(int64_t more_ns)
     return guard;
 }
 
-/* Ends a call. Never returns if the call has been abandoned: the thread must stay alive, because
- * the device might keep pointers to its stack. */
+/* Ends a call. Never returns if the call was given up, because the thread must stay alive while the
+ * device might keep pointers to its stack. */
 static void leave(struct td_hang_guard *guard)
 {
     uint64_t inside = atomic_load(&guard->state);
@@ -114,7 +115,7 @@ void td_hang_guard_attach(struct td_hang_guard *guard, const struct td_device_ap
         .abi = device->abi,
         .args_size = device->args_size,
         .kind = device->kind,
-        .open = NULL, /* called on a separate thread: session.h */
+        .open = NULL, /* called on a separate thread (session.h) */
         .close = guarded_close,
         .info = guarded_info,
         .alloc = guarded_alloc,

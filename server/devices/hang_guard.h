@@ -1,4 +1,4 @@
-/* hang_guard.h - wraps calls to a device, any of which might never return, and detects such calls.
+/* hang_guard.h - wraps the calls to a device, and detects a call that does not return.
  *
  *     the batcher's thread ── guard->api.free ──► inside, with a time limit
  *                                                  │ the device's free
@@ -9,7 +9,8 @@
  *
  * After give_up, everything that the thread inside uses is left to it: its stack, with the
  * variables for results, and the memory that it passed to the device. The device might still read
- * and write them. So callers must keep results on their stack or in memory of the device's session.
+ * and write them. Callers must therefore keep results on their stack or in memory of the device's
+ * session.
  *
  * Limit      limit_ns; for a copy, plus twice the time that a slow disk takes to deliver the bytes.
  * Ownership  Borrows the device's vtable. After give_up, the thread inside uses the guard forever.
@@ -38,7 +39,7 @@ void td_hang_guard_attach(struct td_hang_guard *guard, const struct td_device_ap
                           int64_t limit_ns);
 
 /* Gives up the call in progress if it has exceeded its limit or has taken longer than `most_ns`.
- * Returns false if there is no such call. */
+ * Otherwise returns false. */
 bool td_hang_guard_give_up(struct td_hang_guard *guard, int64_t most_ns);
 
 #endif

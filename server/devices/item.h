@@ -61,7 +61,7 @@ struct td_batch_item {
      *   thread.
      * - DEADLINE_EXCEEDED: also if the client has disconnected
      * - MEMORY_EXHAUSTED: no room now on the device or in staging memory, even unmerged
-     * - RESOURCE_LIMIT: never room
+     * - RESOURCE_LIMIT: the item can never fit
      * - DEVICE_UNAVAILABLE
      * - UNSUPPORTED_DTYPE: the device has no kernel for the op
      * - DRAINING */
@@ -77,8 +77,8 @@ struct td_batch_item {
 /* Returns the op's name or "the upload", for messages. */
 const char *td_batch_item_subject(const struct td_batch_item *item);
 
-/* For an item that calls an op, returns the tensors that all items of a merged launch share
- * (kernels/merge.h). */
+/* For an item that calls an op, returns the mask of the tensors that all items of a merged launch
+ * share (kernels/merge.h). */
 uint32_t td_batch_item_shared(const struct td_batch_item *item);
 
 /* Marks and counts the item as waiting. */

@@ -119,8 +119,8 @@ static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_a
 }
 
 /* Describes one call that is not merged. Copies its arguments and tensors, whose data are bound
- * later, and makes its own plan. So everything that the device reads lives as long as the batch,
- * which can outlive the call. */
+ * later, and makes its own plan. Everything that the device reads therefore lives as long as the
+ * batch, which can outlive the call. */
 static td_status describe_one(struct td_launch *launch, const struct td_batch_item *item,
                               struct td_arena *arena, struct td_error *err)
 {
@@ -206,7 +206,7 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
                                     "the request on the device");
 }
 
-/* Removes the index of keys that are copied like other inputs, because such an index stays on the
+/* Removes the index of keys that are copied like other inputs, because their index stays on the
  * host. */
 static void forget_indices(struct td_launch *launch)
 {
@@ -245,7 +245,7 @@ struct td_device_work td_launch_work(const struct td_launch *launch,
 void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
 {
     size_t end = launch->direct ? 0 : launch->in_bytes;
-    /* The last call adds a byte, so that every address is inside the memory even if its part is
+    /* The last call adds a byte, so every address is inside the memory even if its part is
      * empty. */
     if (!place(&end, launch->direct ? 0 : launch->out_bytes, &launch->outputs) ||
         !place(&end, workspace_bytes, &launch->workspace) ||

@@ -6,12 +6,12 @@
  *     staging out  [outputs of item 0 | of item 1 | ...]
  *
  * A small launch can be direct: the device reads and writes the staging memory, and device memory
- * holds only the workspace. Resident tables are stored elsewhere on the device (tables.h) and not
- * copied with the inputs. This module allocates only from the arena.
+ * holds only the workspace. Resident tables are stored elsewhere on the device (table_cache.h) and
+ * not copied with the inputs. This module allocates only from the arena.
  *
  * Inputs     Inputs are numbered through the lists of all inputs.
- * Ownership  The arena holds everything that a launch points to. Borrows the items until it is
- *            filled.
+ * Ownership  The arena holds everything that a launch points to. Borrows the items until the launch
+ *            is filled.
  * Threads    One thread at a time. */
 #ifndef TD_SERVER_DEVICES_LAUNCH_H
 #define TD_SERVER_DEVICES_LAUNCH_H
@@ -34,14 +34,14 @@ struct td_launch {
     /* [n_inputs * n_items]: ranges to copy when staging memory is filled */
     struct td_copy_range *copies;
     size_t report_bytes, in_bytes, out_bytes;
-    /* True if the launch is computed in staging memory, without copies. Of the offsets below, only
-     * the workspace is then on the device. */
+    /* True if the launch is computed in staging memory, without copies. Device memory then holds
+     * only the workspace. */
     bool direct;
     /* Byte offsets on the device, relative to the first input. */
     size_t outputs, workspace, scratch_bytes;
 };
 
-/* td_launch_count_inputs returns the number of inputs of a call, td_launch_input returns input
+/* td_launch_count_inputs returns the number of inputs of a call. td_launch_input returns input
  * i. */
 int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args);
 struct td_tensor *td_launch_input(const struct td_op_args *args, int i);

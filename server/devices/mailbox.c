@@ -75,7 +75,7 @@ void td_batch_mailbox_stop(struct td_batch_mailbox *mailbox)
 bool td_batch_mailbox_has_table(struct td_batch_mailbox *mailbox, const struct td_tensor *table)
 {
     pthread_mutex_lock(&mailbox->mutex);
-    const bool there = mailbox->session && td_device_tables_has(mailbox->session->tables, table);
+    const bool there = mailbox->session && td_table_cache_has(mailbox->session->table_cache, table);
     pthread_mutex_unlock(&mailbox->mutex);
     return there;
 }
@@ -89,8 +89,8 @@ void td_batch_mailbox_counts(struct td_batch_mailbox *mailbox, struct td_batcher
     out->in_flight = atomic_load_explicit(&items->in_flight, memory_order_relaxed);
     out->failed_items = atomic_load_explicit(&items->failed, memory_order_relaxed);
     if (mailbox->session) {
-        const struct td_device_tables_count count =
-            td_device_tables_count(mailbox->session->tables);
+        const struct td_table_cache_count count =
+            td_table_cache_count(mailbox->session->table_cache);
         out->tables = count.tables;
         out->table_bytes = count.bytes;
         out->evicted = count.evicted;

@@ -4,11 +4,11 @@
  *               counts, available, has_table ◄── state of the device and its batches
  *
  * Ownership  Borrows items from submit to take, and the session from opened to not_available.
- * Threads    Any thread can call the functions in the upper half; only the batcher's thread calls
- *            those in the lower half. The mutex is held for a few instructions. While holding it, a
- *            thread calls other modules only to read the counts of the session's tables and staging
- *            memory. The batcher's thread writes counts with the mutex held and reads them without
- *            it. */
+ * Threads    Any thread can call the functions in the upper half. Only the batcher's thread calls
+ *            the functions in the lower half. The mutex is held for a few instructions. While
+ *            holding it, a thread calls other modules only to read the counts of the session's
+ *            tables and staging memory. The batcher's thread writes counts with the mutex held and
+ *            reads them without it. */
 #ifndef TD_SERVER_DEVICES_MAILBOX_H
 #define TD_SERVER_DEVICES_MAILBOX_H
 
@@ -40,7 +40,7 @@ void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox);
 void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_item *item);
 
 /* Waits until the first attempt to open a device has ended. Returns false if the options are
- * invalid; a retry then does not help. */
+ * invalid, in which case a retry does not help. */
 bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox);
 
 void td_batch_mailbox_want_trim(struct td_batch_mailbox *mailbox);
@@ -76,8 +76,8 @@ void td_batch_mailbox_not_available(struct td_batch_mailbox *mailbox, bool refus
                                     const char *why);
 void td_batch_mailbox_set_info(struct td_batch_mailbox *mailbox, const struct td_device_info *info);
 
-/* td_batch_mailbox_began records that a batch of these items (not an upload) is in flight,
- * td_batch_mailbox_ended that a batch has ended after took_ns. */
+/* td_batch_mailbox_began records that a batch of these items (not an upload) is in flight.
+ * td_batch_mailbox_ended records that a batch has ended after took_ns. */
 void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_item *const *items,
                             int n);
 void td_batch_mailbox_ended(struct td_batch_mailbox *mailbox, int64_t took_ns);

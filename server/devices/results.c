@@ -31,9 +31,9 @@ static bool is_replaced(const struct td_batch_item *item)
     return choice == TD_BOUNDS_ZERO || (choice != TD_BOUNDS_ERROR && !has_empty_dimension(item));
 }
 
-/* Checks the device's report for an item. Does not search for the bad index: the search runs the op
- * on the host, takes time proportional to the number of indices, and must not block the batcher's
- * thread. */
+/* Checks the device's report for an item. Does not search for the bad index, because the search
+ * runs the op on the host, which takes time proportional to the number of indices and would block
+ * the batcher's thread. */
 static td_status check_report(const struct td_results *results, int i, struct td_batch_item *item,
                               struct td_error *err)
 {
@@ -59,7 +59,7 @@ static void *output_of(const struct td_results *results, int i, int j)
     return (char *)results->out->data + launch->begins[i * launch->n_outputs + j];
 }
 
-/* True if the item's portion of a batch is small enough to be copied, so that a slow client does
+/* True if the item's portion of a batch is small enough to copy. After the copy, a slow client does
  * not keep the whole batch's staging memory in use. */
 static bool is_small_portion(const struct td_launch *launch, const struct td_op_args *args)
 {

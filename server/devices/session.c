@@ -9,8 +9,8 @@
 
 #define MS ((int64_t)1000000)
 
-/* State of an opener or closer, whose thread might never end. The opener or closer has two users;
- * the last one frees it. */
+/* State of an opener or closer, whose thread might never end. It has two users, and the last user
+ * frees it. */
 enum { AT_WORK, DONE, ABANDONED };
 
 struct td_device_closer {
@@ -99,8 +99,8 @@ static td_status open_parts(struct td_device_session *session,
 {
     session->staging =
         td_staging_new(session->api, session->device, options->buffers, options->staging_bytes);
-    session->tables = td_device_tables_new(session->api, session->device);
-    if (!session->staging || !session->tables)
+    session->table_cache = td_table_cache_new(session->api, session->device);
+    if (!session->staging || !session->table_cache)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left to use a device");
     struct td_device_info info;
     session->api->info(session->device, &info);
@@ -108,7 +108,7 @@ static td_status open_parts(struct td_device_session *session,
         .api = session->api,
         .device = session->device,
         .staging = session->staging,
-        .tables = session->tables,
+        .table_cache = session->table_cache,
         .copiers = options->copiers,
         .memory = td_buffer_pool_memory(options->buffers),
         .batch_limit = options->batch_limit,
@@ -153,7 +153,7 @@ void td_device_session_close(struct td_device_session *session)
 {
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         td_batch_free(session->batches[i]);
-    td_device_tables_free(session->tables);
+    td_table_cache_free(session->table_cache);
     td_staging_free(session->staging);
     session->api->close(session->device);
     free(session);
@@ -214,7 +214,8 @@ static void *run_closer(void *context)
     return NULL;
 }
 
-/* Starts to close a lost device. Leaves session->closer NULL if memory or threads are lacking. */
+/* Starts to close a lost device. Leaves session->closer NULL if allocation fails or no thread can
+ * be started. */
 static void begin_closing(struct td_device_session *session)
 {
     struct td_device_closer *closer = malloc(sizeof *closer);
@@ -229,12 +230,12 @@ static void begin_closing(struct td_device_session *session)
         free(closer);
 }
 
-/* Frees the host side of a device without calling the device, which might be closed or not. */
+/* Frees the host side of a device without calling the device, whether or not it is closed. */
 static void free_host_side(struct td_device_session *session, bool closed)
 {
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         td_batch_abandon(session->batches[i]);
-    td_device_tables_abandon(session->tables, closed);
+    td_table_cache_abandon(session->table_cache, closed);
     td_staging_abandon(session->staging);
     free(session);
 }

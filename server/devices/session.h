@@ -25,7 +25,7 @@ struct td_device_session {
     const struct td_device_api *own_api;
     struct td_device *device;
     struct td_staging *staging;
-    struct td_device_tables *tables;
+    struct td_table_cache *table_cache;
     struct td_batch_device shared; /* data shared by all batches */
     struct td_batch *batches[TD_SESSION_BATCHES];
     struct td_device_closer *closer; /* closer of a lost device; NULL until closing starts */
@@ -67,9 +67,9 @@ bool td_device_session_trim(struct td_device_session *session);
  * released. */
 void td_device_session_close(struct td_device_session *session);
 
-/* Does one step of closing a lost device, whose items have been given back. Returns true once the
- * device is closed and the session freed. If memory or threads are lacking, the next call tries
- * again. */
+/* Does one step of closing a lost device, whose items have been given back. Returns true when the
+ * device is closed and the session freed. If allocation fails or no thread can be started, the next
+ * call tries again. */
 bool td_device_session_close_lost(struct td_device_session *session);
 
 /* Frees the host side. Nothing may be in flight unless the device is lost. The device stays open

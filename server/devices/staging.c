@@ -13,7 +13,7 @@ enum {
 };
 
 struct staged {
-    struct td_buffer base; /* must be first: release casts back */
+    struct td_buffer base; /* must be first, because release casts back */
     struct td_staging *staging;
     struct staged *next;
     int size_class;
@@ -70,8 +70,9 @@ static void release(struct td_buffer *base)
         destroy(staging);
 }
 
-/* Removes and returns a free buffer of this class or of a class up to twice its size, so that not
- * every class fills up when batch sizes vary. Returns NULL if there is none. */
+/* Removes and returns a free buffer of this class or of a class up to twice its size. Returns NULL
+ * if there is none. If buffers were not shared among classes, every class would fill up when batch
+ * sizes vary. */
 static struct staged *reuse(struct td_staging *staging, int size_class)
 {
     struct staged *buffer = NULL;

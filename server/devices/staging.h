@@ -9,8 +9,8 @@
  * would hold memory that others need.
  *
  * Bounds     At most `limit` bytes, in use or free. All of them count against the pool's budget.
- * Ownership  The memory belongs to the device that allocated it and must not outlive the device: a
- *            device is closed only when td_staging_all_returned.
+ * Ownership  The memory belongs to the device that allocated it and must not outlive the device, so
+ *            a device is closed only if td_staging_all_returned.
  * Threads    The batcher's thread calls take, trim, free and abandon. Any thread can release a
  *            buffer and call the other functions.
  * Errors     take: MEMORY_EXHAUSTED if the limit, the budget or the device has no room; otherwise
@@ -27,16 +27,16 @@ struct td_buffer_pool;
 struct td_staging *td_staging_new(const struct td_device_api *api, struct td_device *device,
                                   struct td_buffer_pool *pool, uint64_t limit);
 
-/* Returns RESOURCE_LIMIT if two buffers of `a` and `b` bytes would not fit into staging memory even
- * if it were empty. */
+/* Returns RESOURCE_LIMIT if two buffers of `a` and `b` bytes cannot fit into staging memory
+ * together, even if it is empty. */
 TD_MUST_CHECK td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
                                          struct td_error *err);
 
 /* Returns a buffer of at least `bytes` bytes and at least one byte, or NULL with err set. */
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err);
 
-/* True if the buffer is staging memory of which more than half is in use. Accepts any buffer. Any
- * thread can call it. */
+/* True if the buffer is staging memory and more than half of the staging limit is in use. Accepts
+ * any buffer. Any thread can call it. */
 bool td_staging_is_scarce(const struct td_buffer *buffer);
 
 /* True if every buffer has been released. */

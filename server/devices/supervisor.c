@@ -21,7 +21,7 @@ struct td_supervisor {
     bool served; /* serve has returned */
 };
 
-/* Data to which a device's thread refers. It is left behind with a thread that does not return. */
+/* Data that a device's thread uses. If the thread does not return, the data is left to it. */
 struct service {
     struct td_supervisor *supervisor;
     struct td_hang_guard guard;
@@ -51,7 +51,7 @@ static void *serve(void *context)
     return NULL;
 }
 
-/* Starts a device's thread. Returns NULL if memory or threads are lacking. */
+/* Starts a device's thread. Returns NULL if allocation fails or no thread can be started. */
 static struct service *start_service(struct td_supervisor *supervisor, pthread_t *thread)
 {
     struct service *service = calloc(1, sizeof *service);
@@ -73,7 +73,7 @@ static int64_t look_ns(const struct td_supervisor *supervisor)
     return ns < MOST_LOOK ? ns : MOST_LOOK;
 }
 
-/* Watches the device's thread. Returns true once serve has returned, or false if a call was given
+/* Watches the device's thread. Returns true when serve has returned, or false if a call was given
  * up. */
 static bool watch(struct td_supervisor *supervisor, struct td_hang_guard *guard)
 {
@@ -92,8 +92,8 @@ static bool watch(struct td_supervisor *supervisor, struct td_hang_guard *guard)
     return !given_up;
 }
 
-/* Serves on the supervisor's thread if no second thread could be started. In that case, no thread
- * notices a call that does not return. */
+/* Serves on the supervisor's thread if no second thread could be started. No thread then notices a
+ * call that does not return. */
 static void serve_here(struct td_supervisor *supervisor)
 {
     supervisor->supervised.serve(supervisor->supervised.context, supervisor->supervised.device);

@@ -5,7 +5,7 @@
 enum { WINDOW = TD_UPLOAD_WINDOW, N_PIECES = TD_UPLOAD_PIECES };
 
 /* A piece of maximum size takes 300 us at 50 GB/s. Between two windows, the device waits for the
- * batcher's thread for about 20 us, or as long as this thread waits for another batch. */
+ * batcher's thread for about 20 us, or for as long as that thread waits for another batch. */
 #define LARGEST_PIECE  ((size_t)16 << 20)
 #define SMALLEST_PIECE ((size_t)64 << 10)
 
@@ -91,7 +91,7 @@ static td_status wait_for_device(const struct td_upload *upload, int64_t timeout
                           : device->api->poll(device->stream, idle, err);
 }
 
-/* True if another piece can be submitted once it is filled. */
+/* True if another piece can be submitted when it is filled. */
 static bool has_room(const struct td_upload *upload)
 {
     return upload->in_flight < WINDOW && upload->submitted < upload->bytes;
@@ -101,7 +101,7 @@ td_status td_upload_step(struct td_upload *upload, int64_t timeout_ns, bool *don
                          struct td_error *err)
 {
     bool idle;
-    /* While there is room, the step does not wait for the device, but for a piece to be filled. */
+    /* While there is room, the step waits for a piece to be filled, not for the device. */
     td_status status = wait_for_device(upload, has_room(upload) ? 0 : timeout_ns, &idle, err);
     *done = false;
     if (status != TD_OK)

@@ -37,7 +37,7 @@ struct td_upload {
     char *to;
     const char *from;
     size_t bytes;
-    /* `filled` counts bytes that pieces have started to fill, `submitted` counts bytes submitted to
+    /* `filled` counts bytes that pieces have started to fill. `submitted` counts bytes submitted to
      * the stream. */
     size_t filled, submitted;
     struct td_upload_piece {
@@ -58,7 +58,7 @@ TD_MUST_CHECK td_status td_upload_take(struct td_upload *upload,
 /* Starts the copy of the bytes for which td_upload_take took memory. */
 void td_upload_begin(struct td_upload *upload, void *to, const void *from);
 
-/* Does one step of the upload, taking at most timeout_ns. Sets *done once the device has the whole
+/* Does one step of the upload, taking at most timeout_ns. Sets *done when the device has the whole
  * table. */
 TD_MUST_CHECK td_status td_upload_step(struct td_upload *upload, int64_t timeout_ns, bool *done,
                                        struct td_error *err);

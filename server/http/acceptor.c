@@ -18,22 +18,23 @@
 #include <unistd.h>
 
 enum {
-    LONGEST_WAIT_MS = 100, /* for a place for a restricted connection */
-    PAUSE_MS = 10,         /* before accepting is tried again without files or memory */
-    TURN = 16              /* connections of one address are accepted before others' */
+    LONGEST_WAIT_MS = 100, /* maximum wait for a place for a restricted connection */
+    PAUSE_MS = 10,         /* interval between attempts to accept while files or memory are short */
+    /* Maximum number of connections accepted on one socket before the next socket's turn. */
+    TURN = 16
 };
 #define LOG_EACH_NS INT64_C(1000000000)
 
 struct td_acceptor {
     struct td_acceptor_options options;
     pthread_t thread;
-    int wake;             /* an eventfd: stop */
-    atomic_bool stopping; /* accept no more, even if connections wait */
+    int wake;             /* eventfd that stops the thread */
+    atomic_bool stopping; /* accept no more connections, not even waiting ones */
     bool running;         /* the thread has not been joined */
-    int64_t logged_ns;    /* when a failure was last logged */
+    int64_t logged_ns;    /* time at which a failure was last logged */
 };
 
-/* At most once per second. */
+/* Logs a failure, at most once per second. */
 static void log_failure(struct td_acceptor *acceptor, const char *event, const char *reason)
 {
     const struct td_services *services = acceptor->options.services;
@@ -45,10 +46,10 @@ static void log_failure(struct td_acceptor *acceptor, const char *event, const c
            TD_INT("connections", td_connections_count(services->connections)));
 }
 
-/* ---- where a connection goes ---------------------------------------------------------------- */
+/* ---- placing a connection ------------------------------------------------------------------ */
 
-/* The I/O thread with the fewest connections, or the first one for a client with few, unless it has
- * more than its share. */
+/* Returns the I/O thread with the fewest connections. For a client with few connections, returns
+ * the first I/O thread instead, unless that thread has more than its share. */
 static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_client *client)
 {
     const struct td_connections *connections = acceptor->options.services->connections;
@@ -62,8 +63,9 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
     return few && more <= TD_FEW_CONNECTIONS ? 0 : least;
 }
 
-/* Is there a place for an unrestricted connection? At --connection-limit another one may be ended
- * in its favour; those that were ended count until their I/O threads have closed them. */
+/* True if there is a place for an unrestricted connection. At --connection-limit, another
+ * connection can be ended to make room. Ended connections count until their I/O threads have closed
+ * them. */
 static bool has_place(const struct td_services *services, const struct td_client *client)
 {
     const int open = services->connection_limits.open;
@@ -72,8 +74,8 @@ static bool has_place(const struct td_services *services, const struct td_client
                             td_connections_make_room(services->connections, client, td_now_ns()));
 }
 
-/* The limit that a new connection of the client exceeds. Memory is taken for one that exceeds
- * none. */
+/* Returns the limit that a new connection of the client exceeds. If the connection exceeds no
+ * limit, charges its memory. */
 static enum td_restriction restriction_of(const struct td_services *services,
                                           const struct td_client *client)
 {
@@ -86,8 +88,9 @@ static enum td_restriction restriction_of(const struct td_services *services,
     return td_connections_charge(services->connections) ? TD_UNRESTRICTED : TD_MEMORY_REACHED;
 }
 
-/* Makes a place for a restricted connection: ends another one if all places are taken. False as
- * long as all are about to be handed over, answered or closed. */
+/* Makes a place for a restricted connection. If all places are taken, ends another restricted
+ * connection. Returns false if none can be ended now, because all are about to be handed over,
+ * answered or closed. */
 static bool make_restricted_place(const struct td_services *services, bool also_requested)
 {
     struct td_connections *connections = services->connections;
@@ -97,8 +100,9 @@ static bool make_restricted_place(const struct td_services *services, bool also_
             td_connections_end_restricted(connections, also_requested));
 }
 
-/* A storm of such connections is accepted no faster than the I/O threads take them over, answer
- * requests that have arrived, and close those that were ended. */
+/* Waits for a place for a restricted connection. A storm of restricted connections is therefore
+ * accepted no faster than the I/O threads take connections over, answer requests that have arrived,
+ * and close ended connections. */
 static bool wait_for_restricted_place(const struct td_services *services)
 {
     for (int ms = 0; ms < LONGEST_WAIT_MS; ms++) {
@@ -109,7 +113,8 @@ static bool wait_for_restricted_place(const struct td_services *services)
     return make_restricted_place(services, true);
 }
 
-/* Hands the connection to an I/O thread, which owns the socket from then on. */
+/* Hands the connection to an I/O thread, which owns the socket from then on. Closes the socket if
+ * there is no place for the connection. */
 static void admit(struct td_acceptor *acceptor, const struct td_listener *listener, int socket,
                   const struct sockaddr_storage *address, socklen_t length)
 {
@@ -140,7 +145,8 @@ static void admit(struct td_acceptor *acceptor, const struct td_listener *listen
 
 /* ---- accepting ------------------------------------------------------------------------------ */
 
-/* Errors of the connection that was to be accepted, not of the server: see accept(2). */
+/* True if the error concerns only the connection that was to be accepted, not the server: see
+ * accept(2). */
 static bool concerns_one_connection(int error)
 {
     return error == ECONNABORTED || error == EINTR || error == EPROTO || error == ENETDOWN ||
@@ -148,8 +154,8 @@ static bool concerns_one_connection(int error)
            error == EOPNOTSUPP || error == ENETUNREACH || error == EPERM;
 }
 
-/* Accepts connections that wait on the socket, for a turn. Sets *more if others may wait after it.
- * False if one cannot be accepted now. */
+/* Accepts at most TURN of the connections that wait on the socket. Sets *more if others might still
+ * be waiting. Returns false if a connection cannot be accepted now. */
 static bool accept_some(struct td_acceptor *acceptor, const struct td_listener *listener,
                         bool *more)
 {
@@ -173,7 +179,7 @@ static bool accept_some(struct td_acceptor *acceptor, const struct td_listener *
     return true;
 }
 
-/* Accepts all connections that are waiting. False if one cannot be accepted now. */
+/* Accepts all waiting connections. Returns false if a connection cannot be accepted now. */
 static bool accept_all(struct td_acceptor *acceptor)
 {
     const struct td_listeners *listeners = acceptor->options.listeners;

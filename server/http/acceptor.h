@@ -1,22 +1,22 @@
-/* acceptor.h - a thread that accepts connections, decides what each may request, and hands it to an
- * I/O thread.
+/* acceptor.h - a thread that accepts connections, decides what each may request, and hands each to
+ * an I/O thread.
  *
- * Beyond a limit a connection is still accepted, restricted to the server's health, as long as
- * there is one of TD_RESTRICTED_CONNECTIONS places; the oldest of the client with most of them
- * makes room. So probes are answered whatever other clients do, and a client that is refused is
- * told why.
+ * A connection that exceeds a limit is still accepted, but can only ask for the server's health.
+ * There are TD_RESTRICTED_CONNECTIONS places for restricted connections. If all are taken, the
+ * acceptor ends the oldest restricted connection of the client with the most of them. Health probes
+ * are therefore answered whatever other clients do, and a refused client is told why.
  *
- * The first I/O thread is for the first few connections of each client: a client that opens
- * hundreds shares the other threads, and the requests of a client with few connections do not wait
- * for a round through all of those.
+ * The first I/O thread serves the first few connections of each client. A client with hundreds of
+ * connections uses the other threads, so the requests of a client with few connections do not wait
+ * for a round through all of its connections.
  *
- * A thread for all addresses: sockets on which connections wait take turns, so that a storm on one
- * of them keeps none from another.
+ * One thread accepts connections for all addresses. The sockets take turns, so a storm of
+ * connections on one socket does not block the others.
  *
  * Ownership  Borrows the services, the proxies, the listening sockets and the I/O threads.
- * Threads    One of its own. Start and stop on the main thread.
- * Errors     Connections that cannot be accepted for lack of files or memory wait in the kernel's
- *            backlog; the log says so, at most once per second. */
+ * Threads    The module has one thread. The main thread calls start and stop.
+ * Errors     While files or memory are short, connections wait in the kernel's backlog. This is
+ *            logged at most once per second. */
 #ifndef TD_SERVER_HTTP_ACCEPTOR_H
 #define TD_SERVER_HTTP_ACCEPTOR_H
 
@@ -29,26 +29,27 @@ struct td_acceptor;
 
 enum {
     TD_RESTRICTED_CONNECTIONS = 64,
-    TD_ENDING = 192,        /* connections that were ended and are not yet closed, at most */
-    TD_FIRST_IO_THREADS = 1 /* beside --io-threads, for clients with few connections */
+    TD_ENDING = 192,        /* maximum number of ended connections that are not closed yet */
+    TD_FIRST_IO_THREADS = 1 /* in addition to --io-threads, for clients with few connections */
 };
 
 struct td_acceptor_options {
     struct td_services *services;
     const struct td_proxies *proxies;
     const struct td_listeners *listeners; /* non-blocking */
-    bool leave_waiting; /* another process will accept the connections that wait at the stop */
+    bool leave_waiting; /* connections that wait at the stop are left to another process */
     struct td_io_thread *io_threads;
     int n_io_threads;
 };
 
-/* NULL without memory or a thread. */
+/* Returns NULL if no memory, file or thread is available. */
 struct td_acceptor *td_acceptor_start(const struct td_acceptor_options *options);
 
-/* Accepts the connections that wait, unless they are left to another process, then no more. */
+/* Stops accepting connections. First accepts the waiting connections, unless they are left to
+ * another process. */
 void td_acceptor_stop(struct td_acceptor *acceptor);
 
-/* Stops it if it was not. NULL is fine. */
+/* Stops the acceptor if it is running, and frees it. NULL is allowed. */
 void td_acceptor_free(struct td_acceptor *acceptor);
 
 #endif

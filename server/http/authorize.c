@@ -67,7 +67,7 @@ static td_status check_certificate(struct td_call *call, struct td_connection *r
 td_status td_authorize(struct td_call *call, struct td_connection *record)
 {
     const struct td_services *services = call->services;
-    struct td_access *access = &call->tables.access;
+    struct td_access *access = &call->catalog.access;
     if (call->http.role == TD_ACCESS_NONE)
         return TD_OK;
     const td_status status = check_certificate(call, record);

@@ -19,7 +19,7 @@ enum {
     STREAMED = 8 << 20,
     /* Bytes of a body above STREAMED to populate at a time. */
     POPULATED = 4 << 20,
-    /* Populate more when no more than this many populated bytes are left. */
+    /* Populate more when at most this many populated bytes are left. */
     POPULATED_LEFT = 256 << 10,
     /* Bodies with more chunks than this must have an average chunk size of at least CHUNK_BYTES. */
     CHUNKS = 64 << 10,
@@ -67,8 +67,8 @@ static td_status make_room(struct td_call *call, size_t bytes)
     return TD_OK;
 }
 
-/* Returns the size of the next buffer. The buffer grows with the bytes received, so that a client
- * cannot reserve memory by announcing a large body. */
+/* Returns the size of the next buffer. The buffer grows with the bytes received, so a client cannot
+ * reserve memory by announcing a large body. */
 static size_t room_for(const struct td_call *call, size_t bytes)
 {
     const int64_t announced = call->headers.content_length;

@@ -23,8 +23,8 @@ struct td_capacity {
 /* Returns the memory that a connection needs, excluding the memory of its request. */
 size_t td_capacity_connection_bytes(const struct td_config *config);
 
-/* Raises the limit on open files as far as the system allows, and computes the possible
- * connections, which can be fewer than --connection-limit. If too few connections would be
+/* Raises the limit on open files as far as the system allows, and computes the possible number of
+ * connections, which can be lower than --connection-limit. If too few connections would be
  * possible, returns false and sets only files, fewest and needed. */
 bool td_capacity_find(const struct td_config *config, struct td_capacity *capacity);
 

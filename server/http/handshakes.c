@@ -18,12 +18,12 @@
 enum { EVENTS = 64 };
 
 struct td_handshake {
-    /* The list of an I/O thread, then the list of those that are not complete. */
+    /* Links in the list of an I/O thread, and later in the list of incomplete handshakes. */
     struct td_handshake *next, **link;
     struct MHD_Connection *connection;
     gnutls_session_t session; /* the library's */
     int socket;
-    uint32_t waits_for;               /* events of epoll */
+    uint32_t waits_for;               /* events that epoll waits for */
     struct td_tls_identity *identity; /* NULL until the client has sent something */
     bool held;                        /* the last message waits for the library to send it */
 };
@@ -32,19 +32,20 @@ struct td_handshakes {
     struct td_services *services;
     pthread_t thread;
     bool running;
-    int epoll, wake;       /* wake is an eventfd: stop */
+    int epoll, wake;       /* `wake` is an eventfd that stops the thread */
     pthread_mutex_t mutex; /* guards the list */
     struct td_handshake *first;
 };
 
 /* ---- the library's sessions ------------------------------------------------------------------ */
 
-/* The handshake that the thread performs; NULL on I/O threads. */
+/* Handshake that this thread is performing, or NULL on I/O threads. */
 static _Thread_local struct td_handshake *performed;
 
-/* Sends the session's bytes, except the server's last message of a handshake of TLS 1.2, which the
- * library sends. GnuTLS would start another handshake if it were called after the message was sent.
- * With TLS 1.3, the client sends the last message, and such a call does nothing. */
+/* Sends the session's bytes, except the server's last message of a TLS 1.2 handshake, which the
+ * library sends. If GnuTLS were called after that message was sent, it would start another
+ * handshake. With TLS 1.3, the client sends the last message, and calling GnuTLS again does
+ * nothing. */
 static ssize_t push(gnutls_transport_ptr_t socket, const giovec_t *parts, int n)
 {
     const struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)parts,
@@ -56,7 +57,7 @@ static ssize_t push(gnutls_transport_ptr_t socket, const giovec_t *parts, int n)
     return -1;
 }
 
-/* Receives nothing, so that a session whose handshake has failed cannot go on. */
+/* Receives nothing, so a session whose handshake has failed cannot continue. */
 static ssize_t pull_nothing(gnutls_transport_ptr_t socket, void *data, size_t size)
 {
     (void)socket, (void)data, (void)size;
@@ -64,7 +65,8 @@ static ssize_t pull_nothing(gnutls_transport_ptr_t socket, void *data, size_t si
     return -1;
 }
 
-/* The library insists on certificates of its own, which it does not need. */
+/* Provides no certificate. The library insists on having certificates, but does not need them
+ * here. */
 static int no_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
                           gnutls_pcert_st **certificates, unsigned *length,
                           gnutls_ocsp_data_st **responses, unsigned *n_responses,
@@ -111,7 +113,8 @@ static void unlist(struct td_handshakes *handshakes, struct td_handshake *handsh
     pthread_mutex_unlock(&handshakes->mutex);
 }
 
-/* Gives the connection back to its I/O thread, which uses the session from then on. */
+/* Gives the connection back to its I/O thread, which uses the session from then on, and frees the
+ * handshake. */
 static void resume(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
     (void)epoll_ctl(handshakes->epoll, EPOLL_CTL_DEL, handshake->socket, NULL);
@@ -121,7 +124,7 @@ static void resume(struct td_handshakes *handshakes, struct td_handshake *handsh
     free(handshake);
 }
 
-/* Ends the connection: the library finds that it cannot be used, and closes it. */
+/* Ends the connection. The library finds that the connection cannot be used, and closes it. */
 static void end(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
     gnutls_transport_set_pull_function(handshake->session, pull_nothing);
@@ -152,7 +155,8 @@ static void complete(struct td_handshakes *handshakes, struct td_handshake *hand
 static void begin(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
     const int on = 1;
-    /* Each of its small messages would wait until the one before is acknowledged: 40 ms. */
+    /* Without this option, each small message would wait up to 40 ms until the previous message is
+     * acknowledged. */
     (void)setsockopt(handshake->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     gnutls_transport_set_vec_push_function(handshake->session, push);
     handshake->identity = td_tls_session_begin(handshakes->services->tls, handshake->session);
@@ -236,7 +240,7 @@ void td_handshakes_submit(struct td_handshakes *handshakes, struct td_handshake 
         handshake->waits_for = event.events;
         MHD_suspend_connection(handshake->connection);
         list(handshakes, handshake);
-        /* From here on, the thread may free the handshake. */
+        /* From here on, the handshake thread might free the handshake. */
         if (epoll_ctl(handshakes->epoll, EPOLL_CTL_ADD, handshake->socket, &event) != 0)
             end(handshakes, handshake);
     }

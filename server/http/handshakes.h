@@ -8,15 +8,15 @@
  *
  * The library makes the session of a connection. Before the client's first byte is read, the I/O
  * thread suspends the connection, and this thread performs the handshake. When the library then
- * calls gnutls_handshake for the session, it has nothing left to do, or only the last bytes to
- * send.
+ * calls gnutls_handshake for the session, there is nothing left to do except perhaps to send the
+ * last bytes.
  *
  * A connection waits for its handshake as for the headers of a request (TD_CONNECTION_WAITING).
- * Sweeps end handshakes that are too slow, and the acceptor may end them to make room.
+ * Sweeps end handshakes that are too slow, and the acceptor can end them to make room.
  *
- * Ownership  Borrows the services. The library closes the sockets, also after a failed handshake.
- * Threads    One of its own. prepare, forget and submit: the I/O thread of the connection. Start
- *            and stop: the main thread.
+ * Ownership  Borrows the services. The library closes the sockets, even after a failed handshake.
+ * Threads    The module has one thread. The I/O thread of the connection calls prepare, forget and
+ *            submit. The main thread calls start and stop.
  * Errors     Failed handshakes are counted, and logged at level debug, because any client can cause
  *            them. */
 #ifndef TD_SERVER_HTTP_HANDSHAKES_H
@@ -34,7 +34,7 @@ enum { TD_HANDSHAKE_OPTIONS = 2 };
 /* True if the library was built with TLS. */
 bool td_handshakes_are_possible(void);
 
-/* Options of the library for the flag MHD_USE_TLS. */
+/* Sets the library options that the flag MHD_USE_TLS requires. */
 void td_handshakes_set_options(struct MHD_OptionItem options[TD_HANDSHAKE_OPTIONS]);
 
 /* Returns NULL if no memory, file or thread is available. */

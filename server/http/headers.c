@@ -155,8 +155,8 @@ static enum MHD_Result append_line(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* Joins the lines of each list that has several lines. Measures the lines first, so that the memory
- * of the headers bounds the memory of the result. */
+/* Joins the lines of each list that has several lines. Measures the lines first, so the memory of
+ * the headers bounds the memory of the result. */
 static td_status join_lists(struct header_fields *fields)
 {
     struct td_call *call = fields->call;
@@ -176,7 +176,7 @@ static td_status join_lists(struct header_fields *fields)
     return TD_OK;
 }
 
-/* Uses the client's request ID if it is short and printable; otherwise generates one. */
+/* Uses the client's request ID if it is short and printable, and generates an ID otherwise. */
 static void choose_request_id(struct td_call *call, struct td_field given)
 {
     bool plain = given.length > 0 && given.length < TD_REQUEST_ID_SIZE;
@@ -235,7 +235,7 @@ static td_status check_framing(struct header_fields *fields)
     if (!at_fault)
         return TD_OK;
     /* The client, or a proxy in front of it, might disagree about where this request ends, so the
-     * connection accepts no further requests. */
+     * connection accepts no more requests. */
     call->http.close_connection = true;
     if (fields->repeated)
         snprintf(sentence, sizeof sentence, "duplicate header %s", fields->repeated);

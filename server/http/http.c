@@ -26,7 +26,7 @@
 #include "server/http/transport_errors.h"
 #include "server/memory/populate.h"
 #include "server/observe/clock.h"
-#include "server/workers/turn.h"
+#include "server/workers/quantum.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -41,17 +41,16 @@
 #include <unistd.h>
 
 enum {
-    /* A refused body of up to this size is read and dropped, so that the connection can be
-     * reused. */
+    /* A refused body of up to this size is read and dropped, so the connection can be reused. */
     DISCARDED_BODY = 64 << 10,
     /* Number of ended connections after which memory is returned to the system. */
     STORM = 1024,
-    REQUESTS_PER_TURN = 8, /* takes about 0.1 ms */
+    REQUESTS_PER_YIELD = 8, /* takes about 0.1 ms */
     /* Sweeps end idle connections. The library's own timeout counts only its writes to the kernel,
      * so a short timeout would end a reply that is read slowly but steadily. The timeout must not
      * be off either. If the library closes a connection without an event while the client's bytes
-     * fill the receive buffer, it releases the connection only when it looks at the least recently
-     * active one. The library does that at each event, but only with a timeout. */
+     * fill the receive buffer, it releases the connection only when it looks for the least recently
+     * active one. It does so at each event, but only if a timeout is set. */
     LIBRARY_TIMEOUT_S = 3600
 };
 
@@ -92,8 +91,8 @@ static struct td_connection *record_of(struct MHD_Connection *connection)
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-/* Counts the call before checking whether calls are refused. Otherwise, a call could start after
- * the end of a drain has found no call in flight. */
+/* Counts the call before checking whether calls are refused. Otherwise, a call could start after a
+ * drain has found that no call is in flight. */
 static td_status accept_call(struct td_call *call)
 {
     call->http.accepted = true;
@@ -105,7 +104,7 @@ static td_status accept_call(struct td_call *call)
                         "the server is stopping and accepts no new requests");
 }
 
-/* Refuses a request on a restricted connection unless it asks for the server's state. Such a
+/* Refuses a request on a restricted connection unless it asks for the server's state. A restricted
  * connection can make only one request. */
 static td_status check_restriction(struct td_call *call, const struct td_connection *record)
 {
@@ -161,8 +160,8 @@ static void identify(const struct td_http *http, struct td_call *call,
         call->client = td_client_ref(record->client);
 }
 
-/* Handles a preflight request. It does not report errors of the announced request; the announced
- * request reports them itself. */
+/* Handles a preflight request. Ignores errors of the announced request, because that request
+ * reports them itself. */
 static td_status begin_preflight(struct td_call *call)
 {
     call->error.status = TD_OK;
@@ -211,7 +210,7 @@ static td_status begin(const struct td_http *http, struct td_call *call,
 
 /* True if the error must be sent before the body is read, and the connection closed. This applies
  * if the body is large, if its length is unknown, or if the client waits for 100 Continue.
- * Otherwise, the small body of a refused request is read and dropped, so that the connection can be
+ * Otherwise, the small body of a refused request is read and dropped, so the connection can be
  * reused. */
 static bool answer_before_body(const struct td_call *call)
 {
@@ -279,7 +278,7 @@ static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, 
 {
     td_connection_received(record_of(call->http.connection), bytes);
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
-        /* Keep an error in call->error; the reply is sent after the body. */
+        /* Keep an error in call->error, because the reply is sent after the body. */
         if (td_body_receive(call, data, bytes) == TD_OK && td_body_must_populate(call))
             suspend_to_populate(http, call);
         return MHD_YES;
@@ -351,14 +350,14 @@ static bool first_is_shared(const struct td_http *http)
 
 /* Yields the processor after a number of requests, because an I/O thread can have hundreds of
  * requests to answer in one round. */
-static void take_turns(struct td_http *http, int io_thread)
+static void yield_regularly(struct td_http *http, int io_thread)
 {
     struct td_io_thread *thread = &http->io_threads[io_thread];
     if (io_thread < TD_FIRST_IO_THREADS)
         return;
     if (thread->requests == 0)
-        td_turn_shorten_slices();
-    if (++thread->requests % REQUESTS_PER_TURN == 0 && first_is_shared(http))
+        td_quantum_shorten_slices();
+    if (++thread->requests % REQUESTS_PER_YIELD == 0 && first_is_shared(http))
         sched_yield();
 }
 
@@ -387,7 +386,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     td_call_free(call);
     if (accepted)
         atomic_fetch_sub(&http->services->in_flight, 1);
-    take_turns(http, record_of(connection)->io_thread);
+    yield_regularly(http, record_of(connection)->io_thread);
 }
 
 /* Tracks the start and the end of a connection. If the library could not set up a connection, it
@@ -402,7 +401,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     if (change == MHD_CONNECTION_NOTIFY_STARTED) {
         *state = record;
         if (td_io_thread_is_stopping(thread))
-            return; /* this may be the connection that wakes the thread, which has no record */
+            return; /* the connection that wakes the thread has no record */
         td_transport_use(http->services, record->io_thread);
         (void)td_connection_enter(record, TD_CONNECTION_WAITING, td_now_ns());
         if (http->handshakes)
@@ -447,7 +446,7 @@ static struct MHD_Daemon *start_library(struct td_http *http)
         { MHD_OPTION_CONNECTION_TIMEOUT, LIBRARY_TIMEOUT_S, NULL },
         { MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL },
         { MHD_OPTION_END, 0, NULL },
-        /* The last options, up to TD_HANDSHAKE_OPTIONS of them, are replaced for handshakes. */
+        /* With TLS, td_handshakes_set_options replaces all of these options but the last. */
         { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
@@ -557,7 +556,7 @@ static void log_listeners(const struct td_http *http)
                TD_TEXT("socket", http->inherited ? "inherited" : NULL),
                TD_INT("io_threads", config->io_threads), TD_INT("workers", config->workers),
                TD_INT("memory_limit", config->memory_limit),
-               TD_INT("tables_bytes", td_store_stats(services->store).mapped));
+               TD_INT("tables_bytes", td_store_usage(services->store).mapped));
         if (!td_listener_is_loopback(bound) && !td_config_identifies_clients(config))
             td_log(&services->log, TD_LOG_WARN, "listening_without_tokens",
                    TD_TEXT("address", address),
@@ -647,11 +646,12 @@ void td_http_stop(struct td_http *http)
         return;
     td_acceptor_free(http->acceptor);
     td_listeners_close(&http->listeners);
-    /* Thread 0 first: the record of a socket that wakes a thread is zero, so connection_changed
-     * asks whether thread 0 is stopping. After this loop, no connection is suspended. */
+    /* Stop thread 0 first. The record of a socket that wakes a thread is zero, so
+     * connection_changed asks whether thread 0 is stopping. After this loop, no thread suspends
+     * connections. */
     for (int i = 0; i < http->n_io_threads; i++)
         td_io_thread_stop(&http->io_threads[i]);
-    /* These two resume all connections that they have suspended. */
+    /* The next two calls resume all connections that the modules have suspended. */
     td_handshakes_stop(http->handshakes);
     if (http->populator)
         td_populator_stop(http->populator);

@@ -4,8 +4,8 @@
  * Threads  libmicrohttpd's epoll threads (--io-threads) run all functions here except td_http_start
  *          and td_http_stop. A connection stays on one of these threads. A worker resumes a
  *          connection through call->finished.
- * Errors   transport_errors.c writes the replies to libmicrohttpd's own errors (request
- * framing). */
+ * Errors   transport_errors.c writes the replies to libmicrohttpd's own errors, which
+ *          concern request framing. */
 #ifndef TD_SERVER_HTTP_HTTP_H
 #define TD_SERVER_HTTP_HTTP_H
 

@@ -1,12 +1,12 @@
 /* io_thread.h - a thread that runs an instance of libmicrohttpd.
  *
- * The library could have a thread of its own. This thread also works between two rounds of the
- * library: it suspends new connections for their handshake, which is not possible in the library's
- * callback for a new connection (handshakes.h).
+ * The library could run its own thread. This thread also suspends new connections for their
+ * handshakes, between two rounds of the library, because the library's callback for a new
+ * connection cannot suspend it (handshakes.h).
  *
  * Ownership  Borrows the library and the handshakes. After td_io_thread_stop, the caller stops the
  *            library.
- * Threads    Start and stop: the main thread. */
+ * Threads    The main thread calls start and stop. */
 #ifndef TD_SERVER_HTTP_IO_THREAD_H
 #define TD_SERVER_HTTP_IO_THREAD_H
 
@@ -30,8 +30,8 @@ struct td_io_thread {
 
     /* New connections of this round. Used by the thread. */
     struct td_handshake *prepared;
-    /* Number of answered requests. Used by the thread, and not on a cache line with other threads'
-     * data. */
+    /* Number of answered requests. Only the thread uses it, and it shares no cache line with other
+     * threads' data. */
     _Alignas(64) unsigned requests;
 };
 

@@ -5,8 +5,8 @@
  * lose the reply. This module therefore reads and drops incoming bytes, up to a time and size
  * limit.
  *
- * Bounds     At most TD_LINGER_SOCKETS at a time, each for at most 5 s and 256 MiB. Further sockets
- *            are closed at once. All sockets are closed when the server stops.
+ * Bounds     At most TD_LINGER_SOCKETS at a time, each for at most 5 s and 256 MiB. Additional
+ *            sockets are closed at once. All sockets are closed when the server stops.
  * Threads    The module has one thread. Any thread can call td_linger_take. */
 #ifndef TD_SERVER_HTTP_LINGER_H
 #define TD_SERVER_HTTP_LINGER_H

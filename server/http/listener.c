@@ -112,8 +112,7 @@ bool td_listener_find(int fd, struct td_listener_address *bound, const char **wh
     return false;
 }
 
-/* ---- sockets of a service manager
- * -------------------------------------------------------------- */
+/* ---- sockets of a service manager ------------------------------------------------------------ */
 
 /* Returns the number in the variable, 0 if the variable is not set, or -1 if its value is not a
  * number. */
@@ -180,8 +179,7 @@ bool td_listeners_inherit(struct td_listeners *listeners, char message[TD_CONFIG
     return true;
 }
 
-/* ---- all addresses
- * ---------------------------------------------------------------------------- */
+/* ---- all addresses --------------------------------------------------------------------------- */
 
 static unsigned port_of(const struct td_listener *listener)
 {

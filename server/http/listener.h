@@ -23,12 +23,12 @@ int td_listener_open(const char *address, const char **why);
  * Returns -1 on failure, for example if another socket listens there. */
 int td_listener_reserve(const char *address, const char **why);
 
-/* Prevents new connections without refusing those that are being established. After one round trip,
- * these connections can be accepted, and then the socket can be closed. Must not be used on a
- * socket that other processes use. */
+/* Prevents new connections without refusing connections that are being established. After one round
+ * trip, they can be accepted and the socket closed. Must not be used on a socket that other
+ * processes use. */
 void td_listener_shut(int fd);
 
-/* Address that a socket is bound to, with the port that the system chose. */
+/* Address to which a socket is bound, with the port that the system chose. */
 struct td_listener_address {
     struct sockaddr_storage address;
     socklen_t length;
@@ -47,16 +47,15 @@ struct td_listener {
     struct td_listener_address bound;
 };
 
-/* The sockets of all addresses of --listen, or the inherited sockets. A struct of zeros has
- * none. */
+/* The sockets of all addresses of --listen, or the inherited sockets. A zeroed struct has no
+ * sockets. */
 struct td_listeners {
     int n;
     struct td_listener all[TD_MOST_ADDRESSES];
 };
 
-/* Returns the socket that `open` (td_listener_open or td_listener_reserve) makes at the address.
- * Returns -1 and sets *why on failure; *why mentions it if another listener might use the
- * address. */
+/* Returns the socket that `open` (td_listener_open or td_listener_reserve) makes at the address. On
+ * failure, returns -1 and sets *why, which says so if another listener might use the address. */
 int td_listeners_open_beside(const struct td_listeners *listeners, const char *address,
                              int (*open)(const char *address, const char **why), const char **why);
 
@@ -67,11 +66,11 @@ bool td_listeners_add(struct td_listeners *listeners, const char *address,
 /* Adds the socket `fd`. If the socket has no address, closes it, sets *why and returns false. */
 bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why);
 
-/* Takes over the listening sockets that the parent process passed, so that connections wait in
- * their backlogs while the daemon restarts. These are the LISTEN_FDS descriptors from 3 on, if
- * LISTEN_PID is this process. There might be none. Returns false, with the message set, if the
- * passed descriptors cannot be used. Removes the variables, so that child processes do not use
- * them; therefore, call this before the first thread starts. */
+/* Takes over the listening sockets that the parent process passed, so connections wait in their
+ * backlogs while the daemon restarts. These are the LISTEN_FDS descriptors from 3 on, if LISTEN_PID
+ * is this process. There might be none. Returns false, with the message set, if the passed
+ * descriptors cannot be used. Call this before the first thread starts, because it removes the
+ * variables to keep child processes from using them. */
 TD_MUST_CHECK bool td_listeners_inherit(struct td_listeners *listeners,
                                         char message[TD_CONFIG_MESSAGE]);
 

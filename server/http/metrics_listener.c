@@ -120,8 +120,8 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     listener->open[listener->n_open++] = socket;
 }
 
-/* Starts the library, which then owns the socket. It uses poll, which is level-triggered and
- * detects every client that disconnects; epoll misses some. */
+/* Starts the library, which then owns the socket. The library uses poll, which is level-triggered,
+ * because epoll does not detect every client that disconnects. */
 static struct MHD_Daemon *start_library(struct td_metrics_listener *listener, int socket)
 {
     const struct td_config *config = &listener->services->config;

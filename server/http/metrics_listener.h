@@ -2,8 +2,8 @@
  * (--metrics-listen).
  *
  * The address has its own thread and connection limit, so scrapes never wait for clients of the
- * other addresses. A connection beyond TD_METRICS_OPEN ends the oldest one, so no client can hold
- * all places.
+ * other addresses. A connection beyond TD_METRICS_OPEN ends the oldest connection, so no client can
+ * hold all places.
  *
  * Threads    The main thread starts and stops the listener. */
 #ifndef TD_SERVER_HTTP_METRICS_LISTENER_H
@@ -14,7 +14,7 @@
 
 enum {
     TD_METRICS_OPEN = 48,
-    /* Maximum number of open connections, including those that were ended but are not closed yet.
+    /* Maximum number of open connections, including ended connections that are not closed yet.
      * Additional connections wait. */
     TD_METRICS_CONNECTIONS = 64
 };

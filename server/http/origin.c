@@ -83,7 +83,7 @@ static bool read_port(const char *text, size_t length, int *port)
 }
 
 /* Reads an IPv4 address: four decimal numbers. Refuses leading zeros, because some parsers read
- * such numbers as octal. */
+ * them as octal. */
 static bool read_ipv4(const char *text, size_t length, unsigned char address[16])
 {
     size_t at = 0;
@@ -102,7 +102,7 @@ static bool read_ipv4(const char *text, size_t length, unsigned char address[16]
 }
 
 /* True for labels of letters, digits, '-' and '_', optionally with a trailing dot. The last label
- * must not be a number, because such a name is an IPv4 address in an unusual form. */
+ * must not be a number, because the name would then be an IPv4 address in an unusual form. */
 static bool is_host_name(const char *text, size_t length)
 {
     const size_t end = length > 0 && text[length - 1] == '.' ? length - 1 : length;
@@ -201,7 +201,7 @@ static bool is_same_authority(const struct authority *a, const struct authority 
     return first == second && is_same_host(a, b);
 }
 
-/* True if the origin is this server: its authority equals Host. */
+/* True if the origin's authority equals Host, so the page is this server's own. */
 static bool is_own_page(const struct origin *origin, struct td_field host)
 {
     struct authority authority;

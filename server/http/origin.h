@@ -62,13 +62,13 @@ void td_origins_free(struct td_origins *origins);
 /* True if the text is a host[:port], as in Host. */
 bool td_origin_is_authority(struct td_field text);
 
-/* Returns TD_OK or FORBIDDEN. Sets *listed if --allow-origin names the request's Origin, so that
- * the origin's page can read the reply, even an error. */
+/* Returns TD_OK or FORBIDDEN. Sets *listed if --allow-origin names the request's Origin, so the
+ * origin's page can read the reply, even if it is an error. */
 TD_MUST_CHECK td_status td_origin_check(const struct td_origins *origins,
                                         const struct td_origin_request *request, bool *listed,
                                         struct td_error *err);
 
-/* Handles a preflight request: replies with the methods and headers that are allowed for every
+/* Handles a preflight request. Replies with the methods and headers that are allowed for every
  * path. */
 td_status td_origin_preflight(struct td_call *call);
 

@@ -10,7 +10,7 @@
 enum {
     LONGEST_SHOWN = 100,                        /* maximum length of a value in a message */
     LONGEST_ADDRESS = INET6_ADDRSTRLEN + 2 + 6, /* maximum length with brackets and a port */
-    MAPPED_BITS = 96 /* number of bits before the address if an IPv4 address is mapped to IPv6 */
+    MAPPED_BITS = 96 /* number of bits before an IPv4 address that is mapped to IPv6 */
 };
 
 struct prefix {
@@ -66,7 +66,7 @@ bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *p
 
 /* ---- --trusted-proxy ------------------------------------------------------------------------- */
 
-/* True if bits after the prefix are set. Such a value might have been meant as a single host, but
+/* True if bits after the prefix are set. The value might have been meant as a single host, but
  * would trust a whole network. */
 static bool has_host_bits(const struct prefix *prefix)
 {
@@ -173,7 +173,7 @@ bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_f
                        struct td_forwarded *client)
 {
     *client = (struct td_forwarded){ .known = false };
-    /* Read from the right, so that entries sent by the client itself are never trusted. */
+    /* Read from the right, so entries sent by the client itself are never trusted. */
     for (const char *end = forwarded_for + strlen(forwarded_for); end > forwarded_for;) {
         const char *begin = end, *value, *rest;
         struct td_address address;

@@ -9,13 +9,13 @@
 
 #include <microhttpd.h>
 
-/* Calls the task's `argument` for each argument in order, until one fails. If the task has no such
- * function, refuses arguments of paths under /v1/ and ignores the arguments of other paths. A
- * malformed escape is always an error. */
+/* Calls the task's `argument` for each argument in order, until one fails. If the task has no
+ * `argument` function, refuses arguments of paths under /v1/ and ignores the arguments of other
+ * paths. A malformed escape is always an error. */
 TD_MUST_CHECK td_status td_query_read(struct td_call *call);
 
-/* Value of MHD_OPTION_UNESCAPE_CALLBACK. Decodes nothing: if the library decoded the whole path, an
- * encoded slash would become a separator of segments. */
+/* Value of MHD_OPTION_UNESCAPE_CALLBACK. Decodes nothing, because an encoded slash in a decoded
+ * path would become a separator of segments. */
 size_t td_query_leave_encoded(void *context, struct MHD_Connection *connection, char *text);
 
 #endif

@@ -14,7 +14,7 @@
 enum reason { NO_LINE, FAILED, SLOW, ACCESS, DEBUG };
 
 /* True if the request belongs to the fraction --access-log. Mixes the bits of the clock with
- * splitmix64, so that requests at regular intervals are chosen as often as others. */
+ * splitmix64, so requests at regular intervals are chosen as often as other requests. */
 static bool is_chosen(const struct td_services *services, int64_t begun_ns)
 {
     const double fraction = services->config.access_log;
@@ -33,8 +33,8 @@ static bool is_probe_of_drain(const struct td_call *call)
     return call->handler && call->error.status == TD_DRAINING;
 }
 
-/* True if the server is at fault. Any client can cause the excluded errors; the last of them
- * refuses a request before any work is done. */
+/* True if the server is at fault. Excludes errors that any client can cause. The last excluded
+ * error refuses a request before any work is done. */
 static bool is_fault(const struct td_call *call)
 {
     return !call->gone && !is_probe_of_drain(call) && call->error.status != TD_NOT_SUPPORTED &&
@@ -65,7 +65,7 @@ static enum reason reason_of(const struct td_call *call)
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-/* Returns NULL for "", so that the field is omitted. */
+/* Returns NULL for "", which omits the field. */
 static const char *given(const char *text)
 {
     return text[0] ? text : NULL;
@@ -95,8 +95,7 @@ static void write_line(const struct td_call *call, const struct line *line)
     td_trace_context_read(call->headers.traceparent, &trace);
     td_sender_print(&call->sender, &sender);
     td_request_inputs(call, inputs, sizeof inputs);
-    /* Put strings whose length the client controls last, so that they do not displace other
-     * fields. */
+    /* Put strings whose length the client controls last, so they do not displace other fields. */
     const struct td_log_field fields[] = {
         TD_TEXT("why", reasons[line->reason]),
         TD_TEXT("request_id", call->request_id),

@@ -1,9 +1,10 @@
 /* request_log.h - log lines of requests, at most one for each request.
  *
- * failed   warn    a fault of the server: a status of 5xx, unless any client could cause it slow
- * warn    more than --slow-ms between the last byte of the body and the finished reply; at most
- * TD_SLOW_LINES lines a second; the next line counts the omitted ones access   info    chosen by
- * --access-log, whatever the log level debug   all other requests, if the log level is debug
+ *     failed   warn   a fault of the server: a status of 5xx, unless any client could cause it
+ *     slow     warn   more than --slow-ms between the last byte of the body and the finished reply;
+ *                     at most TD_SLOW_LINES lines a second; the next line counts the omitted lines
+ *     access   info   chosen by --access-log, regardless of the log level
+ *              debug  all other requests, if the log level is debug
  *
  * A line is written when the reply has been sent or cannot be sent. Its member `why` names the
  * first of these reasons that applies.

@@ -56,8 +56,7 @@ static void add_server(struct td_span *span, const char *host)
         td_span_number(span, "server.port", port);
 }
 
-/* Returns the method if it is a standard one, or NULL otherwise, because clients can send any
- * method. */
+/* Returns the method, or NULL if it is not a standard method. Clients can send any method. */
 static const char *method_of(const struct td_call *call)
 {
     static const char *const known[] = { "GET",     "HEAD",    "POST",  "PUT",  "DELETE",

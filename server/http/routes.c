@@ -25,7 +25,8 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Large enough for any equation over sixteen shapes, but causes little work for an I/O thread. */
+/* Large enough for any equation over sixteen shapes, but small enough to cause little work for an
+ * I/O thread. */
 enum { SMALL_BODY = 64 << 10 };
 
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
@@ -102,7 +103,7 @@ static const struct route {
     { GET, "/v2/health/ready", TD_ACCESS_NONE, td_oip_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
     { GET, "/v2", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
     { GET, "/v2/", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0, NULL,
+    { GET, "/v2/models/stats", TD_ACCESS_READ, td_oip_model_stats, NULL, 0, NULL,
       TD_OPERATION_METADATA },
     { GET, "/v2/models/{model}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0, NULL,
       TD_OPERATION_METADATA },
@@ -116,9 +117,9 @@ static const struct route {
       TD_OPERATION_METADATA },
     { GET, "/v2/models/{model}/versions/{version}/config", TD_ACCESS_READ, td_oip_model_config,
       NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{model}/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0, NULL,
+    { GET, "/v2/models/{model}/stats", TD_ACCESS_READ, td_oip_model_stats, NULL, 0, NULL,
       TD_OPERATION_METADATA },
-    { GET, "/v2/models/{model}/versions/{version}/stats", TD_ACCESS_READ, td_oip_statistics, NULL,
+    { GET, "/v2/models/{model}/versions/{version}/stats", TD_ACCESS_READ, td_oip_model_stats, NULL,
       0, NULL, TD_OPERATION_METADATA },
     { GET | POST, "/v2/models/{model}/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, 0,
       NULL, TD_OPERATION_METADATA },
@@ -205,8 +206,8 @@ struct segment {
     size_t name_length, length;
 };
 
-/* True if the path matches the pattern. Stores the *n segments that match names, as sent and not
- * decoded. The other segments must equal the pattern's segments, without escapes. */
+/* True if the path matches the pattern. Stores the segments that match names, undecoded, and sets
+ * *n to their number. The other segments must equal the pattern's segments, without escapes. */
 static bool match(const char *pattern, const char *path, struct segment *segments, int *n)
 {
     *n = 0;
@@ -234,8 +235,8 @@ static bool is_called(const struct segment *segment, const char *name)
     return td_name_is(name, segment->name, segment->name_length);
 }
 
-/* Returns the route under /v1 that has this segment as its last one, below another name, such as
- * "scatter" in "/v1/tensors/{name}/scatter". Returns NULL if no route has it. */
+/* Returns the route under /v1 that ends with this segment below another name, such as "scatter" in
+ * "/v1/tensors/{name}/scatter". Returns NULL if there is none. */
 static const struct route *route_ending_with(const struct segment *segment)
 {
     for (int i = 0; i < N_ROUTES; i++) {
@@ -288,8 +289,8 @@ static td_status unknown_lookup(const struct segment *segment, const char *const
     return TD_UNKNOWN_OP;
 }
 
-/* Stores the last segments of the paths below a tensor that have one of these methods. Returns
- * their number. */
+/* Stores the last segment of each path below a tensor for which one of these methods is allowed.
+ * Returns the number of segments. */
 static int tensor_paths(unsigned methods, const char *names[N_ROUTES])
 {
     static const char tensor[] = "/v1/tensors/{name}/";
@@ -357,7 +358,7 @@ static td_status find_op(struct td_call *call, const struct segment *segment)
     return call->op ? TD_OK : unknown_op(segment, &call->error);
 }
 
-/* Finds an op. Any other name becomes the name of a table, which is looked up once the role of the
+/* Finds an op. Any other name becomes the name of a table, which is looked up after the role of the
  * call is known. */
 static td_status find_model(struct td_call *call, const struct segment *segment)
 {
@@ -498,7 +499,7 @@ td_style td_route_style(const char *path)
     return v2 ? TD_STYLE_OIP : TD_STYLE_PROBLEM;
 }
 
-/* Refuses a path. Adds a hint for paths that clients often try; entries that end with '/' apply to
+/* Refuses a path. Adds a hint for paths that clients often try. Entries that end with '/' apply to
  * all paths below them. */
 static td_status refuse_path(struct td_call *call)
 {

@@ -29,7 +29,7 @@
  * call->path. On failure, sets call->error and the style, and the op if it is known. */
 TD_MUST_CHECK td_status td_route_call(struct td_call *call);
 
-/* True if a routed call asks only for the server's state. Such requests are always answered. */
+/* True if a routed call asks only for the server's state. These requests are always answered. */
 bool td_route_is_open(const struct td_call *call);
 
 /* True if the path is a page of the console, to which other sites can link. */

@@ -1,13 +1,13 @@
 /* transport_errors.c - errors of requests that have no call yet, as application/problem+json or in
  * the format of /v2.
  *
- * Requests with errors such as invalid framing or oversized headers never reach tensord's code: the
- * library replies with a fixed HTML page and closes the connection. The library makes this page
- * with MHD_create_response_from_buffer_static, which no other code here calls. The linker's --wrap
- * therefore lets this file replace the page with a problem document. With a shared library, --wrap
- * has no effect, and the HTML is sent.
+ * Requests with errors such as invalid framing or oversized headers never reach tensord's code,
+ * because the library replies with a fixed HTML page and closes the connection. The library makes
+ * this page with MHD_create_response_from_buffer_static, which no other code here calls. The
+ * linker's --wrap therefore lets this file replace the page with a problem document. With a shared
+ * library, --wrap has no effect, and the HTML is sent.
  *
- * The library does not tell which request the page is for. This file assumes the request whose
+ * The library does not say which request the page is for. This file assumes the request whose
  * request line the thread read last, which is wrong only if another request line was read in
  * between. Therefore, each of the two formats also contains the members of the other.
  *
@@ -29,7 +29,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The names are prescribed by --wrap. */
+/* --wrap prescribes these names. */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
@@ -117,7 +117,8 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
         length ? MHD_create_response_from_buffer(length, body, MHD_RESPMEM_MUST_COPY) : NULL;
     if (!response)
         return __real_MHD_create_response_from_buffer_static(size, buffer);
-    /* Without memory for this header, the document has no type, but its status is sufficient. */
+    /* If this header cannot be allocated, the document has no type, but its status is
+     * sufficient. */
     (void)MHD_add_response_header(response, "Content-Type",
                                   style == TD_STYLE_OIP ? "application/json"
                                                         : "application/problem+json");
@@ -163,7 +164,7 @@ static void refuse(const struct td_transport_errors *errors, int socket, td_stat
 void td_transport_refuse(void *context, int socket, const char *sentence)
 {
     const struct td_transport_errors *errors = context;
-    /* Plain text would break a TLS session, so such a connection ends without a reply. */
+    /* Plain text would break a TLS session, so the connection ends without a reply. */
     refuse(errors, socket, TD_REQUEST_TIMEOUT, sentence, errors->services->tls != NULL);
 }
 

@@ -1,20 +1,20 @@
 /* transport_errors.h - problem documents for requests that have no call: requests that the library
  * refuses, and requests that were not complete in time.
  *
- * Threads  Any thread for td_transport_refuse and td_transport_refuse_plain, the I/O thread for the
- *          other functions. */
+ * Threads  Any thread can call td_transport_refuse and td_transport_refuse_plain. The I/O thread
+ *          calls the other functions. */
 #ifndef TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 #define TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 
 struct MHD_Connection;
 struct td_services;
 
-/* Call at the start of a connection. The library's own error replies on this thread then get
- * request IDs and log lines of these services. They are counted in the shard as MALFORMED_REQUEST
- * with status 400, because the library does not report their status. */
+/* Gives the library's own error replies on this thread request IDs and log lines of these services.
+ * Call at the start of a connection. The replies are counted in the shard as MALFORMED_REQUEST with
+ * status 400, because the library does not report their status. */
 void td_transport_use(struct td_services *services, int shard);
 
-/* Value of MHD_OPTION_URI_LOG_CALLBACK; records whether the request being read belongs to /v1 or
+/* Value of MHD_OPTION_URI_LOG_CALLBACK. Records whether the request being read belongs to /v1 or
  * /v2. */
 void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection);
 

@@ -304,10 +304,10 @@ void td_buffer_pool_trim(struct td_buffer_pool *pool, int64_t since_ns)
     destroy_list(evicted_list);
 }
 
-struct td_buffer_pool_stats td_buffer_pool_stats(struct td_buffer_pool *pool)
+struct td_buffer_pool_usage td_buffer_pool_usage(struct td_buffer_pool *pool)
 {
     pthread_mutex_lock(&pool->mutex);
-    const struct td_buffer_pool_stats stats = { pool->limit, pool->in_use, pool->warm };
+    const struct td_buffer_pool_usage usage = { pool->limit, pool->in_use, pool->warm };
     pthread_mutex_unlock(&pool->mutex);
-    return stats;
+    return usage;
 }

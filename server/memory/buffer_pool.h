@@ -12,7 +12,7 @@
  * Bounds     The bytes in use and the warm bytes together never exceed `limit`. Warm buffers are
  *            evicted to make room.
  * Errors     The function `take` of the pool returns RESOURCE_LIMIT if the size exceeds the limit,
- *            and MEMORY_EXHAUSTED if it does not fit beside the memory in use.
+ *            and MEMORY_EXHAUSTED if it does not fit in addition to the memory in use.
  * Threads    Any thread. The pool's mutex is not held while memory is mapped or unmapped. */
 #ifndef TD_SERVER_MEMORY_BUFFER_POOL_H
 #define TD_SERVER_MEMORY_BUFFER_POOL_H
@@ -24,7 +24,7 @@
 
 struct td_buffer_pool;
 
-struct td_buffer_pool_stats {
+struct td_buffer_pool_usage {
     uint64_t limit;
     uint64_t in_use;
     uint64_t warm;
@@ -63,6 +63,6 @@ TD_MUST_CHECK td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64
 /* Unmaps the buffers that were released before `since_ns` and are still unused. */
 void td_buffer_pool_trim(struct td_buffer_pool *pool, int64_t since_ns);
 
-struct td_buffer_pool_stats td_buffer_pool_stats(struct td_buffer_pool *pool);
+struct td_buffer_pool_usage td_buffer_pool_usage(struct td_buffer_pool *pool);
 
 #endif

@@ -47,14 +47,14 @@ static int find(uintptr_t address, uintptr_t *end)
 }
 
 /* Maps zeros from the faulting page to the end of the range. All pages beyond the end of a file
- * fault, and one mmap is cheaper than one per page. After a read error, later pages could be valid,
- * but the range is marked and never used for a new request. */
+ * fault, and one mmap for all of them is cheaper than one for each page. After a read error, later
+ * pages could be valid, but the range is marked and never used for a new request. */
 static bool map_zeros(uintptr_t address, uintptr_t end)
 {
     const uintptr_t page = address & ~(page_size - 1);
     void *place = (void *)page;
-    /* Avoids the C library's mmap: a sanitizer intercepts it and treats these pages as written by
-     * this thread. */
+    /* Avoids the C library's mmap, because a sanitizer intercepts it and treats these pages as
+     * written by this thread. */
     return syscall(SYS_mmap, place, end - page, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == (long)page;
 }
@@ -67,8 +67,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
     /* A signal sent by kill() contains no address. */
     const int range = info->si_code > 0 ? find((uintptr_t)info->si_addr, &end) : -1;
     if (range >= 0) {
-        /* Marks the range before mapping the zeros, because other threads can read the zeros
-         * without a fault once they are mapped. */
+        /* Marks the range before mapping the zeros, because other threads can read mapped zeros
+         * without a fault. */
         atomic_store(&ranges[range].marked, true);
         atomic_fetch_add(&faults, 1);
     }

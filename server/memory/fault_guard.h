@@ -6,16 +6,16 @@
  * ends the process, as it would without the handler.
  *
  * A truncated file has zeros up to the end of its last page, which raise no signal. The last byte
- * of the file that was not zero reveals the truncation: it is now zero, or faults.
+ * that was not zero reveals the truncation, because it is now zero or faults.
  *
- *     the owner of a mapping  guards the range, and does not return the mapping once it is marked
+ *     the owner of a mapping  guards the range, and does not return the mapping after it is marked
  *     a reader                checks the ends of the files that it has read, and compares
  *                             td_guard_faults() before and after; a change means that it might have
  *                             read zeros that are not in the file
  *
  * Threads    Any thread. The handler reads the table of ranges, which has a fixed size, without a
  *            lock.
- * Errors     A full table (TD_GUARD_RANGES) refuses further ranges. */
+ * Errors     A full table (TD_GUARD_RANGES) refuses more ranges. */
 #ifndef TD_SERVER_MEMORY_FAULT_GUARD_H
 #define TD_SERVER_MEMORY_FAULT_GUARD_H
 
@@ -33,8 +33,8 @@ void td_guard_install(void);
 int td_guard_add(const void *begin, size_t size);
 void td_guard_remove(int range); /* call before munmap; accepts -1 */
 
-/* Records the end of the range's file, which reads the last page. Call before other threads know
- * the range. */
+/* Reads the last page to record the end of the range's file. Call before other threads know the
+ * range. */
 void td_guard_watch_end(int range);
 
 /* Marks the range if its file was truncated after td_guard_watch_end. Call after reading and before

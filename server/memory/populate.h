@@ -3,10 +3,10 @@
  * On the first access to a page, the kernel allocates and clears it. This takes 0.1 s per GiB, and
  * ten times as long in a virtual machine whose host must also allocate the page. An I/O thread that
  * did this would stall all its connections. Instead, the connection of a large body is suspended
- * while this thread populates the next part of its memory. Other connections thus get a turn even
- * if one client sends very fast.
+ * while this thread populates the next part of its memory. Other connections therefore get a turn
+ * even if one client sends very fast.
  *
- * Ownership  A job is borrowed until it is done.
+ * Ownership  Borrows a job until it is done.
  * Threads    One thread. Any thread can call td_populator_submit. `done` runs on the populator's
  *            thread, and is allowed to free the job or submit it again. */
 #ifndef TD_SERVER_MEMORY_POPULATE_H

@@ -59,7 +59,7 @@ static const char *name_at(const void *shm, int i)
     return ((const struct td_shm *)shm)->list[i]->name;
 }
 
-/* Returns the index of the name if *found, and otherwise the index at which to insert it. The
+/* Sets *found if the name is registered. Returns its index, or the index at which to insert it. The
  * caller holds the mutex. */
 static int place_of(const struct td_shm *shm, const char *name, size_t length, bool *found)
 {
@@ -125,7 +125,8 @@ static td_status read_key(const char *key, char object[KEY_SIZE + 1], struct td_
     return TD_OK;
 }
 
-/* All causes give the same error, so that clients cannot probe for other objects. */
+/* Sets and returns the error for an object that could not be opened. All causes give the same
+ * error, so clients cannot probe for other objects. */
 static td_status not_opened(const char *key, struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT, "the key '%.128s' cannot be opened as shared memory",
@@ -249,7 +250,7 @@ void td_shm_unregister(struct td_shm *shm, const char *name)
             (size_t)(shm->count - first) * sizeof *shm->list);
     pthread_mutex_unlock(&shm->mutex);
     for (int i = 0; i < count; i++)
-        /* This can unmap memory, so the mutex must not be held. */
+        /* Dropping the reference can unmap memory, so the mutex must not be held. */
         td_buffer_unref(&removed[i]->mapping);
 }
 

@@ -4,7 +4,7 @@
  * A region is mapped until it is unregistered and the last request that uses it has ended. Clients
  * can truncate their object at any time. Therefore, ranges are guarded (fault_guard.h), the size is
  * checked at every use, and a truncated region is refused from then on. After reading a region, the
- * reader checks td_guard_marked_at (server/calls/sources.h).
+ * reader checks td_guard_marked_at (server/calls/borrowed.h).
  *
  * A key is one name under /dev/shm, with any number of leading slashes. It must name a regular
  * file; symbolic links are not followed. Registering a region does not read its content.

@@ -185,7 +185,8 @@ static bool has_room(int fd)
     return poll(&poller, 1, 0) > 0 && (poller.revents & POLLOUT);
 }
 
-/* Returns the number of bytes written, 0 if there is no room, or -1 on error. */
+/* Writes text without waiting. Returns the number of bytes written, or -1 on error, including
+ * EAGAIN. Returns 0 if a TD_LOG_SHARED log has no room. */
 static ssize_t write_some(const struct td_log *log, const char *text, size_t length)
 {
     if (log->kind == TD_LOG_SOCKET)
@@ -193,8 +194,9 @@ static ssize_t write_some(const struct td_log *log, const char *text, size_t len
     return log->kind == TD_LOG_SHARED && !has_room(log->fd) ? 0 : write(log->fd, text, length);
 }
 
-/* Returns the number of bytes written. It is less than `length` if there is no more room or writing
- * fails, for example because the log is closed. A closed log must not stop the daemon. */
+/* Writes as much of the text as possible. Returns the number of bytes written, which is less than
+ * `length` if there is no more room or writing fails, for example because the log is closed. A
+ * closed log must not stop the daemon. */
 static size_t write_most(const struct td_log *log, const char *text, size_t length)
 {
     size_t written = 0;
@@ -222,7 +224,7 @@ static bool write_line(const struct td_log *log, const struct line *line)
     return written == length;
 }
 
-/* Finishes and writes a line. If the line is dropped, counts it again together with the `reported`
+/* Finishes and writes a line. If the line is dropped, counts it, and counts again the `reported`
  * dropped lines that it should have reported. */
 static void finish_line(const struct td_log *log, struct line *line, uint64_t reported)
 {

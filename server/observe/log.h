@@ -11,8 +11,8 @@
  * Threads  Any thread. A line is one write, so lines never interleave. The level can change at any
  *          time.
  * Blocking A log opened by td_log_open never waits for the reader of a pipe, socket or terminal. If
- * there is no room for a line, the line is dropped and counted. The next line reports the number of
- * dropped lines as `dropped`. */
+ *          there is no room for a line, the line is dropped and counted. The next line reports the
+ *          number of dropped lines as `dropped`. */
 #ifndef TD_SERVER_OBSERVE_LOG_H
 #define TD_SERVER_OBSERVE_LOG_H
 
@@ -69,8 +69,8 @@ struct td_log_field {
 void td_log_open(struct td_log *log, int fd, enum td_log_level level, enum td_log_format format,
                  struct td_log_state *state);
 
-/* True if lines of this level are written. Uses relaxed order: while the level changes, a line
- * might or might not be written. */
+/* True if lines of this level are written. Relaxed order is enough, because a line can be written
+ * or omitted while the level changes. */
 static inline bool td_log_wants(const struct td_log *log, enum td_log_level level)
 {
     return level <= atomic_load_explicit(&log->level, memory_order_relaxed);

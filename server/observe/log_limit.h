@@ -11,7 +11,7 @@
 
 /* State of a limit. Initially all zero. */
 struct td_log_limit {
-    /* The current second; the lower bits count its lines. */
+    /* The current second. The lower bits count its lines. */
     atomic_uint_fast64_t window;
     /* Events since the server started, logged or not. */
     atomic_uint_fast64_t events;
@@ -19,8 +19,8 @@ struct td_log_limit {
     atomic_uint_fast64_t suppressed;
 };
 
-/* Counts an event. Returns true if the event must be logged, because it is among the first
- * `per_second` events of its second. */
+/* Counts an event. Returns true if the event is among the first `per_second` events of its second
+ * and must therefore be logged. */
 bool td_log_limit_take(struct td_log_limit *limit, int64_t now_ns, unsigned per_second);
 
 /* Returns the number of lines suppressed since the last call, and resets the number. */

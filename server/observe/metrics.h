@@ -1,7 +1,7 @@
 /* metrics.h - counters and durations of requests since the server started, for all APIs.
  *
- * A request is counted once, when its reply is made and before the reply is sent. Once a client has
- * its reply, the metrics therefore include the request.
+ * A request is counted once, when its reply is made and before the reply is sent. When a client has
+ * its reply, the metrics therefore already include the request.
  *
  * Cost       Each I/O thread has a separate shard, so threads share no cache lines and additions
  *            need no locks. A reader sums the shards.
@@ -160,7 +160,7 @@ struct td_request_record {
 };
 
 /* Limits of the per-table counters. Only the first TD_METRICS_TABLES tables that are requested have
- * separate counters. A name is kept after its table is deleted, so that counters never decrease. */
+ * separate counters. A name is kept after its table is deleted, so counters never decrease. */
 enum { TD_METRICS_TABLES = 100, TD_METRICS_TABLE_NAME = 129 };
 
 struct td_metrics;

@@ -52,8 +52,8 @@ static void read_stat(uint64_t *threads, uint64_t *start_ticks)
     *start_ticks = field_of(after_name + 1, 19);
 }
 
-/* Returns the number of open files. Since Linux 6.2, the folder's size is this number. Counting
- * thousands of entries takes milliseconds. */
+/* Returns the number of open files. Since Linux 6.2, this number is the size of the folder. On
+ * older kernels, counts the entries, which takes milliseconds for thousands of files. */
 static uint64_t count_files(void)
 {
     static const char path[] = "/proc/self/fd";

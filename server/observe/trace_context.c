@@ -10,7 +10,7 @@ enum {
 };
 
 /* True if the text starts with at least `digits` lower-case hexadecimal digits. The text can be
- * shorter. */
+ * shorter than that. */
 static bool is_hex(const char *text, size_t digits)
 {
     return strspn(text, "0123456789abcdef") >= digits;

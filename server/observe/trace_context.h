@@ -1,7 +1,7 @@
 /* trace_context.h - parses the trace context that the caller sends with a request.
  *
- * Log lines contain the IDs of the trace and of the caller's span, so that the lines of all
- * services for one request can be found together.
+ * Log lines contain the IDs of the trace and of the caller's span, so the lines of all services for
+ * one request can be found together.
  *
  * Source   W3C Trace Context, level 1. traceparent is VERSION-TRACE_ID-PARENT_ID-FLAGS in
  *          lower-case hexadecimal digits. Later versions can append fields after another '-'.

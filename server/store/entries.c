@@ -5,7 +5,7 @@
 #include "kernels/name.h"
 #include "server/auth/access.h"
 #include "server/observe/clock.h"
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
 #include "server/store/state.h"
@@ -201,8 +201,8 @@ static td_status may_be_alias(const char *name, size_t length, struct td_error *
         TD_SHOWN(name, length), TD_ALIASES_FILE);
 }
 
-/* True if aliases.json cannot be read, so that the name might be an alias. An alias never has the
- * name of a version. */
+/* True if aliases.json cannot be read, so the name might be an alias. An alias never has the name
+ * of a version. */
 static bool is_alias_unread(const struct td_store *store, const char *name, size_t length)
 {
     return !memchr(name, '@', length) && td_store_check_aliases(store, TD_IGNORED) != TD_OK;
@@ -228,8 +228,8 @@ static td_status check_refused(struct td_store *store, const char *name, struct 
 }
 
 /* Returns DEVICE_UNAVAILABLE for NAME@V if the version folder V is refused, because the names in
- * that folder are not known for certain. The error does not say why the folder is refused: the
- * reason might mention tensors that the request is not allowed to know. The list of problems
+ * that folder are not known for certain. The error does not say why the folder is refused, because
+ * the reason might mention tensors that the request is not allowed to know. The list of problems
  * contains the reason. */
 static td_status check_folder(struct td_store *store, const char *name, struct td_error *err)
 {
@@ -263,7 +263,7 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
 
 /* ---- current versions ------------------------------------------------------------------------ */
 
-/* With the lock held. */
+/* Returns the current version of the entry, referenced, or NULL. Call with store->lock held. */
 static struct td_version *ref_current(const struct td_entry *entry)
 {
     if (!entry)
@@ -460,17 +460,17 @@ static int count_damaged(const struct td_store *store)
     return damaged;
 }
 
-struct td_store_stats td_store_stats(struct td_store *store)
+struct td_store_usage td_store_usage(struct td_store *store)
 {
     pthread_rwlock_rdlock(&store->lock);
-    const struct td_store_stats stats = { .tensors = store->n_entries,
+    const struct td_store_usage usage = { .tensors = store->n_entries,
                                           .damaged = count_damaged(store),
                                           .mapped = store->mapped,
                                           .held = store->held + store->spare_bytes,
                                           .spare = store->spare_bytes,
                                           .quota = store->quota };
     pthread_rwlock_unlock(&store->lock);
-    return stats;
+    return usage;
 }
 
 /* ---- numbers and quota ---------------------------------------------------------------------- */
@@ -543,7 +543,7 @@ void td_spare_free(struct td_spare *spare)
     *spare = (struct td_spare){ 0 };
 }
 
-/* With the lock held. */
+/* Detaches the spare copy from its entry. Call with store->lock held. */
 static struct td_spare detach_spare(struct td_store *store, struct td_entry *entry)
 {
     const struct td_spare spare = entry->spare;
@@ -597,8 +597,8 @@ void td_store_trim(struct td_store *store, int64_t since_ns)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* Makes room for one entry besides the current and the reserved entries. Call with store->lock
- * held. */
+/* Makes room for one entry in addition to the current and the reserved entries. Call with
+ * store->lock held. */
 static bool make_room(struct td_store *store)
 {
     if (store->n_entries + store->n_reserved < store->capacity)
@@ -613,7 +613,8 @@ static bool make_room(struct td_store *store)
 }
 
 /* Adds an entry to the reserved entries. Call with store->lock held. The list holds only names that
- * could become aliases; names of versions cannot, and a folder can have many of them. */
+ * could become aliases. It omits names of versions, because they cannot become aliases and a folder
+ * can have many of them. */
 static void begin_reservation(struct td_store *store, struct td_entry *entry)
 {
     store->n_reserved++;

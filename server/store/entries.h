@@ -4,7 +4,7 @@
  *     entry ─► current version
  *           └► spare copy: the previous version, kept so that the next update can reuse its bytes
  *
- * The file defines td_store_check_name, td_store_stats and td_store_trim of store.h.
+ * The file defines td_store_check_name, td_store_usage and td_store_trim of store.h.
  *
  * Ownership  An entry holds a reference to its current version and owns its spare copy. Returned
  *            versions carry a reference that the caller releases.
@@ -83,8 +83,8 @@ struct td_version **td_store_all_current(struct td_store *store, const struct td
 struct td_version *td_store_next_pending(struct td_store *store, int *place);
 
 /* td_store_expired returns the current versions that have expired, referenced, in a malloc'ed
- * array. It returns NULL if no version has expired or no memory is available; in the latter case,
- * the next call tries again. td_store_expire_again makes the next call search again. */
+ * array. It returns NULL if no version has expired, or if no memory is available, after which the
+ * next call tries again. td_store_expire_again makes the next call search again. */
 struct td_version **td_store_expired(struct td_store *store, int64_t now_ns, int *count);
 void td_store_expire_again(struct td_store *store, int64_t now_ns);
 
@@ -117,8 +117,8 @@ void td_spare_free(struct td_spare *spare);
 
 /* ---- changes ---- */
 
-/* Reserves an entry for the version's name, so that publishing cannot fail after the change is on
- * disk. td_store_publish consumes the reservation, and td_store_unreserve_name releases it. Returns
+/* Reserves an entry for the version's name, so publishing cannot fail after the change is on disk.
+ * td_store_publish consumes the reservation, and td_store_unreserve_name releases it. Returns
  * CONFLICT if the name is an alias, RESOURCE_LIMIT, or MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_store_reserve_name(struct td_store *store, struct td_version *version,
                                               struct td_error *err);

@@ -100,7 +100,7 @@ static td_status build(struct td_store *store, struct td_keys *keys, struct td_e
     return status;
 }
 
-/* If `status` is TD_OK, sets *out to the keys; otherwise releases the keys. Returns `status`. */
+/* Sets *out to the keys if `status` is TD_OK, and releases the keys otherwise. Returns `status`. */
 static td_status finish(struct td_keys *keys, td_status status, struct td_keys **out)
 {
     if (status == TD_OK)

@@ -18,9 +18,9 @@
 struct td_store;
 
 struct td_keys {
-    /* Must be the first member: release casts back. */
+    /* Must be the first member, because release casts back. */
     struct td_buffer base;
-    /* Has no owner. Its key_index is the member `index`. */
+    /* Vector of the keys. It has no owner, and its key_index is the member `index`. */
     struct td_tensor tensor;
     struct td_key_index index;
     /* `bytes` keeps the tensor alive, and `image` keeps the index's image alive. `image` is NULL if
@@ -54,7 +54,7 @@ TD_MUST_CHECK td_status td_keys_make(struct td_store *store, const struct td_ten
                                      struct td_keys **out, struct td_error *err);
 
 /* Makes the keys that `file` contains. Maps the keys, or copies them if they cannot be mapped. Uses
- * the index in the file if it matches the keys; otherwise builds an index in memory. Returns the
+ * the index in the file if it matches the keys. Otherwise, builds an index in memory. Returns the
  * errors of td_keys_make. */
 TD_MUST_CHECK td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
                                         const char *file, struct td_keys **out,

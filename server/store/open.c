@@ -5,10 +5,10 @@
 #include "server/store/changes/retention.h"
 #include "server/store/entries.h"
 #include "server/store/files/data_dir.h"
-#include "server/store/scan/folders.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
 #include "server/store/scan/scan.h"
+#include "server/store/scan/version_folders.h"
 #include "server/store/state.h"
 
 #include <sys/random.h>
@@ -59,7 +59,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota,
                                                     options->read_only, options->log)
                                  : NULL;
-    /* Load the aliases before the files, so that no tensor takes the name of an alias. */
+    /* Load the aliases before the files, so no tensor takes the name of an alias. */
     if (store->dir)
         (void)td_alias_load(store);
     if (options->dir[0] && (!store->dir || !td_store_scan(store))) {
@@ -84,7 +84,7 @@ void td_store_free(struct td_store *store)
     td_store_free_entries(store);
     td_store_free_files(store);
     td_alias_free(store);
-    td_folders_free(store);
+    td_version_folders_free(store);
     td_store_free_problems(store);
     td_data_dir_free(store->dir);
     pthread_mutex_destroy(&store->aliases_file_mutex);

@@ -1,4 +1,4 @@
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/aliases/aliases.h"
 #include "server/store/entries.h"
 #include "server/store/state.h"

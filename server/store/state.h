@@ -1,9 +1,9 @@
-/* state.h - the state of the store, private to its files. README.md lists the files; store.h is the
- * interface of all of them.
+/* state.h - the state of the store, private to its files. README.md lists the files; store.h is
+ * their interface.
  *
  * A reader takes the read lock, finds the entry and references its version. A writer first enters
- * with the name, so that no other writer changes the name. It prepares a version without the
- * store's lock, and takes the write lock only to publish the version.
+ * with the name, so no other writer changes the name. It prepares a version without the store's
+ * lock, and takes the write lock only to publish the version.
  *
  * Threads    td_store_open sets the members before the first lock. The comment of each lock says
  *            what the lock guards. `scanning` is the only lock that a thread holds while it takes
@@ -11,7 +11,7 @@
 #ifndef TD_SERVER_STORE_STATE_H
 #define TD_SERVER_STORE_STATE_H
 
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/files/data_dir.h"
 #include "server/store/store.h"
 
@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 
 struct td_store {
-    /* Must be the first member: td_store_resolve casts back. */
+    /* Must be the first member, because td_store_resolve casts back. */
     struct td_resolver resolver;
     const struct td_log *log;
     struct td_memory *memory;
@@ -27,7 +27,7 @@ struct td_store {
     uint64_t quota, seed;
     /* Seed of the key indices. Replies must not reveal it. */
     uint64_t hash_seed;
-    /* True once td_store_open has loaded the folder. */
+    /* True after td_store_open has loaded the folder. */
     bool opened;
     /* Same as in td_store_options. Called only while td_store_open runs. */
     bool (*stop_requested)(void);
@@ -46,11 +46,11 @@ struct td_store {
      * entries. */
     struct td_entry *reserved;
     int n_reserved;
-    struct td_alias_table aliases;
+    struct td_alias_list aliases;
     struct td_problem_note **problems; /* sorted by source */
     int n_problems, problems_capacity;
     /* Names and targets that the flip in progress has claimed, or NULL. */
-    const struct td_alias_table *claims;
+    const struct td_alias_list *claims;
     int n_spares;
     /* Counter of the changes of all names. Read without the lock. */
     atomic_uint_fast64_t changes;

@@ -17,18 +17,20 @@
  *            skipped; the rest is served. The store reads only headers, bool data (bytes other than
  *            0 and 1 are invalid), and the offsets of strings (which must stay within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder. After a crash at any point the
- * folder has either the complete old version or the complete new one, and the next start removes
- * the temporary file. A PUT, update or DELETE that fails changes neither memory nor folder. There
- * is one exception, which its error describes: if the folder can be neither fsynced nor restored,
- * both have changed. A tensor persisted by PUT is mapped from its file afterwards, as after a
- * restart. Of such a tensor only the offsets of strings count against the quota, because they are
- * in memory. A tensor persisted by an update stays in memory for the next update.
+ *            folder has either the complete old version or the complete new one, and the next start
+ *            removes the temporary file. A PUT, update or DELETE that fails changes neither memory
+ *            nor folder. There is one exception, which its error describes: if the folder can be
+ *            neither fsynced nor restored, both have changed. A tensor persisted by PUT is mapped
+ *            from its file afterwards, as after a restart. Only the offsets of its strings count
+ *            against the quota, because they are in memory. A tensor persisted by an update stays
+ *            in memory for the next update.
  * Lock       Only the process that holds the lock of a data folder changes it. Other processes
- *            serve its files, and a PUT, update or DELETE that would change the folder is
+ *            serve its files, and a PUT, update or DELETE that would change the folder fails with
  *            DATA_DIR_LOCKED until they get the lock (td_store_retry_lock, td_store_rescan).
- *            Without permission to lock the folder, such a change is FORBIDDEN.
- * Truncation A truncated mapped file reads as zeros. The store discards a version made from such
- * data before publishing it. td_store_check reports the truncation to a caller that sends the data.
+ *            Without permission to lock the folder, the change fails with FORBIDDEN.
+ * Truncation A truncated mapped file reads as zeros. The store discards a version made from these
+ *            zeros before publishing it. td_store_check reports the truncation to a caller that
+ *            sends the data.
  * Damage     NAME.tensord has checksums. TD_VERIFY_START compares a file with them before serving
  *            its tensor, and TD_VERIFY_BACKGROUND while serving it (td_store_verify). A damaged
  *            file is handled like a truncated one: the tensor, and the results of updates and calls
@@ -87,7 +89,7 @@ struct td_store_options {
     uint64_t quota;
     /* Maximum total size in bytes of the files that the store writes, or 0 for no limit. */
     uint64_t disk_quota;
-    /* Number of versions to keep of each table: the newest ones, in addition to the versions that
+    /* Number of versions to keep of each table, newest first, in addition to the versions that
      * aliases name. 0 keeps all versions. */
     int64_t keep_versions;
     /* When to verify the checksums of files. */
@@ -152,11 +154,11 @@ bool td_store_is_cut(struct td_buffer *owner);
 /* True if the version `owner` has been replaced or deleted. Used by caches of tensors. */
 bool td_store_is_replaced(struct td_buffer *owner);
 
-/* True if the tensor is mapped from a file. Such a file can be truncated while it is read. */
+/* True if the tensor is mapped from a file. The file can be truncated while it is read. */
 bool td_store_is_mapped(const struct td_tensor *tensor);
 
 /* Returns a pointer to the tensor's index in the metrics plus one. The value is 0 until an index is
- * assigned; a version inherits the value of its predecessor. Sets *name to the name of the tensor.
+ * assigned. A version inherits the value of its predecessor. Sets *name to the name of the tensor.
  * If the tensor is not resident, returns NULL and sets *name to NULL. */
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name);
 
@@ -228,15 +230,14 @@ struct td_store_write {
 bool td_store_plan_write(struct td_store *store, const struct td_store_write *write,
                          struct td_writer *writer);
 
-/* Checks the name, the condition, and that a data folder exists if the write persists. Use this
- * function before the body of a change that needs no memory arrives. The change itself checks
- * again. */
+/* Checks the name, the condition, and that a data folder exists if the write persists. For changes
+ * that need no memory, called before the body arrives. The change itself checks again. */
 TD_MUST_CHECK td_status td_store_check_change(struct td_store *store,
                                               const struct td_store_write *write,
                                               struct td_error *err);
 
 /* Like td_store_check_change, and also checks that a tensor of `bytes` bytes fits now. Called
- * before the tensor is computed; td_store_put checks again. */
+ * before the tensor is computed. td_store_put checks again. */
 TD_MUST_CHECK td_status td_store_admit(struct td_store *store, const struct td_store_write *write,
                                        uint64_t bytes, struct td_error *err);
 
@@ -253,7 +254,7 @@ TD_MUST_CHECK td_status td_store_admit_next(struct td_store *store,
                                             struct td_store_totals *totals, struct td_error *err);
 
 /* Makes `tensor` the current version. If the tensor's owner is not much larger than the tensor, the
- * version keeps the owner; otherwise, the data is copied. Data that has an owner must never change.
+ * version keeps the owner. Otherwise, the data is copied. Data that has an owner must never change.
  * If the caller or a client might still write to the data, pass a tensor without an owner. */
 TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_store_write *write,
                                      const struct td_tensor *tensor, struct td_arena *arena,
@@ -271,7 +272,7 @@ TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
                                            struct td_arena *arena, struct td_tensor_listing *out,
                                            bool *created, struct td_error *err);
 
-/* td_store_put_keys publishes a version with the same rows and these keys; td_store_admit_keys
+/* td_store_put_keys publishes a version with the same rows and these keys. td_store_admit_keys
  * checks whether that would succeed. Without `persist` the rows stay where they are, and a restart
  * restores the keys in the file. *created is true if the table had no keys before. */
 TD_MUST_CHECK td_status td_store_admit_keys(struct td_store *store,
@@ -293,7 +294,7 @@ TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
 /* Sets and returns the TENSOR_NOT_FOUND error for a table without keys. */
 td_status td_store_no_keys(const char *table, struct td_error *err);
 
-/* Deletes the tensor and removes all files that contain it, so that neither a restart nor a rescan
+/* Deletes the tensor and removes all files that contain it, so neither a restart nor a rescan
  * brings it back. Returns FORBIDDEN if one of the files also contains other tensors. *persisted is
  * true if the data folder has changed. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
@@ -335,8 +336,8 @@ TD_MUST_CHECK td_status td_store_update_copy(struct td_store_update *update, int
 
 /* Publishes the change. If the number of rows is unchanged, slice_bytes bytes were written at each
  * of the `count` offsets. A tensor that replaces update->tensor (strings) is published as a whole.
- * Also returns the errors of td_store_put_table about keys. Ends the update even on failure; the
- * previous version then stays current. */
+ * Also returns the errors of td_store_put_table about keys. Ends the update even on failure, in
+ * which case the previous version stays current. */
 TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                const uint64_t *offsets, int64_t count,
                                                size_t slice_bytes, struct td_arena *arena,
@@ -362,14 +363,14 @@ bool td_store_has_unverified(struct td_store *store); /* from any thread */
  * server stops. */
 void td_store_stop(struct td_store *store);
 
-/* Removes the tensors whose time to live has passed. Never waits for a writer; tensors that are
- * being written now are left to the next call. Only one thread at a time can call this function. */
+/* Removes the tensors whose time to live has passed. Never waits for a writer, and leaves tensors
+ * that are being written now to the next call. Only one thread at a time can call this function. */
 void td_store_expire(struct td_store *store, int64_t now_ns);
 
 /* Releases the spare copies that have not been used since `since_ns`. */
 void td_store_trim(struct td_store *store, int64_t since_ns);
 
-struct td_store_stats {
+struct td_store_usage {
     int tensors;
     /* Number of tensors that are refused because of a checksum mismatch. */
     int damaged;
@@ -381,7 +382,7 @@ struct td_store_stats {
     uint64_t spare;
     uint64_t quota;
 };
-struct td_store_stats td_store_stats(struct td_store *store);
+struct td_store_usage td_store_usage(struct td_store *store);
 
 /* Parts of the data folder that the last scan could read. */
 struct td_store_reading {
@@ -393,11 +394,11 @@ struct td_store_reading {
 };
 struct td_store_reading td_store_reading(struct td_store *store);
 
-/* Returns DEVICE_UNAVAILABLE if aliases.json could not be read at startup or since then, so that
- * its aliases are missing. */
+/* Returns DEVICE_UNAVAILABLE if aliases.json could not be read at startup or since then, in which
+ * case its aliases are missing. */
 TD_MUST_CHECK td_status td_store_check_aliases(const struct td_store *store, struct td_error *err);
 
-/* Returns the store as the resolver of refs for the api module. The result is borrowed. */
+/* Returns the store as the API's resolver of refs. The store still owns it. */
 struct td_resolver *td_store_resolver(struct td_store *store);
 
 #endif

@@ -42,12 +42,12 @@ enum { TD_KEYS_NAME = TD_TENSOR_NAME + 5 };
 void td_table_keys_name(const char *table, char name[TD_KEYS_NAME]);
 
 /* True if the text can be the VERSION of a name. A text that ends in ".keys", or in the name of a
- * part of a table, cannot. Otherwise, "w@v.keys" would be a version of w, although "w.keys@v" was
- * meant. */
+ * part of a table, cannot be a VERSION. Otherwise, "w@v.keys" would be a version of w, although
+ * "w.keys@v" was meant. */
 bool td_table_version_valid(const char *version);
 
-/* Returns the suffix of the version that is "keys" or the name of a part of a table, or NULL if the
- * version has no such suffix. */
+/* Returns the suffix of the version if it is "keys" or the name of a part of a table, otherwise
+ * NULL. */
 const char *td_table_part_of_version(const char *version);
 
 /* td_table_version returns the VERSION of a valid name, or NULL if the name has no version.
@@ -72,8 +72,8 @@ bool td_table_of_part(const char *name, const char *part, char table[TD_TENSOR_N
  * Returns 0 only if both texts are the same. */
 int td_table_version_order(const char *a, const char *b);
 
-/* Writes the name of the tensor `tensor` of STEM.safetensors: "m:w" for the stem "m", "m:w@v" for
- * the stem "m@v". If the name does not fit, the truncated name is too long to be valid. */
+/* Writes the name of the tensor `tensor` of STEM.safetensors: "m:w" for the stem "m", and "m:w@v"
+ * for the stem "m@v". If the name does not fit, the truncated name is too long to be valid. */
 enum { TD_TABLE_NAME_IN_FILE = 3 * TD_TENSOR_NAME };
 void td_table_name_in_file(const char *stem, const char *tensor, char name[TD_TABLE_NAME_IN_FILE]);
 

@@ -209,7 +209,8 @@ td_status td_version_keep(struct td_version *version, struct td_arena *arena, st
     return td_arena_keep(arena, &version->base, err) ? TD_OK : TD_MEMORY_EXHAUSTED;
 }
 
-/* Returns the seconds until the version expires, rounded up and at least 1, or 0 if it stays. */
+/* Returns the seconds until the version expires, rounded up and at least 1, or 0 if it does not
+ * expire. */
 static int64_t seconds_left(const struct td_version *version)
 {
     const int64_t ns_per_s = 1000000000;

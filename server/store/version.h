@@ -22,8 +22,8 @@
 struct td_store;
 
 struct td_version {
-    /* Must be the first member: release_version casts back. Owner of the tensors handed to
-     * readers. */
+    /* Owner of the tensors handed to readers. Must be the first member, because release_version
+     * casts back. */
     struct td_buffer base;
     /* Tensor of the rows. Its owner is &base. */
     struct td_tensor tensor;
@@ -38,10 +38,10 @@ struct td_version {
     uint64_t held;
     /* Size in bytes of the mapped data, excluding the keys. */
     uint64_t rows_mapped;
-    /* Before the version is current: number of bytes that are also counted for the version that it
-     * replaces. */
+    /* Number of bytes that are also counted for the version that this version replaces. Used until
+     * the version is current. */
     uint64_t outgoing;
-    /* Before the version is current: its reserved entry if the name is new. */
+    /* Reserved entry if the name is new. Used until the version is current. */
     struct td_entry *entry;
     /* Range of the fault guard, or -1 if nothing is mapped. */
     int range;
@@ -136,7 +136,7 @@ bool td_version_is_lost(const struct td_version *version);
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
 /* td_version_set_etag derives the ETag from the version's number. td_version_set_file_etag derives
- * it from the tensor's name and the checksums of the file. Without checksums it uses the size, the
+ * it from the tensor's name and the checksums of the file. Without checksums, it uses the size, the
  * modification time, and the first and the last page of the file. All processes that serve the file
  * or a copy of it derive the same ETag. */
 void td_version_set_etag(const struct td_store *store, struct td_version *version);

@@ -43,7 +43,7 @@ struct library {
 #undef MEMBER
 };
 
-/* Loads libcurl. Both variants of the library have the same functions; other packages also use the
+/* Loads libcurl. Both variants of the library have the same functions. Other packages also use the
  * GnuTLS variant. The library is never unloaded, because the libraries that it uses might have
  * threads and handlers. */
 static bool load(struct library *library)
@@ -146,8 +146,8 @@ struct td_collector {
     char reply[TD_COLLECTOR_REPLY];
 };
 
-/* Receives part of the reply. If the reply is too long, returns 0, which ends the transfer; the
- * rest is not needed. */
+/* Receives part of the reply. If the reply is too long, returns 0, which ends the transfer, because
+ * the rest is not needed. */
 static size_t receive(char *data, size_t size, size_t n, void *context)
 {
     struct td_collector *collector = context;
@@ -184,7 +184,7 @@ static bool add_headers(struct td_collector *collector, const char *list)
     return added;
 }
 
-/* Sets the URL. Some OpenTelemetry settings include the protocol's path, others do not. */
+/* Sets the URL. Some OpenTelemetry settings include the protocol's path, and others do not. */
 static void set_url(struct td_collector *collector, const char *endpoint)
 {
     size_t length = strlen(endpoint);

@@ -17,7 +17,7 @@
 enum { BODY_BYTES = 1 << 20 };
 
 #define BATCH_NS       INT64_C(1000000000)
-/* Delay before the second attempt. Each further delay is twice as long. */
+/* Delay before the second attempt. Each later delay is twice as long as the previous one. */
 #define FIRST_DELAY_NS INT64_C(1000000000)
 #define MOST_DELAY_NS  INT64_C(30000000000) /* maximum delay, even if the collector requests more */
 
@@ -150,7 +150,7 @@ static void log_change(struct td_exporter *exporter, bool failing, const char *r
     exporter->failing = failing;
 }
 
-/* Returns the delay before the next attempt. Adds a random delay of up to a quarter, so that many
+/* Returns the delay before the next attempt. Adds a random delay of up to a quarter, so many
  * daemons do not retry at the same time. */
 static int64_t delay_of(int attempt, const struct td_collector_reply *reply, uint64_t random)
 {
@@ -209,7 +209,7 @@ static void *run(void *context)
         /* A pause between two attempts might have consumed the wakeup. */
         if (!is_stopping(exporter))
             wait_for(exporter, BATCH_NS);
-        /* This is read first, because no span is given after the stop. */
+        /* Read this first, because no span is given after the stop. */
         stopping = is_stopping(exporter);
         take_given(exporter);
         while (exporter->pending && has_time(exporter))

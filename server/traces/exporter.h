@@ -36,7 +36,7 @@ const struct td_sampler *td_exporter_sampler(const struct td_exporter *exporter)
  * be allocated, and counts as dropped. */
 void td_exporter_give(struct td_exporter *exporter, struct td_span *span);
 
-/* Counts of spans, of requests and of their stages, since the server started. */
+/* Counts of spans since the server started. A request and each of its stages are spans. */
 struct td_exporter_counts {
     uint64_t exported; /* accepted by the collector */
     uint64_t dropped;  /* dropped before sending, because the queue was full */

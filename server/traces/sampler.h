@@ -1,10 +1,11 @@
 /* sampler.h - selects the requests to trace, and makes the IDs of their spans.
  *
- * A request that belongs to a trace is recorded if its caller records the trace, which the flag
- * `sampled` of traceparent shows. Of the other requests, a fraction is chosen by the ID of the
- * trace that each would start.
+ * A request that belongs to a trace is recorded if the flag `sampled` of traceparent shows that its
+ * caller records the trace. Among other requests, a fraction is chosen by the ID of the trace that
+ * each request would start.
  *
- * Threads  Reentrant, without shared state: IDs are hashes of data that distinguishes requests.
+ * Threads  Reentrant, without shared state, because IDs are hashes of data that distinguishes
+ *          requests.
  * Source   W3C Trace Context, level 2: the last 56 bits of a trace ID are random. */
 #ifndef TD_SERVER_TRACES_SAMPLER_H
 #define TD_SERVER_TRACES_SAMPLER_H
@@ -16,7 +17,7 @@
 
 struct td_sampler {
     double fraction;  /* fraction of requests without a parent to record */
-    uint64_t seed[2]; /* random, so that processes generate different IDs */
+    uint64_t seed[2]; /* random, so processes generate different IDs */
 };
 
 struct td_span_ids {
@@ -27,7 +28,7 @@ struct td_span_ids {
 };
 
 /* Decides whether to trace a request. `begun_ns` is its start and `address` the address of its
- * call; no two requests have both in common. `parent` is the caller's context, with empty IDs if
+ * call. No two requests have both in common. `parent` is the caller's context, with empty IDs if
  * there is none. Stores the IDs if the result is true. */
 bool td_sampler_choose(const struct td_sampler *sampler, const struct td_trace_context *parent,
                        int64_t begun_ns, const void *address, struct td_span_ids *ids);

@@ -7,11 +7,11 @@
 enum {
     /* Maximum number of consecutive small jobs while a large job is queued. */
     SMALL_JOBS_PER_LARGE = 7,
-    /* Fixed cost added to each job, so that even the smallest job advances the virtual time. */
+    /* Fixed cost added to each job, so even the smallest job advances the virtual time. */
     FIXED_NS = 1000
 };
 
-/* Maximum cost of a job, so that the total cost of the queue fits in 64 bits. */
+/* Maximum cost of a job, so the total cost of the queue fits in 64 bits. */
 #define LONGEST_NS UINT64_C(3600000000000)
 
 int td_job_class_of(uint64_t cost_ns)
@@ -24,9 +24,9 @@ bool td_job_is_small(const struct td_job *job)
     return td_job_class_of(job->cost_ns) == TD_JOB_SMALL;
 }
 
-static struct td_job_source *source_of(struct td_job_queue *queue, const struct td_job *job)
+static struct td_job_flow *flow_of(struct td_job_queue *queue, const struct td_job *job)
 {
-    return job->source ? job->source : &queue->common;
+    return job->flow ? job->flow : &queue->common;
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -34,72 +34,72 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* ---- the number of jobs of a source --------------------------------------------------------- */
+/* ---- the number of jobs of a flow ------------------------------------------------------------ */
 
-/* Returns the source's key. The longest queue has the smallest key. */
-static uint64_t length_key(const struct td_job_source *source)
+/* Returns the flow's key. The longest queue has the smallest key. */
+static uint64_t length_key(const struct td_job_flow *flow)
 {
-    return UINT64_MAX - (uint64_t)source->n_displaceable;
+    return UINT64_MAX - (uint64_t)flow->n_displaceable;
 }
 
-static void add_source(struct td_job_queue *queue, struct td_job_source *source)
+static void add_flow(struct td_job_queue *queue, struct td_job_flow *flow)
 {
-    source->prev = NULL;
-    source->next = queue->sources;
-    if (source->next)
-        source->next->prev = source;
-    queue->sources = source;
-    td_heap_insert(&queue->lengths, &source->length, length_key(source));
+    flow->prev = NULL;
+    flow->next = queue->flows;
+    if (flow->next)
+        flow->next->prev = flow;
+    queue->flows = flow;
+    td_heap_insert(&queue->lengths, &flow->length, length_key(flow));
 }
 
-static void remove_source(struct td_job_queue *queue, struct td_job_source *source)
+static void remove_flow(struct td_job_queue *queue, struct td_job_flow *flow)
 {
-    if (source->prev)
-        source->prev->next = source->next;
+    if (flow->prev)
+        flow->prev->next = flow->next;
     else
-        queue->sources = source->next;
-    if (source->next)
-        source->next->prev = source->prev;
-    td_heap_remove(&queue->lengths, &source->length);
+        queue->flows = flow->next;
+    if (flow->next)
+        flow->next->prev = flow->prev;
+    td_heap_remove(&queue->lengths, &flow->length);
 }
 
-/* Updates the counts after a job of the source was added (change = 1) or removed (-1). */
-static void count(struct td_job_queue *queue, struct td_job_source *source,
-                  const struct td_job *job, int change)
+/* Updates the counts after a job of the flow was added (change = 1) or removed (-1). */
+static void count(struct td_job_queue *queue, struct td_job_flow *flow, const struct td_job *job,
+                  int change)
 {
-    const bool had_jobs = source->n_jobs > 0;
-    source->n_jobs += change;
-    source->n_displaceable += job->keep ? 0 : change;
+    const bool had_jobs = flow->n_jobs > 0;
+    flow->n_jobs += change;
+    flow->n_displaceable += job->keep ? 0 : change;
     if (!had_jobs)
-        add_source(queue, source);
-    else if (source->n_jobs == 0)
-        remove_source(queue, source);
+        add_flow(queue, flow);
+    else if (flow->n_jobs == 0)
+        remove_flow(queue, flow);
     else if (!job->keep)
-        td_heap_update(&queue->lengths, &source->length, length_key(source));
+        td_heap_update(&queue->lengths, &flow->length, length_key(flow));
 }
 
 int64_t td_job_queue_oldest(const struct td_job_queue *queue)
 {
     int64_t oldest = TD_NEVER;
-    for (const struct td_job_source *source = queue->sources; source; source = source->next)
+    for (const struct td_job_flow *flow = queue->flows; flow; flow = flow->next)
         for (int i = 0; i < TD_JOB_CLASSES; i++) {
-            const struct td_job *first = source->lanes[i].head;
+            const struct td_job *first = flow->lanes[i].head;
             if (first && first->queued_ns < oldest)
                 oldest = first->queued_ns;
         }
     return oldest;
 }
 
-/* ---- the jobs of a source ------------------------------------------------------------------- */
+/* ---- the jobs of a flow ---------------------------------------------------------------------- */
 
 void td_job_queue_push(struct td_job_queue *queue, struct td_job *job)
 {
     if (job->cost_ns > LONGEST_NS)
         job->cost_ns = LONGEST_NS;
-    struct td_job_source *source = source_of(queue, job);
+    struct td_job_flow *flow = flow_of(queue, job);
     const int which = td_job_class_of(job->cost_ns);
     struct td_job_class *class = &queue->classes[which];
-    struct td_job_lane *lane = &source->lanes[which];
+    struct td_job_lane *lane = &flow->lanes[which];
     job->number = queue->n_submitted++;
     job->next = NULL;
     job->prev = lane->tail;
@@ -109,52 +109,52 @@ void td_job_queue_push(struct td_job_queue *queue, struct td_job *job)
         lane->head = job;
         lane->time = later(lane->time, class->time);
         td_heap_insert(&class->turns, &lane->turn, lane->time);
-        class->n_sources++;
+        class->n_flows++;
     }
     lane->tail = job;
     lane->cost_ns += job->cost_ns;
     class->cost_ns += job->cost_ns;
     class->n_jobs++;
-    count(queue, source, job, 1);
+    count(queue, flow, job, 1);
 }
 
 static void remove_job(struct td_job_queue *queue, struct td_job *job)
 {
-    struct td_job_source *source = source_of(queue, job);
+    struct td_job_flow *flow = flow_of(queue, job);
     const int which = td_job_class_of(job->cost_ns);
     struct td_job_class *class = &queue->classes[which];
-    struct td_job_lane *lane = &source->lanes[which];
+    struct td_job_lane *lane = &flow->lanes[which];
     *(job->prev ? &job->prev->next : &lane->head) = job->next;
     *(job->next ? &job->next->prev : &lane->tail) = job->prev;
     if (!lane->head) {
         td_heap_remove(&class->turns, &lane->turn);
-        class->n_sources--;
+        class->n_flows--;
     }
     lane->cost_ns -= job->cost_ns;
     class->cost_ns -= job->cost_ns;
     class->n_jobs--;
-    count(queue, source, job, -1);
+    count(queue, flow, job, -1);
 }
 
 void td_job_queue_charge(struct td_job_queue *queue, const struct td_job *job, uint64_t cost_ns)
 {
     const int which = td_job_class_of(job->cost_ns);
     struct td_job_class *class = &queue->classes[which];
-    struct td_job_lane *lane = &source_of(queue, job)->lanes[which];
+    struct td_job_lane *lane = &flow_of(queue, job)->lanes[which];
     lane->time += cost_ns < LONGEST_NS ? cost_ns : LONGEST_NS;
     class->latest = later(class->latest, lane->time);
     if (lane->head)
         td_heap_update(&class->turns, &lane->turn, lane->time);
 }
 
-uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_source *source,
+uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_flow *flow,
                             int job_class)
 {
     const struct td_job_class *class = &queue->classes[job_class];
-    const uint64_t own = (source ? source : &queue->common)->lanes[job_class].cost_ns;
-    if (own > class->cost_ns / (uint64_t)(class->n_sources ? class->n_sources : 1))
+    const uint64_t own = (flow ? flow : &queue->common)->lanes[job_class].cost_ns;
+    if (own > class->cost_ns / (uint64_t)(class->n_flows ? class->n_flows : 1))
         return class->cost_ns;
-    return own * (uint64_t) class->n_sources;
+    return own * (uint64_t) class->n_flows;
 }
 
 uint64_t td_job_queue_smalls_ahead(const struct td_job_queue *queue, uint64_t large_ns)
@@ -182,7 +182,7 @@ static struct td_job *take(struct td_job_queue *queue, int which)
     class->time = lane->time;
     remove_job(queue, job);
     td_job_queue_charge(queue, job, job->cost_ns + FIXED_NS);
-    /* When nothing is queued, no source is ahead of any other. */
+    /* When nothing is queued, no flow is ahead of any other. */
     if (!class->turns.root)
         class->time = class->latest;
     return job;
@@ -214,15 +214,15 @@ static struct td_job *newest_displaceable(struct td_job *tail)
     return tail;
 }
 
-struct td_job *td_job_queue_displace(struct td_job_queue *queue, const struct td_job_source *source)
+struct td_job *td_job_queue_displace(struct td_job_queue *queue, const struct td_job_flow *flow)
 {
     if (!queue->lengths.root)
         return NULL;
-    struct td_job_source *longest =
-        (struct td_job_source *)(void *)((char *)queue->lengths.root -
-                                         offsetof(struct td_job_source, length));
-    /* With a difference of one job, the two sources would just change places. */
-    const int64_t own = source ? source->n_jobs : queue->common.n_jobs;
+    struct td_job_flow *longest =
+        (struct td_job_flow *)(void *)((char *)queue->lengths.root -
+                                       offsetof(struct td_job_flow, length));
+    /* With a difference of one job, the two flows would just change places. */
+    const int64_t own = flow ? flow->n_jobs : queue->common.n_jobs;
     if (longest->n_displaceable <= own + 1)
         return NULL;
     struct td_job *small = newest_displaceable(longest->lanes[TD_JOB_SMALL].tail);
@@ -237,11 +237,10 @@ struct td_job *td_job_queue_take_expired(struct td_job_queue *queue, int64_t now
                                          bool everything)
 {
     struct td_job *expired = NULL;
-    for (struct td_job_source *source = queue->sources, *next_source; source;
-         source = next_source) {
-        next_source = source->next; /* the source is removed with its last job */
+    for (struct td_job_flow *flow = queue->flows, *next_flow; flow; flow = next_flow) {
+        next_flow = flow->next; /* the flow is removed with its last job */
         for (int i = 0; i < TD_JOB_CLASSES; i++)
-            for (struct td_job *job = source->lanes[i].head, *next; job; job = next) {
+            for (struct td_job *job = flow->lanes[i].head, *next; job; job = next) {
                 next = job->next;
                 if (!everything && job->deadline_ns > now_ns)
                     continue;

@@ -1,8 +1,8 @@
 #include "server/workers/worker_pool.h"
 
 #include "server/observe/clock.h"
-#include "server/workers/placement.h"
-#include "server/workers/turn.h"
+#include "server/workers/affinity.h"
+#include "server/workers/quantum.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -11,10 +11,10 @@
 
 /* How long a thread polls before it sleeps. A job that computes in steps opens one loop after
  * another. Sleeping between two loops costs as much as a short loop: 30 us to wake a helper of the
- * last loop, and the same for an owner that waits for the last chunk. Both therefore poll first.
- * Measured with 2 workers (tests/bench/bench_loops.c), back-to-back loops of two chunks of 20 us
- * take 21 us instead of 52, and 42 us of processor time instead of 60. Loops of two chunks of 200
- * us take 201 us instead of 244. */
+ * last loop, and the same for an owner that waits for the last chunk. Helpers and owners therefore
+ * poll first. Measured with 2 workers (tests/bench/bench_loops.c), back-to-back loops of two chunks
+ * of 20 us take 21 us instead of 52, and 42 us of processor time instead of 60. Loops of two chunks
+ * of 200 us take 201 us instead of 244. */
 #define LINGER_NS 50000
 
 /* A parallel loop in progress. The loop is on its owner's stack. */
@@ -37,8 +37,8 @@ struct td_worker {
     bool nested;
     /* Time spent in small jobs between chunks since the worker's own job started. */
     int64_t nested_ns;
-    struct td_turn turn;
-    struct td_placement placement; /* guarded by the mutex */
+    struct td_quantum quantum;
+    struct td_affinity affinity; /* guarded by the mutex */
     /* The worker's job has opened a loop and is counted in pool->jobs_with_loops. Guarded by the
      * mutex. */
     bool opened_loop;
@@ -72,7 +72,7 @@ struct td_worker_pool {
     /* Total cost of the queued jobs. Changed under the mutex, with relaxed order. */
     atomic_uint_fast64_t queued_ns[TD_JOB_CLASSES];
     struct accuracy accuracies[TD_JOB_CLASSES];
-    atomic_bool yields; /* relaxed: one turn more or less does not matter */
+    atomic_bool yields; /* relaxed, because one quantum more or less does not matter */
 
     pthread_mutex_t mutex; /* guards the following members */
     pthread_cond_t work;
@@ -132,11 +132,11 @@ static bool run_chunk(struct loop *loop)
     return true;
 }
 
-/* Checks the worker's turn after a job or a chunk. The mutex must not be held. */
-static void end_turn(struct td_worker *worker)
+/* Checks the worker's quantum after a job or a chunk. The mutex must not be held. */
+static void check_quantum(struct td_worker *worker)
 {
     if (atomic_load_explicit(&worker->pool->yields, memory_order_relaxed))
-        td_turn_check(&worker->turn);
+        td_quantum_check(&worker->quantum);
 }
 
 static struct loop *loop_with_chunks(struct td_worker_pool *pool)
@@ -181,7 +181,7 @@ static void help_loop(struct td_worker *worker, struct loop *loop)
         pthread_cond_signal(&loop->helpers_done);
     pthread_mutex_unlock(&pool->mutex);
     /* The worker is no longer counted, so the loop's owner does not wait for it. */
-    end_turn(worker);
+    check_quantum(worker);
     pthread_mutex_lock(&pool->mutex);
 }
 
@@ -201,7 +201,7 @@ static void loop_open(struct td_worker *owner, struct loop *loop)
     const int64_t wanted = chunks - 1 - pool->lingering;
     const int64_t wake = wanted < pool->idle ? wanted : pool->idle;
     for (int i = 0; wake > 0 && i < pool->n_workers; i++)
-        td_placement_avoid(&pool->workers[i].placement);
+        td_affinity_avoid(&pool->workers[i].affinity);
     for (int64_t i = 0; i < wake; i++)
         pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
@@ -275,7 +275,7 @@ static td_status parallel_for(struct td_exec *base, int64_t count, int64_t grain
         if (status != TD_OK)
             break;
         if (worker) {
-            end_turn(worker);
+            check_quantum(worker);
             run_waiting_small_job(worker);
         }
     }
@@ -329,7 +329,7 @@ static void run_job(struct td_worker *worker, struct td_job *job)
     pthread_mutex_unlock(&pool->mutex);
     worker->nested_ns = 0;
     job->run(job, worker);
-    end_turn(worker);
+    check_quantum(worker);
     pthread_mutex_lock(&pool->mutex);
     if (worker->opened_loop)
         atomic_fetch_sub_explicit(&pool->jobs_with_loops, 1, memory_order_relaxed);
@@ -341,12 +341,12 @@ static void *work(void *argument)
     struct td_worker *worker = argument;
     struct td_worker_pool *pool = worker->pool;
     prefer_io_threads();
-    td_turn_shorten_slices();
-    td_turn_begin(&worker->turn);
+    td_quantum_shorten_slices();
+    td_quantum_begin(&worker->quantum);
     /* The worker has helped, and has not lingered since then. */
     bool helped = false;
     pthread_mutex_lock(&pool->mutex);
-    td_placement_init(&worker->placement);
+    td_affinity_init(&worker->affinity);
     for (;;) {
         struct td_job *job = next_job(pool);
         struct loop *loop;
@@ -363,11 +363,11 @@ static void *work(void *argument)
             helped = false;
         } else {
             pool->idle++;
-            td_placement_sleep(&worker->placement);
+            td_affinity_sleep(&worker->affinity);
             pthread_cond_wait(&pool->work, &pool->mutex);
-            td_placement_wake(&worker->placement);
+            td_affinity_wake(&worker->affinity);
             pool->idle--;
-            td_turn_begin(&worker->turn);
+            td_quantum_begin(&worker->quantum);
         }
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -465,7 +465,7 @@ bool td_worker_pool_reserve_free(struct td_worker_pool *pool)
     return false;
 }
 
-bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source)
+bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_flow *flow)
 {
     if (td_worker_pool_reserve_free(pool))
         return true;
@@ -473,7 +473,7 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
     /* Places are released under the mutex, so a place might have been released before this thread
      * locked it. */
     const bool is_free = td_worker_pool_reserve_free(pool);
-    struct td_job *displaced = is_free ? NULL : td_job_queue_displace(&pool->queue, source);
+    struct td_job *displaced = is_free ? NULL : td_job_queue_displace(&pool->queue, flow);
     if (displaced) /* the caller takes over its place */
         note_cost(pool);
     pthread_mutex_unlock(&pool->mutex);
@@ -482,8 +482,8 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
     return is_free || displaced;
 }
 
-/* Queues a job. The caller holds the mutex even while signalling, because after unlocking, the job
- * might be done and the pool freed. */
+/* Queues a job. The caller holds the mutex even while signalling, because after the mutex is
+ * unlocked, the job might be done and the pool freed. */
 static void push(struct td_worker_pool *pool, struct td_job *job)
 {
     job->queued_ns = td_now_ns();
@@ -614,7 +614,7 @@ static double queued_real_ns(struct td_worker_pool *pool, int n)
     return ns / (pool->n_workers ? pool->n_workers : 1);
 }
 
-bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_source *source,
+bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_flow *flow,
                             uint64_t cost_ns, int64_t left_ns, struct td_expected *expected)
 {
     const int job_class = td_job_class_of(cost_ns);
@@ -624,7 +624,7 @@ bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_sou
         queued_real_ns(pool, job_class + 1) <= left)
         return false;
     pthread_mutex_lock(&pool->mutex);
-    const uint64_t ahead = td_job_queue_ahead(&pool->queue, source, job_class);
+    const uint64_t ahead = td_job_queue_ahead(&pool->queue, flow, job_class);
     const uint64_t smalls =
         job_class == TD_JOB_LARGE ? td_job_queue_smalls_ahead(&pool->queue, ahead) : 0;
     pthread_mutex_unlock(&pool->mutex);

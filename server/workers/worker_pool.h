@@ -11,11 +11,11 @@
  * before it sleeps. Without running loops, no worker spins.
  *
  * Ownership  The pool owns a job from submit until it calls either run or drop of the job. The
- *            caller owns the sources. The pool does not use a job's source after run or drop.
+ *            caller owns the flows. The pool does not use a job's flow after run or drop.
  * Threads    Any thread can call submit, reserve and expire. A job's run is called on a worker, and
  *            drop on the thread that calls expire or reserve. The pool's mutex is never held while
  *            a job or a chunk runs.
- * Errors     reserve fails while queue_limit jobs wait; the request then gets 429. */
+ * Errors     reserve fails while queue_limit jobs wait, in which case the request gets 429. */
 #ifndef TD_SERVER_WORKERS_WORKER_POOL_H
 #define TD_SERVER_WORKERS_WORKER_POOL_H
 
@@ -43,14 +43,14 @@ void td_worker_pool_stop(struct td_worker_pool *pool);
 /* Stops the pool if it is running, and frees it. */
 void td_worker_pool_free(struct td_worker_pool *pool);
 
-/* td_worker_pool_reserve reserves a place in the queue for a job of `source`, which can be NULL. If
- * the queue is full, drops the newest job of the source with the most jobs, with QUEUE_FULL.
- * Returns false if `source` itself has as many jobs. td_worker_pool_submit queues a job in a
+/* td_worker_pool_reserve reserves a place in the queue for a job of `flow`, which can be NULL. If
+ * the queue is full, drops the newest job of the flow with the most jobs, with QUEUE_FULL.
+ * Returns false if `flow` itself has as many jobs. td_worker_pool_submit queues a job in a
  * reserved place. Each place is for one submit. */
-bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source);
+bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_flow *flow);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
-/* For work that no client waits for, which must not take anything from clients. reserve_free
+/* For work that no client waits for and that must not take anything from clients. reserve_free
  * returns false if the queue is full, and drops no job. submit_if_idle queues the job only if a
  * worker is idle and no job is queued or about to be queued; otherwise, it returns false. The job
  * takes no place in the queue, so no request is refused because of it. */
@@ -58,8 +58,8 @@ bool td_worker_pool_reserve_free(struct td_worker_pool *pool);
 bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job);
 
 /* Corrects the estimated cost of a job, on the worker that runs the job. If a small job becomes
- * large, queues it again behind the other large jobs of its source and returns true. The pool then
- * owns the job again, and never displaces it. Otherwise, charges the source if the difference is
+ * large, queues it again behind the other large jobs of its flow and returns true. The pool then
+ * owns the job again, and never displaces it. Otherwise, charges the flow if the difference is
  * large. */
 bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint64_t cost_ns);
 
@@ -78,21 +78,21 @@ struct td_worker_pool *td_worker_pool_of(const struct td_worker *worker);
  * count toward the job. Call on the worker. */
 int64_t td_worker_nested_ns(const struct td_worker *worker);
 
-/* True if a job of this source and cost would probably end later than left_ns from now, because of
+/* True if a job of this flow and cost would probably end later than left_ns from now, because of
  * the jobs queued before it. Sets *expected to the expected waiting and running times. Returns
  * false until some jobs of the class have been measured. */
 struct td_expected {
     int64_t wait_ns, run_ns;
 };
-bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_source *source,
+bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_flow *flow,
                             uint64_t cost_ns, int64_t left_ns, struct td_expected *expected);
 
 /* Returns the number of jobs that could be queued for workers that are about to become idle, or 0
  * while any job is queued. */
 int64_t td_worker_pool_room(struct td_worker_pool *pool);
 
-/* Sets whether workers yield the processor after short turns (turn.h). Initially they do not. Any
- * thread can call this function. */
+/* Sets whether workers yield the processor after short quanta (quantum.h). Initially they do not.
+ * Any thread can call this function. */
 void td_worker_pool_yield(struct td_worker_pool *pool, bool yield);
 
 /* State of the queue: number of jobs, waiting time of the oldest job, and estimated cost. */

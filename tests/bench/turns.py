@@ -8,8 +8,15 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 16
 QUIET = 0.05  # of the machine
 
-# per second; seconds per request; microseconds; part of the machine that other processes used
-Turn = collections.namedtuple("Turn", "rate cpu p99 others")
+
+class Turn(collections.namedtuple("Turn", "rate user system p99 others")):
+    """requests per second; seconds per request in user mode and in the kernel; microseconds; the fraction of the machine
+    that other processes used"""
+
+    @property
+    def cpu(self):
+        return self.user + self.system
+
 
 
 class Broken(Exception):
@@ -35,11 +42,15 @@ class DropServer:
         self.process.stdout.close()
 
 
-def cpu_seconds(process):
-    """user and system time of all threads so far"""
+def cpu_times(process):
+    """(user, system) time of all threads so far"""
     with open(f"/proc/{process.pid}/stat") as f:
         fields = f.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * TICK
+    return int(fields[11]) * TICK, int(fields[12]) * TICK
+
+
+def cpu_seconds(process):
+    return sum(cpu_times(process))
 
 
 def machine_seconds():
@@ -82,13 +93,13 @@ def turn(server, client, figures, beside=()):
     further servers whose CPU time counts"""
     def beside_seconds():
         return sum(cpu_seconds(s.process) for s in beside)
-    cpu, (busy, capacity), own = cpu_seconds(server.process), machine_seconds(), own_seconds() + beside_seconds()
+    before, (busy, capacity), own = cpu_times(server.process), machine_seconds(), own_seconds() + beside_seconds()
     output = client()
-    cpu = cpu_seconds(server.process) - cpu
-    others = machine_seconds()[0] - busy - (own_seconds() + beside_seconds() - own) - cpu
+    user, system = (now - then for now, then in zip(cpu_times(server.process), before))
+    others = machine_seconds()[0] - busy - (own_seconds() + beside_seconds() - own) - user - system
     capacity = machine_seconds()[1] - capacity
     requests, rate, p99 = figures(output)
-    return Turn(rate, cpu / requests, p99, max(0.0, others / capacity))
+    return Turn(rate, user / requests, system / requests, p99, max(0.0, others / capacity))
 
 
 def header_lines(request):
@@ -135,15 +146,20 @@ def upload_turn(server, request, body_file, uploads, tools):
     return turn(server, lambda: output_of(command), figures)
 
 
-def take_turns(one_turn, server, baseline, rounds):
-    """[(turn of the server, turn of the baseline)], after a warm-up of each"""
-    def use_by_others(pair):
-        return max(pair[0].others, pair[1].others)
-    one_turn(server), one_turn(baseline)
-    pairs = []
-    while len(pairs) < 3 * rounds and sum(use_by_others(p) < QUIET for p in pairs) < rounds:
-        pairs.append((one_turn(server), one_turn(baseline)))
-    return sorted(pairs, key=use_by_others)[:rounds]
+def take_turns(one_turn, server, baseline, rounds, *further):
+    """[(turn of the server, turn of the baseline, turns of further servers)], after a warm-up of each"""
+    servers = (server, baseline, *further)
+
+    def use_by_others(turns):
+        return max(turn.others for turn in turns)
+
+    def one_round():
+        return tuple([one_turn(s) for s in servers])
+    one_round()
+    taken = []
+    while len(taken) < 3 * rounds and sum(use_by_others(turns) < QUIET for turns in taken) < rounds:
+        taken.append(one_round())
+    return sorted(taken, key=use_by_others)[:rounds]
 
 
 # ---------------------------------------------------------------- output

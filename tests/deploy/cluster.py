@@ -38,7 +38,7 @@ def free_port():
 def documented():
     """the commands of the section, without the one that starts the script"""
     with open(os.path.join(ROOT, "docs", "cluster.md"), encoding="utf-8") as file:
-        section = file.read().split("## Try it on one machine\n")[1].split("\n## ")[0]
+        section = file.read().split("## A cluster on one machine\n")[1].split("\n## ")[0]
     start, commands = re.findall(r"^```sh\n(.*?)^```$", section, re.M | re.S)
     assert start == "deploy/cluster/run.sh\n", start
     return commands

@@ -204,9 +204,9 @@ static void read_given(const char *name, const uint8_t *data, size_t size, struc
 {
     put_file(name, data, size);
     struct td_store *store = open_store(TD_VERIFY_START);
-    const int before = td_store_stats(store).tensors;
+    const int before = td_store_usage(store).tensors;
     td_store_rescan(store);
-    REQUIRE(td_store_stats(store).tensors == before, "a rescan changes the tensors");
+    REQUIRE(td_store_usage(store).tensors == before, "a rescan changes the tensors");
     read_all(store, arena);
     td_store_free(store);
     remove_file(name);

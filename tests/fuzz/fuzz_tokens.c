@@ -39,7 +39,7 @@ static void expect_message(const char *message, const char *text, size_t size)
 }
 
 /* The token of a line is found, with its role and line, and is for what its prefixes name. */
-static void expect_line(const struct td_token_table *table, int number, const char *at,
+static void expect_line(const struct td_token_list *list, int number, const char *at,
                         const char *end)
 {
     const char *role, *token, *prefix;
@@ -48,7 +48,7 @@ static void expect_line(const struct td_token_table *table, int number, const ch
     if (!next_word(&at, end, &role, &role_length) || role[0] == '#')
         return;
     REQUIRE(next_word(&at, end, &token, &length), "line %d has no token", number);
-    const struct td_bearer *bearer = td_token_table_find(table, token, length);
+    const struct td_bearer *bearer = td_token_list_find(list, token, length);
     REQUIRE(bearer && bearer->line == number, "the token of line %d is not found", number);
     const char *name = td_access_role_name(bearer->access.role);
     REQUIRE(strlen(name) == role_length && memcmp(name, role, role_length) == 0, "another role");
@@ -66,21 +66,21 @@ static void expect_line(const struct td_token_table *table, int number, const ch
     REQUIRE(bearer->access.n_prefixes == n_prefixes, "another number of prefixes");
     REQUIRE(td_access_has_table(&bearer->access, "", 0) == (n_prefixes == 0),
             "for a name without a prefix");
-    const struct td_bearer *shorter = td_token_table_find(table, token, length - 1);
+    const struct td_bearer *shorter = td_token_list_find(list, token, length - 1);
     REQUIRE(shorter != bearer, "a part of the token of line %d is enough", number);
 }
 
-static void expect_table(const struct td_token_table *table, const char *text, size_t size)
+static void expect_list(const struct td_token_list *list, const char *text, size_t size)
 {
     int number = 0;
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3, size -= 3;
     for (const char *at = text, *end = text + size; at < end;) {
         const char *feed = memchr(at, '\n', (size_t)(end - at));
-        expect_line(table, ++number, at, feed ? feed : end);
+        expect_line(list, ++number, at, feed ? feed : end);
         at = feed ? feed + 1 : end;
     }
-    REQUIRE(td_token_table_count(table) > 0 && td_token_table_count(table) <= number, "the count");
+    REQUIRE(td_token_list_count(list) > 0 && td_token_list_count(list) <= number, "the count");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -89,13 +89,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char message[MESSAGE];
     char *text = fuzz_copy(data, size, 0);
     REQUIRE(td_token_key_make(&key), "no random bytes");
-    struct td_token_table *table =
+    struct td_token_list *list =
         td_token_file_parse(&key, file_name, text, size, message, sizeof message);
-    if (table)
-        expect_table(table, text, size);
+    if (list)
+        expect_list(list, text, size);
     else
         expect_message(message, text, size);
-    td_token_table_unref(table);
+    td_token_list_unref(list);
     free(text);
     return 0;
 }

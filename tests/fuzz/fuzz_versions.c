@@ -89,29 +89,29 @@ static bool same(const struct td_string_map *a, const struct td_string_map *b)
 /* Writing it and reading it again gives the same. */
 static void expect_round_trip(const struct td_alias_file *file, struct td_arena *arena)
 {
-    struct td_alias_table table = { .aliases = calloc((size_t)file->aliases.count + 1,
-                                                      sizeof *table.aliases),
-                                    .count = file->aliases.count };
+    struct td_alias_list list = { .aliases =
+                                      calloc((size_t)file->aliases.count + 1, sizeof *list.aliases),
+                                  .count = file->aliases.count };
     struct td_taken_folder *taken = calloc((size_t)file->taken.count + 1, sizeof *taken);
     struct td_alias_file again;
     struct td_error err = { 0 };
     size_t size;
-    for (int i = 0; i < table.count; i++) {
-        snprintf(table.aliases[i].name, TD_TENSOR_NAME, "%s", file->aliases.pairs[i].name);
-        snprintf(table.aliases[i].target, TD_TENSOR_NAME, "%s", file->aliases.pairs[i].value);
+    for (int i = 0; i < list.count; i++) {
+        snprintf(list.aliases[i].name, TD_TENSOR_NAME, "%s", file->aliases.pairs[i].name);
+        snprintf(list.aliases[i].target, TD_TENSOR_NAME, "%s", file->aliases.pairs[i].value);
     }
     for (int i = 0; i < file->taken.count; i++) {
         snprintf(taken[i].name, sizeof taken[i].name, "%s", file->taken.pairs[i].name);
         snprintf(taken[i].digest, sizeof taken[i].digest, "%s", file->taken.pairs[i].value);
     }
-    char *text = td_alias_file_text(&table, taken, file->taken.count, &size);
+    char *text = td_alias_file_text(&list, taken, file->taken.count, &size);
     fuzz_expect_json(text, size);
     REQUIRE(td_alias_file_read(text, size, arena, &again, &err) == TD_OK, "%s", err.message);
     REQUIRE(same(&file->aliases, &again.aliases) && same(&file->taken, &again.taken), "%.*s",
             (int)size, text);
     free(text);
     free(taken);
-    free(table.aliases);
+    free(list.aliases);
 }
 
 static void read_aliases(const char *text, size_t size, struct td_arena *arena)

@@ -530,7 +530,7 @@ class Prefixes(Guarded):
     def test_names_reach_the_store_in_one_file(self):
         folder = os.path.join(ROOT, "server/calls")
         for name in sorted(os.listdir(folder)):
-            if name.endswith(".c") and name != "tables.c":
+            if name.endswith(".c") and name != "catalog.c":
                 with open(os.path.join(folder, name), encoding="utf-8") as source:
                     found = re.findall(r"td_store_(?:get|knows|list|resolver|resolve)\(", source.read())
                 self.assertEqual(found, [], name)

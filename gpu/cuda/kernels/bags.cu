@@ -5,12 +5,12 @@
  *     threads  A group of up to 32 neighbouring threads sums each chunk of columns of a part. A
  *              thread sums one or a few columns, with the loads of several rows in flight.
  *
- * A bag of more than TD_CUDA_BAG_PART indices is split, so that a long bag does not occupy one
- * group while all other groups are idle. The split depends only on the length of the bag, so
- * results do not depend on the surrounding bags. A second kernel adds the sums of the parts.
+ * A bag of more than TD_CUDA_BAG_PART indices is split, so one group does not sum a long bag while
+ * all other groups are idle. The split depends only on the length of the bag, so results do not
+ * depend on the surrounding bags. A second kernel adds the sums of the parts.
  *
- * The host has checked that the first indices of the bags never decrease. If a client changes them
- * after the check, results are wrong, but no access is out of bounds. */
+ * The host has checked that the starts of the bags never decrease. If a client changes them after
+ * the check, results are wrong, but no access is out of bounds. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/indices.cuh"
 #include "gpu/cuda/kernels/numbers.cuh"
@@ -56,9 +56,9 @@ struct part {
     bool whole;         /* the bag consists of only this part */
 };
 
-/* Finds the part with the given number, and returns false if there is none. The first parts of all
- * bags are numbered first, then all other parts. Each other part is identified by the multiple of
- * TD_CUDA_BAG_PART that lies in the previous part of the bag or where the part starts. */
+/* Finds the part with the given number. Returns false if there is none. The first parts of all bags
+ * are numbered first, then all other parts. Each of the other parts is identified by the multiple
+ * of TD_CUDA_BAG_PART at which it starts or that lies in the previous part of the bag. */
 static __device__ __forceinline__ bool find_part(const struct td_cuda_bags_args &args,
                                                  int64_t number, struct part *part)
 {
@@ -84,7 +84,7 @@ static __device__ __forceinline__ bool find_part(const struct td_cuda_bags_args 
 }
 
 /* Returns the row of part_sums for a part of a split bag. Each run of TD_CUDA_BAG_PART indices has
- * two rows, because at most one split bag and one further part can start in a run. */
+ * two rows, because at most one split bag and one later part of a bag can start in a run. */
 static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number)
 {
     return begin / TD_CUDA_BAG_PART * 2 + (number > 0);
@@ -92,8 +92,8 @@ static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number
 
 /* ---- Sums ---------------------------------------------------------------------------------- */
 
-/* Parameters of the kernels: T is the type of an element of params, A is the type in which rows are
- * summed, n is the number of elements of a vector, and `maximum` is true if the mode is max. */
+/* Parameters of the kernels: T is the type of an element of params, A the type in which rows are
+ * summed, and n the number of elements of a vector. `maximum` is true if the mode is max. */
 template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
     typedef T_ T;
     typedef A_ A;
@@ -103,7 +103,7 @@ template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
     typedef typename vector_of<n_ *(int)sizeof(T_)>::type vector;
 };
 
-/* Returns the greater value. NaN is greater than any number. */
+/* Returns the larger value. NaN is larger than any number. */
 template <typename A> static __device__ __forceinline__ A greater_of(A a, A b)
 {
     return b > a || b != b ? b : a;
@@ -112,8 +112,8 @@ template <typename A> static __device__ __forceinline__ A greater_of(A a, A b)
 /* Sums of n columns, and the divisor: the number of rows, or the sum of their weights or of the
  * squared weights. The divisor can be much smaller than its terms, so its type is float64.
  *
- * The offsets of quantised rows are summed in `bias`, except the offset of the first row, which is
- * added with that row. */
+ * For quantised rows, `bias` is the sum of the offsets, except the offset of the first row, which
+ * is added with that row. */
 template <typename A, int n> struct totals {
     A sum[n], bias;
     double weight;
@@ -160,7 +160,7 @@ static __device__ __forceinline__ void store_bag(const struct td_cuda_bags_args 
 
 #define ROW_SKIPPED (-2)
 
-/* Returns the row selected by an index, -1 for a row of zeros, or ROW_SKIPPED for padding.
+/* Returns the row that an index selects, -1 for a row of zeros, or ROW_SKIPPED for padding.
  * `reports` is true for only one of the threads that look up the index. */
 static __device__ __forceinline__ int64_t bag_row(const struct td_cuda_bags_args &args, int64_t i,
                                                   bool reports, bool *counted)
@@ -230,14 +230,14 @@ static __device__ __forceinline__ struct scaling load_scaling(const struct td_cu
     return s;
 }
 
-/* Rounds the product before the sum, as the CPU does. */
+/* Rounds the product before adding, as the CPU does. */
 static __device__ __forceinline__ float scaled(float element, const struct scaling &s)
 {
     return __fadd_rn(__fmul_rn(element - s.zero, s.scale), s.offset);
 }
 
 /* Adds a row in the same way and order as the CPU (kernels/embedding_bag/bags.inc). A row of zeros
- * has no scale or offset. With a weight of NaN or infinity, it gives NaN. */
+ * has no scale or offset. A weight of NaN or infinity makes its values NaN. */
 template <typename K>
 static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &args, int64_t i,
                                                int64_t row, typename K::vector vector,
@@ -342,9 +342,9 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Adds the sums of the parts of each split bag in float64. The sums have type A. Let p be a
- * multiple of TD_CUDA_BAG_PART. At most one split bag starts in the run of indices before p: the
- * bag that contains index p. */
+/* Adds the sums of the parts of each split bag in float64. The sums have type A. For each multiple
+ * p of TD_CUDA_BAG_PART, at most one split bag starts in the run of indices before p: the bag that
+ * contains index p. */
 template <typename A, bool maximum>
 static __global__ void __launch_bounds__(THREADS)
     add_parts(const __grid_constant__ struct td_cuda_bags_args args)
@@ -416,7 +416,7 @@ static cudaError_t launch_mode(const struct td_cuda_bags_args *args, cudaStream_
 }
 
 /* Launches the kernel with vectors of 16 bytes, with vectors of 4 bytes if elements are smaller
- * than that, or with single elements. */
+ * than 4 bytes, or with single elements. */
 template <typename T, typename A>
 static cudaError_t launch_vector(const struct td_cuda_bags_args *args, cudaStream_t stream)
 {

@@ -10,9 +10,9 @@
 #define THREADS 256 /* threads of a block */
 
 /* Maximum number of blocks in a grid. With more work, blocks iterate in a grid-stride loop. The
- * maximum exceeds the number of blocks that any device runs at the same time: it is high enough for
+ * maximum exceeds the number of blocks that any device runs at the same time. It is high enough for
  * the last blocks to even out the tail, and low enough for the overhead per block to be negligible.
- * Tests set a lower maximum, so that a block has several work items. */
+ * Tests set a lower maximum to give each block several work items. */
 #ifndef MAX_BLOCKS
 #define MAX_BLOCKS 65536
 #endif
@@ -53,9 +53,9 @@ static __device__ __forceinline__ int64_t index_at(const void *indices, int byte
     }
 }
 
-/* Copies n vectors, using the threads of a group. Writes zeros if `from` is NULL. A thread issues
- * up to four loads before its first store, even in the remainder at the end of a row. Stores are
- * streaming, so that written data does not evict rows that are read again from the L2 cache. */
+/* Copies n vectors with the threads of a group. Writes zeros if `from` is NULL. A thread issues up
+ * to four loads before its first store, even in the remainder at the end of a row. Stores are
+ * streaming, so written data does not evict from the L2 cache rows that are read again. */
 template <typename V>
 static __device__ __forceinline__ void copy_vectors(V *to, const V *from, int n, int lane,
                                                     int group)
@@ -90,7 +90,7 @@ static __device__ __forceinline__ void copy_chunk(const struct td_cuda_row_copy 
                  lane, 1 << copy.group_log2);
 }
 
-/* The grid-stride loop of a thread's group over all chunks of `rows` rows. */
+/* The grid-stride loop in which a thread's group iterates over all chunks of `rows` rows. */
 struct chunk_loop {
     int lane; /* number of the thread within its group */
     int64_t i, step, end;

@@ -1,9 +1,9 @@
 /* compute.cuh - the types in which einsum computes, and the conversion of elements to and from
- * these types, as in kernels/convert/convert.h on the host.
+ * these types. The types are the same as in kernels/convert/convert.h on the host.
  *
- * float16 and bfloat16 are converted to float32 on load and rounded on store. Integers compute
- * modulo 2^32 or 2^64 and are truncated on store. Short runs of a float32 sum are added in float32,
- * and the sums of runs are added in float64. */
+ * float16 and bfloat16 are converted to float32 on load and rounded on store. Integers are computed
+ * modulo 2^32 or 2^64 and truncated on store. Short runs of a float32 sum are added in float32, and
+ * the sums of runs are added in float64. */
 #ifndef TD_GPU_CUDA_KERNELS_COMPUTE_CUH
 #define TD_GPU_CUDA_KERNELS_COMPUTE_CUH
 
@@ -24,7 +24,7 @@ static __device__ __forceinline__ complex_of<R> operator+(complex_of<R> x, compl
     return { x.re + y.re, x.im + y.im };
 }
 
-/* Returns a product that is rounded separately. nvcc can fuse x * y + z, but never fuses these
+/* Returns a product that is rounded separately. nvcc can fuse x * y + z, but it never fuses these
  * intrinsics. */
 static __device__ __forceinline__ float rounded_product(float x, float y)
 {
@@ -36,8 +36,8 @@ static __device__ __forceinline__ double rounded_product(double x, double y)
     return __dmul_rn(x, y);
 }
 
-/* Each of the four products is rounded, as in C and in the CPU's loops without fused multiply-add.
- * If only one of two products were fused, x * y would differ from y * x. The imaginary part of x
+/* Rounds each of the four products, as in C and in the CPU's loops without fused multiply-add. If
+ * only one of two products were fused, x * y would differ from y * x, and the imaginary part of x
  * times its conjugate would be a rounding error instead of 0. */
 template <typename R>
 static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, complex_of<R> y)
@@ -46,8 +46,8 @@ static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, compl
              rounded_product(x.re, y.im) + rounded_product(x.im, y.re) };
 }
 
-/* `type` is the type of the computation, `accumulator` is the type in which the sums of runs are
- * added, and widen and narrow convert between the types. */
+/* `type` is the type of the computation, and `accumulator` the type in which the sums of runs are
+ * added. `widen` and `narrow` convert between the two types. */
 template <int compute> struct compute_traits;
 
 template <typename T, typename W> struct scalar_traits {
@@ -89,8 +89,8 @@ template <> struct compute_traits<TD_CUDA_C64> {
 
 /* Access to an element in memory. All threads take the same branch on `storage` in load and store,
  * so no warp diverges. A loop with several loads in flight first loads elements as raw bits of type
- * RAW and converts them afterwards, because a conversion waits for its load. Bits of elements
- * smaller than RAW are zero-extended. */
+ * RAW and converts them later, because a conversion waits for its load. Elements smaller than RAW
+ * are zero-extended. */
 template <typename T> struct element_access {
     typedef T RAW;
     static __device__ __forceinline__ T load(const void *from, int64_t i, enum td_cuda_storage)

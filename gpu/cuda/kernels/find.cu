@@ -1,9 +1,9 @@
-/* find.cu - find and lookup: finds the rows of keys with the index of
- * kernels/key_index/key_index.h, which describes the blocks. Each query has its own thread.
+/* find.cu - find and lookup: finds the rows of keys with the index that
+ * kernels/key_index/key_index.h describes. Each query has its own thread.
  *
- * As on the host, a row number is compared with the number of keys, and the key at that row with
- * the query. A damaged index gives -1 for some queries, but never the row of another key, and no
- * search is longer than the index. */
+ * As on the host, a search checks that a row number is below the number of keys, and compares the
+ * key at that row with the query. A damaged index gives -1 for some queries, but never the row of
+ * another key, and no search is longer than the index. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/indices.cuh"
 
@@ -32,8 +32,8 @@ static __device__ __forceinline__ uint64_t block_of_hash(uint64_t hash, uint64_t
     return (uint64_t)(((unsigned __int128)hash * n_blocks) >> 64);
 }
 
-/* Returns the block that follows `at` in a search. `step` is the number of blocks visited before
- * `at`. */
+/* Returns the block that follows `at` in a search. `step` is the number of blocks that the search
+ * has read before `at`. */
 static __device__ __forceinline__ uint64_t next_block(uint64_t at, uint64_t step, uint64_t hash,
                                                       uint64_t n_blocks)
 {
@@ -42,15 +42,15 @@ static __device__ __forceinline__ uint64_t next_block(uint64_t at, uint64_t step
     return at + 1 == n_blocks ? 0 : at + 1;
 }
 
-/* Returns a word with bit 7 set in each byte of `tags` that equals the byte `tag`. The bit can also
- * be set by mistake in a byte above an equal byte. The comparison of keys detects this. */
+/* Returns a word in which bit 7 is set in each byte where `tags` equals the byte `tag`. Bit 7 can
+ * also be wrongly set in a byte above an equal byte, which the comparison of keys detects. */
 static __device__ __forceinline__ uint32_t equal_tags(uint32_t tags, uint32_t tag)
 {
     const uint32_t x = tags ^ tag * 0x01010101u;
     return (x - 0x01010101u) & ~x & 0x80808080u;
 }
 
-/* Returns the row of a key in a block, or -1. */
+/* Returns the row of a key in a block, or -1 if the block does not have the key. */
 static __device__ __forceinline__ int64_t find_in_block(const struct td_cuda_find_args &args,
                                                         const struct key_block *block,
                                                         const uint4 &head, uint32_t tag,
@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Fills a row of the table with its default, a scalar. */
+/* Fills a row of the table with its scalar default. */
 static __global__ void __launch_bounds__(THREADS)
     repeat(const __grid_constant__ struct td_cuda_find_args args)
 {

@@ -6,8 +6,8 @@
 /* ---- Rows -------------------------------------------------------------------------------- */
 
 /* Returns the params row for an output row, or -1 for a row of zeros. `reports` is true for only
- * one of the threads that look up the row. That thread counts bad indices and sets *counted if it
- * counted any. */
+ * one of the threads that look up the row. That thread counts bad indices, and sets *counted if it
+ * has counted any. */
 static __device__ __forceinline__ int64_t params_row(const struct td_cuda_gather_args &args,
                                                      int64_t row, bool reports, bool *counted)
 {
@@ -61,13 +61,14 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- Short rows -------------------------------------------------------------------------- */
 
-/* A thread that copies one vector has only one load in flight: first the index, then the vector. By
- * Little's law, a device of 4.8 TB/s and 700 ns needs 25 KB in flight in each of 132
- * multiprocessors. The 2048 threads of a multiprocessor, with a vector of 16 bytes each, have 32 KB
- * in flight, but only while no thread waits for its index or stores. Each thread therefore copies
- * several rows: it loads LOADS indices, then LOADS vectors, and then stores.
+/* Number of loads that a thread has in flight. A thread that copies one vector has only one load in
+ * flight: first the index, then the vector. By Little's law, a device of 4.8 TB/s and 700 ns needs
+ * 25 KB in flight in each of 132 multiprocessors. The 2048 threads of a multiprocessor, with a
+ * vector of 16 bytes each, have 32 KB in flight, but only while no thread waits for its index or
+ * stores. Each thread therefore copies several rows: it loads LOADS indices, then LOADS vectors,
+ * and then stores.
  *
- * The rows of a block are consecutive, and so are the rows that its groups copy at the same time.
+ * The rows of a block are consecutive, as are the rows that its groups copy at the same time.
  * Indices and stores therefore coalesce. */
 #define LOADS 4
 
@@ -101,8 +102,8 @@ static __device__ __forceinline__ const char *row_at(const struct td_cuda_gather
     return args.params + index * args.stride[0] * args.copy.vectors * args.copy.vector_bytes;
 }
 
-/* Gathers rows of at most LOADS / rows vectors per thread. Requires a single slice, and indices
- * that are not tuples. */
+/* Gathers rows of at most LOADS / rows vectors per thread. Requires a single slice. The indices
+ * must not be tuples. */
 template <typename V, int rows>
 static __global__ void __launch_bounds__(THREADS)
     gather_short(const __grid_constant__ struct td_cuda_gather_args args)

@@ -1,5 +1,5 @@
-/* gemm.cu - matrix products that cuBLAS does not support: products of integers, and products of all
- * dtypes if cuBLAS is not available.
+/* gemm.cu - matrix products that cuBLAS does not support, which are products of integers and, if
+ * cuBLAS is not available, products of all dtypes.
  *
  * A block computes a 64 x 64 tile of C from strips of A and B in shared memory, and each thread
  * computes 4 x 4 elements of the tile. Every element is one chain of multiply-adds over k. */
@@ -10,8 +10,8 @@
 #define STRIP      8 /* length along k */
 #define PER_THREAD 4 /* THREADS = (TILE / PER_THREAD)^2 */
 
-/* Loads a strip as [k][i] or [k][j], with zeros outside the matrix. Neighbouring threads load along
- * k if k has stride 1. */
+/* Loads a strip as [k][i] or [k][j], with zeros outside the matrix. If k has stride 1, neighbouring
+ * threads load along k. */
 template <typename T>
 static __device__ __forceinline__ void
 load_strip(T (*strip)[TILE], const void *from, enum td_cuda_storage storage, int64_t base,
@@ -56,7 +56,7 @@ static __global__ void __launch_bounds__(THREADS)
             load_strip<T>(b_strip, args.b, args.storage[TD_CUDA_B], base[TD_CUDA_B], j, args.n,
                           args.b_n, k, args.k, args.b_k);
             __syncthreads();
-            /* Stop at the end of k, because a padding zero times infinity would be NaN. */
+            /* Stops at the end of k, because zero padding times infinity would be NaN. */
             const int depth = args.k - k < STRIP ? (int)(args.k - k) : STRIP;
             for (int dk = 0; dk < depth; dk++)
                 for (int r = 0; r < PER_THREAD; r++)

@@ -8,7 +8,7 @@
 
 #include "gpu/cuda/kernels/common.cuh"
 
-/* Counts a bad index: element `element` of indices is out of range. */
+/* Counts element `element` of indices, which is out of range. */
 static __device__ __forceinline__ void count_bad_index(const struct td_cuda_reporting &to,
                                                        int64_t element)
 {
@@ -28,10 +28,10 @@ static __device__ __forceinline__ void count_bad_index(const struct td_cuda_repo
     atomicAdd(&to.counters[low].n_bad, 1ULL);
 }
 
-/* Writes the reports. All threads of every block call this function once. The last block to arrive
- * writes the reports. A block executes a fence before it arrives only if it has counted a bad
- * index. A fence also waits for the stores of rows, and the block would occupy its multiprocessor
- * during that wait. */
+/* Writes the reports. All threads of every block call this function once, and the last block to
+ * arrive writes the reports. A block executes a fence before it arrives only if it has counted a
+ * bad index, because a fence also waits for the stores of rows and keeps the block on its
+ * multiprocessor during that wait. */
 static __device__ __forceinline__ void write_reports(const struct td_cuda_reporting &to,
                                                      bool counted)
 {

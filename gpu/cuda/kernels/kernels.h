@@ -1,13 +1,13 @@
 /* kernels.h - the C interface of the CUDA kernels: for each kernel, a struct of arguments that is
  * passed by value, and a function that launches the kernel on a stream.
  *
- * This file is included by C and by CUDA, so it includes nothing from kernels/ at the top of the
- * source tree. Static assertions in plugin.c and ops/ check numbers that must equal those of
+ * Both C and CUDA include this file, so it includes nothing from kernels/ at the top of the source
+ * tree. Static assertions in plugin.c and ops/ check numbers that must equal the numbers in
  * kernels/, such as bounds policies and compute types.
  *
  * Bounds   A client can write to the memory of indices after the host has checked them. Every
- *          kernel therefore checks an index again before it reads or writes with the index.
- * Errors   A launch function returns an error of the launch, not of the execution of the kernel. */
+ *          kernel therefore checks an index again before using it to read or write.
+ * Errors   A launch function returns errors of the launch, not of the kernel's execution. */
 #ifndef TD_GPU_CUDA_KERNELS_KERNELS_H
 #define TD_GPU_CUDA_KERNELS_KERNELS_H
 
@@ -21,11 +21,11 @@ extern "C" {
 #endif
 
 /* Maximum size in bytes of kernel parameters that every device and CUDA version supports. plugin.c
- * checks the structs against this maximum. Devices of compute capability 7.0 or higher with CUDA
- * 12.1 or newer accept 32,764 bytes. */
+ * checks the structs against it. Devices of compute capability 7.0 or higher with CUDA 12.1 or
+ * newer accept 32,764 bytes. */
 #define TD_CUDA_PARAMETER_BYTES 4096
 
-/* Load the kernels of a file. Otherwise the first launch of a kernel would load it, and loading can
+/* Load the kernels of a file. Otherwise, the first launch would load each kernel, and loading can
  * wait for all work on the device ("Lazy Loading" in the CUDA Programming Guide). */
 cudaError_t td_cuda_bags_load(void);
 cudaError_t td_cuda_find_load(void);
@@ -39,12 +39,11 @@ cudaError_t td_cuda_sumprod_load(void);
 /* ---- Reports of bad indices ------------------------------------------------------------------ */
 
 /* Maximum number of items whose ends are passed by value, which takes 2 KiB of a kernel's
- * parameters. This equals the default maximum number of calls in a batch (--batch-limit). */
+ * parameters. Equals the default maximum number of calls in a batch (--batch-limit). */
 #define TD_CUDA_INLINE_ITEMS    256
 #define TD_CUDA_STREAM_COUNTERS 4096
 
-/* Counts of the bad indices of one item, in device memory. The counters are zero between
- * launches. */
+/* Counts of the bad indices of one item, in device memory. The counts are zero between launches. */
 struct td_cuda_counter {
     /* INT64_MAX - position of the first bad index, or 0 if there is none. */
     unsigned long long first;
@@ -59,20 +58,20 @@ struct td_cuda_report {
 /* Where a kernel reports the bad indices of each item. */
 struct td_cuda_reporting {
     int n_items;
-    /* Ends of the items, if there are at most TD_CUDA_INLINE_ITEMS items. */
+    /* Ends of the items, used if there are at most TD_CUDA_INLINE_ITEMS items. */
     int64_t inline_end[TD_CUDA_INLINE_ITEMS];
-    /* Ends of the items in device memory, or NULL if inline_end has them. */
+    /* Ends of the items in device memory. NULL if the ends are in inline_end. */
     const int64_t *item_end;
     struct td_cuda_counter *counters; /* n_items counters */
     unsigned int *blocks_done;        /* 0 between launches */
-    /* Pinned host memory for the reports, or NULL if no reports are wanted. */
+    /* Pinned host memory for the reports, or NULL if the caller wants no reports. */
     struct td_cuda_report *reports;
 };
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* How rows are copied. A row is copied in vectors of 1, 2, 4, 8 or 16 bytes by a group of 1 to 32
- * neighbouring threads. Long rows are copied in chunks, each by its own group. */
+/* How rows are copied. A group of 1 to 32 neighbouring threads copies a row in vectors of 1, 2, 4,
+ * 8 or 16 bytes. Long rows are divided into chunks, and each chunk has its own group. */
 struct td_cuda_row_copy {
     int vector_bytes;
     int group_log2;  /* log2 of the number of threads in a group */
@@ -83,7 +82,7 @@ struct td_cuda_row_copy {
 };
 
 /* Chooses how rows are copied. `addresses` is the bitwise OR of the addresses of all rows that are
- * read or written. Their alignment limits the width of the vectors. */
+ * read or written, whose alignment limits the width of the vectors. */
 struct td_cuda_row_copy td_cuda_row_copy_make(size_t row_bytes, uintptr_t addresses);
 
 #define TD_CUDA_MAX_DEPTH 16 /* TD_MAX_RANK */
@@ -94,7 +93,7 @@ struct td_cuda_row_copy td_cuda_row_copy_make(size_t row_bytes, uintptr_t addres
 struct td_cuda_gather_args {
     char *out;
     const char *params;
-    /* Row that is copied instead of zeros, or NULL for zeros. */
+    /* Row to copy instead of zeros, or NULL for zeros. */
     const char *default_row;
     /* Distance in bytes between the defaults of consecutive output rows, or 0 if all rows share a
      * default. */
@@ -126,11 +125,11 @@ struct td_cuda_stitch_args {
     int64_t n_in, n_out; /* rows */
     int n_inputs;
     const struct td_cuda_stitch_input *inputs; /* device memory */
-    /* For each of n_out output rows, 1 + the number of the input row that is copied to it, or 0 if
-     * there is none. */
+    /* For each of n_out output rows, 1 + the number of the input row to copy, or 0 if there is
+     * none. */
     uint32_t *source;
 };
-/* Input row numbers are below this limit. */
+/* Limit that every input row number is below. */
 #define TD_CUDA_MAX_ROWS (INT64_C(0x7fffffff))
 cudaError_t td_cuda_stitch(const struct td_cuda_stitch_args *args, cudaStream_t stream);
 
@@ -173,7 +172,7 @@ struct td_cuda_find_args {
     const unsigned char *blocks; /* blocks of the index, aligned to 16 bytes */
     uint64_t n_blocks, seed, longest;
     bool wide;
-    /* The kernel fills `row`, a row of row_bytes bytes, with copies of `scalar`. NULL if there is
+    /* A row of row_bytes bytes that the kernel fills with copies of `scalar`, or NULL if there is
      * no row to fill. */
     char *row;
     const char *scalar;
@@ -197,7 +196,7 @@ enum td_cuda_number {
     TD_CUDA_INT64
 };
 
-/* Maximum number of indices of a bag that is summed as a whole. A longer bag is summed in parts of
+/* Maximum number of indices of a bag that is summed as a whole. Longer bags are summed in parts of
  * this length. */
 #define TD_CUDA_BAG_PART 256
 
@@ -205,8 +204,8 @@ struct td_cuda_bags_args {
     void *out;          /* output rows, [n_bags, columns] */
     const void *params; /* params rows, [n_rows, columns] */
     enum td_cuda_number params_type, out_type, weights_type;
-    /* Number of elements in a vector: 16 bytes, 4 bytes or one element. `columns` is a multiple of
-     * this number. */
+    /* Number of elements in a vector, which has 16 bytes, 4 bytes or one element. `columns` is a
+     * multiple of this number. */
     int vector_elements;
     /* log2 of the number of threads in a group. Each thread computes one vector. */
     int group_log2;
@@ -226,11 +225,11 @@ struct td_cuda_bags_args {
     /* For each of n_indices indices, its bag, in non-decreasing order. NULL if `begins` is used. */
     const void *segment_ids;
     int segment_bytes;
-    /* Device memory for `begins`, which is computed from segment_ids if they are given. */
+    /* Device memory for `begins` if they are computed from segment_ids. */
     int64_t *found_begins;
     const void *weights; /* n_indices weights; NULL if all are 1 */
     /* Scale of int8 and uint8 rows, or NULL if each row has its scale and offset after its columns.
-     * A step is 1 if each row has its own value, or 0 if all rows share one value. */
+     * A step is 1 if each row has its own value, and 0 if all rows share one value. */
     const float *scale;
     int scale_step;
     /* Offset of int8 and uint8 rows, or NULL if zero_point is used. */
@@ -283,8 +282,8 @@ enum td_cuda_storage {
 
 /* Arguments of sumprod, which sums products over any loop nest. Output loops come first, then
  * summed loops. sum_threads threads of a block share one sum, and the other threads compute other
- * outputs. If splits > 1, each sum is split into `splits` partial sums (as in split-K), which a
- * second kernel adds. */
+ * outputs. If splits > 1, each sum is split into `splits` partial sums (split-K), which a second
+ * kernel adds. */
 struct td_cuda_sumprod_args {
     const void *a, *b; /* NULL to sum A alone */
     void *c;
@@ -292,7 +291,7 @@ struct td_cuda_sumprod_args {
     enum td_cuda_storage storage[3];
     int64_t n_out, n_sum;
     /* Extent of the last summed loop, and the distance in bytes between two consecutive terms of a
-     * thread in A and B. */
+     * thread in A and in B. */
     int64_t last_extent, term_stride[2];
     int n_out_loops, n_sum_loops;
     int sum_threads, sum_threads_log2;
@@ -300,7 +299,7 @@ struct td_cuda_sumprod_args {
      * neighbouring outputs. */
     bool lanes_along_sum;
     int64_t splits, split_terms;
-    /* splits x n_out partial sums, in the accumulator type (float64 for float32). */
+    /* splits x n_out partial sums in the accumulator type, which is float64 for float32. */
     void *partial_sums;
     struct td_cuda_loop loops[TD_CUDA_MAX_LOOPS];
 };

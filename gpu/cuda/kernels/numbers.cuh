@@ -1,5 +1,5 @@
-/* numbers.cuh - real numbers of several types, loaded as float or double and rounded when stored,
- * and vectors of them. */
+/* numbers.cuh - real numbers of several types, which are loaded as float or double and rounded when
+ * stored, and vectors of such numbers. */
 #ifndef TD_GPU_CUDA_KERNELS_NUMBERS_CUH
 #define TD_GPU_CUDA_KERNELS_NUMBERS_CUH
 
@@ -85,7 +85,7 @@ template <> struct vector_of<1> {
     typedef unsigned char type;
 };
 
-/* Stores n elements, rounded. `to` must be aligned to the total size of the n elements, or to 16
+/* Rounds and stores n elements. `to` must be aligned to the total size of the n elements, or to 16
  * bytes if the total is larger. */
 template <typename T, typename A, int n>
 static __device__ __forceinline__ void store_rounded(void *to, const A (&values)[n])
@@ -126,7 +126,7 @@ static __device__ __forceinline__ A load_number(const void *from, int64_t i,
     }
 }
 
-/* Stores n elements of a floating-point type, starting at element i. See store_rounded. */
+/* Stores n elements of a floating-point type, starting at element i, like store_rounded. */
 template <typename A, int n>
 static __device__ __forceinline__ void store_numbers(void *to, int64_t i, enum td_cuda_number type,
                                                      const A (&values)[n])

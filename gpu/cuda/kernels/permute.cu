@@ -15,8 +15,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 #define TILE 32
 
-/* Transposes tiles. Loads and stores both coalesce along rows of 32 elements. The tile in shared
- * memory has one column of padding, so loads and stores have no bank conflicts. */
+/* Transposes tiles. Loads and stores both coalesce along rows of 32 elements. A column of padding
+ * in the shared memory of the tile prevents bank conflicts. */
 template <typename V>
 static __global__ void __launch_bounds__(THREADS)
     transpose(const __grid_constant__ struct td_cuda_permute_args args)

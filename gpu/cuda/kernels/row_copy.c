@@ -2,12 +2,12 @@
 
 struct td_cuda_row_copy td_cuda_row_copy_make(size_t row_bytes, uintptr_t addresses)
 {
-    /* Maximum size of a chunk. Rows are split into chunks, so that a few long rows occupy many
+    /* Maximum size of a chunk. Rows are split into chunks so that a few long rows occupy many
      * warps. */
     const size_t chunk_bytes = 4096;
-    /* A thread with one load in flight cannot saturate the memory bandwidth. A thread therefore
-     * copies several vectors of a row, at most this number, as long as the loads of neighbouring
-     * threads still coalesce to whole cache lines. */
+    /* Maximum number of vectors of a row that a thread copies. A thread with one load in flight
+     * cannot saturate the memory bandwidth, so a thread copies several vectors as long as the loads
+     * of neighbouring threads still coalesce to whole cache lines. */
     const int vectors_per_thread = 4, line_bytes = 128;
     struct td_cuda_row_copy copy;
     copy.vector_bytes = 16;

@@ -3,8 +3,8 @@
  *
  * For each output row, the first kernel finds the last input row with its index. It uses atomicMax,
  * whose result does not depend on the order of threads. The second kernel writes each output row
- * once, in the order of the output, and writes zeros if there is no input row. So duplicate indices
- * cause no second write, and results are deterministic. */
+ * once, in the order of the output, and writes zeros if there is no input row. Duplicate indices
+ * therefore cause no second write, and results are deterministic. */
 #include "gpu/cuda/kernels/common.cuh"
 
 /* Returns the input that contains row `number`. An input without rows can have the same first_row

@@ -3,13 +3,13 @@
  *
  * Cost     The target is 0.6 of the memory bandwidth. On an H200, this is 2.9 TB/s, or 12.4 bytes
  *          per cycle for each of 132 multiprocessors at 1.755 GHz. A multiprocessor issues 128
- *          thread instructions per cycle. Therefore a term may take 41 instructions in float32, 20
- *          in float16 and 10 in int8. For a sum along one loop, nvcc 13 generates 5 instructions
- *          per term in float32 (a load, two to advance the address, an addition, and a share of the
- *          loop) and 6 in float16, bfloat16 and int8, which need a conversion. For a sum of
- *          products, it generates twice as many instructions for twice the bytes. Wider loads would
- *          save some instructions but would not increase the bandwidth, and would make the order of
- *          additions depend on addresses.
+ *          thread instructions per cycle. A term can therefore take up to 41 instructions in
+ *          float32, 20 in float16 and 10 in int8. For a sum along one loop, nvcc 13 generates 5
+ *          instructions per term in float32 (a load, two to advance the address, an addition, and a
+ *          share of the loop) and 6 in float16, bfloat16 and int8, which need a conversion. For a
+ *          sum of products, it generates twice as many instructions for twice the bytes. Wider
+ *          loads would save some instructions, but would not increase the bandwidth and would make
+ *          the order of additions depend on addresses.
  * */
 #include "gpu/cuda/kernels/compute.cuh"
 #include "gpu/cuda/kernels/nest.cuh"
@@ -18,11 +18,11 @@
  * With 1024 terms, float32 would lose more than its last digit. */
 #define RUN_TERMS 128
 
-/* Minimum number of blocks per multiprocessor. It limits a thread to 64 registers, or to 80 if sums
- * have several loops. */
+/* Minimum number of blocks per multiprocessor, which limits a thread to 64 registers, or to 80 if
+ * sums have several loops. */
 #define MIN_BLOCKS 4
 
-/* Number of terms that a thread loads before it uses the first one. By Little's law, a
+/* Number of terms that a thread loads before it uses the first term. By Little's law, a
  * multiprocessor needs 25 KB in flight, because 132 multiprocessors share 4.8 TB/s at 700 ns. With
  * 16 terms, its 1024 threads of 64 registers have 64 KB in flight in float32, 32 KB in float16 and
  * 16 KB in int8. Two operands with 8 terms each have the same number of bytes in flight. With
@@ -48,8 +48,8 @@ template <> struct narrow_raw<uint32_t> {
 };
 
 /* The position of a thread in its terms, which are numbered begin, begin + step, and so on: the
- * addresses of the operands of the next term. Within the last loop, the cursor only adds strides.
- * It divides only at the end of the last loop. */
+ * addresses of the operands of the next term. The cursor only adds strides within the last loop,
+ * and divides only at its end. */
 template <bool nested> struct term_cursor {
     const char *at[2]; /* indexed by TD_CUDA_A, TD_CUDA_B */
     /* Number of the term, counted over all loops and within the last loop. */
@@ -104,8 +104,8 @@ static __device__ __forceinline__ void next_term(struct term_cursor<nested> &cur
         seek_term<E, has_b, nested>(cursor, args, base, cursor.term);
 }
 
-/* Issues the loads of all n terms, or of the first `count` terms, without waiting for any of
- * them. */
+/* Issues the loads of all n terms, or of the first `count` terms, without waiting for any of the
+ * loads. */
 template <typename W, bool all, typename RAW, int n>
 static __device__ __forceinline__ void load_along(RAW (&to)[n], const char *from, int64_t stride,
                                                   int count)
@@ -135,7 +135,7 @@ static __device__ __forceinline__ void load_from(RAW (&to)[n], const char *const
     else                                                                                           \
         LOAD(typename narrow_raw<RAW>::one)
 
-/* Adds all n terms, or the first `count` terms, to a run, and moves the cursor past them. */
+/* Adds all n terms, or the first `count` terms, to a run, and moves the cursor past these terms. */
 template <int compute, bool has_b, bool nested, bool all, int n>
 static __device__ __forceinline__ void
 add_terms(typename compute_traits<compute>::type &run, struct term_cursor<nested> &cursor,
@@ -177,7 +177,7 @@ add_terms(typename compute_traits<compute>::type &run, struct term_cursor<nested
             run = run + (has_b ? value[0][i] * value[has_b ? 1 : 0][i] : value[0][i]);
 }
 
-/* Returns the only term of a sum. The term is not added to 0, which would turn -0 into 0. */
+/* Returns the only term of a sum. Does not add it to 0, which would turn -0 into 0. */
 template <int compute, bool has_b>
 static __device__ __forceinline__ typename compute_traits<compute>::accumulator
 only_term(const struct td_cuda_sumprod_args &args, const struct offsets &base)
@@ -219,8 +219,8 @@ sum_terms(const struct td_cuda_sumprod_args &args, const struct offsets &base, i
     return total;
 }
 
-/* Adds the values of the threads of one output, which are `distance` apart, by tree reduction in
- * shared memory. The result is valid in the first of these threads. */
+/* Adds the values of the threads of one output by tree reduction in shared memory. The threads are
+ * `distance` apart. The result is valid in the first of these threads. */
 template <typename W>
 static __device__ W reduce_block(W value, W *shared, int y, int n, int distance)
 {
@@ -237,7 +237,8 @@ static __device__ W reduce_block(W value, W *shared, int y, int n, int distance)
     return value;
 }
 
-/* The thread at (x, y) of a block: x counts outputs within a tile, y counts along the sum. */
+/* Position (x, y) of a thread in its block: x counts outputs within a tile, and y counts along the
+ * sum. */
 template <int compute, bool has_b, bool nested>
 static __global__ void __launch_bounds__(THREADS, nested ? MIN_BLOCKS - 1 : MIN_BLOCKS)
     sumprod(const __grid_constant__ struct td_cuda_sumprod_args args)

@@ -34,8 +34,8 @@ static bool number_of(td_dtype dtype, enum td_cuda_number *out)
     }
 }
 
-/* Returns the number of elements in the vectors that a thread loads: vectors of 16 bytes, or of 4
- * bytes, or single elements. */
+/* Returns the number of elements in the vectors that a thread loads: 16 bytes, 4 bytes, or a single
+ * element. */
 static int vector_elements(size_t element_bytes, uintptr_t alignment)
 {
     for (size_t bytes = 16; bytes > element_bytes; bytes /= 4)
@@ -44,8 +44,8 @@ static int vector_elements(size_t element_bytes, uintptr_t alignment)
     return 1;
 }
 
-/* Sets how threads are assigned to columns. Each thread of a group has one vector, and wider rows
- * are split into chunks. */
+/* Assigns threads to columns. Each thread of a group has one vector, and wider rows are split into
+ * chunks. */
 static void set_columns(struct td_cuda_bags_args *args, size_t element_bytes)
 {
     enum { MAX_GROUP_LOG2 = 5 };
@@ -64,7 +64,7 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
-/* Returns the step between consecutive rows. */
+/* Returns the step between consecutive rows: 1, or 0 if all rows share one value. */
 static int row_step(const struct td_tensor *tensor)
 {
     return tensor && tensor->shape.rank > 0;
@@ -75,7 +75,7 @@ static const void *data_of(const struct td_tensor *tensor)
     return tensor ? tensor->data : NULL;
 }
 
-/* Returns the kernel arguments. If the output has no elements, the indices are checked as one
+/* Returns the kernel arguments. If the output has no elements, all indices are checked as one
  * bag. */
 static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
 {
@@ -133,7 +133,7 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
 
 /* ---- Workspace ----------------------------------------------------------------------------- */
 
-/* Sizes in bytes of the buffers in the workspace. 0 if a buffer is not needed. */
+/* Sizes in bytes of the buffers in the workspace. A buffer that is not needed has size 0. */
 struct buffer_sizes {
     size_t begins, part_sums, part_weights;
 };

@@ -9,8 +9,8 @@ static bool einsum_supports(const struct td_op_args *args)
            args->inputs[0].tensors[0].dtype != TD_DTYPE_STRING;
 }
 
-/* Returns the size in bytes of the intermediate results. They are at the start of the workspace, at
- * the offsets in the plan. The workspace of a step follows. */
+/* Returns the size in bytes of the intermediate results, which are at the start of the workspace,
+ * at the offsets in the plan. The workspace of a step follows. */
 static size_t intermediate_bytes(const struct td_einsum_plan *plan)
 {
     return td_cuda_align_up((size_t)plan->intermediate_bytes);

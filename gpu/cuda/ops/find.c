@@ -1,4 +1,4 @@
-/* find.c - find and lookup, for keys whose index is on the device. */
+/* find.c - find and lookup for keys whose index is on the device. */
 #include "kernels/find/find.h"
 
 #include "gpu/cuda/ops/reporting.h"
@@ -91,7 +91,7 @@ static const struct td_tensor *default_of(const struct td_op_args *args)
     return given->count > 0 && missing_of(args) == TD_MISSING_DEFAULT ? given->tensors : NULL;
 }
 
-/* Returns the default if it is a scalar that fills a row, otherwise returns NULL. */
+/* Returns the default if it is a scalar that fills a row, otherwise NULL. */
 static const struct td_tensor *scalar_of(const struct td_op_args *args)
 {
     const struct td_tensor *given = default_of(args);
@@ -106,8 +106,8 @@ static bool has_default_rows(const struct td_op_args *args)
            td_shape_equal(&given->shape, &args->outputs[OUTPUT].shape);
 }
 
-/* Returns the work whose missing keys are reported. Missing keys that are replaced by a default are
- * not reported. */
+/* Returns the work whose missing keys are reported, which excludes missing keys that a default
+ * replaces. */
 static struct td_device_work reported_work(const struct td_device_work *work)
 {
     struct td_device_work reported = *work;

@@ -15,8 +15,8 @@ static bool gather_supports(const struct td_op_args *args)
 
 /* ---- Kernel arguments -------------------------------------------------------------------- */
 
-/* Returns kernel arguments for an output without elements: no rows are copied, but all indices are
- * checked. */
+/* Returns kernel arguments for an output without elements, for which no rows are copied but all
+ * indices are checked. */
 static struct td_cuda_gather_args gather_args(const struct td_op_args *args, td_bounds bounds,
                                               int depth)
 {
@@ -45,8 +45,8 @@ static void set_rows(struct td_cuda_gather_args *kernel_args, int64_t n_rows, si
 }
 
 /* Returns the kernel arguments of gather and batch_gather. Each product of dimensions is a factor
- * of the output's element count, so it can overflow only if the output is empty. In that case, the
- * product is not used. */
+ * of the output's number of elements. It can therefore overflow only if the output is empty, and is
+ * then not used. */
 static struct td_cuda_gather_args slices_args(const struct td_op_args *args,
                                               const struct td_gather_geometry *geometry)
 {

@@ -18,8 +18,8 @@ size_t td_cuda_contract_gemm_workspace(const struct td_contraction *contraction)
     return bytes;
 }
 
-/* Packs A or B, or unpacks C. A copy that converts dtypes is a sumprod without a sum, which needs
- * no workspace. */
+/* Packs A or B, or unpacks C. A copy that converts dtypes runs as a sumprod without a sum, which
+ * needs no workspace. */
 static td_status pack(struct td_device_stream *stream, const struct td_cuda_gemm_plan *plan,
                       int operand, const void *from, void *to, struct td_error *err)
 {

@@ -1,5 +1,5 @@
-/* gemm.h - a contraction of kind gemm: packs operands as gemm_plan.h decides, and multiplies with
- * cuBLAS, or with kernels/gemm.cu if cuBLAS does not support the product. */
+/* gemm.h - runs a contraction of kind gemm: packs operands as gemm_plan.h decides, and multiplies
+ * with cuBLAS, or with kernels/gemm.cu if cuBLAS does not support the product. */
 #ifndef TD_GPU_CUDA_OPS_GEMM_H
 #define TD_GPU_CUDA_OPS_GEMM_H
 

@@ -49,12 +49,12 @@ static bool cublas_types(td_dtype dtype, bool tf32, cudaDataType *type,
     }
 }
 
-/* True if cuBLAS supports the dtypes and addresses. cuBLAS would fault on complex numbers that are
+/* True if cuBLAS supports the dtypes and addresses. It would fault on complex numbers that are
  * aligned only to the size of their real and imaginary parts. */
 static bool choose_types(struct call *call, const struct td_device_stream *stream,
                          const struct td_cuda_gemm_plan *plan, const char *const base[3])
 {
-    /* A comes last, because the factors determine the compute type. */
+    /* Handles A last, because the factors determine the compute type. */
     for (int i = TD_C; i >= TD_A; i--) {
         if ((uintptr_t)base[i] % td_dtype_info(plan->dtype[i])->size != 0 ||
             !cublas_types(plan->dtype[i], stream->device->tf32, &call->type[i], &call->compute))
@@ -81,8 +81,8 @@ static struct factor factor_of(const struct td_cuda_gemm_plan *plan, int operand
 
 static void choose_factors(struct call *call, const struct td_cuda_gemm_plan *plan)
 {
-    /* In column-major order, a row-major C is the transpose of C, which is the product of the
-     * transposes of B and A. */
+    /* In column-major order, a row-major C is the transpose of C: the product of the transposes of
+     * B and A. */
     const bool row_major = td_cuda_gemm_is_contiguous(plan, TD_C, TD_CUDA_N, TD_CUDA_M);
     call->m = row_major ? TD_CUDA_N : TD_CUDA_M;
     call->n = row_major ? TD_CUDA_M : TD_CUDA_N;
@@ -119,7 +119,7 @@ static cublasStatus_t call_single(const struct td_device_stream *stream, const s
                                 CUBLAS_GEMM_DEFAULT);
 }
 
-/* Computes the strided batch at these offsets, in elements. */
+/* Computes the strided batch at these offsets, which are in elements. */
 static cublasStatus_t call_batch(const struct td_device_stream *stream, const struct call *call,
                                  const struct td_cuda_gemm_plan *plan, const char *const base[3],
                                  const int64_t offset[3])
@@ -167,11 +167,11 @@ static cublasStatus_t call_all(struct td_device_stream *stream, const struct cal
     return result;
 }
 
-/* Returns the status of a failed call. TD_OK means that the context remains usable, so that
+/* Returns the status of a failed call. TD_OK means that the context remains usable, so
  * kernels/gemm.cu can compute the product. cuBLAS refuses some products only on some devices and
  * only when it is called (bfloat16 to bfloat16 on compute capability 8.6:
- * ggml-org/llama.cpp#24999). If cuBLAS cannot load a kernel for lack of memory, it can return any
- * error. Errors of the context are reported by the stream. */
+ * ggml-org/llama.cpp#24999). It can return any error if it cannot load a kernel for lack of memory.
+ * The stream reports errors of the context. */
 static td_status check_failure(struct td_device_stream *stream, cublasStatus_t result,
                                struct td_error *err)
 {

@@ -53,8 +53,8 @@ static bool batch_collapses(const struct td_cuda_gemm_plan *plan, int operand)
     return plan->packed[operand] || collapses(plan->dimension[TD_CUDA_BATCH], operand, &stride);
 }
 
-/* Chooses the dtypes of the product. Two operands of the same dtype are multiplied in that dtype,
- * otherwise in float32. The result has the given dtype if both factors have it. Otherwise the
+/* Chooses the dtypes of the product. Operands of the same dtype are multiplied in that dtype, other
+ * operands in float32. The result has the given dtype if both factors have it. Otherwise, the
  * result is float32 and is converted afterwards. */
 static void choose_dtypes(struct td_cuda_gemm_plan *plan, const struct td_contraction *contraction)
 {
@@ -68,9 +68,9 @@ static void choose_dtypes(struct td_cuda_gemm_plan *plan, const struct td_contra
 
 /* ---- Packing ----------------------------------------------------------------------------- */
 
-/* Fills the loops that copy between the operand as given and its packed form, which is operand
- * `packed_side`. A packed operand is row-major: first the batch, then the matrix. Returns the
- * number of loops. */
+/* Fills the loops that copy between an operand as given and its packed form, which is operand
+ * `packed_side` of the copy. A packed operand is row-major: first the batch, then the matrix.
+ * Returns the number of loops. */
 static int packing_loops(const struct td_cuda_gemm_plan *plan, int operand, int packed_side,
                          struct td_loop *loops)
 {
@@ -146,7 +146,7 @@ static int64_t batch_stride(const struct td_cuda_gemm_plan *plan, int operand, i
     return step;
 }
 
-/* Uses one loop over the whole batch, which requires that the batch collapses in every operand. */
+/* Uses one loop over the whole batch. Requires that the batch collapses in every operand. */
 static void use_one_loop(struct td_cuda_gemm_plan *plan)
 {
     const struct td_gemm_dimension *batch = plan->dimension[TD_CUDA_BATCH];
@@ -191,7 +191,7 @@ static void choose_batch_loops(struct td_cuda_gemm_plan *plan)
     use_all_loops(plan, longest);
 }
 
-/* True if too many calls would be needed to iterate over all batch loops except the longest. */
+/* True if iterating over all batch loops except the longest would take too many calls. */
 static bool too_many_calls(const struct td_cuda_gemm_plan *plan)
 {
     const struct td_gemm_dimension *batch = plan->dimension[TD_CUDA_BATCH];

@@ -5,12 +5,13 @@
  *
  * cuBLAS and kernels/gemm.cu require one stride for each dimension of a matrix, and cuBLAS requires
  * one of the two strides to be 1. Any other operand (several loops in a dimension, no stride of 1,
- * a dtype that must be converted) is packed. A and B are copied to the workspace before the
- * product, and C is copied from the workspace after the product.
+ * or a dtype that must be converted) is packed: A and B are copied to the workspace before the
+ * product, and C is copied from the workspace after it.
  *
- * Batch loops that collapse to one stride in every operand become one strided batch. Otherwise the
+ * Batch loops that collapse to one stride in every operand become one strided batch. Otherwise, the
  * longest loop becomes the strided batch, and the product is called for every iteration of the
- * other loops. If that takes too many calls, the operands are packed so that the batch collapses.
+ * other loops. If this takes too many calls, the operands are packed, which makes the batch
+ * collapse.
  *
  * Numbers  float16 and bfloat16 are multiplied without conversion and summed in float32. float32 is
  *          multiplied as float32 unless the device was opened with tf32. */
@@ -22,7 +23,7 @@
 
 enum { TD_CUDA_BATCH, TD_CUDA_M, TD_CUDA_N, TD_CUDA_K, TD_CUDA_DIMENSIONS };
 
-/* Do not copy a plan: it points into itself. */
+/* Must not be copied, because a plan points into itself. */
 struct td_cuda_gemm_plan {
     struct td_gemm_product product;
     const struct td_gemm_dimension *dimension[TD_CUDA_DIMENSIONS]; /* dimensions of `product` */
@@ -41,7 +42,7 @@ struct td_cuda_gemm_plan {
 bool td_cuda_gemm_plan_make(struct td_cuda_gemm_plan *plan,
                             const struct td_contraction *contraction);
 
-/* True if this operand's matrix is stored with `inner` contiguous and with a leading dimension of
+/* True if this operand's matrix is stored with `inner` contiguous, and with a leading dimension of
  * at least the extent of `inner` for `outer`. */
 bool td_cuda_gemm_is_contiguous(const struct td_cuda_gemm_plan *plan, int operand, int inner,
                                 int outer);
@@ -50,7 +51,7 @@ bool td_cuda_gemm_is_contiguous(const struct td_cuda_gemm_plan *plan, int operan
  * not packed. */
 size_t td_cuda_gemm_packed_bytes(const struct td_cuda_gemm_plan *plan, int operand);
 
-/* Sets *copy to the copy that packs A or B, or unpacks C, as a simplified contraction. */
+/* Sets *copy to the copy, as a simplified contraction, that packs A or B or unpacks C. */
 void td_cuda_gemm_pack(const struct td_cuda_gemm_plan *plan, int operand,
                        struct td_loop loops[TD_MAX_LOOPS], struct td_contraction *copy);
 

@@ -1,14 +1,14 @@
 /* ops.h - the ops for which the plugin has kernels. The file of each op converts the op's arguments
  * to kernel arguments.
  *
- * td_op_infer has already accepted the arguments, so nothing is validated here. */
+ * td_op_infer has already accepted the arguments, so these files do not validate them. */
 #ifndef TD_GPU_CUDA_OPS_OPS_H
 #define TD_GPU_CUDA_OPS_OPS_H
 
 #include "gpu/cuda/runtime/stream.h"
 
-/* The functions of the vtable for one op. workspace_bytes returns SIZE_MAX if the size cannot be
- * computed. */
+/* The functions of the vtable for one op. workspace_bytes returns SIZE_MAX if it cannot compute the
+ * size. */
 struct td_cuda_op {
     bool (*supports)(const struct td_op_args *args);
     size_t (*workspace_bytes)(struct td_device *device, const struct td_device_work *work);
@@ -24,7 +24,7 @@ extern const struct td_cuda_op td_cuda_gather_op, td_cuda_gather_nd_op, td_cuda_
 
 /* ---- For the ops ------------------------------------------------------------------------- */
 
-/* Writes reports that contain no bad indices, for ops that replace no index. */
+/* Writes reports without bad indices, for ops that never replace an index. */
 void td_cuda_report_none(const struct td_device_work *work);
 
 /* Allocates `bytes` bytes, rounded up to the alignment, from the front of the remaining

@@ -24,8 +24,8 @@ static bool widen_once(struct td_cuda_permute_args *args)
 }
 
 /* Splits elements into halves, because complex numbers might be aligned only to the size of their
- * parts. There is always room for one more loop: a tensor with elements of two bytes or more
- * reaches the maximum size of 2^63 bytes before it uses all loops. */
+ * parts. There is always room for one more loop, because a tensor with elements of two bytes or
+ * more reaches the maximum size of 2^63 bytes before it uses all loops. */
 static void narrow_once(struct td_cuda_permute_args *args)
 {
     for (int i = 0; i < args->n_loops; i++) {

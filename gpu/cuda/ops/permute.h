@@ -1,5 +1,5 @@
-/* permute.h - a contraction of kind permute: copies elements between two layouts, tile by tile if
- * the copy is a transposition. Needs no workspace. */
+/* permute.h - runs a contraction of kind permute: copies elements between two layouts, tile by tile
+ * if the copy is a transposition. Needs no workspace. */
 #ifndef TD_GPU_CUDA_OPS_PERMUTE_H
 #define TD_GPU_CUDA_OPS_PERMUTE_H
 

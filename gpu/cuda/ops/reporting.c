@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Few items need no workspace: their ends are passed by value in the kernel arguments, and their
- * counters are in the stream. */
+/* A few items need no workspace, because their ends are passed by value in the kernel arguments and
+ * their counters are in the stream. */
 size_t td_cuda_reporting_bytes(struct td_device *device, const struct td_device_work *work)
 {
     (void)device;

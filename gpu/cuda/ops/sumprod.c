@@ -13,8 +13,8 @@ _Static_assert((int)TD_CUDA_A == (int)TD_A && (int)TD_CUDA_B == (int)TD_B &&
                "loops are copied by memcpy");
 
 #define THREADS          256
-/* Target number of blocks: enough to occupy every multiprocessor of any device, because sums must
- * be split in the same way on all devices. */
+/* Target number of blocks, which occupies every multiprocessor of any device. It is a constant
+ * because sums must be split in the same way on all devices. */
 #define WANTED_BLOCKS    1024
 /* Minimum number of terms per thread that justifies another partial sum. */
 #define MIN_THREAD_TERMS 64

@@ -29,8 +29,8 @@ td_status td_cuda_copy_to_host(struct td_device_stream *stream, void *to, const 
 
 /* ---- Uploads of launch parameters -------------------------------------------------------- */
 
-/* Replaces the staging memory if it is full, with larger memory if it is too small. The old memory
- * is freed after the copies from it end. This function waits neither for these copies nor, as
+/* Replaces the full staging memory with new memory, which is larger if the upload would not fit.
+ * The old memory is freed after the copies from it end. Waits neither for these copies nor, as
  * cudaFreeHost would, for all streams. */
 static td_status replace_staging(struct td_device_stream *stream, size_t bytes,
                                  struct td_error *err)

@@ -21,7 +21,7 @@ static const struct {
     { "cublasGemmStridedBatchedEx_64", offsetof(struct td_cublas, gemm_strided_batched_ex) },
 };
 
-/* Loads the major version that the plugin was built with, because the plugin uses its enums and
+/* Loads the major version with which the plugin was built, because the plugin uses its enums and
  * structs. */
 static bool load(struct td_cublas *blas)
 {

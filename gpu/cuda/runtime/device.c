@@ -27,8 +27,8 @@ void td_cuda_context_enter(int ordinal)
     } while (!atomic_compare_exchange_weak(&context->devices, &devices, devices + 1));
 }
 
-/* Resets the context of a device. A reset affects the current device of the thread, so it must not
- * run if cudaSetDevice failed. */
+/* Resets the context of a device. Must not run if cudaSetDevice failed, because a reset affects the
+ * thread's current device. */
 static void reset(int ordinal)
 {
     int current = ordinal; /* in case cudaGetDevice fails */
@@ -56,8 +56,8 @@ void td_cuda_context_leave(int ordinal, bool lost)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* True if the context remains usable after this error, because the error only means an invalid
- * argument. */
+/* True if the context remains usable after this error, which only means that an argument was
+ * invalid. */
 static bool is_recoverable(cudaError_t error)
 {
     switch (error) {
@@ -92,7 +92,7 @@ td_status td_cuda_check(struct td_device *device, cudaError_t error, const char 
 {
     if (error == cudaSuccess)
         return TD_OK;
-    /* Clear the error, or the next launch would report it. */
+    /* Clears the error, which the next launch would otherwise report. */
     (void)cudaGetLastError();
     if (error == cudaErrorMemoryAllocation)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "%s has no memory left to %s",

@@ -7,9 +7,9 @@
  * Ownership  A device owns its streams and its allocations. Closing the device frees them.
  * Threads    See gpu/device.h.
  * Errors     A runtime call that runs out of memory returns MEMORY_EXHAUSTED. A call with an
- *            invalid argument returns INTERNAL. After any other error, the CUDA context is assumed
- *            to be corrupted: the device is lost, and every call returns DEVICE_UNAVAILABLE until
- *            the device is closed. */
+ *            invalid argument returns INTERNAL. Any other error is assumed to corrupt the CUDA
+ *            context, so the device is lost, and every call returns DEVICE_UNAVAILABLE until the
+ *            device is closed. */
 #ifndef TD_GPU_CUDA_RUNTIME_DEVICE_H
 #define TD_GPU_CUDA_RUNTIME_DEVICE_H
 
@@ -27,11 +27,11 @@ struct td_device {
     /* Allocations that the caller has freed. `freeing` is device memory that streams still use.
      * `retired` is pinned memory, which is kept for later allocations. */
     struct td_cuda_allocation *freeing, *retired;
-    /* Bytes of pinned memory: currently allocated by the caller, the peak so far, and in
+    /* Bytes of pinned memory that the caller has allocated, the peak of this number, and bytes in
      * `retired`. */
     uint64_t pinned, pinned_most, pinned_retired;
     struct td_device_stream *streams;
-    /* Device memory is allocated and freed on the streams `allocs` and `frees`, in their order
+    /* Streams on which device memory is allocated and freed, in the order of these calls
      * (memory.h). */
     cudaMemPool_t pool;
     cudaStream_t allocs, frees;
@@ -41,7 +41,7 @@ struct td_device {
 
 /* Registers an open device in the context of its GPU. All open devices on a GPU share one context
  * of this process. A reset would destroy the context for all of them, including a device that is
- * never closed because a call on it does not return. It would also free the pinned memory from
+ * never closed because a call on it does not return. A reset would also free the pinned memory from
  * which replies are sent. */
 void td_cuda_context_enter(int ordinal);
 /* Unregisters a device. Resets the context if no open device uses it and at least one device has
@@ -56,7 +56,7 @@ TD_MUST_CHECK td_status td_cuda_check(struct td_device *device, cudaError_t erro
 /* Makes the device current for this thread. Returns DEVICE_UNAVAILABLE if the device is lost. */
 TD_MUST_CHECK td_status td_cuda_set_current(struct td_device *device, struct td_error *err);
 
-/* Marks the device as lost. Returns DEVICE_UNAVAILABLE. */
+/* Marks the device as lost and returns DEVICE_UNAVAILABLE. */
 td_status td_cuda_mark_lost(struct td_device *device, const char *reason, struct td_error *err);
 
 /* Rounds up to the alignment of alloc. Returns SIZE_MAX on overflow. */

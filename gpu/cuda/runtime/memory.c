@@ -10,15 +10,15 @@ struct td_cuda_allocation {
     size_t bytes;
     bool on_host;
     /* For memory that the caller has freed: an event that completes when the streams have finished
-     * all work submitted before the free. NULL if no memory was left for an event. */
+     * all work submitted before the free. NULL if there was no memory for an event. */
     cudaEvent_t unused;
 };
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-/* Size in bytes by which the pool can exceed the device's limit, for cuBLAS in each stream and for
- * the gaps between allocations. The rest of the memory reserved beyond the limit is left to the
- * runtime. */
+/* Maximum number of bytes by which the pool can exceed the device's limit, for cuBLAS in each
+ * stream and for the gaps between allocations. The rest of the memory reserved beyond the limit is
+ * left to the runtime. */
 #define POOL_EXTRA ((uint64_t)256 << 20)
 
 static cudaError_t open_pool(struct td_device *device)
@@ -71,7 +71,7 @@ static bool is_idle(const struct td_device_stream *stream)
 {
     if (!stream->stream || cudaStreamQuery(stream->stream) == cudaSuccess)
         return true;
-    /* clears the error, which the next poll of the stream will find again */
+    /* Clears the error, which the next poll of the stream reports. */
     (void)cudaGetLastError();
     return false;
 }
@@ -99,7 +99,7 @@ static cudaError_t order_frees(const struct td_device *device)
     return error;
 }
 
-/* Records the event `unused`. Leaves it NULL if no memory is left for an event. */
+/* Records the event `unused`. Leaves it NULL if there is no memory for an event. */
 static cudaError_t record_unused(const struct td_device *device,
                                  struct td_cuda_allocation *allocation)
 {
@@ -144,7 +144,7 @@ static cudaError_t take(const struct td_device *device, size_t bytes, void **out
         if (error == cudaSuccess)
             error = cudaMallocFromPoolAsync(out, bytes, device->pool, device->allocs);
     }
-    /* This waits only for the allocation, because no other work is on `allocs`. */
+    /* Waits only for the allocation, because no other work is on `allocs`. */
     return error == cudaSuccess ? cudaStreamSynchronize(device->allocs) : error;
 }
 
@@ -175,7 +175,8 @@ static void trim_pool(struct td_device *device)
 
 uint64_t td_cuda_memory_freeing(struct td_device *device)
 {
-    /* Querying a stream takes a microsecond, and the batcher calls this function for each batch. */
+    /* Queries the streams only if memory is being freed, because a query takes a microsecond and
+     * the batcher calls this function for each batch. */
     const bool idle = device->freeing && all_idle(device);
     uint64_t bytes = 0;
     for (struct td_cuda_allocation **at = &device->freeing; *at;) {
@@ -221,13 +222,13 @@ static cudaError_t free_retired(struct td_device *device)
     return error;
 }
 
-/* An allocation is never refused while retired blocks total at most MAY_RETIRE bytes. */
+/* The host can always pin more memory while retired blocks total at most MAY_RETIRE bytes. */
 #define MAY_RETIRE ((uint64_t)64 << 20)
 
-/* True if the host may pin `bytes` more, counting blocks that are waiting to be freed. The memory
- * that is retired or in use is limited to twice the caller's peak. Without this limit, two batches
- * that always overlap would never leave all streams idle, and batches of varying sizes would pin
- * more and more memory. */
+/* True if the host may pin `bytes` more, counting blocks that are waiting to be freed. Limits the
+ * memory that is retired or in use to twice the caller's peak. Without this limit, two batches that
+ * always overlap would never leave all streams idle, and batches of varying sizes would pin more
+ * and more memory. */
 static bool may_pin(const struct td_device *device, size_t bytes)
 {
     uint64_t after, all;

@@ -7,8 +7,8 @@
  * streams, so they would stall their caller during a long upload, or forever if a kernel hangs.
  *
  * Device memory is returned to a pool on a stream that waits for the other streams. CUDA has no
- * pool for pinned memory, so pinned memory is kept for later allocations and freed when no stream
- * has work. The plugin keeps at most the caller's peak, or 64 MiB if that is more. Beyond that
+ * pool for pinned memory, so the plugin keeps it for later allocations and frees it when no stream
+ * has work. The plugin keeps at most the caller's peak or 64 MiB, whichever is larger. Beyond that
  * limit, host_alloc returns MEMORY_EXHAUSTED until no stream has work.
  *
  * Source     "Stream Ordered Memory Allocator" in the CUDA Programming Guide. */
@@ -17,12 +17,12 @@
 
 #include "gpu/cuda/runtime/device.h"
 
-/* Creates the pool. Must be called before any stream is opened. Returns DEVICE_UNAVAILABLE if the
- * device has no memory pools. */
+/* Creates the pool. Must run before any stream is opened. Returns DEVICE_UNAVAILABLE if the device
+ * does not support memory pools. */
 TD_MUST_CHECK td_status td_cuda_memory_open(struct td_device *device, struct td_error *err);
 
-/* Frees all allocations. Must be called after the streams are closed. If the device is lost, frees
- * only the records. */
+/* Frees all allocations. Must run after the streams are closed. If the device is lost, frees only
+ * the records. */
 void td_cuda_memory_close(struct td_device *device);
 
 TD_MUST_CHECK td_status td_cuda_alloc(struct td_device *device, size_t bytes, void **out,
@@ -30,12 +30,12 @@ TD_MUST_CHECK td_status td_cuda_alloc(struct td_device *device, size_t bytes, vo
 TD_MUST_CHECK td_status td_cuda_host_alloc(struct td_device *device, size_t bytes, void **out,
                                            struct td_error *err);
 
-/* Returns the number of bytes of device memory that have been freed but are still used by submitted
- * work. */
+/* Returns the number of bytes of device memory that the caller has freed but submitted work still
+ * uses. */
 uint64_t td_cuda_memory_freeing(struct td_device *device);
 
-/* Frees memory from td_cuda_alloc or td_cuda_host_alloc once the current work of the streams is
- * complete. Does nothing if `memory` is NULL. */
+/* Frees memory from td_cuda_alloc or td_cuda_host_alloc after the streams have finished their
+ * current work. Does nothing if `memory` is NULL. */
 void td_cuda_free(struct td_device *device, void *memory);
 
 #endif

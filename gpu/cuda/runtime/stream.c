@@ -9,8 +9,8 @@
 
 /* ---- Opening and closing ----------------------------------------------------------------- */
 
-/* The largest workspace that cuBLAS recommends for any device. Without it, cuBLAS would allocate a
- * workspace during a call. */
+/* The largest workspace that cuBLAS recommends for any device. Without this workspace, cuBLAS would
+ * allocate its own during a call. */
 #define CUBLAS_WORKSPACE ((size_t)32 << 20)
 
 #define STAGING_BYTES ((size_t)64 << 10)
@@ -39,8 +39,8 @@ static td_status open_cublas(struct td_device_stream *stream, struct td_error *e
             (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
     if (result == CUBLAS_STATUS_SUCCESS)
         return TD_OK;
-    /* cuBLAS can also report NOT_INITIALIZED if it is out of memory. The context remains usable in
-     * that case. */
+    /* cuBLAS can also report NOT_INITIALIZED if it is out of memory, which leaves the context
+     * usable. */
     bool done;
     status = td_cuda_poll(stream, &done, err);
     if (status == TD_OK &&
@@ -132,7 +132,7 @@ static td_status allocate_resources(struct td_device_stream *stream, struct td_e
     status = open_cublas(stream, err);
     if (status != TD_OK)
         return status;
-    /* A new stream is idle, so this waits only for its own allocations and the memset. */
+    /* Waits only for the stream's own allocations and the memset, because a new stream is idle. */
     return td_cuda_check(device, cudaStreamSynchronize(stream->stream), "open a stream", err);
 }
 
@@ -174,7 +174,7 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
         return status;
     cudaError_t error = cudaStreamQuery(stream->stream);
     if (error == cudaErrorNotReady) {
-        /* Clear the error, or the next launch would report it. */
+        /* Clears the error, which the next launch would otherwise report. */
         (void)cudaGetLastError();
         if (stream->awaited_ns == 0)
             stream->awaited_ns = now_ns();
@@ -189,8 +189,8 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
     return status;
 }
 
-/* How long a wait spins. Most batches of lookups take less time, and waking up from a sleep would
- * add about 10 us to them. */
+/* Time for which a wait spins. Most batches of lookups take less time, and waking up from a sleep
+ * would add about 10 us. */
 #define SPIN_NS 100000
 
 /* Sleeps with the minimum timer slack. The default timer slack delays a wake-up by up to 50 us,
@@ -204,10 +204,10 @@ static void sleep_ns(int64_t ns)
         (void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns);
 }
 
-/* Polls, sleeping between polls for an eighth of the time waited so far, because the runtime has no
- * wait with a timeout. The waiting time counts from the first poll after work was submitted, not
- * from this call: the batcher waits in slices of 100 us, and would otherwise spin for as long as
- * the work takes. */
+/* Polls and, between polls, sleeps for an eighth of the time waited so far, because the runtime has
+ * no wait with a timeout. The waiting time counts from the first poll after work was submitted, not
+ * from this call. Otherwise, the wait would spin for as long as the work takes, because the batcher
+ * waits in slices of 100 us. */
 td_status td_cuda_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                        struct td_error *err)
 {

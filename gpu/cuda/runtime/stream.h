@@ -1,5 +1,5 @@
 /* stream.h - streams of a CUDA device: stream_open, stream_close, poll and wait of gpu/device.h. A
- * stream is opened with all the memory that a launch needs. */
+ * stream is opened with all the memory that launches on it need. */
 #ifndef TD_GPU_CUDA_RUNTIME_STREAM_H
 #define TD_GPU_CUDA_RUNTIME_STREAM_H
 
@@ -19,12 +19,12 @@ struct td_device_stream {
      * blocks_done. */
     struct td_cuda_counter *counters;
     unsigned int *blocks_done;
-    /* Pinned staging memory of td_cuda_upload, filled from the start. It becomes empty again when
+    /* Pinned staging memory of td_cuda_upload, which is filled from the start and empty again when
      * the stream is idle. */
     char *staging;
     size_t staging_bytes, staging_used;
-    /* Time of the first poll that found the submitted work incomplete, or 0 if no poll has since
-     * the last submission. */
+    /* Time of the first poll since the last submission that has found the work incomplete, or 0 if
+     * no poll has. */
     int64_t awaited_ns;
 };
 

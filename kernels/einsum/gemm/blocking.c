@@ -2,19 +2,19 @@
 
 #include "kernels/integers.h"
 
-/* Maximum size in bytes of the packed B that all threads share. A single column of panels can be
+/* Maximum size in bytes of the packed B that all threads share, unless a single column of panels is
  * larger. */
 #define SHARED_BYTES   ((int64_t)16 << 20)
 /* Maximum size in bytes of the packed B of one product if each thread packs its own B. */
 #define THREAD_B_BYTES ((int64_t)512 << 10)
 
-/* A product is split along k if C has at most SMALL_C elements, with at most SMALL_SIDE rows and
- * columns, and k is at least LONG_K. A smaller C cannot be divided among threads by rows and
- * columns.
+/* A product is split along k if k is at least LONG_K and C has at most SMALL_C elements and at most
+ * SMALL_SIDE rows and columns. Dividing such a small C by rows and columns does not give every
+ * thread enough work.
  *
  * A range of k takes about K_RANGE_NS, so adding the partial sums costs at most 2 % more. Ranges
  * are longer if the partial sums of one product would exceed SHARED_BYTES. C has one block of rows,
- * and its columns fit one row of sums.
+ * and its columns fit in one row of sums.
  *
  * With two threads on Zen 4 (bench_gemm), 16 x 16 x 65536 took 303 us without the split and 155 us
  * with it. 64 x 64 x 262144 took 30.8 ms and 17.0 ms. */
@@ -44,8 +44,7 @@ static bool splits_k(const struct td_gemm_product *p)
            p->k.size >= LONG_K && p->product_ns > TD_GEMM_SINGLE_THREAD_NS;
 }
 
-/* Returns the length of a range of k. Ranges have equal lengths and consist of whole blocks of
- * kc. */
+/* Returns the length of a range of k. Ranges have equal lengths, in whole blocks of kc. */
 static int64_t choose_k_range(const struct td_gemm_product *p, int64_t kc)
 {
     const int64_t most = SHARED_BYTES / td_gemm_partial_bytes(p);
@@ -90,7 +89,7 @@ void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_ge
             td_larger(1, td_smaller(p->batch.size, SHARED_BYTES / td_larger(1, bytes)));
         return;
     }
-    /* A C that is not native is rounded once, after all of k has been summed. B is then packed for
+    /* A C that is not native is rounded once, after all of k has been summed. B is then packed over
      * all of k, but for fewer columns at a time. */
     const int64_t column = packed_bytes(p, k, panel) / panel;
     if (!p->native[TD_C] || SHARED_BYTES / column >= 2048) {

@@ -26,13 +26,13 @@
 #define TD_GEMM_KC               512
 /* Maximum number of columns whose sums are kept in scratch memory if C is not native. */
 #define TD_GEMM_SUMS_COLUMNS     256
-/* Size in bytes of a panel before it is widened or expanded. The largest panel is at most
- * TD_GEMM_KC reals long, in complex128, where KC is half as many elements. */
+/* Size in bytes of the buffer for a panel before it is widened or expanded. No panel is longer than
+ * TD_GEMM_KC reals; in complex128, KC is half as many elements. */
 #define TD_GEMM_RAW_BYTES        ((int64_t)TD_GEMM_MAX_MR * TD_GEMM_KC * 8)
-/* A product that takes less than TD_GEMM_SINGLE_THREAD_NS is not worth waking a thread for. No
- * range is much shorter than TD_GEMM_RANGE_NS or longer than TD_GEMM_MAX_RANGE_NS. If k is split,
- * the estimate assumes long vectors. SSE2 takes ten times as long, so ranges of k are kept
- * short. */
+/* Waking a thread is not worthwhile for a product that takes less than TD_GEMM_SINGLE_THREAD_NS. No
+ * range is much shorter than TD_GEMM_RANGE_NS or longer than TD_GEMM_MAX_RANGE_NS. Ranges of a
+ * split k are kept short, because the estimate assumes long vectors and SSE2 takes ten times as
+ * long. */
 #define TD_GEMM_SINGLE_THREAD_NS 100e3
 #define TD_GEMM_RANGE_NS         50e3
 #define TD_GEMM_MAX_RANGE_NS     8e6
@@ -57,8 +57,8 @@ struct td_gemm_blocking {
     int64_t k_packed;
     /* Number of products that are computed together. 0 if nothing is shared. */
     int64_t batch_block;
-    /* Size in bytes of packed B, or of a block of it, in the scratch memory of a thread. 0 if
-     * threads pack no B. */
+    /* Size in bytes of packed B, or of a block of it, in a thread's scratch memory. 0 if threads do
+     * not pack B. */
     int64_t thread_b_bytes;
 };
 
@@ -68,8 +68,7 @@ void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_ge
 struct td_workspace_size td_gemm_blocking_workspace(const struct td_gemm_blocking *blocking,
                                                     const struct td_gemm_product *p);
 
-/* If k_range is set, return the number of ranges of k and the size in bytes of the sums of one
- * range. */
+/* If k_range is set, return the number of ranges of k and the size in bytes of one range's sums. */
 int64_t td_gemm_k_ranges(const struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
 int64_t td_gemm_partial_bytes(const struct td_gemm_product *p);
 

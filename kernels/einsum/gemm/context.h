@@ -1,7 +1,7 @@
 /* context.h - a product being computed: the operands, and the kernels and packing that td_gemm_run
  * chose for them.
  *
- * Ownership  Borrows everything it points to.
+ * Ownership  Borrows everything to which it points.
  * Threads    Read-only while ranges run. */
 #ifndef TD_KERNELS_EINSUM_GEMM_CONTEXT_H
 #define TD_KERNELS_EINSUM_GEMM_CONTEXT_H
@@ -29,7 +29,7 @@ struct td_gemm_context {
     int64_t mr, nr;
     /* Maximum number of rows of a block of A, a multiple of mr. */
     int64_t mc;
-    /* The tiles read the operand directly, without packing. */
+    /* True if the tiles read the operand directly, without packing. */
     bool a_in_place, b_in_place;
     bool c_in_place; /* tiles are stored directly to C */
 };

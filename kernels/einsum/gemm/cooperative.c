@@ -8,11 +8,11 @@
 /* Number of panels of B that one item of the packing loop packs. */
 #define PACK_PANELS 4
 
-/* A pass over columns [n0, n0 + n) of `products` products of the batch, for k in [k0, k0 + k). */
+/* A pass over `products` products of the batch: columns [n0, n0 + n), and k in [k0, k0 + k). */
 struct pass {
     const struct td_gemm_context *g;
     int64_t first_product, products, n0, n, k0, k;
-    /* Number of rows and columns of a block of C, which one thread computes. */
+    /* Number of rows and columns of the block of C that one thread computes. */
     int64_t block_m, block_n;
 };
 
@@ -79,24 +79,24 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
 }
 
 /* Chooses the size of a block of C. B is packed once for all threads, but A is packed once for each
- * block. Blocks therefore have as many columns as possible, given the number of blocks and the
- * maximum time of a range. */
+ * block. Blocks therefore have as many columns as the number of blocks and the maximum time of a
+ * range allow. */
 static void choose_blocks(struct pass *pass, int width)
 {
     const struct td_gemm_context *g = pass->g;
     const struct td_gemm_product *p = g->p;
     const int64_t m = p->m.size;
     int64_t row_blocks = td_ceil_div(m, g->mc);
-    /* Tiles with fewer rows are slower. However, every block of columns packs A again, which is not
-     * worthwhile for a few columns. */
+    /* Tiles with fewer rows are slower. However, each block of columns packs A again, which is not
+     * worthwhile for only a few columns. */
     const int64_t min_rows = (pass->n < FEW_COLUMNS ? 2LL : 4LL) * g->mr;
     if (pass->products * row_blocks < 8LL * width && m / td_round_up(row_blocks, width) >= min_rows)
         row_blocks = td_round_up(row_blocks, width);
-    /* The estimates assume long vectors, so the limit is lower for short vectors. SSE2 takes about
-     * ten times as long. */
+    /* The estimates assume long vectors. SSE2 takes about ten times as long, so the limit is lower
+     * for short vectors. */
     const double max_ns = TD_GEMM_MAX_RANGE_NS * (double)(g->microkernels->lanes * p->real_size) /
                           (TD_GEMM_TILE_ROW_BYTES / 2.0);
-    /* If k is so long that one panel takes longer than max_ns, blocks have fewer rows. */
+    /* If one panel takes longer than max_ns because k is long, blocks have fewer rows. */
     const double column_ns =
         p->product_ns / (double)p->n.size / (double)p->k.size * (double)pass->k;
     const double panel_ns = column_ns * (double)td_smaller(pass->n, g->nr);

@@ -47,8 +47,8 @@ static void choose_kernels(struct td_gemm_context *g, td_isa isa)
     const struct td_gemm_product *p = g->p;
     g->kernels = kernels_for(isa);
 #ifdef __x86_64__
-    /* For few columns, vectors of half the length have twice the throughput and give the same
-     * sums. */
+    /* Uses vectors of half the length for few columns, because they have twice the throughput and
+     * give the same sums. */
     if (p->real == TD_GEMM_BF16)
         g->kernels = &td_gemm_avx512_bf16;
     else if (isa >= TD_ISA_AVX512 &&
@@ -62,10 +62,9 @@ static void choose_kernels(struct td_gemm_context *g, td_isa isa)
     g->narrow = p->native[TD_C] ? NULL : td_narrow(p->dtype[TD_C], isa);
 }
 
-/* A and B are read in place if this costs less than packing: an operand must stay in the L2 cache,
- * or be used so few times that packing would cost as much as the product. In both cases, its rows
- * must not map to only a few sets of the L1 cache, as they do if the stride is a multiple of 4096
- * bytes.
+/* A and B are read in place if this costs less than packing. The operand must stay in the L2 cache,
+ * or be used so few times that packing would cost as much as the product. Its rows must also not
+ * map to only a few sets of the L1 cache, as happens if the stride is a multiple of 4096 bytes.
  *
  * In float32 on Zen 4, packed and in place: 192^3 reached 98 and 106 GFLOP/s, 384^3 96 and 105, and
  * 512^3 99 and 91. */
@@ -112,7 +111,7 @@ static void choose_packing(struct td_gemm_context *g)
     const struct td_gemm_product *p = g->p;
     choose_mr(g);
     g->mc = TD_GEMM_MC / g->mr * g->mr;
-    /* Rows of B that only a few tiles use need not stay in a cache. */
+    /* Rows of B that only a few tiles use do not need to stay in a cache. */
     g->b_in_place =
         use_in_place(&p->n, &p->k, TD_B, p, p->m.size, p->m.size <= FEW_USES ? 1 : p->k.size) &&
         p->components == 1 && p->n.step[TD_B] == 1 &&

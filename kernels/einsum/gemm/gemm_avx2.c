@@ -35,8 +35,8 @@ INLINE __m256i mask_load_64(const void *from, __m256i mask)
 }
 
 /* Stores the first n 32-bit lanes with at most three stores, which are faster than masked stores.
- * On Zen 4, bench_gemm reaches 8.3 instead of 4.9 GFLOP/s for products of 4 x 4 x 4, and 59 instead
- * of 36 GFLOP/s for 12 x 12 x 12. */
+ * On Zen 4, bench_gemm reaches 8.3 GFLOP/s instead of 4.9 for products of 4 x 4 x 4, and 59 instead
+ * of 36 for 12 x 12 x 12. */
 INLINE void store_first(void *to, int n, __m256i value)
 {
     char *at = to;

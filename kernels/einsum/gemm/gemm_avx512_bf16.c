@@ -1,5 +1,6 @@
 /* Products of bfloat16 with AVX512_BF16 instructions. Each instruction multiplies pairs along k, so
- * it computes twice as many products as in float32. Panels hold the pairs as 32-bit words. */
+ * it computes twice as many products as an instruction on float32. Panels hold the pairs as 32-bit
+ * words. */
 #include "kernels/einsum/gemm/kernels.h"
 
 #include <immintrin.h>
@@ -81,8 +82,8 @@ static void pack_gather(const struct td_gemm_panel *panel, int64_t k)
         to[i] = pair(from[panel->offset[i] + first], from[panel->offset[i] + second]);
 }
 
-/* Packs rows [k, k + 2 LANES) of all columns, which are contiguous along k. The last columns are
- * packed first, as in pack.inc. */
+/* Packs rows [k, k + 2 LANES) of all columns, which are contiguous along k. Packs the last columns
+ * first, for the reason given in pack.inc. */
 static void pack_block(const struct td_gemm_panel *panel, int64_t k)
 {
     const uint16_t *from = (const uint16_t *)panel->from + panel->k_offset[k];

@@ -3,7 +3,7 @@
  *
  * A tile has `rows` rows and one or two vectors of columns, which stay in registers over all of k.
  * A microkernel reads A one element at a time, so A can have any strides. A row of B must be
- * contiguous. Packed panels and operands with suitable strides are read in the same way.
+ * contiguous. A microkernel reads packed panels and operands with suitable strides in the same way.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_GEMM_KERNELS_H
@@ -20,10 +20,10 @@
 #define TD_GEMM_MAX_NR         32
 #define TD_GEMM_TILE_ROW_BYTES 128 /* bytes per row of a tile: two vectors */
 #define TD_GEMM_TILE_VECTORS   2
-/* number of bytes after a packed panel that packing can overwrite */
+/* Number of bytes after a packed panel that packing can overwrite. */
 #define TD_GEMM_PANEL_SLACK    64
 
-/* A panel of B is prefetched in slices. Each tile that uses the previous panel prefetches one
+/* A panel of B is prefetched in slices: each tile that uses the previous panel prefetches one
  * slice. */
 #define TD_GEMM_PREFETCH_SLICES 8
 
@@ -57,10 +57,10 @@ typedef enum td_gemm_real {
     TD_GEMM_REAL_COUNT
 } td_gemm_real;
 
-/* Expands a panel of complex numbers, with k rows of n, to a panel of reals with 2 k rows. A row of
- * A becomes a row of the n real parts and a row of the n imaginary parts. A row of B becomes a row
- * of pairs (re, im) and a row of pairs (-im, re). The product of both panels has interleaved real
- * and imaginary parts (1m method). */
+/* Expands a panel of complex numbers with k rows of n elements to a panel of reals with 2 k rows. A
+ * row of A becomes a row of the n real parts and a row of the n imaginary parts. A row of B becomes
+ * a row of pairs (re, im) and a row of pairs (-im, re). The product of both panels has interleaved
+ * real and imaginary parts (1m method). */
 typedef void td_gemm_expand_fn(void *to, const void *from, int64_t k, int64_t n);
 
 struct td_gemm_microkernels {
@@ -83,7 +83,7 @@ struct td_gemm_panel {
     const void *from;
     const int64_t *offset;
     const int64_t *k_offset;
-    /* k_run[k] is the length of the run of consecutive values in k_offset that starts at k. */
+    /* k_run[k] is the number of consecutive values in k_offset from k onwards. */
     const int64_t *k_run;
 };
 typedef void td_gemm_pack_fn(const struct td_gemm_panel *panel);
@@ -93,8 +93,8 @@ typedef void td_gemm_pack_fn(const struct td_gemm_panel *panel);
 enum { TD_GEMM_WIDTHS = 5 };
 
 struct td_gemm_kernels {
-    /* The kernels have masked loads, so B can end with its last column. Without masked loads, the
-     * columns of B must be padded. */
+    /* True if the kernels have masked loads, so B can end with its last column. Without masked
+     * loads, the columns of B must be padded. */
     bool masks;
     const struct td_gemm_microkernels *microkernels[TD_GEMM_REAL_COUNT];
     td_gemm_pack_fn *pack[TD_GEMM_WIDTHS]; /* indexed by log2 of the size */

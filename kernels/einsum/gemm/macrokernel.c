@@ -93,7 +93,7 @@ static void multiply_panel(const struct td_gemm_context *g, struct td_gemm_scrat
         tile.b = td_gemm_packed_panel(g, block->packed, k, k_n, n);
         tile.b_k = (int64_t)g->microkernels->lanes * TD_GEMM_TILE_VECTORS;
     }
-    /* If B is read in place, it is either in the L2 cache or not worth prefetching. */
+    /* A B that is read in place is either in the L2 cache or not worth prefetching. */
     const int64_t panel_bytes = g->b_in_place ? 0 : tile.k * tile.b_k * real;
     if (!g->c_in_place && p->native[TD_C])
         td_gemm_fill_offsets(&p->n, TD_C, n, columns, scratch->n_c);
@@ -178,7 +178,7 @@ void td_gemm_macrokernel(const struct td_gemm_context *g, struct td_gemm_scratch
         multiply_block(g, scratch, block);
         return;
     }
-    /* Process the columns in groups whose sums fit in scratch memory. */
+    /* Processes the columns in groups whose sums fit in scratch memory. */
     struct td_gemm_block group = *block;
     for (; group.n0 < block->n0 + block->n; group.n0 += TD_GEMM_SUMS_COLUMNS) {
         group.n = td_smaller(TD_GEMM_SUMS_COLUMNS, block->n0 + block->n - group.n0);

@@ -25,8 +25,8 @@ struct td_gemm_block {
 void td_gemm_macrokernel(const struct td_gemm_context *g, struct td_gemm_scratch *scratch,
                          const struct td_gemm_block *block);
 
-/* Stores the sums of columns [n0, n0 + n), at most TD_GEMM_SUMS_COLUMNS columns, to the row of C
- * that starts at `c`. The sums are rounded or truncated to the dtype of C. */
+/* Stores the sums of columns [n0, n0 + n), at most TD_GEMM_SUMS_COLUMNS columns, to the row that
+ * starts at `c`. Rounds or truncates the sums to the dtype of C. */
 void td_gemm_store_row(const struct td_gemm_context *g, struct td_gemm_scratch *scratch, char *c,
                        char *sums, int64_t n0, int64_t n);
 

@@ -11,8 +11,8 @@ static void fill_k_offsets(const struct td_gemm_context *g, struct td_gemm_scrat
         scratch->k_run[i - 1] = scratch->k[i] - scratch->k[i - 1] == 1 ? scratch->k_run[i] + 1 : 1;
 }
 
-/* Packs one panel: n elements at the given offsets for each k, into rows of `width` elements.
- * scratch->k must be filled. */
+/* Packs one panel: for each k, n elements at the given offsets into a row of `width` elements. The
+ * caller must have filled scratch->k. */
 static void pack_panel(const struct td_gemm_context *g, struct td_gemm_scratch *scratch,
                        int operand, const char *from, const int64_t *offset, int64_t n,
                        int64_t width, int64_t k, char *to)

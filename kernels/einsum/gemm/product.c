@@ -56,7 +56,7 @@ void td_gemm_fill_offsets(const struct td_gemm_dimension *dimension, int operand
 }
 
 /* Returns the cost of vectors along n, in vector operations. Partial vectors count as whole
- * vectors. Results that are not contiguous in C are stored one by one. */
+ * vectors, and results that are not contiguous in C are stored one by one. */
 static double vector_cost(const struct td_gemm_dimension *n, const struct td_gemm_dimension *m,
                           int64_t k, int64_t lanes)
 {
@@ -132,8 +132,9 @@ static void outer_loops_to_batch(struct td_gemm_dimension *batch,
     dimension_add(dimension, &rest);
 }
 
-/* Turns the outer loops of m and n into loops of the batch if the inner loops are long enough.
- * Tiles are then stored directly to C. With a long k, the additional packing would cost more. */
+/* Turns the outer loops of m and n into loops of the batch if the inner loops are long enough, so
+ * tiles are stored directly to C. With a long k, the additional packing would cost more than it
+ * saves. */
 static void split_outer_loops(struct td_gemm_product *p)
 {
     enum { MIN_EXTENT = 48, LONG_K = 256 };

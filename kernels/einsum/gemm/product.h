@@ -2,8 +2,8 @@
  *
  *     C[z, m, n] = sum over k of A[z, m, k] * B[z, k, n]
  *
- * Each of z (batch), m, n and k stands for the loops that have a stride in the same operands. If
- * vectors along m are more efficient, M and N are swapped, and so are A and B.
+ * Each of z (batch), m, n and k stands for all loops that have a stride in the same operands. If
+ * vectors along m are more efficient, M and N are swapped, as are A and B.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_GEMM_PRODUCT_H
@@ -49,8 +49,8 @@ bool td_gemm_product_split(struct td_gemm_product *p, const struct td_contractio
 /* Describes the nest, which must satisfy td_gemm_suits. */
 void td_gemm_product_make(struct td_gemm_product *p, const struct td_contraction *contraction);
 
-/* Makes the product multiply bfloat16 without widening. Must be called after the blocking is made,
- * because the blocking and the workspace are made for float32. */
+/* Makes the product multiply bfloat16 without widening. Call this after making the blocking,
+ * because the blocking and the workspace are for float32. */
 void td_gemm_product_use_bf16(struct td_gemm_product *p);
 
 /* Returns the number of rows of a packed panel that has k rows before packing. */

@@ -3,8 +3,8 @@
 #include "kernels/einsum/gemm/strategies.h"
 #include "kernels/integers.h"
 
-/* A pass over `products` products of the batch. The shared workspace holds their partial sums: one
- * matrix for each range of k of each product. */
+/* A pass over `products` products of the batch. The shared workspace holds one matrix of partial
+ * sums for each range of k of each product. */
 struct pass {
     const struct td_gemm_context *g;       /* the product */
     const struct td_gemm_context *partial; /* the product with C in the workspace */

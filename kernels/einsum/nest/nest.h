@@ -2,7 +2,7 @@
  *
  *     C[c] = sum over the summed loops of A[a] * B[b]        (or of A[a], with one operand)
  *
- * Each loop has an extent and, in elements, a stride for each of A, B and C. A stride of 0 means
+ * Each loop has an extent and a stride, in elements, for each of A, B and C. A stride of 0 means
  * that the operand does not have the loop. A loop whose C stride is 0 is summed. Diagonals,
  * transpositions and broadcasts are expressed by strides, so no operand is rearranged before the
  * nest runs. With two operands, every summed loop has a stride in both. Every loop has a stride in
@@ -15,8 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Maximum number of loops with an extent of at least 2 if the product of the extents is below
- * 2^63. */
+/* Maximum number of loops of extent at least 2 if the product of the extents is below 2^63. */
 #define TD_MAX_LOOPS 62
 
 enum { TD_A, TD_B, TD_C };
@@ -33,8 +32,8 @@ typedef enum td_contraction_kind {
 } td_contraction_kind;
 
 struct td_contraction {
-    /* dtypes of A, B and C, which all have the same compute type. Without B, dtype[TD_B] is the
-     * dtype of A. */
+    /* dtypes of A, B and C, which all have the same compute type. Without B, dtype[TD_B] equals
+     * dtype[TD_A]. */
     td_dtype dtype[3];
     bool has_b;
     td_contraction_kind kind; /* set by td_contraction_simplify */
@@ -42,12 +41,12 @@ struct td_contraction {
     struct td_loop *loops; /* borrowed from the plan */
 };
 
-/* Size in bytes of the workspace of a contraction: `shared` once, and `per_thread` for each thread
- * that works on the contraction. */
+/* Size in bytes of a contraction's workspace: `shared` once, and `per_thread` for each thread that
+ * works on the contraction. */
 struct td_workspace_size {
     uint64_t shared;
     uint64_t per_thread;
-    /* The work is a single range, so it needs the scratch memory of only one thread. */
+    /* The work is a single range, so only one thread needs scratch memory. */
     bool single_threaded;
 };
 

@@ -13,7 +13,7 @@ struct td_nest_iter {
     const struct td_loop *loops;
     int n_loops;
     int64_t index[TD_MAX_LOOPS + 1]; /* index in each loop */
-    /* Offsets by TD_A, TD_B, TD_C, in the unit of the strides. */
+    /* Offsets indexed by TD_A, TD_B, TD_C, in the unit of the strides. */
     int64_t offset[3];
 };
 

@@ -1,4 +1,4 @@
-/* kernels.h - transposition of a tile, built once per instruction set. permute.c selects one.
+/* kernels.h - transposition of a tile, built once per instruction set.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_PERMUTE_KERNELS_H

@@ -6,8 +6,9 @@
 #include <assert.h>
 #include <string.h>
 
-/* Minimum number of bytes that a range moves: at least 30 us of work at memory bandwidth, which is
- * the cost of waking a thread. A permutation of at most RANGE_BYTES runs on the calling thread. */
+/* Minimum number of bytes that a range moves. At memory bandwidth, this takes at least 30 us, which
+ * is the cost of waking a thread. A permutation of at most RANGE_BYTES runs on the calling
+ * thread. */
 #define RANGE_BYTES (256 << 10)
 
 /* A tile has about TILE_BYTES, so it stays in the L1 cache between reading and writing. Its rows
@@ -16,7 +17,7 @@
 #define TILE_ROW_BYTES 256
 
 /* In both A and C, the rows of a tile are on different pages. Tiles are grouped into blocks of
- * BLOCK_TILES by BLOCK_TILES, whose pages fit the TLB. Each page is therefore translated once per
+ * BLOCK_TILES by BLOCK_TILES, whose pages fit in the TLB, so each page is translated once per
  * block, not once per tile. Permutations of at least LARGE_BYTES have larger blocks. */
 #define BLOCK_TILES       4
 #define LARGE_BLOCK_TILES 8
@@ -27,12 +28,12 @@
 #define MAX_ELEMENT_BYTES 64
 
 /* Outputs of at least STREAM_BYTES are written with non-temporal stores if the alignment allows it.
- * A large output would not stay in the cache for a reader, and non-temporal stores avoid reading
- * its lines before they are overwritten. */
+ * Such an output would not stay in the cache for a reader, and non-temporal stores avoid reading
+ * cache lines before overwriting them. */
 #define STREAM_BYTES (32 << 20)
 
 /* If the stride of the rows is a multiple of CONFLICT_STRIDE, the rows of a tile map to only a few
- * sets of the L1 cache and would evict each other. The tile is then copied to a buffer first. */
+ * sets of the L1 cache and would evict each other, so the tile is copied to a buffer first. */
 #define CONFLICT_STRIDE 1024
 
 struct dim {
@@ -40,7 +41,7 @@ struct dim {
 };
 
 /* A nest as `outer` loops around a tiled plane of p by q. p is the loop with the smallest stride in
- * C. q is the loop with the smallest stride in A among the other loops. */
+ * C. Among the other loops, q is the loop with the smallest stride in A. */
 struct permutation {
     const char *a;
     char *c;
@@ -56,14 +57,14 @@ struct permutation {
     td_transpose_fn *transpose;
     bool rows;   /* p is contiguous in A and in C */
     bool stream; /* use non-temporal stores */
-    /* The rows of a tile of A map to only a few cache sets. */
+    /* True if the rows of a tile of A map to only a few cache sets. */
     bool conflicts;
 };
 
 /* ---- A tile ------------------------------------------------------------------------------ */
 
-/* Copies `width` bytes in moves of `size` bytes, a power of two. If width is not a multiple of
- * size, the last moves overlap. `width` must be from size to 4 * size. */
+/* Copies `width` bytes in moves of `size` bytes, a power of two. If `width` is not a multiple of
+ * `size`, the last moves overlap. `width` must be from size to 4 * size. */
 static inline __attribute__((always_inline)) void
 move_element(char *restrict to, const char *restrict from, size_t width, size_t size)
 {
@@ -89,11 +90,11 @@ static inline __attribute__((always_inline)) void move_elements(char *restrict c
             move_element(c + j * q.c + i * p.c, a + j * q.a + i * p.a, width, size);
 }
 
-/* Moves a tile with any strides. A move of a constant width compiles to one or two loads and
+/* Moves a tile with any strides. For a constant width, each move compiles to one or two loads and
  * stores. */
 static void move_tile(char *c, const char *a, struct dim p, struct dim q, size_t width)
 {
-    /* The longer loop is the inner one. */
+    /* Makes the longer loop the inner loop. */
     if (p.extent < q.extent) {
         const struct dim other = p;
         p = q;
@@ -226,8 +227,9 @@ static struct dim remove_loop(struct permutation *permutation, int which)
     return removed;
 }
 
-/* Removes and returns the outer loop with the smallest stride in C (or in A). If strides are equal,
- * takes the innermost loop. Returns a loop of extent 1 if there are no outer loops. */
+/* Removes and returns the outer loop with the smallest stride in C if `by_c`, otherwise in A. Among
+ * equal strides, takes the innermost loop. Returns a loop of extent 1 if there are no outer
+ * loops. */
 static struct dim remove_least_stride(struct permutation *permutation, bool by_c)
 {
     if (permutation->n_outer == 0)
@@ -242,8 +244,8 @@ static struct dim remove_least_stride(struct permutation *permutation, bool by_c
     return remove_loop(permutation, least);
 }
 
-/* Turns short contiguous runs into elements. Their width can be 8 or 16 bytes, for which
- * transposition kernels exist, or another width such as 12 bytes. */
+/* Turns short contiguous runs into elements of 8 or 16 bytes, for which transposition kernels
+ * exist, or of another width such as 12 bytes. */
 static void widen_elements(struct permutation *permutation)
 {
     for (int i = permutation->n_outer - 1; i >= 0; i--) {
@@ -308,7 +310,7 @@ static void choose_tiles(struct permutation *permutation, int64_t total)
     const int64_t p = permutation->p.extent, q = permutation->q.extent;
     permutation->q_tile = td_smaller(q, width < TILE_ROW_BYTES ? TILE_ROW_BYTES / width : 1);
     permutation->p_tile = td_smaller(p, TILE_BYTES / width / permutation->q_tile);
-    /* If p is short, the rows can be longer. */
+    /* If p is short, rows can be longer. */
     permutation->q_tile = td_smaller(q, TILE_BYTES / width / permutation->p_tile);
     const int64_t tiles = total >= LARGE_BYTES ? LARGE_BLOCK_TILES : BLOCK_TILES;
     permutation->p_block = td_smaller(p, permutation->p_tile * tiles);

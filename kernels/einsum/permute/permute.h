@@ -2,8 +2,8 @@
  * copies.
  *
  * Copying depends only on the width of the elements, so every dtype is copied bit for bit. If the
- * innermost loop of C has stride 1 in A, contiguous rows are copied. Otherwise tiles are transposed
- * in registers.
+ * innermost loop of C has stride 1 in A, contiguous rows are copied. Otherwise, tiles are
+ * transposed in registers.
  *
  * Shapes     One operand, no summed loops, equal dtypes of A and C.
  * Ownership, Threads, Errors   See contraction.h. permute uses no workspace. */

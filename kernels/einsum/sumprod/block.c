@@ -35,15 +35,15 @@ struct td_sumprod_scratch td_sumprod_scratch_at(const struct td_sumprod_plan *pl
 
 /* ---- Reading operands -------------------------------------------------------------------- */
 
-/* Contiguous rows of T that are `step` elements apart. */
+/* Contiguous rows of T, `step` elements apart. */
 struct rows {
     const char *data;
     int64_t step;
 };
 
 /* Returns the n elements of a scattered run as a contiguous run. `remaining` is the number of runs
- * left, including this one, that start at consecutive elements. The tile is filled by transposing
- * as many of these runs as it holds. */
+ * left, including this run, that start at consecutive elements. Fills the tile by transposing as
+ * many of these runs as it holds. */
 static const char *load_from_tile(const struct td_sumprod_context *ctx,
                                   struct td_sumprod_tile *tile, int operand, const char *from,
                                   int64_t n, int64_t remaining)
@@ -62,7 +62,7 @@ static const char *load_from_tile(const struct td_sumprod_context *ctx,
 }
 
 /* Returns the number of rows of n elements that fit in the buffers. Returns 1 if there is a tile,
- * because runs of a tile are loaded one by one. */
+ * because the runs of a tile are loaded one by one. */
 static int64_t rows_per_load(const struct td_sumprod_plan *plan, int64_t n)
 {
     if (plan->tile_loop[TD_A] != TD_TILE_LOOP_NONE || plan->tile_loop[TD_B] != TD_TILE_LOOP_NONE)
@@ -70,9 +70,9 @@ static int64_t rows_per_load(const struct td_sumprod_plan *plan, int64_t n)
     return td_larger(1, TD_SUMPROD_BUFFER_BYTES / plan->element_size / n);
 }
 
-/* Loads `count` rows of n elements along the run, which are row_stride bytes apart. The rows are
- * used in place, or are made contiguous and widened in buffers in scratch memory. `remaining`
- * counts the remaining iterations of the loop plan->tile_loop. */
+/* Loads `count` rows of n elements along the run, which are row_stride bytes apart. Uses the rows
+ * in place, or makes them contiguous and widens them in scratch buffers. `remaining` is the number
+ * of remaining iterations of the loop plan->tile_loop. */
 static struct rows load_rows(const struct td_sumprod_context *ctx,
                              struct td_sumprod_scratch *scratch, int operand, const char *from,
                              int64_t row_stride, int64_t count, int64_t n, int64_t remaining)
@@ -166,8 +166,8 @@ static void add_rows(const struct td_sumprod_context *ctx, struct td_sumprod_scr
     }
 }
 
-/* Sums n outputs over all rows. Returns true if the result is in the totals and the sums are 0, or
- * false if the result is in the sums. */
+/* Sums n outputs over all rows. Returns true if it leaves the result in the totals and sets the
+ * sums to 0, or false if it leaves the result in the sums. */
 static bool accumulate_block(const struct td_sumprod_context *ctx,
                              struct td_sumprod_scratch *scratch,
                              const struct td_sumprod_reduction *reduction, const char *a,
@@ -175,8 +175,7 @@ static bool accumulate_block(const struct td_sumprod_context *ctx,
 {
     const struct td_sumprod_plan *plan = &ctx->plan;
     const struct td_loop *row_loop = &reduction->loops[plan->n_summed - 1];
-    /* Many short rows are added as one row, so a sum has no more terms than it would have with long
-     * rows. */
+    /* Adds many short rows as one row, so a sum has no more terms than with long rows. */
     const bool folds = plan->folds_rows && row_loop->extent > 1;
     const int64_t flush_rows = folds
                                    ? td_larger(TD_SUMPROD_FLUSH_ROWS, TD_SUMPROD_REDUCE_LENGTH / n)
@@ -214,7 +213,7 @@ static bool accumulate_block(const struct td_sumprod_context *ctx,
     return true;
 }
 
-/* Computes n outputs, each of which is one product or one element. Writes directly to C if it is
+/* Computes n outputs, each of which is one product or one element. Writes directly to C if C is
  * contiguous and native. */
 static void multiply_block(const struct td_sumprod_context *ctx, struct td_sumprod_scratch *scratch,
                            const char *a, const char *b, char *c, int64_t n, int64_t remaining)

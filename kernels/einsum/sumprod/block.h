@@ -1,7 +1,7 @@
 /* block.h - computes a block of a sumprod plan, which is a group of outputs.
  *
- * Ownership  Borrows everything. Writes the outputs of the block, or the partial totals of a split
- *            of the block, and the scratch memory of the thread.
+ * Ownership  Borrows everything. Writes the scratch memory of the thread, and the outputs of the
+ *            block or the partial totals of a split.
  * Threads    Reentrant. Blocks and splits can run at the same time, each with its own scratch
  *            memory. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_BLOCK_H
@@ -57,8 +57,8 @@ static inline int64_t td_sumprod_totals_bytes(const struct td_sumprod_plan *plan
 }
 
 /* Computes the block at the position of `iter` in plan.outer. Sums over `reduction`, which starts
- * split_offset bytes after the first elements of A and B. Writes the totals to `partial` if it is
- * not NULL, otherwise the results to C. */
+ * split_offset bytes after the first elements of A and B. If `partial` is not NULL, writes the
+ * totals there; otherwise, writes the results to C. */
 void td_sumprod_compute_block(const struct td_sumprod_context *ctx,
                               struct td_sumprod_scratch *scratch, const struct td_nest_iter *iter,
                               const struct td_sumprod_reduction *reduction,

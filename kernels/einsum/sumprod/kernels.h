@@ -11,14 +11,14 @@
  * apart. Totals have type W, in which many blocks are added: double for float32, complex128 for
  * complex64, and T for other types.
  *
- * Short contiguous rows cost no more than one long row. This applies to rows of at most
- * TD_SUMPROD_FOLDED_ROW_BYTES if all are added into one row, and for rows of at most
- * TD_SUMPROD_SHORT_RUN elements if each row is summed. */
+ * Contiguous rows cost no more than one long row if they are short: at most
+ * TD_SUMPROD_FOLDED_ROW_BYTES if all are added into one row, or TD_SUMPROD_SHORT_RUN elements if
+ * each row is summed. */
 #define TD_SUMPROD_FOLDED_ROW_BYTES 256
 #define TD_SUMPROD_SHORT_RUN        4 /* elements */
 struct td_sumprod_kernels {
-    /* Adds the sum of each row to its total: totals[r] += sum over i of a[r][i] * b[r][i], or of
-     * a[r][i] if b is NULL. If b_step is 0, all rows have the same b. The sum over i is computed in
+    /* Adds the sum of each row to its total: totals[r] += sum over i of a[r][i] * b[r][i] or, if b
+     * is NULL, of a[r][i]. If b_step is 0, all rows have the same b. The sum over i is computed in
      * T, so the caller must limit n. */
     void (*reduce)(void *totals, const void *a, int64_t a_step, const void *b, int64_t b_step,
                    int64_t rows, int64_t n);

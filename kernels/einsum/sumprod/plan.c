@@ -7,17 +7,17 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Number of outputs of a block if the run is summed. If there are other summed loops around the
- * outputs, the number is larger, so that a long stretch of memory is read before the next iteration
- * of the outer loop. If the outputs are the inner loop, the number is largest: the block then often
- * has all outputs, and no memory is skipped. */
+/* Number of outputs of a block if the run is summed. It is larger if there are other summed loops
+ * around the outputs, so that a long stretch of memory is read before the next iteration of the
+ * outer loop. It is largest if the outputs are the inner loop, because the block then often has all
+ * outputs and no memory is skipped. */
 #define BLOCK_OUTPUTS         16
 #define LARGE_BLOCK_OUTPUTS   64
 #define LARGEST_BLOCK_OUTPUTS 512
 
 /* With fewer than FEW_BLOCKS blocks, a summed loop is split into ranges to provide work for many
  * threads: at most MAX_SPLITS in total, of at least MIN_SPLIT_TERMS each. A block of more than
- * MAX_BLOCK_TERMS (or MAX_SCATTERED_TERMS for a scattered operand) is always split, because the
+ * MAX_BLOCK_TERMS terms (MAX_SCATTERED_TERMS for a scattered operand) is always split, because the
  * deadline is checked only between ranges. A term is an iteration of all loops of the block. */
 #define FEW_BLOCKS          32
 #define MAX_SPLITS          64
@@ -68,8 +68,7 @@ static int64_t fused_rows(const struct td_sumprod_plan *plan, const struct td_lo
     return rows->extent;
 }
 
-/* Returns the cost of one term if this loop is the run. `rows` is the number of terms of an
- * output. */
+/* Returns the cost of one term if this loop is the run. An output has `rows` terms. */
 static double run_cost(const struct td_sumprod_plan *plan, const struct td_loop *loops, int n_loops,
                        const struct td_loop *loop, double rows)
 {
@@ -121,9 +120,8 @@ static bool is_scattered(const struct td_sumprod_plan *plan, int operand,
            td_magnitude(around->stride[operand]) == size;
 }
 
-/* Rates the reuse of cache lines and operands if the loop is directly outside the run. The score is
- * higher if the loop moves a scattered operand by one element, so that the cache lines of the run
- * are used again, or if the loop does not move an operand. */
+/* Returns a score for the loop directly outside the run. The score is higher if the loop reuses the
+ * run's cache lines, by moving a scattered operand by one element, or does not move an operand. */
 #define REUSES_LINES 4
 static int reuse_score(const struct td_sumprod_plan *plan, const struct td_loop *loop)
 {
@@ -138,7 +136,7 @@ static int reuse_score(const struct td_sumprod_plan *plan, const struct td_loop 
 }
 
 /* Returns the loop with the best reuse_score: a summed loop if `summed` is true, otherwise one of
- * the other loops. If scores are equal, returns the innermost loop. Returns -1 if no such loop
+ * the other loops. Among equal scores, returns the innermost loop. Returns -1 if no such loop
  * exists. */
 static int best_outer_loop(const struct td_sumprod_plan *plan, const struct td_loop *loops,
                            int n_loops, bool summed)
@@ -171,7 +169,7 @@ static void swap_operands(struct td_sumprod_plan *plan, struct td_loop *loops, i
     plan->swapped = true;
 }
 
-/* Decides how the operands are read once the run is known. */
+/* Decides how to read the operands after the run is known. */
 static void choose_access(struct td_sumprod_plan *plan)
 {
     for (int operand = TD_A; operand <= TD_B; operand++) {
@@ -189,7 +187,8 @@ static int64_t blocks_of_outputs(const struct td_sumprod_plan *plan)
     return (plan->outputs.extent - 1) / plan->block_length + 1;
 }
 
-/* Orders the loops over blocks as in C. A loop that reuses cache lines becomes the innermost. */
+/* Orders the loops over blocks as in C, except that a loop that reuses cache lines becomes the
+ * innermost. */
 static void order_blocks(struct td_sumprod_plan *plan, struct td_loop *loops, int n_loops)
 {
     struct td_loop inner;
@@ -232,15 +231,15 @@ static int64_t reduce_block_length(const struct td_sumprod_plan *plan, int64_t r
                     ? LARGE_BLOCK_OUTPUTS
                     : LARGEST_BLOCK_OUTPUTS;
     } else if (!plan->scattered && plan->buffered && plan->run.extent > run_length) {
-        /* With several outputs, each would read a part of its run in turn, jumping from row to row.
-         * A 4000 x 4000 float16 operand reaches 7.3 GB/s with BLOCK_OUTPUTS and 9.5 GB/s with one
-         * output at a time, although an operand shared by several outputs is then widened once for
-         * each output. */
+        /* With several outputs, each would read a part of its run in turn, and reads would jump
+         * from row to row. A 4000 x 4000 float16 operand reaches 7.3 GB/s with BLOCK_OUTPUTS and
+         * 9.5 GB/s with one output at a time, although an operand shared by several outputs is then
+         * widened once for each output. */
         block = 1;
     }
     if (plan->scattered)
         return block;
-    /* If runs are short, a block reads as many bytes as a long run contains. */
+    /* If runs are short, a block reads as many bytes as a long run has. */
     return td_larger(block, TD_SUMPROD_BLOCK_BYTES / plan->element_size / plan->run.extent);
 }
 
@@ -291,7 +290,7 @@ static void choose_splits(struct td_sumprod_plan *plan)
     int64_t terms = plan->reduces ? plan->run.extent : 1;
     for (int i = 0; i < plan->n_summed; i++)
         terms *= plan->summed[i].extent;
-    /* Saturates, because a block of 2^63 terms could not be computed anyway. */
+    /* Saturates, because a block of 2^63 terms could never be computed. */
     const int64_t outputs = plan->block_outputs;
     const int64_t block_terms = terms > INT64_MAX / outputs ? INT64_MAX : terms * outputs;
     if (plan->n_blocks < FEW_BLOCKS)
@@ -302,8 +301,8 @@ static void choose_splits(struct td_sumprod_plan *plan)
     plan->n_splits = td_smaller(plan->n_splits, summed_extent(plan, plan->split_loop));
 }
 
-/* Returns the loop that moves to the next run of a tile. The loop must be directly outside the
- * run. */
+/* Returns the loop that moves to the next run of a tile. Only the loop directly outside the run
+ * qualifies. */
 static enum td_sumprod_tile_loop choose_tile_loop(const struct td_sumprod_plan *plan, int operand)
 {
     const bool summed_tiles =
@@ -333,7 +332,7 @@ static int64_t total_size_of(td_compute compute)
                                                                 : compute);
 }
 
-/* Copies the loops of extent 2 or more, with strides in bytes. If none remain, writes a single loop
+/* Copies the loops of extent 2 or more, with strides in bytes. If there are none, writes one loop
  * of extent 1. Returns the number of loops. */
 static int read_loops(struct td_sumprod_plan *plan, const struct td_contraction *contraction,
                       struct td_loop *loops)
@@ -355,8 +354,8 @@ static int read_loops(struct td_sumprod_plan *plan, const struct td_contraction 
     return n_loops;
 }
 
-/* Removes the run and the loop over the outputs of a block from the loops. Swaps the operands if
- * needed, so that B is the operand that is a scalar for the run or is shared by all outputs. */
+/* Removes from the loops the run and the loop over the outputs of a block. Swaps the operands if
+ * needed to make B the operand that is a scalar for the run or is shared by all outputs. */
 static void choose_run(struct td_sumprod_plan *plan, struct td_loop *loops, int *n_loops)
 {
     const int run = cheapest_run(plan, loops, *n_loops);
@@ -405,7 +404,7 @@ static double bytes_moved(const struct td_sumprod_plan *plan,
 
 void td_sumprod_plan_make(struct td_sumprod_plan *plan, const struct td_contraction *contraction)
 {
-    /* The loop arrays take 4 KB and are not cleared. Only the elements in use are set. */
+    /* Does not clear the loop arrays, which take 4 KB. Only the elements in use are set. */
     memset(plan, 0, offsetof(struct td_sumprod_plan, outer));
     plan->compute = td_compute_of(contraction->dtype[TD_A]);
     plan->has_b = contraction->has_b;

@@ -11,11 +11,11 @@
  *                 the sums. Used for sums over rows and vector times matrix, and, if no loop is
  *                 summed, for elementwise and outer products and conversions.
  *
- * If there are only a few blocks, or if blocks are long, a summed loop is split into ranges. The
- * totals of the ranges are computed separately and then added.
+ * If blocks are few or long, a summed loop is split into ranges, whose totals are computed
+ * separately and then added.
  *
- * Kernels read contiguous runs of the compute type. Runs that are stored in another type, or are
- * not contiguous, are first widened to a buffer, one at a time.
+ * Kernels read contiguous runs of the compute type. Other runs are first widened to a buffer, one
+ * at a time.
  *
  * Threads  Reentrant. The plan is the same for any number of threads, and so are the bits of the
  *          result. */
@@ -32,15 +32,16 @@
 #define TD_SUMPROD_BUFFER_BYTES (8 << 10)
 
 /* Maximum number of elements of a scattered run. Each of its elements is on a different cache line,
- * next to elements of the following runs. The run is short enough for the L1 cache and the TLB to
- * hold these lines. As many runs as fill the lines are transposed into a tile at once. */
+ * next to elements of the following runs. The run is short enough for these lines to stay in the L1
+ * cache and their pages in the TLB. As many runs as fill the lines are transposed into a tile at
+ * once. */
 #define TD_SUMPROD_SCATTERED_LENGTH 128
 #define TD_SUMPROD_CACHE_LINE       64
 #define TD_SUMPROD_TILE_BYTES       (TD_SUMPROD_CACHE_LINE * TD_SUMPROD_SCATTERED_LENGTH)
 
-/* Maximum number of elements to sum in the compute type before adding their sum in double. */
+/* Maximum number of elements to sum in the compute type before their sum is added in double. */
 #define TD_SUMPROD_REDUCE_LENGTH 4096
-/* Maximum number of rows to add in the compute type before adding their sums in double. */
+/* Maximum number of rows to add in the compute type before their sums are added in double. */
 #define TD_SUMPROD_FLUSH_ROWS    64
 
 /* How the elements of an operand are stored. */
@@ -64,20 +65,20 @@ struct td_sumprod_plan {
     /* Size in bytes of an element of type T and of type W (kernels.h). */
     int64_t element_size, total_size;
     struct td_sumprod_format format[3];
-    /* True if A of the plan is B of the contraction, and B of the plan is A of the contraction. */
+    /* True if A and B of the contraction are swapped in the plan. */
     bool has_b, swapped;
     struct td_loop run; /* the innermost loop */
     /* The loop over the outputs of a block. If the plan accumulates, this is the run. */
     struct td_loop outputs;
     bool reduces; /* the run is summed */
-    /* The operand is read in place, without a buffer. */
+    /* True if the operand is read in place, without a buffer. */
     bool direct[2];
-    /* B is one scalar for a whole run. A is always a run. */
+    /* True if B is one scalar for a whole run. A is always a run. */
     bool scalar;
     bool buffered; /* an operand is read through a buffer */
-    /* An operand has scattered runs that share cache lines with other runs. */
+    /* True if an operand has scattered runs that share cache lines with other runs. */
     bool scattered;
-    /* Rows are so short that the kernels add many of them as one row. */
+    /* True if rows are so short that the kernels add many of them as one row. */
     bool folds_rows;
     /* Number of iterations of `outputs` per block. The last block can have fewer. */
     int64_t block_length;
@@ -99,7 +100,7 @@ struct td_sumprod_plan {
     /* Estimated number of bytes that all iterations read and write. */
     double bytes;
     struct td_loop outer[TD_MAX_LOOPS + 1]; /* the loops over blocks */
-    /* The summed loops except the run. The last one is the loop over rows. */
+    /* The summed loops except the run. The loop over rows is the last. */
     struct td_loop summed[TD_MAX_LOOPS + 1];
 };
 

@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-/* Distributes blocks, and splits of blocks, across threads. plan.h decides the order of the loops,
- * and block.h computes one block. */
+/* This file distributes blocks, and splits of blocks, across threads. plan.h determines the order
+ * of the loops, and block.h computes one block. */
 
 /* A range reads or writes RANGE_BYTES, which takes 50 to 100 us at memory bandwidth. Waking a
- * thread takes 30 us, so it is not worthwhile for a contraction of fewer than
+ * thread takes 30 us, which is not worthwhile for a contraction of fewer than
  * SINGLE_THREAD_BYTES. */
 #define RANGE_BYTES         (1 << 20)
 #define SINGLE_THREAD_BYTES (2 * RANGE_BYTES)

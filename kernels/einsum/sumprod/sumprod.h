@@ -7,10 +7,10 @@
  *
  * Numerics   float32 sums use many accumulators over blocks, and the blocks are added in double.
  *            Long sums over rows are also blocked. How a sum is split across threads depends only
- *            on the extents, and the partial sums are added in order. Therefore the result has the
+ *            on the extents, and the partial sums are added in order. The result therefore has the
  *            same bits for any number of threads. If long rows are multiplied by one vector,
- *            several rows are summed at a time. Rows left over are summed one by one in a different
- *            order, so equal rows can give results that differ in their last bits.
+ *            several rows are summed at a time, and the remaining rows one by one in a different
+ *            order. Equal rows can therefore give results that differ in their last bits.
  * Ownership, Threads, Errors   See contraction.h. sumprod accepts every nest, including nests that
  *            suit gemm. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_SUMPROD_H

@@ -28,16 +28,15 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct td_alias *)a)->name, ((const struct td_alias *)b)->name);
 }
 
-td_status td_alias_make_room(struct td_alias_table *edits, int count, struct td_error *err)
+td_status td_alias_make_room(struct td_alias_list *edits, int count, struct td_error *err)
 {
-    *edits =
-        (struct td_alias_table){ .aliases = calloc((size_t)count + 1, sizeof *edits->aliases) };
+    *edits = (struct td_alias_list){ .aliases = calloc((size_t)count + 1, sizeof *edits->aliases) };
     return edits->aliases
                ? TD_OK
                : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for %d aliases", count);
 }
 
-void td_alias_edit(struct td_alias_table *edits, const char *name, const char *target)
+void td_alias_edit(struct td_alias_list *edits, const char *name, const char *target)
 {
     struct td_alias *alias = &edits->aliases[edits->count++];
     *alias = (struct td_alias){ 0 };
@@ -45,12 +44,12 @@ void td_alias_edit(struct td_alias_table *edits, const char *name, const char *t
     snprintf(alias->target, sizeof alias->target, "%s", target ? target : "");
 }
 
-void td_alias_sort(struct td_alias_table *edits)
+void td_alias_sort(struct td_alias_list *edits)
 {
     qsort(edits->aliases, (size_t)edits->count, sizeof *edits->aliases, by_name);
 }
 
-void td_alias_claim(struct td_store *store, const struct td_alias_table *claims)
+void td_alias_claim(struct td_store *store, const struct td_alias_list *claims)
 {
     pthread_rwlock_wrlock(&store->lock);
     store->claims = claims;
@@ -59,16 +58,16 @@ void td_alias_claim(struct td_store *store, const struct td_alias_table *claims)
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
-/* Returns the target of the alias in the table, or NULL if the table does not serve the alias. */
-static const char *target_in(const struct td_alias_table *table, const char *name)
+/* Returns the target of the alias in the list, or NULL if the list does not serve the alias. */
+static const char *target_in(const struct td_alias_list *list, const char *name)
 {
-    const struct td_alias *alias = td_alias_in(table, name, strlen(name));
+    const struct td_alias *alias = td_alias_in(list, name, strlen(name));
     return td_alias_is_served(alias) ? alias->target : NULL;
 }
 
 /* True if the alias has another target in `now` than in `before`. */
 static bool log_change(const struct td_store *store, const char *source, const char *name,
-                       const struct td_alias_table *before, const struct td_alias_table *now,
+                       const struct td_alias_list *before, const struct td_alias_list *now,
                        bool log)
 {
     const char *from = target_in(before, name), *to = target_in(now, name);
@@ -83,7 +82,7 @@ static bool log_change(const struct td_store *store, const char *source, const c
 /* Logs the aliases that `source` has changed, at most TD_SCAN_LINES of them, and their total
  * number. */
 static void log_changes(const struct td_store *store, const char *source,
-                        const struct td_alias_table *before, const struct td_alias_table *now)
+                        const struct td_alias_list *before, const struct td_alias_list *now)
 {
     int changed = 0;
     for (int i = 0; i < now->count; i++)
@@ -100,26 +99,27 @@ static void log_changes(const struct td_store *store, const char *source,
                TD_COUNT("not_logged", changed > TD_SCAN_LINES ? changed - TD_SCAN_LINES : 0));
 }
 
-void td_alias_publish(struct td_store *store, const struct td_alias_table *table,
+void td_alias_publish(struct td_store *store, const struct td_alias_list *list,
                       const struct td_alias_folder *folder, const char *source)
 {
     pthread_rwlock_wrlock(&store->lock);
-    const struct td_alias_table before = store->aliases;
+    const struct td_alias_list before = store->aliases;
     if (folder)
         td_store_publish_new_locked(store, folder->versions, folder->n_versions);
-    store->aliases = *table;
+    store->aliases = *list;
     store->claims = NULL;
     atomic_fetch_add(&store->changes, 1);
     pthread_rwlock_unlock(&store->lock);
-    /* The table needs no lock here, because only the writer of the aliases replaces it. */
+    /* The list needs no lock here, because only the writer of the aliases replaces it. */
     if (source && !store->inspector)
-        log_changes(store, source, &before, table);
+        log_changes(store, source, &before, list);
     free(before.aliases);
 }
 
 /* ---- aliases.json ---------------------------------------------------------------------------- */
 
-/* While this process is replacing the file, the file must not be compared with its record. */
+/* Records whether this process is replacing the file. While it is, the file must not be compared
+ * with its record. */
 static void set_writes_file(struct td_store *store, bool writes)
 {
     pthread_mutex_lock(&store->aliases_file_mutex);
@@ -142,12 +142,12 @@ void td_alias_note_read(struct td_store *store, bool read)
         atomic_store(&store->aliases_known, true);
 }
 
-td_status td_alias_write_file(struct td_store *store, const struct td_alias_table *table,
-                              bool *done, struct td_error *err)
+td_status td_alias_write_file(struct td_store *store, const struct td_alias_list *list, bool *done,
+                              struct td_error *err)
 {
     size_t bytes;
     struct td_file_id id;
-    char *text = td_alias_file_text(table, store->taken, store->n_taken, &bytes);
+    char *text = td_alias_file_text(list, store->taken, store->n_taken, &bytes);
     if (!text)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the text of the aliases");
     set_writes_file(store, true);
@@ -168,18 +168,18 @@ td_status td_alias_write_file(struct td_store *store, const struct td_alias_tabl
     return status;
 }
 
-td_status td_alias_apply(struct td_store *store, const struct td_alias_table *edits, bool persist,
+td_status td_alias_apply(struct td_store *store, const struct td_alias_list *edits, bool persist,
                          const char *source, struct td_error *err)
 {
-    struct td_alias_table table;
+    struct td_alias_list list;
     bool done = !persist;
-    td_status status = td_alias_merge(&store->aliases, edits, &table, err);
+    td_status status = td_alias_merge(&store->aliases, edits, &list, err);
     if (status == TD_OK && persist)
-        status = td_alias_write_file(store, &table, &done, err);
-    if (done && table.aliases)
-        td_alias_publish(store, &table, NULL, source);
+        status = td_alias_write_file(store, &list, &done, err);
+    if (done && list.aliases)
+        td_alias_publish(store, &list, NULL, source);
     else
-        free(table.aliases);
+        free(list.aliases);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* alias_change.h - steps shared by all changes of aliases: flips, reading aliases.json, and version
  * folders. Private to server/store/aliases.
  *
- * A change collects its edits in a table, claims their names, checks them, and publishes the table
+ * A change collects its edits in a list, claims their names, checks them, and publishes the list
  * of all aliases as a whole. If the aliases are persisted, the change writes aliases.json before
  * publishing.
  *
@@ -16,39 +16,39 @@
 /* Waits until no other writer is changing aliases, and enters. Leave with td_writer_leave. */
 void td_alias_enter(struct td_store *store, struct td_writer *writer);
 
-/* True if this process is allowed to write aliases.json: it holds the lock of the store's data
- * folder, and the folder is not read-only. */
+/* True if this process is allowed to write aliases.json, because it holds the lock of the store's
+ * data folder and the folder is not read-only. */
 bool td_alias_may_write(const struct td_store *store);
 
-/* Allocates an empty table with room for `count` aliases. The caller frees edits->aliases. */
-TD_MUST_CHECK td_status td_alias_make_room(struct td_alias_table *edits, int count,
+/* Allocates an empty list with room for `count` aliases. The caller frees edits->aliases. */
+TD_MUST_CHECK td_status td_alias_make_room(struct td_alias_list *edits, int count,
                                            struct td_error *err);
 
-/* Appends the edit of one alias to a table, which must have room for it. A NULL target removes the
+/* Appends the edit of one alias to a list, which must have room for it. A NULL target removes the
  * alias. */
-void td_alias_edit(struct td_alias_table *edits, const char *name, const char *target);
+void td_alias_edit(struct td_alias_list *edits, const char *name, const char *target);
 
 /* Sorts the edits by name. */
-void td_alias_sort(struct td_alias_table *edits);
+void td_alias_sort(struct td_alias_list *edits);
 
-/* Claims the names in these edits: no tensor can take a claimed name, and no version that the edits
- * name can be deleted. NULL ends the claim. */
-void td_alias_claim(struct td_store *store, const struct td_alias_table *claims);
+/* Claims the names in these edits. Then no tensor can take a claimed name, and no version that the
+ * edits name can be deleted. NULL ends the claim. */
+void td_alias_claim(struct td_store *store, const struct td_alias_list *claims);
 
-/* Makes the table and the versions of `folder` current at the same time, and ends the claim. The
- * store takes over the table. `folder` is NULL if no folder is published. `source` is the file or
+/* Makes the list and the versions of `folder` current at the same time, and ends the claim. The
+ * store takes over the list. `folder` is NULL if no folder is published. `source` is the file or
  * folder that caused the change, for the log, or NULL for a request. */
-void td_alias_publish(struct td_store *store, const struct td_alias_table *table,
+void td_alias_publish(struct td_store *store, const struct td_alias_list *list,
                       const struct td_alias_folder *folder, const char *source);
 
-/* Replaces aliases.json with the aliases of this table. For *done, see td_data_dir_write. */
+/* Replaces aliases.json with the aliases of this list. For *done, see td_data_dir_write. */
 TD_MUST_CHECK td_status td_alias_write_file(struct td_store *store,
-                                            const struct td_alias_table *table, bool *done,
+                                            const struct td_alias_list *list, bool *done,
                                             struct td_error *err);
 
 /* Publishes the aliases with these edits applied. The names in the edits must already be claimed.
  * With `persist`, writes aliases.json first. For `source`, see td_alias_publish. */
-TD_MUST_CHECK td_status td_alias_apply(struct td_store *store, const struct td_alias_table *edits,
+TD_MUST_CHECK td_status td_alias_apply(struct td_store *store, const struct td_alias_list *edits,
                                        bool persist, const char *source, struct td_error *err);
 
 /* Records whether the aliases in effect match aliases.json. */

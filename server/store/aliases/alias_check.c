@@ -76,7 +76,8 @@ static bool is_in_folder(const struct td_alias_folder *folder, const char *targe
 }
 
 /* Returns CONFLICT unless the version that the alias names would survive a restart. The error says
- * which request persists the version: a version's rows cannot be put again, but its keys can. */
+ * which request persists the version, because a version's rows cannot be put again, but its keys
+ * can. */
 static td_status check_persisted(const struct td_alias *alias, const struct td_version *version,
                                  struct td_error *err)
 {
@@ -148,7 +149,7 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
 /* A flip that is being checked. */
 struct plan {
     const struct td_store *store;
-    const struct td_alias_table *edits;
+    const struct td_alias_list *edits;
     const struct td_alias_folder *folder; /* folder published with the flip, or NULL */
     const struct td_access *access;       /* access of the request, or NULL for all names */
 };
@@ -209,7 +210,7 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         set->name, set->target, set == rows ? name : rows->name);
 }
 
-/* Returns FORBIDDEN unless the token is valid for the table that `part` belongs to and for the
+/* Returns FORBIDDEN unless the token is valid for the table to which `part` belongs and for the
  * version that the table's alias names, whether or not they exist. */
 static td_status check_rows_known(const struct plan *plan, const char *table,
                                   const struct td_alias *rows, const struct td_alias *part,
@@ -252,7 +253,7 @@ static td_status check_parts(const struct plan *plan, const struct td_alias *ali
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 td_status td_alias_check_flip(struct td_store *store, const struct td_alias_flip *flip,
-                              const struct td_alias_table *edits,
+                              const struct td_alias_list *edits,
                               const struct td_alias_folder *folder, struct td_error *err)
 {
     const struct plan plan = { store, edits, folder, flip->access };

@@ -6,7 +6,7 @@
 #ifndef TD_SERVER_STORE_ALIAS_CHECK_H
 #define TD_SERVER_STORE_ALIAS_CHECK_H
 
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/aliases/aliases.h"
 
 struct td_version;
@@ -26,7 +26,7 @@ struct td_alias_folder {
  * same as for td_store_flip. */
 TD_MUST_CHECK td_status td_alias_check_flip(struct td_store *store,
                                             const struct td_alias_flip *flip,
-                                            const struct td_alias_table *edits,
+                                            const struct td_alias_list *edits,
                                             const struct td_alias_folder *folder,
                                             struct td_error *err);
 

@@ -151,7 +151,7 @@ static void add_pair(struct td_text *text, const char *name, const char *value,
     *separator = ",";
 }
 
-char *td_alias_file_text(const struct td_alias_table *table, const struct td_taken_folder *taken,
+char *td_alias_file_text(const struct td_alias_list *list, const struct td_taken_folder *taken,
                          int n, size_t *bytes)
 {
     /* Each line has two strings in quotes, a colon, a comma and a line feed. The strings need no
@@ -162,15 +162,15 @@ char *td_alias_file_text(const struct td_alias_table *table, const struct td_tak
         FRAME = 64 + DIGEST_TEXT
     };
     char digest[DIGEST_TEXT];
-    const size_t size = (size_t)table->count * PER_ALIAS + (size_t)n * PER_FOLDER + FRAME;
+    const size_t size = (size_t)list->count * PER_ALIAS + (size_t)n * PER_FOLDER + FRAME;
     char *begin = malloc(size);
     struct td_text text = { .at = begin, .end = begin ? begin + size : NULL };
     const char *separator = "";
     if (!begin)
         return NULL;
     td_text_string(&text, "{\"aliases\":{");
-    for (int i = 0; i < table->count; i++)
-        add_pair(&text, table->aliases[i].name, table->aliases[i].target, &separator);
+    for (int i = 0; i < list->count; i++)
+        add_pair(&text, list->aliases[i].name, list->aliases[i].target, &separator);
     td_text_string(&text, n > 0 ? "},\n\"taken\":{" : "");
     separator = "";
     for (int i = 0; i < n; i++)

@@ -10,13 +10,13 @@
  * SHA-256 of their manifests. "checksum" is the last member and covers all bytes before its name.
  * It can be missing from a file written by hand.
  *
- * Errors  MALFORMED_REQUEST if the text is not such a document, does not match its checksum, or has
- *         a name that cannot be an alias or a version. */
+ * Errors  MALFORMED_REQUEST if the text does not have this form, does not match its checksum, or
+ *         has a name that cannot be an alias or a version. */
 #ifndef TD_SERVER_STORE_ALIAS_FILE_H
 #define TD_SERVER_STORE_ALIAS_FILE_H
 
 #include "api/json/string_map.h"
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 
 enum { TD_MANIFEST_DIGEST = 65 }; /* with its NUL */
 
@@ -36,7 +36,7 @@ TD_MUST_CHECK td_status td_alias_file_read(const char *text, size_t bytes, struc
 
 /* Returns the text of aliases.json with these aliases and `n` taken folders, or NULL if no memory
  * is available. The caller frees the text. */
-char *td_alias_file_text(const struct td_alias_table *table, const struct td_taken_folder *taken,
+char *td_alias_file_text(const struct td_alias_list *list, const struct td_taken_folder *taken,
                          int n, size_t *bytes);
 
 /* Returns INVALID_ARGUMENT unless `name` can be an alias and `target` is a version or NULL. */

@@ -16,8 +16,9 @@ static td_status at_set(td_status status, struct td_error *err)
     return td_error_at_attribute(err, status, "set");
 }
 
-/* A flip can remove all aliases and set as many new ones, but no more. Each edit takes 323 bytes,
- * which do not count against any memory limit, and all edits are checked under the lock. */
+/* Checks the number of edits and conditions. A flip can remove all aliases and set as many new
+ * ones, but no more. Each edit takes 323 bytes, which do not count against any memory limit, and
+ * all edits are checked under the lock. */
 static td_status check_size(const struct td_alias_flip *flip, struct td_error *err)
 {
     enum { MOST = 2 * TD_STORE_TENSORS };
@@ -31,7 +32,7 @@ static td_status check_size(const struct td_alias_flip *flip, struct td_error *e
     return TD_OK;
 }
 
-static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_table *edits,
+static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_list *edits,
                             struct td_error *err)
 {
     td_status status = check_size(flip, err);
@@ -51,11 +52,11 @@ static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_ta
     return status;
 }
 
-/* The writer of the aliases has entered. */
+/* Makes the flip after the writer of the aliases has entered. */
 static td_status flip_entered(struct td_store *store, const struct td_alias_flip *flip,
                               struct td_error *err)
 {
-    struct td_alias_table edits = { 0 };
+    struct td_alias_list edits = { 0 };
     /* If this process is not allowed to write the file, the write returns the reason. */
     td_status status = td_alias_may_write(store) ? td_alias_check_file(store, err) : TD_OK;
     if (status == TD_OK)
@@ -104,7 +105,7 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
 
 /* ---- DELETE of an alias ---------------------------------------------------------------------- */
 
-/* The writer of the aliases has entered. */
+/* Deletes the alias after the writer of the aliases has entered. */
 static td_status delete_entered(struct td_store *store, const struct td_store_write *write,
                                 bool *persisted, struct td_error *err)
 {
@@ -175,13 +176,13 @@ td_status td_store_list_aliases(struct td_store *store, struct td_arena *arena,
 {
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
-    const struct td_alias_table *table = &store->aliases;
+    const struct td_alias_list *all = &store->aliases;
     *count = 0;
-    *list = td_arena_alloc(arena, (size_t)table->count, sizeof **list, err);
+    *list = td_arena_alloc(arena, (size_t)all->count, sizeof **list, err);
     if (!*list)
         status = TD_MEMORY_EXHAUSTED;
-    for (int i = 0; i < table->count && status == TD_OK; i++) {
-        const struct td_alias *alias = &table->aliases[i];
+    for (int i = 0; i < all->count && status == TD_OK; i++) {
+        const struct td_alias *alias = &all->aliases[i];
         if (td_alias_is_served(alias))
             (*list)[(*count)++] =
                 (struct td_alias_change){ .name = copy_name(alias->name, arena, &status, err),

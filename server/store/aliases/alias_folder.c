@@ -35,16 +35,16 @@ void td_alias_forget_gone(struct td_store *store)
     td_writer_leave(store, &writer);
 }
 
-/* Publishes the folder together with the table. With `persist`, writes aliases.json first. */
+/* Publishes the folder together with the list. With `persist`, writes aliases.json first. */
 static td_status publish_folder(struct td_store *store, const struct td_alias_folder *folder,
-                                const struct td_alias_table *table, bool persist,
+                                const struct td_alias_list *list, bool persist,
                                 struct td_error *err)
 {
     bool done = !persist;
     td_status status = td_taken_note(store, folder->name, folder->digest, err);
     if (status == TD_OK && persist)
-        status = td_alias_write_file(store, table, &done, err);
-    /* If the folder sets no aliases, its entry in the file only spares the next start a
+        status = td_alias_write_file(store, list, &done, err);
+    /* If the folder sets no aliases, its entry in the file only saves the next start a
      * comparison. */
     if (!done && folder->n_set > 0) {
         td_taken_forget(store, folder->name);
@@ -52,12 +52,12 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     }
     if (status != TD_OK)
         td_store_report_problem(store, TD_ALIASES_FILE, err->message);
-    td_alias_publish(store, table, folder, folder->name);
+    td_alias_publish(store, list, folder, folder->name);
     return TD_OK;
 }
 
-/* Reads which folders the process that writes the file has taken, because it might have flipped
- * their aliases since. The aliases themselves are read after the folders, because they name
+/* Reads which folders the process that writes the file has taken, because that process might have
+ * flipped their aliases since. The aliases themselves are read after the folders, because they name
  * versions in the folders. */
 static void read_taken(struct td_store *store)
 {
@@ -74,7 +74,7 @@ static void read_taken(struct td_store *store)
 /* Warns about aliases in aliases.json that the folder sets again. A file written by hand lists no
  * folders, so it does not show whether its aliases are newer than a folder. */
 static void warn_of_aliases(const struct td_store *store, const struct td_alias_folder *folder,
-                            const struct td_alias_table *edits)
+                            const struct td_alias_list *edits)
 {
     for (int i = 0; i < edits->count && store->folders_unknown; i++) {
         const char *name = edits->aliases[i].name;
@@ -86,8 +86,8 @@ static void warn_of_aliases(const struct td_store *store, const struct td_alias_
 
 /* Aliases that a folder changes. */
 struct folder_changes {
-    /* The first n_given aliases are the ones that the folder sets; the rest are the ones that it
-     * removes. The names of the removed aliases are allocated. */
+    /* The first n_given aliases are the aliases that the folder sets. The folder removes the
+     * others, whose names are allocated. */
     struct td_alias_change *set;
     int n_set, n_given;
 };
@@ -100,9 +100,9 @@ static bool sets(const struct td_alias_folder *folder, const char *name)
     return false;
 }
 
-/* True if the folder makes the alias of a part, such as the scales, obsolete: the alias names a
- * part of another version of the rows, and the version that the folder sets has no such part. This
- * happens when floats replace bytes. Sets `name` to the alias of the part. */
+/* True if the folder makes the alias of a part, such as the scales, obsolete, because the alias
+ * names a part of another version of the rows and the version that the folder sets lacks this part.
+ * This happens when floats replace bytes. Sets `name` to the alias of the part. */
 static bool loses_part(struct td_store *store, const struct td_alias_folder *folder,
                        const struct td_alias_change *rows, const char *part,
                        char name[TD_TENSOR_NAME])
@@ -128,7 +128,7 @@ static void free_changes(struct folder_changes *changes)
 }
 
 /* Collects the aliases that the folder sets, and the aliases of parts that it makes obsolete. A
- * flip lists the aliases to remove, but a folder cannot. Unless obsolete aliases were removed here,
+ * flip lists the aliases to remove, but a folder cannot. If obsolete aliases were not removed here,
  * the folder would be refused. */
 static td_status changes_of(struct td_store *store, const struct td_alias_folder *folder,
                             struct folder_changes *changes, struct td_error *err)
@@ -152,9 +152,10 @@ static td_status changes_of(struct td_store *store, const struct td_alias_folder
               : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the aliases of a folder");
 }
 
-/* The manifest of the folder has been checked, so its names are valid. */
+/* Makes the edits of the folder's changes. The names are valid, because the folder's manifest has
+ * been checked. */
 static td_status make_edits(const struct folder_changes *changes, int count,
-                            struct td_alias_table *edits, struct td_error *err)
+                            struct td_alias_list *edits, struct td_error *err)
 {
     const td_status status = td_alias_make_room(edits, count, err);
     for (int i = 0; i < count && status == TD_OK; i++)
@@ -168,7 +169,7 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
                              struct td_error *err)
 {
     struct folder_changes changes;
-    struct td_alias_table edits = { 0 }, table = { 0 };
+    struct td_alias_list edits = { 0 }, list = { 0 };
     const bool writes = td_alias_may_write(store);
     /* Never overwrite a file that is damaged or that another process has changed. */
     const bool may_write = writes && td_alias_load_entered(store, folder);
@@ -186,13 +187,13 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
         status = td_alias_check_flip(store, &flip, &edits, folder, err);
     }
     if (status == TD_OK)
-        status = td_alias_merge(&store->aliases, &edits, &table, err);
+        status = td_alias_merge(&store->aliases, &edits, &list, err);
     if (status == TD_OK) {
         warn_of_aliases(store, folder, &edits);
-        status = publish_folder(store, folder, &table, may_write && !taken, err);
+        status = publish_folder(store, folder, &list, may_write && !taken, err);
     }
     if (status != TD_OK)
-        free(table.aliases);
+        free(list.aliases);
     td_alias_claim(store, NULL);
     free(edits.aliases);
     free_changes(&changes);

@@ -9,7 +9,7 @@
 /* Publishes the versions of the folder and sets the folder's aliases, all at once. Takes over the
  * references to the versions. Persists the aliases if this process is allowed to write aliases.json
  * and the file is not damaged; otherwise, they are persisted as soon as both are true. Does not set
- * aliases again that a folder of this name and digest has set before. Changes nothing on
+ * the aliases if a folder with this name and digest has set them before. Changes nothing on
  * failure. */
 TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
                                              const struct td_alias_folder *folder,
@@ -18,9 +18,9 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 /* True if the aliases of the folder with this name and digest have been set. */
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
-/* Called after a scan. Keeps at most TD_TAKEN_KEPT folders that no longer exist, and forgets the
- * oldest ones first. If aliases.json lacks folders or aliases, writes it if this process is allowed
- * to. */
+/* Forgets folders that no longer exist, oldest first, until at most TD_TAKEN_KEPT of them are left.
+ * Writes aliases.json if it lacks folders or aliases and this process is allowed to write it.
+ * Called after a scan. */
 void td_alias_forget_gone(struct td_store *store);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the file changes ------------------------------------------------------------------- */
+/* ---- changes of the file -------------------------------------------------------------------- */
 
 static bool is_tensor(struct td_store *store, const char *name)
 {
@@ -38,11 +38,11 @@ static bool is_pending(const struct td_store *store, const struct td_alias *alia
 
 /* Makes the edits that turn the aliases in effect into the aliases of the file. */
 static td_status compare_file(const struct td_store *store, const struct td_alias_file *found,
-                              struct td_alias_table *edits, struct td_error *err)
+                              struct td_alias_list *edits, struct td_error *err)
 {
-    const struct td_alias_table *now = &store->aliases;
+    const struct td_alias_list *now = &store->aliases;
     const struct td_string_map *read = &found->aliases;
-    struct td_alias_table file;
+    struct td_alias_list file;
     td_status status = td_alias_make_room(&file, read->count, err);
     if (status != TD_OK)
         return status;
@@ -72,7 +72,7 @@ static td_status compare_file(const struct td_store *store, const struct td_alia
 
 /* Hides the aliases that have the name of a tensor, because a rescan does not remove a tensor that
  * is served. At startup, the aliases are read before any tensor is served. */
-static void hide_taken_names(struct td_store *store, struct td_alias_table *edits)
+static void hide_taken_names(struct td_store *store, struct td_alias_list *edits)
 {
     const struct td_version *unused;
     /* The edits are claimed, so other threads read them under the lock. */
@@ -87,7 +87,7 @@ static void hide_taken_names(struct td_store *store, struct td_alias_table *edit
 
 /* Removes the problems of the edited aliases, adds a problem for each hidden alias, and notes
  * whether any alias has released a name that a tensor in a file also has. */
-static void note_edits(struct td_store *store, const struct td_alias_table *edits)
+static void note_edits(struct td_store *store, const struct td_alias_list *edits)
 {
     char unused[TD_FILE_NAME];
     for (int i = 0; i < edits->count; i++) {
@@ -105,10 +105,10 @@ static void note_edits(struct td_store *store, const struct td_alias_table *edit
 }
 
 /* Returns TENSOR_NOT_FOUND if the file moves an alias from a version that is served to a version
- * that is not. No alias changes in that case, because the file might flip several aliases that
- * belong together. At startup, no alias has a served version to keep. `folder` is the folder that
- * is being published, or NULL; its versions count as served. */
-static td_status check_targets(struct td_store *store, const struct td_alias_table *edits,
+ * that is not. No alias then changes, because the file might flip several aliases that belong
+ * together. At startup, no alias has a served version to keep. `folder` is the folder that is being
+ * published, or NULL; its versions count as served. */
+static td_status check_targets(struct td_store *store, const struct td_alias_list *edits,
                                const struct td_alias_folder *folder, struct td_error *err)
 {
     const struct td_version *unused;
@@ -130,7 +130,7 @@ static td_status check_targets(struct td_store *store, const struct td_alias_tab
 }
 
 /* Makes the edits. For `folder`, see check_targets. */
-static td_status set_aliases(struct td_store *store, struct td_alias_table *edits,
+static td_status set_aliases(struct td_store *store, struct td_alias_list *edits,
                              const struct td_alias_folder *folder, struct td_error *err)
 {
     td_alias_claim(store, edits);
@@ -148,7 +148,7 @@ static td_status set_aliases(struct td_store *store, struct td_alias_table *edit
 static td_status take_aliases(struct td_store *store, const struct td_alias_file *read,
                               const struct td_alias_folder *folder, struct td_error *err)
 {
-    struct td_alias_table edits = { 0 };
+    struct td_alias_list edits = { 0 };
     td_status status = compare_file(store, read, &edits, err);
     if (status == TD_OK)
         status = set_aliases(store, &edits, folder, err);
@@ -199,8 +199,8 @@ static td_status take_file(struct td_store *store, const struct td_alias_folder 
 /* Serves hidden aliases whose names no longer belong to a tensor. */
 static td_status show_hidden(struct td_store *store, struct td_error *err)
 {
-    struct td_alias_table edits;
-    const struct td_alias_table *now = &store->aliases;
+    struct td_alias_list edits;
+    const struct td_alias_list *now = &store->aliases;
     td_status status = td_alias_make_room(&edits, now->count, err);
     if (status != TD_OK)
         return status;

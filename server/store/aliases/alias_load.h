@@ -12,11 +12,11 @@
 /* Reads aliases.json unless it is unchanged since it was last read or written. Its aliases replace
  * the aliases in effect. If the file is damaged, or if it disappears after it could not be read, no
  * alias changes, and the problem is logged and listed. Returns true if, since the last call, an
- * alias has released the name of a tensor in a file, so that a scan would serve that tensor. */
+ * alias has released the name of a tensor in a file, so a scan would serve that tensor. */
 bool td_alias_load(struct td_store *store);
 
 /* Does the same as td_alias_load. Returns true if the aliases of the file are in effect. `folder`
- * is a folder that is being published, or NULL; the file is allowed to name its versions. */
+ * is NULL, or a folder that is being published. The file is allowed to name its versions. */
 bool td_alias_load_entered(struct td_store *store, const struct td_alias_folder *folder);
 
 /* Reads the file into the arena and sets *id. Does not put the aliases into effect. */

@@ -1,5 +1,5 @@
 /* taken_folders.h - version folders whose aliases have been set. aliases.json lists these folders
- * as "taken", so that a restart does not set their aliases again and undo a flip. Private to
+ * as "taken", so a restart does not set their aliases again and undo a flip. Private to
  * server/store/aliases.
  *
  * Threads    The writer of the aliases has entered. */
@@ -11,8 +11,8 @@
 
 struct td_store;
 
-/* Maximum number of folders to remember after they are removed. A remembered folder that returns
- * does not set its aliases again, which could undo a rollback. */
+/* Maximum number of folders to remember after they are removed. If a remembered folder returns, it
+ * does not set its aliases again, because that could undo a rollback. */
 enum { TD_TAKEN_KEPT = 4096 };
 
 /* Returns the index of the folder in store->taken, or store->n_taken if it is not in the list. */

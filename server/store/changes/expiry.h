@@ -1,7 +1,7 @@
 /* expiry.h - tensors with a time to live.
  *
- * A tensor that an op stored with ttl_s is removed after that time. Such a tensor cannot be a
- * version NAME@VERSION. This file defines td_store_expire of store.h.
+ * A tensor that an op stored with ttl_s is removed after that time. The tensor cannot be a version
+ * NAME@VERSION. This file defines td_store_expire of store.h.
  *
  * Threads    Any. */
 #ifndef TD_SERVER_STORE_EXPIRY_H

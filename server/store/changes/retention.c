@@ -62,7 +62,7 @@ static int newest_first(const void *a, const void *b)
     return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
 }
 
-/* Versions of a table that have been kept so far: the total number, and the number in files. */
+/* Number of a table's versions that have been kept so far, in total and in files. */
 struct kept {
     int64_t all, in_files;
 };
@@ -86,7 +86,7 @@ static bool is_named(struct td_store *store, const char *version)
     return named;
 }
 
-/* Versions to consider: all whose names start with the prefix. */
+/* Versions to consider, which are the versions whose names start with the prefix. */
 struct scope {
     const char *prefix;
     const struct td_writer *caller;

@@ -12,7 +12,8 @@
 #include <time.h>
 
 struct update {
-    /* Must be the first member: td_store_update_commit and td_store_update_abort cast back. */
+    /* Must be the first member, because td_store_update_commit and td_store_update_abort cast
+     * back. */
     struct td_store_update base;
     struct td_store *store;
     /* Used if the caller has not entered with its own writer. */
@@ -67,8 +68,8 @@ enum { COPY_GRAIN = 1 << 20 }; /* number of bytes per chunk of a parallel copy *
 
 static bool is_only_reference(struct td_buffer *buffer)
 {
-    /* Acquire order, so that the accesses of the last other holder happen before the accesses of
-     * this thread. */
+    /* Acquire order makes the accesses of the last other holder happen before the accesses of this
+     * thread. */
     return atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
 }
 

@@ -1,6 +1,6 @@
 #include "server/store/aliases/alias_check.h"
 #include "server/store/aliases/alias_flip.h"
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/changes/expiry.h"
 #include "server/store/changes/retention.h"
 #include "server/store/changes/writers.h"
@@ -144,8 +144,8 @@ static void publish(const struct change *change, struct td_version **replaced,
         out->rows[0] = (struct td_row_count){ "dropped_keys", before->tensor.shape.dim[0] };
 }
 
-/* Publishes the version if it is complete, or if it is on disk despite an error. Otherwise abandons
- * the version. */
+/* Publishes the version if it is complete, or is on disk despite an error. Otherwise abandons the
+ * version. */
 static void end_change(struct change *change, td_status status, struct td_tensor_listing *out)
 {
     struct td_version *version = change->version, *replaced = NULL;
@@ -236,9 +236,9 @@ static bool persists_keys(const struct td_store_write *write, const struct td_ve
            td_keys_equal(before->keys, keys);
 }
 
-/* Returns an error if `keys` cannot be added to the rows of `before` or, with NULL `keys`, if the
- * keys of `before` cannot be deleted. A version gets keys only once, but the same keys can be
- * persisted later. */
+/* Returns an error if `keys` cannot be added to the rows of `before`. With NULL `keys`, returns an
+ * error if the keys of `before` cannot be deleted. A version gets keys only once, but the same keys
+ * can be persisted later. */
 static td_status check_keys_before(const struct td_store_write *write,
                                    const struct td_version *before, const struct td_tensor *keys,
                                    struct td_error *err)

@@ -1,10 +1,10 @@
-/* writer_queue.h - one writer at a time per name; further writers of the name wait for their turn.
+/* writer_queue.h - one writer at a time per name. Other writers of the name wait for their turn.
  *
  *     enter ─► no other writer has the names ──────────────────► change ─► leave
  *           └► another writer has one: the writer waits, and ready() is called when its turn comes
  *
  * A writer gets all its names at once or none of them, so writers that hold names never wait for
- * each other. The only exception is a scan, which blocks its thread and can enter for further names
+ * each other. The only exception is a scan, which blocks its thread and can enter for more names
  * while it has some. A scan therefore waits only for writers that have entered, and those writers
  * finish by themselves.
  *
@@ -45,7 +45,7 @@ struct td_writer {
 };
 
 /* Enters and returns true if the writer can have all its names now. Otherwise queues the writer and
- * returns false; ready() is then called later, possibly before this function returns. */
+ * returns false. ready() is then called later, possibly before this function returns. */
 bool td_writer_enter(struct td_store *store, struct td_writer *writer);
 
 /* Enters and returns true if the writer can have all its names now. Otherwise returns false without

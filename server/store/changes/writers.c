@@ -1,6 +1,6 @@
 #include "server/store/changes/writers.h"
 
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 #include "server/store/entries.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True if the owner of the tensor's bytes is more than a quarter larger than the tensor. Such a
- * tensor is copied. */
+/* True if the owner of the tensor's bytes is more than a quarter larger than the tensor. The tensor
+ * is then copied. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
 /* ---- entering and checks --------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ void td_version_abandon(struct td_store *store, struct td_version *version)
 }
 
 /* Returns the buffer to keep instead of a copy of the tensor, or NULL if the tensor must be copied.
- * For a tensor of a version, the buffer is the version's bytes, never the version itself: a
+ * For a tensor of a version, the buffer is the version's bytes, never the version itself, because a
  * reference count of 1 on the bytes means exclusive use. */
 static struct td_buffer *bytes_to_keep(const struct td_tensor *tensor)
 {
@@ -149,7 +149,7 @@ static void solve_problem(struct td_store *store, const char *stem, const char *
 }
 
 /* Returns CONFLICT if the file was added to the folder, or changed, after the last scan. The server
- * has not read such a file, and a change of its name would replace or remove it. A damaged file can
+ * has not read that file, and a change of its name would replace or remove it. A damaged file can
  * be replaced. */
 static td_status check_file_is_known(struct td_store *store, const char *name, const char *suffix,
                                      const struct td_version *before, struct td_error *err)
@@ -196,7 +196,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     struct td_data_content content;
     struct td_keys *mapped = NULL;
     const struct td_version *source = td_version_of(tensor);
-    /* Check again, because only now can no flip set an alias of this name. */
+    /* Check again, because from here on no flip can set an alias of this name. */
     td_status status = td_alias_check_hidden(store, version->name, err);
     if (status == TD_OK)
         status = check_files_are_known(store, version->name, err);

@@ -18,8 +18,8 @@ TD_MUST_CHECK td_status td_store_check_write(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_error *err);
 
-/* Returns CONFLICT if `before`, the current version or NULL, has a name NAME@VERSION, because such
- * a version must not change. A version that cannot be read can be replaced, which repairs it. */
+/* Returns CONFLICT if `before`, the current version or NULL, has a name NAME@VERSION, because that
+ * version must not change. A version that cannot be read can be replaced, which repairs it. */
 TD_MUST_CHECK td_status td_store_check_replace(const struct td_store_write *write,
                                                const struct td_version *before,
                                                struct td_error *err);
@@ -34,8 +34,8 @@ void td_store_leave(struct td_store *store, const struct td_store_write *write,
                     struct td_writer *own);
 
 /* Makes the next version of a name for which the caller has entered. The arena keeps the version.
- * Reserves the name, so that td_version_publish cannot fail. The caller ends with
- * td_version_publish or td_version_abandon. Returns the errors of td_store_reserve_name. */
+ * Reserves the name, so td_version_publish cannot fail. The caller ends with td_version_publish or
+ * td_version_abandon. Returns the errors of td_store_reserve_name. */
 TD_MUST_CHECK td_status td_version_prepare(struct td_store *store, const char *name,
                                            struct td_arena *arena, struct td_version **out,
                                            struct td_error *err);

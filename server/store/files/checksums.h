@@ -5,9 +5,9 @@
  * "checksum" is TD_CHECKSUM_NAME. A flipped bit anywhere in the file is therefore detected. A
  * flipped bit in a digest counts as damage to its block.
  *
- * A block has 1 MiB. That is small enough to show which part of a table is damaged, and to be
- * checked within 0.1 ms (from the page cache). It is large enough that the digests take only
- * 1/100000 of the file.
+ * A block has 1 MiB. This size is small enough to show which part of a table is damaged and to be
+ * checked within 0.1 ms (from the page cache), but large enough that the digests take only 1/100000
+ * of the file.
  *
  * Ownership  Borrows the mapping.
  * Threads    Reentrant; a writer belongs to one thread.

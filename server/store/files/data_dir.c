@@ -229,7 +229,7 @@ bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int
     return false;
 }
 
-bool td_data_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count)
+bool td_sub_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count)
 {
     return td_data_list(folder, wanted, in_order, files, count);
 }

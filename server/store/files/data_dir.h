@@ -4,9 +4,9 @@
  *                               aligned to 64 bytes and whose __metadata__ has "tensord" (the
  *                               format, "1"), "dtype", "shape" and "version". complex128 is stored
  *                               as pairs of F64. Strings are stored as "offsets" (U64, one more
- *                               than there are strings) and "bytes" (U8). So all of them can be
- *                               mapped. The offsets are still copied into memory, because a mapped
- *                               file can change after the offsets were checked. A table with keys
+ *                               than there are strings) and "bytes" (U8). All dtypes can therefore
+ *                               be mapped. The offsets are still copied into memory, because a
+ *                               mapped file can change after they were checked. A table with keys
  *                               also has "keys.index" (U8, the image of
  *                               kernels/key_index/key_index.h) and "keys" (I64 or U64), or
  *                               "keys.offsets" and "keys.bytes". "padding" (U8) before them aligns
@@ -28,8 +28,9 @@
  * Crashes    A file is written under a hidden name, fsynced and renamed; then the folder is
  *            fsynced. To remove a file, the server first renames it to a hidden name. The process
  *            that takes the lock removes the hidden files that a crash left.
- * Access     Files get mode 0640, whatever the umask is. A written file is closed, and opened again
- *            for reading, before it gets its name. So no descriptor or mapping can write to it.
+ * Access     Files get mode 0640, regardless of the umask. A written file is closed, and opened
+ *            again for reading, before it gets its name. No descriptor or mapping can therefore
+ *            write to it.
  * Quota      The sizes of the NAME.tensord files count, including files that are being written. A
  *            write that would make the sum exceed the quota is refused before it starts. A write
  *            that does not increase the sum is never refused.
@@ -83,8 +84,7 @@ extern const struct td_file_id td_file_id_unknown; /* all zero */
  * file does not exist. */
 void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys);
 
-/* True if a file was written in place between the two ids, so that the mapped bytes have
- * changed. */
+/* True if a file was written in place between the two ids, so the mapped bytes have changed. */
 bool td_file_id_overwritten(const struct td_file_id *before, const struct td_file_id *now);
 
 struct td_data_tensor {
@@ -174,8 +174,8 @@ TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
                                           const struct td_data_content *keys, const char *keys_file,
                                           struct td_error *err);
 
-/* True if the lock allows changes: this process holds the lock, and the path still leads to the
- * folder. */
+/* True if the lock allows changes, which means that this process holds the lock and the path still
+ * leads to the folder. */
 bool td_data_dir_is_locked(struct td_data_dir *dir);
 
 /* Returns an error if the file of a name cannot be changed because this process does not hold the
@@ -238,7 +238,7 @@ TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *n
  * like td_data_dir_load. Removes the NAME.npy that the new file replaces, and the file of its keys.
  * `ranges` are the fault guard's ranges of the tensor and of its keys, or -1. Writes no file if a
  * source was truncated, or if arena->stop ends the writing. *done is true if the folder has the new
- * file, as always on success. */
+ * file, which is always the case on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                                           const struct td_tensor *tensor,
                                           const struct td_tensor *keys, const int *ranges,
@@ -248,8 +248,8 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
 
 /* Removes every file that holds `name`, and NAME.keys.npy. Returns FORBIDDEN, and removes nothing,
  * if one of the files also holds other tensors or, with `own_only`, is not NAME.tensord. Logs
- * file_removed for each removed file. *done is true if the files are removed, as always on success.
- * *had is true if there were files and they are removed. */
+ * file_removed for each removed file. *done is true if the files are removed, which is always the
+ * case on success. *had is true if files existed and are removed. */
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,
                                            bool *had, bool *done, struct td_error *err);
 
@@ -271,16 +271,16 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
 
 /* Lists the names of the entries that can be sub-folders and are not hidden. The caller frees the
  * list with free(). Returns false, and logs the reason, if the folder cannot be read. */
-TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
-                                       int *count);
+TD_MUST_CHECK bool td_data_dir_sub_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
+                                           int *count);
 
 /* Opens a sub-folder that contains `file`. The caller closes the descriptor, which is -1 unless the
  * result is TD_FILE_PRESENT. *reason is the errno of TD_FILE_UNKNOWN. */
-td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
-                                      int *folder, int *reason);
+td_file_state td_data_dir_open_sub_folder(struct td_data_dir *dir, const char *name,
+                                          const char *file, int *folder, int *reason);
 
 /* These functions are like the functions of the same name for the data folder, but ignore the file
- * of keys. td_data_folder_load reads the file as if it were named `versioned`. It returns
+ * of keys. td_sub_folder_load reads the file as if it were named `versioned`. It returns
  * MALFORMED_REQUEST if the size of the file is not `size` bytes. The arena keeps the mapping. */
 struct td_mapped_bytes {
     const void *data;
@@ -289,16 +289,16 @@ struct td_mapped_bytes {
 };
 /* Lists the names of the tensor files in a sub-folder. The caller frees the list with free().
  * Returns false if the sub-folder cannot be read. */
-TD_MUST_CHECK bool td_data_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count);
-TD_MUST_CHECK td_status td_data_folder_check_read(int folder, const char *file,
-                                                  struct td_error *err);
-td_file_state td_data_folder_stat(int folder, const char *file, struct td_file_id *id);
-TD_MUST_CHECK td_status td_data_folder_read_text(int folder, const char *file, size_t most,
-                                                 char **text, size_t *bytes, struct td_file_id *id,
+TD_MUST_CHECK bool td_sub_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count);
+TD_MUST_CHECK td_status td_sub_folder_check_read(int folder, const char *file,
                                                  struct td_error *err);
-TD_MUST_CHECK td_status td_data_folder_load(int folder, const char *file, const char *versioned,
-                                            uint64_t size, struct td_arena *arena,
-                                            struct td_data_content *out,
-                                            struct td_mapped_bytes *bytes, struct td_error *err);
+td_file_state td_sub_folder_stat(int folder, const char *file, struct td_file_id *id);
+TD_MUST_CHECK td_status td_sub_folder_read_text(int folder, const char *file, size_t most,
+                                                char **text, size_t *bytes, struct td_file_id *id,
+                                                struct td_error *err);
+TD_MUST_CHECK td_status td_sub_folder_load(int folder, const char *file, const char *versioned,
+                                           uint64_t size, struct td_arena *arena,
+                                           struct td_data_content *out,
+                                           struct td_mapped_bytes *bytes, struct td_error *err);
 
 #endif

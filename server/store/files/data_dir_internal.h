@@ -1,13 +1,13 @@
 /* data_dir_internal.h - private to data_dir*.c.
  *
- *     data_dir.c         listing, stat, hidden files
- *     data_dir_lock.c    opening and locking the folder
- *     data_dir_read.c    mapping a file and reading its header
- *     data_dir_write.c   writing a file and mapping it
- *     data_dir_quota.c   total size of the files
- *     data_dir_remove.c  removing the files of a name
- *     data_dir_text.c    small text files
- *     data_dir_folder.c  version folders
+ *     data_dir.c             listing, stat, hidden files
+ *     data_dir_lock.c        opening and locking the folder
+ *     data_dir_read.c        mapping a file and reading its header
+ *     data_dir_write.c       writing a file and mapping it
+ *     data_dir_quota.c       total size of the files
+ *     data_dir_remove.c      removing the files of a name
+ *     data_dir_text.c        small text files
+ *     data_dir_sub_folder.c  version folders
  *
  * Threads    Changes of the folder run between td_data_hold and td_data_release.
  *            td_data_dir_refresh exchanges the descriptor of the folder, and waits for these
@@ -30,15 +30,15 @@
 #define TD_TEMPORARY_PREFIX   ".tensord-tmp-"
 #define TD_LOCK_FILE          ".tensord.lock"
 
-/* Mode of all files that are written, whatever the umask is. */
+/* Mode of all files that are written, regardless of the umask. */
 enum { TD_FILE_MODE = 0640 };
 
 /* An open folder and its lock. Every change needs the lock. */
-struct td_folder {
+struct td_data_folder {
     int fd;
     /* Descriptor of the lock file, or -1 if this process does not hold the lock. */
     int lock;
-    /* Why this process does not hold the lock: an errno, EWOULDBLOCK if another process holds
+    /* Errno that says why this process does not hold the lock; EWOULDBLOCK if another process holds
      * it. */
     int reason;
     /* True if `reason` concerns only the lock file, not the folder. */
@@ -61,7 +61,7 @@ struct td_data_dir {
     const struct td_log *log;
     /* Guards the next two members. Changes of the folder hold it for reading. */
     pthread_rwlock_t exchanging;
-    struct td_folder folder;
+    struct td_data_folder folder;
     /* Why the path no longer leads to the folder, or 0 if it does. */
     int gone;
     /* Why the last refresh failed, or 0 if it succeeded. Used only by td_data_dir_refresh. */
@@ -75,8 +75,7 @@ struct td_data_dir {
     /* Limits the log lines about changes that the disk refused. */
     struct td_log_limit failed;
 
-    /* Held while the folder is listed, so that summing the sizes and reserving a file are one
-     * step. */
+    /* Held while the folder is listed, so summing the sizes and reserving a file are one step. */
     pthread_mutex_t quota_mutex;
     /* Files that are being written. Guarded by quota_mutex. */
     struct td_reserved_file *reserved;
@@ -93,7 +92,7 @@ struct td_file_id td_data_id_of(const struct stat *info);
 td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
                              struct td_error *err);
 
-/* Between td_data_hold and td_data_release, the folder is not exchanged. */
+/* td_data_hold keeps the folder from being exchanged until td_data_release. */
 void td_data_hold(struct td_data_dir *dir);
 void td_data_release(struct td_data_dir *dir);
 
@@ -102,7 +101,7 @@ void td_data_release(struct td_data_dir *dir);
 TD_MUST_CHECK td_status td_data_check_lock(struct td_data_dir *dir, const char *file,
                                            uint64_t bytes, struct td_error *err);
 
-/* Lists the names of the entries of an open folder that the filter accepts. The caller frees the
+/* Lists the names of those entries of an open folder that the filter accepts. The caller frees the
  * list with free(). Returns false, with errno set, if the folder cannot be read or no memory is
  * available. */
 struct dirent;
@@ -145,7 +144,7 @@ void td_data_remove_keys(struct td_data_dir *dir, const char *name);
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);
 
 /* Renames the finished file to its final name. Returns 0 or errno. A hidden hard link keeps the
- * replaced file, so that it can be restored if the folder cannot be fsynced. If hard links are not
+ * replaced file, so it can be restored if the folder cannot be fsynced. If hard links are not
  * supported, or if restoring fails, the new file stays and *done is true. */
 int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done);
 

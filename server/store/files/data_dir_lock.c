@@ -1,5 +1,5 @@
 /* Opens the data folder and takes its lock. Both the lock file and the folder itself are locked
- * (flock), so that at most one process changes the folder:
+ * (flock), so at most one process changes the folder:
  *
  *     the file    also excludes processes on other machines, if the network file system passes
  *                 locks on. It holds the process id, for the message to other processes.
@@ -7,7 +7,7 @@
  *                 while it is locked. Some file systems cannot lock folders.
  *
  * The kernel releases both locks when the process ends for any reason. The lock file is never
- * deleted: otherwise one process could lock the deleted file while another process locks the new
+ * deleted, because one process could then lock the deleted file while another process locks the new
  * file. */
 #include "server/config/read_error.h"
 #include "server/observe/clock.h"
@@ -28,9 +28,9 @@
  * before. This happens when a volume is not mounted. */
 enum { EMPTY_IN_PLACE = ENODATA };
 
-static const struct td_folder closed = { .fd = -1, .lock = -1 };
+static const struct td_data_folder closed = { .fd = -1, .lock = -1 };
 
-static void close_folder(struct td_folder *folder)
+static void close_folder(struct td_data_folder *folder)
 {
     if (folder->lock >= 0)
         close(folder->lock);
@@ -65,7 +65,7 @@ static long read_holder(int lock)
 
 /* Sets *current to true if the path of the lock file still leads to the locked file. Returns 0 or
  * errno. */
-static int check_current(const struct td_folder *folder, int lock, bool *current)
+static int check_current(const struct td_data_folder *folder, int lock, bool *current)
 {
     struct stat locked, named;
     *current = false;
@@ -78,7 +78,7 @@ static int check_current(const struct td_folder *folder, int lock, bool *current
 }
 
 /* Locks the lock file. Returns 0 or errno. */
-static int lock_file(struct td_folder *folder)
+static int lock_file(struct td_data_folder *folder)
 {
     enum { TRIES = 4 };
     for (int i = 0; i < TRIES; i++) {
@@ -100,7 +100,7 @@ static int lock_file(struct td_folder *folder)
         close(lock);
         if (reason != 0)
             return reason;
-        /* The file was deleted or replaced before it was locked: lock the new file. */
+        /* The file was deleted or replaced before it was locked, so lock the new file. */
     }
     return EWOULDBLOCK;
 }
@@ -113,7 +113,7 @@ static bool is_only_lock(int folder)
            fstatat(folder, TD_LOCK_FILE, &unused, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void lock_folder(struct td_folder *folder)
+static void lock_folder(struct td_data_folder *folder)
 {
     folder->reason = lock_file(folder);
     folder->only_lock =
@@ -133,7 +133,7 @@ static void lock_folder(struct td_folder *folder)
 }
 
 /* True if the lock is held and the lock file is not known to have been replaced. */
-static bool holds_lock(const struct td_folder *folder)
+static bool holds_lock(const struct td_data_folder *folder)
 {
     bool current;
     return folder->lock >= 0 && (check_current(folder, folder->lock, &current) != 0 || current);
@@ -202,7 +202,7 @@ void td_data_release(struct td_data_dir *dir)
 td_status td_data_check_lock(struct td_data_dir *dir, const char *file, uint64_t bytes,
                              struct td_error *err)
 {
-    const struct td_folder *folder = &dir->folder;
+    const struct td_data_folder *folder = &dir->folder;
     char holder[48] = "another process";
     if (dir->gone == EMPTY_IN_PLACE)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
@@ -280,9 +280,9 @@ static bool is_empty(int fd)
 }
 
 /* Logs how the lock has changed since `before`. */
-static void log_lock(const struct td_data_dir *dir, const struct td_folder *before)
+static void log_lock(const struct td_data_dir *dir, const struct td_data_folder *before)
 {
-    const struct td_folder *now = &dir->folder;
+    const struct td_data_folder *now = &dir->folder;
     const int reason = now->reason;
     if (now->lock >= 0 && before->lock < 0 && before->fd >= 0)
         td_log(dir->log, TD_LOG_INFO, "data_dir_locked", TD_TEXT("dir", dir->path));
@@ -300,10 +300,10 @@ static void log_lock(const struct td_data_dir *dir, const struct td_folder *befo
 
 /* Takes the lock of an open folder and makes the folder the data folder. Waits for the changes in
  * progress. */
-static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replaced)
+static void exchange(struct td_data_dir *dir, struct td_data_folder *now, bool replaced)
 {
     pthread_rwlock_wrlock(&dir->exchanging);
-    struct td_folder before = dir->folder;
+    struct td_data_folder before = dir->folder;
     /* Release the old lock first, because it would prevent taking the new one. */
     if (!replaced) {
         dir->folder = closed;
@@ -313,8 +313,8 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
         now->reason = EROFS;
     else
         lock_folder(now);
-    /* All temporary files were left by a crash: no other process is allowed to write, and this
-     * process does not write yet. */
+    /* All temporary files were left by a crash, because no other process is allowed to write, and
+     * this process does not write yet. */
     if (now->lock >= 0)
         td_data_remove_temporaries(dir, now->fd);
     dir->folder = *now;
@@ -338,9 +338,9 @@ static void note_gone(struct td_data_dir *dir, int reason)
     pthread_rwlock_unlock(&dir->exchanging);
 }
 
-/* Opens the folder at the path. Returns 0 or errno. *replaced is true if the folder is not the one
- * that is open. */
-static int open_path(const struct td_data_dir *dir, struct td_folder *now, bool *replaced)
+/* Opens the folder at the path. Returns 0 or errno. *replaced is true if the folder differs from
+ * the open folder. */
+static int open_path(const struct td_data_dir *dir, struct td_data_folder *now, bool *replaced)
 {
     struct stat before, after;
     *now = closed;
@@ -358,7 +358,7 @@ static int open_path(const struct td_data_dir *dir, struct td_folder *now, bool 
 
 bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
 {
-    struct td_folder now;
+    struct td_data_folder now;
     bool replaced;
     const bool was_locked = td_data_dir_is_locked(dir);
     const int reason = open_path(dir, &now, &replaced);
@@ -369,7 +369,7 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
         return false;
     }
     dir->unreadable = 0;
-    const struct td_folder before = dir->folder;
+    const struct td_data_folder before = dir->folder;
     if (!replaced && dir->gone == 0 && holds_lock(&before)) {
         close_folder(&now);
         return true;
@@ -383,7 +383,7 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
     return true;
 }
 
-/* Initialises the lock so that writers have priority. Otherwise, an endless series of overlapping
+/* Initialises the lock with priority for writers. Otherwise, an endless series of overlapping
  * changes could keep a scan waiting. A thread must not take this kind of lock twice, and no change
  * does so. */
 static void init_exchanging(struct td_data_dir *dir)

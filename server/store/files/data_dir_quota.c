@@ -1,4 +1,4 @@
-/* The quota of the data folder: the sizes of its .tensord files.
+/* The quota of the data folder, which limits the total size of its .tensord files.
  *
  * Each write computes the sum from the folder, so the sum is right even if files were deleted,
  * replaced or added by hand. Without a quota, this costs nothing. With a quota, it takes about 1 us

@@ -242,8 +242,8 @@ static const char *entry_name(const void *sorted, int i)
     return ((const struct sorted_entries *)sorted)->entries[i]->name;
 }
 
-/* Returns the entry whose name is `table` followed by `suffix`. Returns NULL if there is no such
- * entry, or if the name would be longer than the name of any table. */
+/* Returns the entry whose name is `table` followed by `suffix`. Returns NULL if there is none, or
+ * if the name would be longer than the name of any table. */
 static const struct td_safetensors_entry *find_entry(const struct sorted_entries *sorted,
                                                      const char *table, size_t length,
                                                      const char *suffix)

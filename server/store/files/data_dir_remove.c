@@ -12,8 +12,8 @@ struct hidden_file {
     char file[TD_FILE_NAME], hidden[TD_HIDDEN_NAME];
 };
 
-/* Sets *others to the number of tensors in a .safetensors file besides `name`, or to -1 if the file
- * does not contain `name`. */
+/* Sets *others to the number of tensors other than `name` in a .safetensors file, or to -1 if the
+ * file does not contain `name`. */
 static td_status count_others(struct td_data_dir *dir, const char *file, const char *name,
                               int *others, struct td_error *err)
 {
@@ -97,7 +97,7 @@ static int restore(struct td_data_dir *dir, const struct hidden_file *item)
     return renameat(dir->folder.fd, item->hidden, dir->folder.fd, item->file) == 0 ? 0 : errno;
 }
 
-/* Restores the files other than the served one. */
+/* Restores all files except the served file. */
 static void restore_others(struct td_data_dir *dir, const struct hidden_file *list, int count)
 {
     for (int i = count - 1; i >= 0; i--) {
@@ -108,8 +108,8 @@ static void restore_others(struct td_data_dir *dir, const struct hidden_file *li
     }
 }
 
-/* Renames the files to hidden names. The served file comes last, so that a single rename changes
- * what is served. Restores the files if the folder cannot be fsynced. */
+/* Renames the files to hidden names. The served file comes last, so a single rename changes what is
+ * served. Restores the files if the folder cannot be fsynced. */
 static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                       int count, bool *done, struct td_error *err)
 {

@@ -86,8 +86,8 @@ td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file, size_
     return read_text(dir->folder.fd, file, 0, most, text, bytes, id, err);
 }
 
-td_status td_data_folder_read_text(int folder, const char *file, size_t most, char **text,
-                                   size_t *bytes, struct td_file_id *id, struct td_error *err)
+td_status td_sub_folder_read_text(int folder, const char *file, size_t most, char **text,
+                                  size_t *bytes, struct td_file_id *id, struct td_error *err)
 {
     return read_text(folder, file, O_NOFOLLOW, most, text, bytes, id, err);
 }

@@ -96,7 +96,7 @@ static int write_temporary(const struct new_file *new, const struct td_stop *sto
     return reason;
 }
 
-/* Maps the file before renaming it, so that a file that cannot be mapped replaces nothing. */
+/* Maps the file before renaming it, so a file that cannot be mapped replaces nothing. */
 static td_status map_temporary(const struct new_file *new, struct td_arena *arena,
                                struct td_data_content *out, struct td_error *err)
 {
@@ -127,7 +127,7 @@ static td_status fill(const struct new_file *new, struct td_arena *arena,
     return map_temporary(new, arena, out, err);
 }
 
-/* Reads the time when the inode last changed again, because the rename has set it. */
+/* Reads the inode's change time again, because the rename has set it. */
 static void note_renamed(const struct new_file *new, struct td_file_id *id)
 {
     struct td_file_id now;

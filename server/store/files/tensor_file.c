@@ -148,7 +148,7 @@ static int flush(struct output *output)
     const off_t begun = output->begun, before = begun < AT_ONCE ? begun : AT_ONCE;
     if (output->written - begun < AT_ONCE)
         return 0;
-    /* Skip an empty range: a length of 0 would mean the rest of the file. */
+    /* Skip an empty range, because a length of 0 would mean the rest of the file. */
     if (sync_file_range(output->fd, begun, output->written - begun, SYNC_FILE_RANGE_WRITE) != 0 ||
         (before > 0 && sync_file_range(output->fd, begun - before, before,
                                        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |

@@ -1,4 +1,4 @@
-/* tensor_file.h - writes the content of a NAME.tensord file; data_dir.h describes the format.
+/* tensor_file.h - writes the content of a NAME.tensord file. data_dir.h describes the format.
  *
  * Ownership  Borrows the tensor and the keys.
  * Threads    Reentrant. */

@@ -102,7 +102,8 @@ void td_store_forget_file(struct td_store *store, const char *file)
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-/* Makes room for one file besides the known and the reserved files. Call with files_mutex held. */
+/* Makes room for one file in addition to the known and the reserved files. Call with files_mutex
+ * held. */
 static bool make_room(struct td_store *store)
 {
     if (store->n_files + store->n_files_reserved < store->files_capacity)

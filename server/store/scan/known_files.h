@@ -21,8 +21,7 @@ struct td_known_name {
     char name[TD_TENSOR_NAME];
     /* True if the tensor could not be served. The next scan tries again. */
     bool not_served;
-    /* True if the tensor has no equivalent dtype, so that other files with the name take
-     * precedence. */
+    /* True if the tensor has no equivalent dtype, so other files with the name take precedence. */
     bool unreadable;
 };
 
@@ -40,7 +39,7 @@ struct td_known_file {
     /* All names in the file, whether served or not. */
     struct td_known_name *names;
     int n_names;
-    /* Number of further tensors in the file that cannot be served, regardless of other files. */
+    /* Number of other tensors in the file that cannot be served, regardless of other files. */
     int n_refused;
     /* Reason that the file is refused, such as "is not served: ...", or "" if all its content is
      * known and served. */
@@ -71,8 +70,8 @@ void td_store_unreserve_file(struct td_store *store,
                              struct td_known_file *known); /* NULL is fine */
 void td_store_forget_file(struct td_store *store, const char *file);
 
-/* True if the file has changed since the last scan. Unknown content counts as unchanged, so that it
- * does not replace a version that a client has stored since. */
+/* True if the file has changed since the last scan. Unknown content counts as unchanged, so it does
+ * not replace a version that a client has stored since. */
 bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
 
 /* Records which content a scan saw, whether or not it was loaded, and that the file is not refused.
@@ -93,8 +92,8 @@ void td_store_file_damaged(struct td_store *store, const char *file, const char 
 /* Adds the damaged files to the list of problems. */
 void td_store_note_damaged_files(struct td_store *store);
 
-/* File of the data folder that might contain a tensor of a name but cannot be read, or that
- * contains such a tensor but cannot be served. */
+/* File of the data folder that might contain a tensor of a name. Either the file cannot be read, or
+ * it contains the tensor but cannot be served. */
 struct td_refused_file {
     char file[TD_FILE_NAME];
     char reason[TD_KNOWN_REASON]; /* "is not served: ..." */
@@ -114,9 +113,9 @@ void td_known_file_free(struct td_known_file *known); /* NULL is fine */
 bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
                          bool *not_served);
 
-/* Finds a file that certainly contains a tensor of this name, served or not. Such a file is
+/* Finds a file that certainly contains a tensor of this name, served or not. The file is
  * NAME.tensord or NAME.npy, damaged or not, or a file whose content the last scan or this process
- * knows. Returns false if no such file exists. */
+ * knows. Returns false if there is none. */
 bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME]);
 
 /* Returns the names of all known files, or NULL if no memory is available. The caller frees the

@@ -173,7 +173,8 @@ static bool has_problem(struct td_store *store, const char *key)
     return found;
 }
 
-/* Usually, no problem exists. Checking this under the read lock first avoids delaying requests. */
+/* Usually, there is no problem. Checking this under the read lock first avoids delaying
+ * requests. */
 void td_store_solve_problem(struct td_store *store, const char *source)
 {
     struct td_problem_note *gone = NULL;

@@ -8,12 +8,12 @@
 #include "server/store/changes/retention.h"
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
-#include "server/store/scan/folders.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/load.h"
 #include "server/store/scan/problems.h"
 #include "server/store/scan/scan_report.h"
 #include "server/store/scan/verify.h"
+#include "server/store/scan/version_folders.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -278,7 +278,7 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
     struct td_error err = { 0 };
     char earlier[TD_FILE_NAME];
     bool ok = true;
-    const bool folder_is_gone = before && td_folder_has_gone(store, before);
+    const bool folder_is_gone = before && td_version_folder_has_gone(store, before);
     if (folder_is_gone)
         older = UINT64_MAX;
     const bool again = before && before->number > older && is_stale(scan, before);
@@ -313,8 +313,8 @@ done:
 /* ---- one file ------------------------------------------------------------------------------- */
 
 /* True if all tensors of the file are served. A tensor is not served if another file hides it, if
- * it could not be loaded, or if its mapping was lost. Otherwise, each scan reads the file and again
- * reports what it skips. */
+ * it could not be loaded, or if its mapping was lost. While a tensor is not served, each scan reads
+ * the file and again reports what it skips. */
 static bool all_served(struct td_store *store, const struct td_known_file *known)
 {
     bool all = known->n_refused == 0;
@@ -343,7 +343,7 @@ static bool with_name_locked(const struct file_scan *scan, const char *name,
     return ok;
 }
 
-/* Versions of the name with numbers up to the result are older than the content of the file.
+/* Returns the number up to which versions of the name are older than the content of the file.
  * Returns 0 if the content was served before. */
 static uint64_t last_older(const struct td_known_file *before, const struct td_file_id *id,
                            const char *name)
@@ -629,7 +629,7 @@ static void report_other(void *context, const char *name, bool is_folder)
     const struct td_store *store = others->store;
     const char *reason = is_folder ? NULL : td_scan_other_reason(name);
     char why[200];
-    if (is_folder && td_folder_is_known(store, name))
+    if (is_folder && td_version_folder_is_known(store, name))
         return;
     if (is_folder)
         td_scan_report_skip(others->report, TD_LOG_INFO, name, NULL,
@@ -664,7 +664,7 @@ static bool scan_folder(struct td_store *store)
         if (td_data_dir_has_gone(store->dir, known[i]))
             remove_vanished(store, &report, known[i]);
     if (readable)
-        td_folders_find_gone(store);
+        td_version_folders_find_gone(store);
     int n_scanned = 0;
     while (n_scanned < count && readable && !td_store_must_stop(store))
         scan_file(store, &report, &unread, files[n_scanned++]);
@@ -672,7 +672,7 @@ static bool scan_folder(struct td_store *store)
     if (readable && n_scanned == count)
         td_store_end_file_problems(store);
     if (readable) {
-        td_folders_scan(store, &report);
+        td_version_folders_scan(store, &report);
         td_data_dir_others(store->dir, report_other, &(struct others){ store, &report });
         td_scan_report_end(&report);
     }

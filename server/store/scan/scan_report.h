@@ -9,7 +9,7 @@
  *
  * Bounds   At most TD_SCAN_LINES lines for changes, and as many for skipped files and tensors. The
  *          summary counts the remaining lines as not_logged.
- * Threads  Not synchronised: a report belongs to one scan. */
+ * Threads  Not synchronised, because a report belongs to one scan. */
 #ifndef TD_SERVER_STORE_SCAN_REPORT_H
 #define TD_SERVER_STORE_SCAN_REPORT_H
 
@@ -44,7 +44,7 @@ void td_scan_report_begin(struct td_scan_report *report, const struct td_store_i
                           const struct td_log *log);
 
 /* Reports a skipped file or tensor. A `file` or `tensor` that is NULL is omitted. `level` is warn,
- * or info for what is usual. */
+ * or info for usual cases. */
 void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level, const char *file,
                          const char *tensor, const char *why);
 

@@ -17,21 +17,21 @@
 static char message[512];
 static struct td_token_key key;
 
-static struct td_token_table *parse(const char *text, size_t bytes)
+static struct td_token_list *parse(const char *text, size_t bytes)
 {
     message[0] = '\0';
     /* In memory of its own, so that a sanitizer sees a read after its end. */
     char *copy = malloc(bytes ? bytes : 1);
     memcpy(copy, text, bytes);
-    struct td_token_table *table =
+    struct td_token_list *list =
         td_token_file_parse(&key, "FILE", copy, bytes, message, sizeof message);
     free(copy);
-    return table;
+    return list;
 }
 
-static const struct td_bearer *find(const struct td_token_table *table, const char *token)
+static const struct td_bearer *find(const struct td_token_list *list, const char *token)
 {
-    return td_token_table_find(table, token, strlen(token));
+    return td_token_list_find(list, token, strlen(token));
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -60,10 +60,10 @@ static const struct {
 
 TD_TEST_EACH(a_good_file_is_read, good)
 {
-    struct td_token_table *table = parse(good[_i].text, good[_i].bytes);
-    ck_assert_msg(table != NULL, "%s: %s", good[_i].says, message);
-    ck_assert_msg(td_token_table_count(table) == good[_i].tokens, "%s", good[_i].says);
-    td_token_table_unref(table);
+    struct td_token_list *list = parse(good[_i].text, good[_i].bytes);
+    ck_assert_msg(list != NULL, "%s: %s", good[_i].says, message);
+    ck_assert_msg(td_token_list_count(list) == good[_i].tokens, "%s", good[_i].says);
+    td_token_list_unref(list);
 }
 
 static const struct {
@@ -132,9 +132,9 @@ TD_TEST_LOOP(any_bytes_are_read_or_refused, 0, 4)
                 text[bytes] = (char)random();
             bytes += length;
         }
-        struct td_token_table *table = parse(text, bytes);
-        ck_assert(table ? td_token_table_count(table) > 0 : strstr(message, "FILE") != NULL);
-        td_token_table_unref(table);
+        struct td_token_list *list = parse(text, bytes);
+        ck_assert(list ? td_token_list_count(list) > 0 : strstr(message, "FILE") != NULL);
+        td_token_list_unref(list);
     }
 }
 
@@ -146,17 +146,17 @@ TD_TEST(lines_tokens_and_prefixes_have_limits)
     for (int more = 0; more < 2; more++) {
         memset(text, 'a', sizeof text);
         memcpy(text, role, at);
-        struct td_token_table *table = parse(text, at + TD_TOKEN_MOST + (size_t)more);
-        ck_assert_msg((table != NULL) == !more, "%s", message);
-        td_token_table_unref(table);
+        struct td_token_list *list = parse(text, at + TD_TOKEN_MOST + (size_t)more);
+        ck_assert_msg((list != NULL) == !more, "%s", message);
+        td_token_list_unref(list);
         text[at + TD_TOKEN_LEAST] = ' ';
-        table = parse(text, at + TD_TOKEN_LEAST + 1 + TD_TOKEN_PREFIX + (size_t)more);
-        ck_assert_msg((table != NULL) == !more, "%s", message);
-        td_token_table_unref(table);
+        list = parse(text, at + TD_TOKEN_LEAST + 1 + TD_TOKEN_PREFIX + (size_t)more);
+        ck_assert_msg((list != NULL) == !more, "%s", message);
+        td_token_list_unref(list);
         memset(text + at + TD_TOKEN_LEAST, ' ', sizeof text - at - TD_TOKEN_LEAST);
-        table = parse(text, TD_TOKEN_LINE + (size_t)more);
-        ck_assert_msg((table != NULL) == !more, "%s", message);
-        td_token_table_unref(table);
+        list = parse(text, TD_TOKEN_LINE + (size_t)more);
+        ck_assert_msg((list != NULL) == !more, "%s", message);
+        td_token_list_unref(list);
     }
 }
 
@@ -173,15 +173,15 @@ static char *many_lines(int n)
 TD_TEST(each_of_ten_thousand_tokens_is_found)
 {
     char *text = many_lines(TD_TOKENS + 1), token[32];
-    struct td_token_table *table = parse(text, TD_TOKENS * 22);
-    ck_assert_msg(table != NULL, "%s", message);
+    struct td_token_list *list = parse(text, TD_TOKENS * 22);
+    ck_assert_msg(list != NULL, "%s", message);
     for (int i = 0; i < TD_TOKENS; i++) {
         snprintf(token, sizeof token, "%016d", i);
-        const struct td_bearer *found = find(table, token);
+        const struct td_bearer *found = find(list, token);
         ck_assert(found && found->line == i + 1);
     }
-    ck_assert_ptr_null(find(table, "0000000000010000"));
-    td_token_table_unref(table);
+    ck_assert_ptr_null(find(list, "0000000000010000"));
+    td_token_list_unref(list);
     ck_assert_ptr_null(parse(text, (TD_TOKENS + 1) * 22));
     ck_assert_ptr_nonnull(strstr(message, "line 10001: too many tokens"));
     free(text);
@@ -189,27 +189,27 @@ TD_TEST(each_of_ten_thousand_tokens_is_found)
 
 TD_TEST(only_the_whole_token_is_found)
 {
-    struct td_token_table *table = parse(TEXT("write " A "\nadmin " B " p\n"));
-    ck_assert_int_eq(find(table, A)->access.role, TD_ACCESS_WRITE);
-    ck_assert_int_eq(find(table, B)->access.role, TD_ACCESS_ADMIN);
+    struct td_token_list *list = parse(TEXT("write " A "\nadmin " B " p\n"));
+    ck_assert_int_eq(find(list, A)->access.role, TD_ACCESS_WRITE);
+    ck_assert_int_eq(find(list, B)->access.role, TD_ACCESS_ADMIN);
     static const char *const others[] = {
         "", "a", A "a", "aaaaaaaaaaaaaaa", A B, "AAAAAAAAAAAAAAAA"
     };
     for (size_t i = 0; i < COUNT_OF(others); i++)
-        ck_assert_ptr_null(find(table, others[i]));
-    ck_assert_ptr_null(td_token_table_find(table, A "\0", 17));
-    td_token_table_unref(table);
+        ck_assert_ptr_null(find(list, others[i]));
+    ck_assert_ptr_null(td_token_list_find(list, A "\0", 17));
+    td_token_list_unref(list);
 }
 
 TD_TEST(a_token_has_a_name_or_that_of_its_line)
 {
-    struct td_token_table *table =
+    struct td_token_list *list =
         parse(TEXT("# c\nread " A " name=shop@example.com p\n\nread " B " p\n"));
-    const struct td_bearer *a = find(table, A), *b = find(table, B);
+    const struct td_bearer *a = find(list, A), *b = find(list, B);
     ck_assert_str_eq(a->name, "shop@example.com");
     ck_assert_int_eq(a->access.n_prefixes, 1);
     ck_assert_str_eq(b->name, "#4");
-    td_token_table_unref(table);
+    td_token_list_unref(list);
 }
 
 /* ---- access ---------------------------------------------------------------------------------- */
@@ -225,8 +225,8 @@ static const struct {
 
 TD_TEST_EACH(a_token_with_prefixes_is_for_names_that_begin_with_one, names)
 {
-    struct td_token_table *table = parse(TEXT("read " A " team. x\nread " B "\n"));
-    const struct td_access *a = &find(table, A)->access, *b = &find(table, B)->access;
+    struct td_token_list *list = parse(TEXT("read " A " team. x\nread " B "\n"));
+    const struct td_access *a = &find(list, A)->access, *b = &find(list, B)->access;
     struct td_error err;
     const size_t length = strlen(names[_i].name);
     ck_assert_msg(td_access_has_table(a, names[_i].name, length) == names[_i].of_a, "%s",
@@ -234,14 +234,14 @@ TD_TEST_EACH(a_token_with_prefixes_is_for_names_that_begin_with_one, names)
     ck_assert(td_access_has_table(b, names[_i].name, length) == names[_i].of_b);
     ck_assert_int_eq(td_access_need_table(a, names[_i].name, length, &err),
                      names[_i].of_a ? TD_OK : TD_FORBIDDEN);
-    td_token_table_unref(table);
+    td_token_list_unref(list);
 }
 
 TD_TEST(a_refusal_says_what_the_token_is_for)
 {
-    struct td_token_table *table =
+    struct td_token_list *list =
         parse(TEXT("read " A " name=my app shop:\n\nread " B " name=all\n"));
-    const struct td_access *a = &find(table, A)->access, *b = &find(table, B)->access;
+    const struct td_access *a = &find(list, A)->access, *b = &find(list, B)->access;
     struct td_error err;
     char text[60];
     ck_assert_int_eq(td_access_need_table(a, "planets", 7, &err), TD_FORBIDDEN);
@@ -251,16 +251,16 @@ TD_TEST(a_refusal_says_what_the_token_is_for)
     ck_assert_str_eq(td_access_tables_text(b, text, sizeof text), "every tensor");
     ck_assert_str_eq(td_access_tables_text(a, text, sizeof text),
                      "tensors whose names begin with one of 2 prefixes");
-    td_token_table_unref(table);
+    td_token_list_unref(list);
 }
 
 TD_TEST(tokens_are_listed_in_the_order_of_their_lines)
 {
-    struct td_token_table *table = parse(TEXT("read " B "\n\nread " A "\n"));
-    ck_assert_ptr_eq(td_token_table_after(table, 0), find(table, B));
-    ck_assert_ptr_eq(td_token_table_after(table, 1), find(table, A));
-    ck_assert_ptr_null(td_token_table_after(table, 3));
-    td_token_table_unref(table);
+    struct td_token_list *list = parse(TEXT("read " B "\n\nread " A "\n"));
+    ck_assert_ptr_eq(td_token_list_after(list, 0), find(list, B));
+    ck_assert_ptr_eq(td_token_list_after(list, 1), find(list, A));
+    ck_assert_ptr_null(td_token_list_after(list, 3));
+    td_token_list_unref(list);
 }
 
 TD_TEST(a_role_may_do_what_lower_ones_may)

@@ -47,7 +47,7 @@ void server_close(void)
 {
     td_services_stop_workers(&services);
     ck_assert_int_eq(atomic_load(&services.suspended), 0); /* every call was resumed */
-    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0); /* every call was freed */
+    ck_assert_uint_eq(td_buffer_pool_usage(services.buffers).in_use, 0); /* every call was freed */
     td_services_close(&services);
     td_config_free(&services.config);
 }
@@ -118,7 +118,7 @@ struct td_call *call_of_bytes(const char *op, const void *body, size_t bytes)
 {
     struct td_call *call = td_call_new(&services);
     ck_assert_ptr_nonnull(call);
-    call->tables.access = (struct td_access){ .role = TD_ACCESS_ADMIN };
+    call->catalog.access = (struct td_access){ .role = TD_ACCESS_ADMIN };
     call->op = td_op_named(op, strlen(op));
     call->task = &td_op_task;
     ck_assert_ptr_nonnull(call->op);

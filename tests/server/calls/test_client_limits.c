@@ -226,8 +226,8 @@ TD_TEST(a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_me
     run_call(call);
     ck_assert_str_eq(call->error.resource, "memory_bytes");
     expect_reply(call, 429, "CLIENT_LIMIT");
-    const struct td_buffer_pool_stats stats = td_buffer_pool_stats(services.buffers);
-    ck_assert_uint_le(stats.in_use + stats.warm, 2 << 20);
+    const struct td_buffer_pool_usage usage = td_buffer_pool_usage(services.buffers);
+    ck_assert_uint_le(usage.in_use + usage.warm, 2 << 20);
     ck_assert_uint_eq(atomic_load(&client->memory_bytes), 1000);
     td_call_free(call);
     td_call_free(holds);

@@ -31,7 +31,7 @@ TD_TEST(an_output_above_the_limit_is_refused_before_it_is_allocated)
     ck_assert_uint_eq(call->error.needed, 41200);
     ck_assert_uint_eq(call->error.limit, 40960);
     ck_assert_int_eq(call->times.compute, 0); /* nothing was computed */
-    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(services.buffers).in_use, 0);
     expect_reply(call, 422, "RESOURCE_LIMIT");
     td_call_free(call);
     free(body);

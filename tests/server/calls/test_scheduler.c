@@ -319,12 +319,12 @@ TD_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
     char *body = wide_gather(2000);
     struct td_call *waits = call_of(body), *refused = call_of(body);
     ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
-    const uint64_t in_use = td_buffer_pool_stats(services.buffers).in_use;
+    const uint64_t in_use = td_buffer_pool_usage(services.buffers).in_use;
     ck_assert_uint_lt(in_use, 800000); /* an output is allocated when it is computed */
     ck_assert_int_eq(td_schedule(refused), TD_ANSWERED);
     ck_assert_int_eq(refused->error.status, TD_QUEUE_FULL);
     td_call_free(refused);
-    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, in_use);
+    ck_assert_uint_eq(td_buffer_pool_usage(services.buffers).in_use, in_use);
     release_worker();
     run_queued(waits);
     td_call_free(waits);
@@ -530,7 +530,7 @@ TD_TEST(a_call_that_stores_its_result_is_queued)
     run_queued(call);
     expect_reply(call, 200, "\"name\":\"kept\"");
     td_call_free(call);
-    ck_assert_int_eq(td_store_stats(services.store).tensors, 1);
+    ck_assert_int_eq(td_store_usage(services.store).tensors, 1);
     struct td_error err;
     ck_assert_int_eq(td_store_delete(services.store, &(struct td_store_write){ .name = "kept" },
                                      &(bool){ false }, &err),

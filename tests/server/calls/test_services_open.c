@@ -24,16 +24,16 @@ static void count_drop(struct td_job *job, td_status why)
 
 TD_TEST(a_scan_waits_for_a_free_place_in_the_queue)
 {
-    struct td_job_source source = { 0 };
+    struct td_job_flow flow = { 0 };
     struct td_job jobs[3];
     server_open(OPTIONS("--queue-limit=3"));
     hold_worker();
     drops = 0;
     for (int i = 0; i < 3; i++) {
         jobs[i] = (struct td_job){
-            .source = &source, .deadline_ns = TD_NEVER, .run = must_not_run, .drop = count_drop
+            .flow = &flow, .deadline_ns = TD_NEVER, .run = must_not_run, .drop = count_drop
         };
-        ck_assert(td_worker_pool_reserve(services.workers, &source));
+        ck_assert(td_worker_pool_reserve(services.workers, &flow));
         td_worker_pool_submit(services.workers, &jobs[i]);
     }
     td_services_rescan(&services, true);

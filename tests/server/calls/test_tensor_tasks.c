@@ -69,10 +69,10 @@ TD_TEST(a_tensor_decoded_from_json_is_stored_without_a_copy)
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     run_queued(call);
     expect_reply(call, 201, "\"shape\":[100000]");
-    ck_assert_uint_lt(td_buffer_pool_stats(services.buffers).in_use,
+    ck_assert_uint_lt(td_buffer_pool_usage(services.buffers).in_use,
                       call->arena.taken + NUMBERS * sizeof(float));
     td_call_free(call);
-    ck_assert_uint_ge(td_buffer_pool_stats(services.buffers).in_use, NUMBERS * sizeof(float));
+    ck_assert_uint_ge(td_buffer_pool_usage(services.buffers).in_use, NUMBERS * sizeof(float));
     ck_assert_int_eq(td_store_delete(services.store, &(struct td_store_write){ .name = "ones" },
                                      &(bool){ false }, &err),
                      TD_OK);

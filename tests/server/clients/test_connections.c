@@ -35,7 +35,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     td_connections_free(connections);
-    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(budget).in_use, 0);
     td_clients_free(clients);
     td_buffer_pool_free(budget);
 }
@@ -203,7 +203,7 @@ TD_TEST(connections_are_counted_until_they_are_closed)
     ck_assert_int_eq(td_connections_count_restricted(connections), 1);
     ck_assert_int_eq(atomic_load(&client->connections), 2);
     ck_assert_uint_eq(counts_now().memory_bytes, 2 * CONNECTION_BYTES);
-    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 2 * CONNECTION_BYTES);
+    ck_assert_uint_eq(td_buffer_pool_usage(budget).in_use, 2 * CONNECTION_BYTES);
     td_connections_close(connections, 11);
     td_connections_close(connections, 11);        /* closing twice has no effect, */
     td_connections_close(connections, N_SOCKETS); /* nor has closing an unknown socket */
@@ -213,7 +213,7 @@ TD_TEST(connections_are_counted_until_they_are_closed)
     ck_assert_int_eq(td_connections_count_restricted(connections), 0);
     ck_assert_int_eq(atomic_load(&client->connections), 1);
     ck_assert_int_eq(atomic_load(&client->references), 2);
-    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 2 * CONNECTION_BYTES);
+    ck_assert_uint_eq(td_buffer_pool_usage(budget).in_use, 2 * CONNECTION_BYTES);
     td_client_unref(client);
 }
 
@@ -286,7 +286,7 @@ TD_TEST(memory_of_connections_is_bounded_by_the_budget)
     td_connections_close(connections, 10);
     ck_assert(td_connections_charge(connections));
     td_connections_discharge(connections);
-    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, MEMORY - CONNECTION_BYTES);
+    ck_assert_uint_eq(td_buffer_pool_usage(budget).in_use, MEMORY - CONNECTION_BYTES);
     td_buffer_pool_discharge(budget, MEMORY - CONNECTION_BYTES);
 }
 

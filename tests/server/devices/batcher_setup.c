@@ -145,7 +145,7 @@ void setup_close(struct setup *setup)
     td_copiers_free(setup->copiers);
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
-    ck_assert_uint_eq(td_buffer_pool_stats(setup->buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup->buffers).in_use, 0);
     td_buffer_pool_free(setup->buffers);
     td_buffer_unref(setup->table.owner);
 }

@@ -861,7 +861,7 @@ TD_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
     }
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     td_copiers_free(setup.copiers);
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
     td_buffer_unref(setup.table.owner);
 }
@@ -892,7 +892,7 @@ TD_TEST(replies_outlive_the_batcher)
     td_batcher_free(setup.batcher); /* times out and leaves the device open */
     expect_rows_now(&call);
     batch_call_end(&call);
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
     ck_assert_uint_eq(atomic_load(&setup.table.owner->refs), 1);
     td_buffer_unref(setup.table.owner);

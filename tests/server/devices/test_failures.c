@@ -268,7 +268,7 @@ TD_TEST(free_abandons_a_device_that_cannot_be_closed)
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     td_batcher_free(setup.batcher);
     td_copiers_free(setup.copiers);
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
     ck_assert_uint_eq(atomic_load(&setup.table.owner->refs), 1);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 2);
@@ -532,7 +532,7 @@ static int look_up_with_failure(int at)
     const int calls = atomic_load(&device_calls);
     td_buffer_unref(table.owner);
     EVENTUALLY(all_given_back(&setup, &idle));
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.buffers).in_use, 0);
     setup_close(&setup);
     test_clock_go_on(); /* opening a device takes some time */
     return calls;

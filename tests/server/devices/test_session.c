@@ -54,7 +54,7 @@ static void end(void)
 {
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
-    ck_assert_uint_eq(td_buffer_pool_stats(options.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(options.buffers).in_use, 0);
     td_buffer_pool_free(options.buffers);
     td_copiers_free(options.copiers);
     sem_destroy(&gate);
@@ -265,7 +265,7 @@ TD_TEST(replies_stay_valid_when_the_device_is_left_open)
     expect_rows(&call);
     batch_call_end(&call);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
-    ck_assert_uint_eq(td_buffer_pool_stats(options.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(options.buffers).in_use, 0);
     td_buffer_pool_free(options.buffers);
     td_copiers_free(options.copiers);
     td_buffer_unref(table.owner);

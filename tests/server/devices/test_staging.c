@@ -36,7 +36,7 @@ static void setup_close(struct setup *setup)
     setup->api->close(setup->device);
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
-    ck_assert_uint_eq(td_buffer_pool_stats(setup->pool).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup->pool).in_use, 0);
     td_buffer_pool_free(setup->pool);
 }
 
@@ -157,7 +157,7 @@ TD_TEST(free_and_used_buffers_count_against_the_budget)
     struct td_error err;
     setup_open(&setup, 8 * MIB, 64 * MIB);
     td_buffer_unref(take(&setup, 2 * MIB));
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, 2 * MIB); /* free, but pinned */
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.pool).in_use, 2 * MIB); /* free, but pinned */
     ck_assert_int_eq(td_buffer_pool_charge(setup.pool, 3 * MIB, &err), TD_OK);
     /* The free buffer is released to make room in the budget, as for the limit. */
     struct td_buffer *held = take(&setup, 5 * MIB);
@@ -179,7 +179,7 @@ TD_TEST(trim_releases_free_buffers)
     ck_assert_uint_eq(td_staging_bytes(setup.staging), 4 * MIB);
     td_staging_trim(setup.staging);
     ck_assert_uint_eq(td_staging_bytes(setup.staging), MIB);
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, MIB);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.pool).in_use, MIB);
     memset(held->data, 1, MIB);
     td_buffer_unref(take(&setup, 2 * MIB)); /* as much as before is available */
     td_buffer_unref(held);
@@ -220,7 +220,7 @@ TD_TEST(buffers_of_a_lost_device_may_be_released_late)
     struct td_buffer *early = take(&setup, MIB), *late = take(&setup, MIB);
     td_buffer_unref(early);
     td_staging_abandon(setup.staging);
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.pool).in_use, 0);
     td_buffer_pool_free(setup.pool);
     ((char *)late->data)[0] = 1;
     td_buffer_unref(late);
@@ -246,7 +246,7 @@ TD_TEST(memory_that_the_device_refuses_does_not_count)
     struct td_error err;
     ck_assert_ptr_null(td_staging_take(staging, 100 * KIB, &err));
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.pool).in_use, 0);
     ck_assert_uint_eq(td_staging_bytes(staging), 0);
     ck_assert(td_staging_all_returned(staging));
     td_staging_free(staging);

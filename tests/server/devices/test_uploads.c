@@ -1,4 +1,4 @@
-#include "server/devices/tables.h"
+#include "server/devices/table_cache.h"
 #include "tests/server/devices/batcher_setup.h"
 
 #include <stdatomic.h>
@@ -347,11 +347,11 @@ TD_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
 
 static atomic_int housekeepings; /* of the batcher, each of which begins so */
 
-void __real_td_device_tables_drop_stale(struct td_device_tables *tables);
-void __wrap_td_device_tables_drop_stale(struct td_device_tables *tables);
-void __wrap_td_device_tables_drop_stale(struct td_device_tables *tables)
+void __real_td_table_cache_drop_stale(struct td_table_cache *cache);
+void __wrap_td_table_cache_drop_stale(struct td_table_cache *cache);
+void __wrap_td_table_cache_drop_stale(struct td_table_cache *cache)
 {
-    __real_td_device_tables_drop_stale(tables);
+    __real_td_table_cache_drop_stale(cache);
     atomic_fetch_add(&housekeepings, 1);
 }
 
@@ -379,7 +379,7 @@ TD_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
                        MS); /* in which there were no calls, nor in the one before */
     EVENTUALLY(counts_of(&setup).staging_bytes == 0);
     EVENTUALLY(counts_of(&setup).device.memory_used < 2 * table.bytes); /* the table itself */
-    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(setup.buffers).in_use, 0);
     ck_assert(td_batcher_has_table(setup.batcher, &table));
     batch_call_row(&call, &table, 9); /* allocated again */
     submit(&setup, &call);

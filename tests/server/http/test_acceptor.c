@@ -137,7 +137,7 @@ static void tear_down(void)
         td_connections_close(services.connections, i);
     ck_assert_int_eq(td_connections_count(services.connections), 0);
     td_connections_free(services.connections);
-    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(services.buffers).in_use, 0);
     td_clients_free(services.clients);
     td_buffer_pool_free(services.buffers);
     td_proxies_free(proxies);
@@ -251,7 +251,7 @@ TD_TEST(an_address_with_many_waiting_connections_keeps_none_from_another)
 /* The I/O threads of connections that the clients, one letter each, open one after the other. */
 static const struct {
     const char *description, *clients, *io_threads;
-} placements[] = {
+} assignments[] = {
     { "the first eight connections of a client go to the first thread, the others to those with "
       "fewest",
       "aaaaaaaaaaaaa", "0000000021212" },
@@ -261,15 +261,15 @@ static const struct {
       "0000000002102" },
 };
 
-TD_TEST_EACH(connections_are_placed_on_io_threads, placements)
+TD_TEST_EACH(connections_are_placed_on_io_threads, assignments)
 {
-    const char *clients = placements[_i].clients;
+    const char *clients = assignments[_i].clients;
     char got[32] = { 0 };
     start("", false);
     for (int i = 0; clients[i]; i++)
         got[i] = (char)('0' + open_as(clients[i] - 'a' + 1)->io_thread);
-    ck_assert_msg(strcmp(got, placements[_i].io_threads) == 0, "%s: %s", placements[_i].description,
-                  got);
+    ck_assert_msg(strcmp(got, assignments[_i].io_threads) == 0, "%s: %s",
+                  assignments[_i].description, got);
     for (int i = 0; clients[i]; i++)
         ck_assert_int_eq(handed[i].io_thread, got[i] - '0');
 }
@@ -393,7 +393,7 @@ TD_TEST(a_connection_that_the_library_does_not_take_is_forgotten)
     EVENTUALLY(atomic_load(&n_handed) == 1);
     td_acceptor_stop(acceptor);
     ck_assert_int_eq(td_connections_count(services.connections), 0);
-    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(services.buffers).in_use, 0);
 }
 
 TD_TEST(a_socket_above_the_table_is_closed_and_leaves_nothing)
@@ -404,7 +404,7 @@ TD_TEST(a_socket_above_the_table_is_closed_and_leaves_nothing)
     ck_assert(is_closed(connect_as(1)));
     td_acceptor_stop(acceptor);
     ck_assert_int_eq(atomic_load(&n_handed), 0);
-    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_usage(services.buffers).in_use, 0);
     td_clients_trim(services.clients, 1, 1);
     td_clients_trim(services.clients, 3, 2);
     ck_assert_int_eq(td_clients_count(services.clients), 0); /* no reference was left */

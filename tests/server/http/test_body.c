@@ -41,7 +41,7 @@ static void server_close(void)
 
 static uint64_t in_use(void)
 {
-    return td_buffer_pool_stats(services.buffers).in_use;
+    return td_buffer_pool_usage(services.buffers).in_use;
 }
 
 /* A call whose body is about to arrive; length -1: in chunks. */

@@ -176,7 +176,7 @@ static int open_as(int client)
     return fd;
 }
 
-/* ---- turns ----------------------------------------------------------------------------------- */
+/* ---- yields ---------------------------------------------------------------------------------- */
 
 /* A request is counted when the library has noticed that its reply was sent, which may be after the
  * client has it. */

@@ -35,11 +35,11 @@ static void take_and_release(struct td_buffer_pool *pool, size_t bytes)
     td_buffer_unref(take(pool, bytes));
 }
 
-static void expect_stats(struct td_buffer_pool *pool, uint64_t in_use, uint64_t warm)
+static void expect_usage(struct td_buffer_pool *pool, uint64_t in_use, uint64_t warm)
 {
-    const struct td_buffer_pool_stats stats = td_buffer_pool_stats(pool);
-    ck_assert_uint_eq(stats.in_use, in_use);
-    ck_assert_uint_eq(stats.warm, warm);
+    const struct td_buffer_pool_usage usage = td_buffer_pool_usage(pool);
+    ck_assert_uint_eq(usage.in_use, in_use);
+    ck_assert_uint_eq(usage.warm, warm);
 }
 
 /* ---- spares ---------------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ TD_TEST_EACH(a_buffer_has_the_size_of_the_smallest_class_that_holds_it, sizes)
     struct td_buffer_pool *pool = td_buffer_pool_new(TIB, 0);
     struct td_buffer *buffer = take(pool, sizes[_i].bytes);
     ck_assert_uint_eq(buffer->size, sizes[_i].size);
-    expect_stats(pool, sizes[_i].size, 0);
+    expect_usage(pool, sizes[_i].size, 0);
     td_buffer_unref(buffer);
     td_buffer_pool_free(pool);
 }
@@ -138,11 +138,11 @@ TD_TEST(a_released_buffer_is_the_next_one_of_its_class)
     void *data = first->data;
     strcpy(data, "still here");
     td_buffer_unref(first);
-    expect_stats(pool, 0, 64 * KIB);
+    expect_usage(pool, 0, 64 * KIB);
     struct td_buffer *again = take(pool, 57 * KIB); /* 56 KiB and less is the class below */
     ck_assert_ptr_eq(again->data, data);
     ck_assert_str_eq(again->data, "still here"); /* the same pages */
-    expect_stats(pool, 64 * KIB, 0);
+    expect_usage(pool, 64 * KIB, 0);
     struct td_buffer *other = take(pool, 60 * KIB);
     ck_assert_ptr_ne(other->data, data);
     td_buffer_unref(again);
@@ -172,12 +172,12 @@ TD_TEST(a_buffer_in_use_is_not_taken_again)
     struct td_buffer *buffer = take(pool, 64 * KIB);
     td_buffer_ref(buffer);
     td_buffer_unref(buffer); /* one reference is left */
-    expect_stats(pool, 64 * KIB, 0);
+    expect_usage(pool, 64 * KIB, 0);
     struct td_buffer *other = take(pool, 64 * KIB);
     ck_assert_ptr_ne(other->data, buffer->data);
     td_buffer_unref(other);
     td_buffer_unref(buffer);
-    expect_stats(pool, 0, 128 * KIB);
+    expect_usage(pool, 0, 128 * KIB);
     td_buffer_pool_free(pool);
 }
 
@@ -185,11 +185,11 @@ TD_TEST(warm_buffers_never_exceed_the_warm_limit)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 256 * KIB);
     take_and_release(pool, 512 * KIB);
-    expect_stats(pool, 0, 0);
+    expect_usage(pool, 0, 0);
     take_and_release(pool, 256 * KIB); /* exactly the limit */
-    expect_stats(pool, 0, 256 * KIB);
+    expect_usage(pool, 0, 256 * KIB);
     take_and_release(pool, 4 * KIB);
-    expect_stats(pool, 0, 256 * KIB);
+    expect_usage(pool, 0, 256 * KIB);
     td_buffer_pool_free(pool);
 }
 
@@ -197,7 +197,7 @@ TD_TEST(a_warm_limit_of_zero_keeps_nothing)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
     take_and_release(pool, 1);
-    expect_stats(pool, 0, 0);
+    expect_usage(pool, 0, 0);
     td_buffer_pool_free(pool);
 }
 
@@ -207,12 +207,12 @@ TD_TEST(warm_buffers_are_evicted_for_a_buffer)
     struct td_buffer *a = take(pool, 512 * KIB), *b = take(pool, 256 * KIB);
     td_buffer_unref(a);
     td_buffer_unref(b);
-    expect_stats(pool, 0, 768 * KIB);
+    expect_usage(pool, 0, 768 * KIB);
     struct td_buffer *c =
         take(pool, 384 * KIB); /* 128 KiB too many: the 512 KiB are evicted, the 256 KiB stay */
-    expect_stats(pool, 384 * KIB, 256 * KIB);
+    expect_usage(pool, 384 * KIB, 256 * KIB);
     struct td_buffer *d = take(pool, 640 * KIB);
-    expect_stats(pool, MIB, 0);
+    expect_usage(pool, MIB, 0);
     td_buffer_unref(c);
     td_buffer_unref(d);
     td_buffer_pool_free(pool);
@@ -224,9 +224,9 @@ TD_TEST(warm_buffers_are_evicted_for_a_charge)
     struct td_error err;
     take_and_release(pool, 512 * KIB);
     ck_assert_int_eq(td_buffer_pool_charge(pool, 512 * KIB, &err), TD_OK);
-    expect_stats(pool, 512 * KIB, 512 * KIB);
+    expect_usage(pool, 512 * KIB, 512 * KIB);
     ck_assert_int_eq(td_buffer_pool_charge(pool, 1, &err), TD_OK);
-    expect_stats(pool, 512 * KIB + 1, 0);
+    expect_usage(pool, 512 * KIB + 1, 0);
     td_buffer_pool_discharge(pool, 512 * KIB + 1);
     td_buffer_pool_free(pool);
 }
@@ -245,13 +245,13 @@ TD_TEST(trim_unmaps_buffers_that_stayed_warm_too_long)
     test_clock_advance(2);
     td_buffer_unref(young);
     td_buffer_pool_trim(pool, before);
-    expect_stats(pool, 0, 384 * KIB);
+    expect_usage(pool, 0, 384 * KIB);
     td_buffer_pool_trim(pool, between);
-    expect_stats(pool, 0, 64 * KIB);
+    expect_usage(pool, 0, 64 * KIB);
     young = take(pool, 64 * KIB);
     ck_assert_ptr_eq(young->data, young_data);
     td_buffer_pool_trim(pool, INT64_MAX); /* what is in use is not warm */
-    expect_stats(pool, 64 * KIB, 0);
+    expect_usage(pool, 64 * KIB, 0);
     memset(young->data, 1, young->size);
     td_buffer_unref(young);
     td_buffer_pool_free(pool);
@@ -278,7 +278,7 @@ TD_TEST_LOOP(a_request_above_the_limit_is_a_resource_limit, 0, 5)
     ck_assert_str_eq(err.resource, "workspace_bytes");
     ck_assert_uint_ge(err.needed, too_large[_i]);
     ck_assert_uint_eq(err.limit, MIB);
-    expect_stats(pool, 0, 0);
+    expect_usage(pool, 0, 0);
     td_buffer_pool_free(pool);
 }
 
@@ -288,7 +288,7 @@ TD_TEST(a_request_that_does_not_fit_now_is_memory_exhausted)
     struct td_buffer *others = take(pool, 768 * KIB);
     const struct td_error err = refused(pool, 512 * KIB);
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
-    expect_stats(pool, 768 * KIB, 0);
+    expect_usage(pool, 768 * KIB, 0);
     td_buffer_unref(others);
     take_and_release(pool, 512 * KIB);
     td_buffer_pool_free(pool);
@@ -314,13 +314,13 @@ TD_TEST(charges_count_like_buffers)
     struct td_error err;
     ck_assert_int_eq(td_buffer_pool_charge(pool, 1000, &err),
                      TD_OK); /* charges count exact bytes, not size classes */
-    expect_stats(pool, 1000, 0);
+    expect_usage(pool, 1000, 0);
     ck_assert_int_eq(refused(pool, MIB).status, TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(td_buffer_pool_charge(pool, MIB - 1000, &err), TD_OK);
     ck_assert_int_eq(td_buffer_pool_charge(pool, 1, &err), TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(td_buffer_pool_charge(pool, 0, &err), TD_OK);
     td_buffer_pool_discharge(pool, MIB);
-    expect_stats(pool, 0, 0);
+    expect_usage(pool, 0, 0);
     take_and_release(pool, MIB);
     td_buffer_pool_free(pool);
 }
@@ -346,10 +346,10 @@ TD_TEST_EACH(admit_and_charge_agree, admissions)
     ck_assert_msg(td_buffer_pool_admit(pool, 0, admissions[_i].bytes, &err) ==
                       admissions[_i].status,
                   "%s", admissions[_i].description);
-    expect_stats(pool, admissions[_i].in_use, 0); /* admission takes nothing */
+    expect_usage(pool, admissions[_i].in_use, 0); /* admission takes nothing */
     ck_assert_msg(td_buffer_pool_charge(pool, admissions[_i].bytes, &err) == admissions[_i].status,
                   "%s", admissions[_i].description);
-    td_buffer_pool_discharge(pool, td_buffer_pool_stats(pool).in_use);
+    td_buffer_pool_discharge(pool, td_buffer_pool_usage(pool).in_use);
     td_buffer_pool_free(pool);
 }
 
@@ -429,8 +429,8 @@ static void *client(void *argument)
             self->refusals++;
         if (td_buffer_pool_charge(self->pool, bytes, &err) == TD_OK)
             td_buffer_pool_discharge(self->pool, bytes);
-        const struct td_buffer_pool_stats stats = td_buffer_pool_stats(self->pool);
-        ck_assert_uint_le(stats.in_use + stats.warm, stats.limit);
+        const struct td_buffer_pool_usage usage = td_buffer_pool_usage(self->pool);
+        ck_assert_uint_le(usage.in_use + usage.warm, usage.limit);
         if (turn % 100 == 0)
             td_buffer_pool_trim(self->pool, td_now_ns() - 1000000);
     }
@@ -458,8 +458,8 @@ TD_TEST(under_load_buffers_never_overlap_and_stay_within_the_limit)
         refusals += hammers[i].refusals;
     }
     ck_assert_int_gt(refusals, 0);
-    const struct td_buffer_pool_stats stats = td_buffer_pool_stats(pool);
-    ck_assert_uint_eq(stats.in_use, 0);
-    ck_assert_uint_le(stats.warm, 512 * KIB);
+    const struct td_buffer_pool_usage usage = td_buffer_pool_usage(pool);
+    ck_assert_uint_eq(usage.in_use, 0);
+    ck_assert_uint_le(usage.warm, 512 * KIB);
     td_buffer_pool_free(pool);
 }

@@ -160,7 +160,7 @@ TD_TEST(a_buffer_that_cannot_be_mapped_is_not_counted)
         buffer = memory->take(memory, LIMIT, &err);
         faults_end();
         EXPECT(!buffer && err.status == TD_MEMORY_EXHAUSTED, "%s", function);
-        ck_assert_uint_eq(td_buffer_pool_stats(pool).in_use, 0);
+        ck_assert_uint_eq(td_buffer_pool_usage(pool).in_use, 0);
         expect_held(before, function);
     }
     buffer = memory->take(memory, LIMIT, &err); /* all of it is free */

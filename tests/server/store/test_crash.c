@@ -129,7 +129,7 @@ static void expect_complete(int *seen)
 {
     struct td_store *store = open_folder(); /* compares the file with its checksums */
     ck_assert(!td_store_is_locked_out(store));
-    if (td_store_stats(store).tensors > 0) {
+    if (td_store_usage(store).tensors > 0) {
         const struct td_tensor *t = found(store, "t")->tensor;
         const int k = t->bytes == contents[1].bytes;
         ck_assert_uint_eq(t->bytes, contents[k].bytes);
@@ -333,7 +333,7 @@ TD_TEST(a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing)
     ck_assert(seen[0] > 0 && seen[1] > 0);
 }
 
-/* ---- version folders --------------------------------------------------------------------- */
+/* ---- version folders ------------------------------------------------------------------------- */
 
 enum { FOLDERS_LEFT = 3, MOST_FOLDERS = 6 };
 
@@ -489,7 +489,7 @@ static void expect_newest(int acknowledged)
         snprintf(name, sizeof name, "m@%d", k);
         ck_assert_int_eq(value_of(found(store, name)->tensor, 0), k);
     }
-    ck_assert_int_le(td_store_stats(store).tensors, KEPT + 1);
+    ck_assert_int_le(td_store_usage(store).tensors, KEPT + 1);
     td_arena_reset(&test_arena);
     td_store_free(store);
     expect_no_temporary();

@@ -47,7 +47,7 @@ TD_TEST(each_tensor_expires_at_its_own_time)
     ck_assert(!is_there("a") && is_there("c"));
     td_store_expire(store, INT64_MAX - 1);
     ck_assert(is_there("c"));
-    ck_assert_uint_eq(td_store_stats(store).held, 8);
+    ck_assert_uint_eq(td_store_usage(store).held, 8);
 }
 
 TD_TEST(a_reader_keeps_what_has_expired)

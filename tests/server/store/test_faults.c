@@ -167,7 +167,7 @@ static void expect_kept(struct td_store *store)
 /* State that a call must restore or change as a whole. */
 struct state {
     char served[TEXT], stored[TEXT]; /* now, and after a new start */
-    struct td_store_stats stats;
+    struct td_store_usage usage;
 };
 
 /* The start beside the store does not have the folder's lock, so it removes no hidden files. */
@@ -178,7 +178,7 @@ static void read_state(struct td_store *store, struct state *state)
     const int hidden = count_hidden();
     describe_start(state->stored);
     EXPECT(count_hidden() == hidden, "%s: a start without the lock removes hidden files", label);
-    state->stats = td_store_stats(store);
+    state->usage = td_store_usage(store);
 }
 
 static void expect_state(const struct state *got, const struct state *want, const char *when)
@@ -187,11 +187,11 @@ static void expect_state(const struct state *got, const struct state *want, cons
            when, got->served, want->served);
     EXPECT(strcmp(got->stored, want->stored) == 0, "%s: %s: \"%s\" is stored, not \"%s\"", label,
            when, got->stored, want->stored);
-    EXPECT(got->stats.tensors == want->stats.tensors && got->stats.mapped == want->stats.mapped &&
-               got->stats.held == want->stats.held,
+    EXPECT(got->usage.tensors == want->usage.tensors && got->usage.mapped == want->usage.mapped &&
+               got->usage.held == want->usage.held,
            "%s: %s: %d tensors, %d bytes mapped, %d held; not %d, %d, %d", label, when,
-           got->stats.tensors, (int)got->stats.mapped, (int)got->stats.held, want->stats.tensors,
-           (int)want->stats.mapped, (int)want->stats.held);
+           got->usage.tensors, (int)got->usage.mapped, (int)got->usage.held, want->usage.tensors,
+           (int)want->usage.mapped, (int)want->usage.held);
 }
 
 /* The sizes of the .tensord files. */
@@ -219,8 +219,8 @@ static void expect_room(struct td_store *store)
     EXPECT(td_store_admit(store, &file, disk + 1, &err) == TD_RESOURCE_LIMIT,
            "%s: more than the disk quota is admitted", label);
     const struct td_store_write other = { .name = "unused" };
-    const struct td_store_stats stats = td_store_stats(store);
-    const uint64_t room = stats.quota - stats.held;
+    const struct td_store_usage usage = td_store_usage(store);
+    const uint64_t room = usage.quota - usage.held;
     EXPECT(td_store_admit(store, &other, room, &err) == TD_OK, "%s: %s", label, err.message);
     EXPECT(td_store_admit(store, &other, room + 1, &err) == TD_RESOURCE_LIMIT,
            "%s: more than the quota is admitted", label);
@@ -748,7 +748,7 @@ TD_TEST_EACH(a_failed_rescan_serves_the_old_or_the_new_version, looks)
     for_each_fault(rescan->description, rescan_with_fault, rescan, &states);
 }
 
-/* ---- version folders --------------------------------------------------------------------- */
+/* ---- version folders ------------------------------------------------------------------------- */
 
 static struct td_store *prepare_folder(void)
 {

@@ -131,7 +131,7 @@ TD_TEST_EACH(keys_that_do_not_fit_change_nothing, refused)
     ck_assert_int_eq(put_keys(store, "t", refused[_i].keys, false), refused[_i].status);
     ck_assert_str_eq(err.input, "keys");
     ck_assert_uint_eq(found(store, "t")->version, version);
-    ck_assert_uint_eq(td_store_stats(store).held, found(store, "t")->tensor->bytes);
+    ck_assert_uint_eq(td_store_usage(store).held, found(store, "t")->tensor->bytes);
     td_store_free(store);
 }
 
@@ -170,17 +170,17 @@ TD_TEST(keys_count_towards_the_quota_until_they_are_mapped)
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 1 2 3", false), TD_OK);
     const uint64_t bytes = 12 + 24 + td_key_index_bytes(3);
-    ck_assert_uint_eq(td_store_stats(store).held, bytes);
+    ck_assert_uint_eq(td_store_usage(store).held, bytes);
     update(store, false);
     td_store_trim(store, INT64_MAX);
-    ck_assert_uint_eq(td_store_stats(store).held, bytes);
+    ck_assert_uint_eq(td_store_usage(store).held, bytes);
     ck_assert_int_eq(put_keys(store, "t", "int64[3] 4 5 6", false), TD_OK);
-    ck_assert_uint_eq(td_store_stats(store).held, bytes);
+    ck_assert_uint_eq(td_store_usage(store).held, bytes);
     ck_assert_int_eq(put_keys(store, "t", "int64[3] 4 5 6", true), TD_OK);
-    ck_assert_uint_eq(td_store_stats(store).held, 0);
-    ck_assert_uint_eq(td_store_stats(store).mapped, bytes);
+    ck_assert_uint_eq(td_store_usage(store).held, 0);
+    ck_assert_uint_eq(td_store_usage(store).mapped, bytes);
     ck_assert_int_eq(delete_keys(store, "t", false), TD_OK);
-    ck_assert_uint_eq(td_store_stats(store).mapped, 12);
+    ck_assert_uint_eq(td_store_usage(store).mapped, 12);
     td_store_free(store);
 }
 
@@ -234,11 +234,11 @@ TD_TEST(an_update_of_the_rows_leaves_the_keys_mapped)
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 7 8 9", true), TD_OK);
     update(store, false);
-    ck_assert_uint_eq(td_store_stats(store).mapped, 24 + td_key_index_bytes(3));
+    ck_assert_uint_eq(td_store_usage(store).mapped, 24 + td_key_index_bytes(3));
     ck_assert(!td_store_is_mapped(found(store, "t")->tensor));
     ck_assert(td_store_is_mapped(found(store, "t.keys")->tensor));
     ck_assert_int_eq(delete_keys(store, "t", false), TD_OK);
-    ck_assert_uint_eq(td_store_stats(store).mapped, 0);
+    ck_assert_uint_eq(td_store_usage(store).mapped, 0);
     td_store_free(store);
 }
 
@@ -743,7 +743,7 @@ TD_TEST(an_update_changes_rows_and_keys_together)
     ck_assert_int_eq(commit(resize(store, 1), "uint64[1] 5"), TD_OK);
     expect_tensor(found(store, "t")->tensor, "int32[1] 1", "fewer rows");
     expect_rows(store, "t", "uint64[2] 5 7", "int64[2] 0 -1");
-    ck_assert_uint_eq(td_store_stats(store).held, 4 + 8 + td_key_index_bytes(1));
+    ck_assert_uint_eq(td_store_usage(store).held, 4 + 8 + td_key_index_bytes(1));
     ck_assert_int_eq(commit(resize(store, 0), "int64[0]"), TD_OK);
     expect_rows(store, "t", "int64[1] 5", "int64[1] -1");
     td_store_free(store);
@@ -753,14 +753,14 @@ TD_TEST(an_update_whose_keys_do_not_fit_changes_nothing)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
-    const uint64_t held = td_store_stats(store).held;
+    const uint64_t held = td_store_usage(store).held;
     ck_assert_int_eq(commit(resize(store, 3), NULL), TD_CONFLICT);
     ck_assert_int_eq(commit(resize(store, 3), "int64[2] 1 2"), TD_CONFLICT);
     ck_assert_int_eq(commit(resize(store, 3), "int64[3] 1 2 1"), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(commit(resize(store, 2), "int32[2] 1 2"), TD_UNSUPPORTED_DTYPE);
     expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "afterwards");
     expect_rows(store, "t", "int64[2] 8 1", "int64[2] 1 -1");
-    ck_assert_uint_eq(td_store_stats(store).held, held);
+    ck_assert_uint_eq(td_store_usage(store).held, held);
     td_store_free(store);
 }
 

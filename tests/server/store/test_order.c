@@ -269,7 +269,7 @@ TD_TEST(a_source_that_is_truncated_while_it_is_copied_is_not_stored)
     ck_assert_int_eq(put(store, "copy", source, false), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "truncated");
     expect_names(store, "t");
-    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    ck_assert_uint_eq(td_store_usage(store).held, 0);
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
@@ -286,7 +286,7 @@ TD_TEST(an_update_of_a_tensor_that_is_truncated_meanwhile_is_not_committed)
     ck_assert_int_eq(td_store_update_commit(update, &offset, 1, 4, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "truncated");
-    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    ck_assert_uint_eq(td_store_usage(store).held, 0);
     td_arena_reset(&test_arena);
     td_store_free(store);
 }

@@ -144,9 +144,9 @@ TD_TEST(a_reader_keeps_its_version)
 TD_TEST(the_quota_of_removed_versions_is_free_again)
 {
     put("m@1 m@2", false);
-    const uint64_t held = td_store_stats(store).held;
+    const uint64_t held = td_store_usage(store).held;
     put("m@3 m@4 m@5", false);
-    ck_assert_uint_eq(td_store_stats(store).held, held);
+    ck_assert_uint_eq(td_store_usage(store).held, held);
 }
 
 /* ---- aliases --------------------------------------------------------------------------------- */

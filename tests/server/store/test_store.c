@@ -25,7 +25,7 @@ TD_TEST(an_npy_file_is_a_table_named_after_it)
     ck_assert_uint_eq(planets->tensor->bytes, 20);
     ck_assert_int_eq(value_of(planets->tensor, 0), 10);
     ck_assert_int_eq(value_of(planets->tensor, 4), 14);
-    ck_assert_uint_eq(td_store_stats(store).mapped, 20);
+    ck_assert_uint_eq(td_store_usage(store).mapped, 20);
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
@@ -39,7 +39,7 @@ TD_TEST(a_safetensors_file_is_a_table_for_each_of_its_tensors)
     ck_assert_int_eq(found(store, "model:w")->tensor->shape.rank, 2);
     ck_assert_int_eq(value_of(found(store, "model:w")->tensor, 3), 103);
     ck_assert_int_eq(value_of(found(store, "model:b.x")->tensor, 1), 105);
-    ck_assert_uint_eq(td_store_stats(store).mapped, 24);
+    ck_assert_uint_eq(td_store_usage(store).mapped, 24);
     td_store_free(store);
 }
 
@@ -68,7 +68,7 @@ TD_TEST(each_of_many_tables_is_found)
         put_npy(name, i, 1);
     }
     struct td_store *store = open_folder();
-    ck_assert_int_eq(td_store_stats(store).tensors, 100);
+    ck_assert_int_eq(td_store_usage(store).tensors, 100);
     for (int i = 0; i < 100; i++) {
         snprintf(name, sizeof name, "t%d", i);
         ck_assert_int_eq(value_of(found(store, name)->tensor, 0), i);
@@ -81,7 +81,7 @@ TD_TEST(no_folder_is_an_empty_store)
     struct td_store *store = open_at("");
     ck_assert_ptr_nonnull(store);
     expect_names(store, "");
-    ck_assert_uint_eq(td_store_stats(store).mapped, 0);
+    ck_assert_uint_eq(td_store_usage(store).mapped, 0);
     ck_assert_str_eq(missing_error(store, "a", 1).did_you_mean, "");
     td_store_free(store);
     td_store_free(NULL);
@@ -145,7 +145,7 @@ TD_TEST_EACH(files_with_invalid_names_are_skipped, file_names)
         found(store, file_names[_i].name);
         ck_assert_str_eq(text, "");
     } else {
-        ck_assert_msg(td_store_stats(store).tensors == 1, "%s", file_names[_i].description);
+        ck_assert_msg(td_store_usage(store).tensors == 1, "%s", file_names[_i].description);
         ck_assert_msg(strstr(text, " warn table_skipped file=") != NULL, "%s: %s",
                       file_names[_i].description, text);
         ck_assert_ptr_nonnull(strstr(text, "is not a valid tensor name"));

@@ -108,12 +108,12 @@ TD_TEST(two_versions_alternate_without_a_copy)
         td_arena_reset(&test_arena);
     }
     ck_assert_int_eq(counting.taken, 2);
-    ck_assert_uint_eq(td_store_stats(store).held, (uint64_t)2 * BYTES);
+    ck_assert_uint_eq(td_store_usage(store).held, (uint64_t)2 * BYTES);
     td_store_trim(store, 0);
     ck_assert_int_eq(counting.alive, 2); /* used recently */
     td_store_trim(store, INT64_MAX);
     ck_assert_int_eq(counting.alive, 1);
-    ck_assert_uint_eq(td_store_stats(store).held, BYTES);
+    ck_assert_uint_eq(td_store_usage(store).held, BYTES);
     change(store, model, 5, NULL);
     expect_model(store, model);
     td_arena_reset(&test_arena);
@@ -140,7 +140,7 @@ static uint64_t spare_after(int64_t bytes, int64_t slices)
     ck_assert_int_eq(
         td_store_update_commit(begin(store, NULL), offsets, slices, 1, &test_arena, &listing, &err),
         TD_OK);
-    const uint64_t spare = td_store_stats(store).spare;
+    const uint64_t spare = td_store_usage(store).spare;
     td_arena_reset(&test_arena);
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
@@ -244,7 +244,7 @@ TD_TEST(writers_of_two_names_do_not_use_each_others_quota)
     td_store_unreserve(store, BYTES, leaving);
     td_buffer_unref(&t1->base);
     td_buffer_unref(&t->base);
-    ck_assert_uint_eq(td_store_stats(store).held, 2 * BYTES);
+    ck_assert_uint_eq(td_store_usage(store).held, 2 * BYTES);
     ck_assert_int_eq(td_store_reserve(store, 0, 101, &none, &err), TD_RESOURCE_LIMIT);
     td_store_free(store);
 }
@@ -259,7 +259,7 @@ TD_TEST(a_small_quota_keeps_no_spare_copy)
         expect_model(store, model);
         td_arena_reset(&test_arena);
         ck_assert_int_eq(counting.alive, 1);
-        ck_assert_uint_eq(td_store_stats(store).held, BYTES);
+        ck_assert_uint_eq(td_store_usage(store).held, BYTES);
     }
     td_store_free(store);
 }
@@ -270,14 +270,14 @@ TD_TEST(a_put_evicts_spare_copies)
     struct td_store *store = open_with(2 * BYTES, "");
     put_bytes(store, model);
     change(store, model, 3, NULL);
-    ck_assert_uint_eq(td_store_stats(store).held, (uint64_t)2 * BYTES);
+    ck_assert_uint_eq(td_store_usage(store).held, (uint64_t)2 * BYTES);
     const struct td_shape dims = shape("[30000]");
     const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
     const struct td_store_write other = { .name = "other" };
     struct td_tensor_listing listing;
     bool created;
     ck_assert_int_eq(td_store_put(store, &other, &t, &test_arena, &listing, &created, &err), TD_OK);
-    ck_assert_uint_eq(td_store_stats(store).held, BYTES + 30000);
+    ck_assert_uint_eq(td_store_usage(store).held, BYTES + 30000);
     change(store, model, 3, NULL);
     expect_model(store, model);
     td_arena_reset(&test_arena);
@@ -322,8 +322,8 @@ TD_TEST(an_update_copies_a_mapped_tensor_first)
     ck_assert_int_eq(td_store_update_commit(update, &offset, 1, 4, &test_arena, &now, &err), TD_OK);
     expect_tensor(found(store, "t")->tensor, "int32[4] 1 20 3 4", "changed");
     ck_assert(!now.persisted && !now.source);
-    ck_assert_uint_eq(td_store_stats(store).held, 16);
-    ck_assert_uint_eq(td_store_stats(store).mapped, 0);
+    ck_assert_uint_eq(td_store_usage(store).held, 16);
+    ck_assert_uint_eq(td_store_usage(store).mapped, 0);
     td_store_free(store);
     store = open_with(QUOTA, folder);
     expect_tensor(found(store, "t")->tensor, "int32[4] 1 2 3 4", "the file is unchanged");
@@ -346,7 +346,7 @@ TD_TEST(an_update_can_be_persisted)
                          TD_OK);
         ck_assert(now.persisted && !now.source);
     }
-    ck_assert_uint_ge(td_store_stats(store).held, 16);
+    ck_assert_uint_ge(td_store_usage(store).held, 16);
     td_store_rescan(store); /* the folder has not changed */
     ck_assert_str_eq(found(store, "t")->etag, now.etag);
     td_store_free(store);
@@ -460,7 +460,7 @@ TD_TEST(a_deadline_while_copying_ends_the_update)
     ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, &exec.exec, &update, &err),
                      TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(counting.alive, 1);
-    ck_assert_uint_eq(td_store_stats(store).held, 10000000);
+    ck_assert_uint_eq(td_store_usage(store).held, 10000000);
     exec.ranges_allowed = -1;
     ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, &exec.exec, &update, &err),
                      TD_OK);
@@ -486,7 +486,7 @@ TD_TEST(a_put_whose_copy_is_stopped_stores_nothing)
     ck_assert_int_eq(td_store_put(store, &on_t, &t, &test_arena, &listing, &created, &err),
                      TD_DRAINING);
     ck_assert_int_eq(counting.alive, 0);
-    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    ck_assert_uint_eq(td_store_usage(store).held, 0);
     td_store_free(store);
 }
 
@@ -531,7 +531,7 @@ TD_TEST_LOOP(any_sequence_of_updates_matches_the_model, 0, 8)
         }
         expect_model(store, model);
         td_arena_reset(&test_arena);
-        ck_assert_uint_le(td_store_stats(store).held, (uint64_t)2 * BYTES);
+        ck_assert_uint_le(td_store_usage(store).held, (uint64_t)2 * BYTES);
     }
     td_arena_reset(&holding);
     td_store_free(store);

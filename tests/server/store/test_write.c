@@ -298,15 +298,15 @@ TD_TEST(bytes_above_the_quota_are_refused)
     ck_assert_int_eq(td_store_admit(store, &b, 400, &err), TD_OK);
     expect_names(store, "a");
     ck_assert_int_eq(put_as(store, &b, &t400), TD_OK);
-    ck_assert_uint_eq(td_store_stats(store).held, 1000);
-    ck_assert_uint_eq(td_store_stats(store).quota, 1000);
+    ck_assert_uint_eq(td_store_usage(store).held, 1000);
+    ck_assert_uint_eq(td_store_usage(store).quota, 1000);
     ck_assert_int_eq(put_as(store, &a, &t1000), TD_RESOURCE_LIMIT);
     ck_assert_int_eq(put_as(store, &b, &t401), TD_RESOURCE_LIMIT);
     ck_assert_int_eq(put_as(store, &a, &t600), TD_OK); /* the replaced bytes no longer count */
     ck_assert_int_eq(delete_name(store, "b"), TD_OK);
-    ck_assert_uint_eq(td_store_stats(store).held, 600);
+    ck_assert_uint_eq(td_store_usage(store).held, 600);
     ck_assert_int_eq(put_as(store, &a, &t1000), TD_OK);
-    ck_assert_uint_eq(td_store_stats(store).held, 1000);
+    ck_assert_uint_eq(td_store_usage(store).held, 1000);
     td_store_free(store);
 }
 
@@ -346,7 +346,7 @@ TD_TEST(a_failed_replacement_does_not_exceed_the_quota)
     ck_assert_int_eq(td_store_admit(store, &b, 301, &err), TD_RESOURCE_LIMIT);
     ck_assert_int_eq(put_as(store, &b, &t300), TD_OK);
     td_store_unreserve(store, 100, outgoing);
-    ck_assert_uint_eq(td_store_stats(store).held, 1000);
+    ck_assert_uint_eq(td_store_usage(store).held, 1000);
     /* by 900 bytes: if that succeeds, there is no room for more */
     ck_assert_int_eq(delete_name(store, "b"), TD_OK);
     ck_assert_int_eq(td_store_reserve(store, 700, 900, &outgoing, &err), TD_OK);
@@ -365,7 +365,7 @@ TD_TEST(without_memory_nothing_changes)
     put_text_tensor(store, "a", "int8[1] 1", false);
     ck_assert_int_eq(put_as(store, &write, &large), TD_MEMORY_EXHAUSTED);
     expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
-    ck_assert_uint_eq(td_store_stats(store).held, 1);
+    ck_assert_uint_eq(td_store_usage(store).held, 1);
     td_store_free(store);
 }
 
@@ -407,8 +407,8 @@ TD_TEST_EACH(every_dtype_is_loaded_from_its_file, dtypes_and_shapes)
     const uint64_t mapped = t->tensor->dtype == TD_DTYPE_STRING
                                 ? t->tensor->bytes /* the offsets are in memory */
                                 : td_tensor_footprint(t->tensor);
-    ck_assert_uint_eq(td_store_stats(store).mapped, mapped);
-    ck_assert_uint_eq(td_store_stats(store).held, td_tensor_footprint(t->tensor) - mapped);
+    ck_assert_uint_eq(td_store_usage(store).mapped, mapped);
+    ck_assert_uint_eq(td_store_usage(store).held, td_tensor_footprint(t->tensor) - mapped);
     td_store_free(store);
     ck_assert_int_eq(n_files(), 1);
 
@@ -464,7 +464,7 @@ TD_TEST(a_file_whose_writing_is_stopped_replaces_nothing)
     ck_assert_str_eq(err.message, "stopped");
     expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "as before");
     ck_assert_int_eq(n_files(), 1);
-    ck_assert_uint_eq(td_store_stats(store).mapped, 8);
+    ck_assert_uint_eq(td_store_usage(store).mapped, 8);
     td_store_free(store);
 }
 
@@ -756,7 +756,7 @@ TD_TEST(a_deleted_tensor_does_not_return)
     ck_assert_int_eq(n_files(), 0);
     td_store_rescan(store);
     expect_names(store, "");
-    ck_assert_uint_eq(td_store_stats(store).held + td_store_stats(store).mapped, 0);
+    ck_assert_uint_eq(td_store_usage(store).held + td_store_usage(store).mapped, 0);
     td_store_free(store);
     store = open_folder();
     expect_names(store, "");
@@ -881,7 +881,7 @@ TD_TEST(a_rescan_finds_new_changed_and_vanished_files)
     ck_assert_str_ne(found(store, "changes")->etag, changes->etag);
     ck_assert_int_eq(value_of(changes->tensor, 0), 2);
     ck_assert_int_eq(value_of(removed->tensor, 0), 3);
-    ck_assert_uint_eq(td_store_stats(store).mapped, 4 + 8 + 4 + 4);
+    ck_assert_uint_eq(td_store_usage(store).mapped, 4 + 8 + 4 + 4);
     ck_assert_str_eq(logged(), "");
     const uint64_t version = found(store, "m:v")->version;
     td_store_rescan(store); /* nothing changed */
@@ -1162,7 +1162,7 @@ TD_TEST_EACH(zeros_read_from_a_truncated_file_are_not_stored, operations)
     EXPECT_MESSAGE(&err, "truncated");
     expect_names(store, "m:w");
     ck_assert_int_eq(n_files(), 1);
-    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    ck_assert_uint_eq(td_store_usage(store).held, 0);
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
@@ -1188,7 +1188,7 @@ TD_TEST(strings_of_a_truncated_file_keep_their_lengths)
     for (int start = 0; start < 2; start++) {
         const struct td_tensor *s = found(store, "s")->tensor;
         ck_assert_mem_eq(s->data, letters, sizeof letters);
-        ck_assert_uint_eq(td_store_stats(store).held, sizeof offsets);
+        ck_assert_uint_eq(td_store_usage(store).held, sizeof offsets);
         if (start == 1) {
             ck_assert_int_eq(truncate(path_of("s.tensord"), 4096), 0);
             ck_assert_mem_eq(s->offsets, offsets, sizeof offsets);
@@ -1217,7 +1217,7 @@ TD_TEST(offsets_of_mapped_strings_count_against_the_quota)
     const struct td_tensor three = tensor("string[3] 'one' 'two' 'three'");
     ck_assert_int_eq(put_as(store, &write, &three), TD_RESOURCE_LIMIT);
     put_text_tensor(store, "s", "string[1] 'a long string, but its offsets are short'", true);
-    ck_assert_uint_eq(td_store_stats(store).held, 16);
+    ck_assert_uint_eq(td_store_usage(store).held, 16);
     td_store_free(store);
 }
 
@@ -1242,7 +1242,7 @@ TD_TEST(a_store_holds_as_many_tensors_as_it_allows)
     const struct td_store_write last = write_of("last", false), more = write_of("more", false);
     put_many(TD_STORE_TENSORS - 1);
     struct td_store *store = open_folder();
-    ck_assert_int_eq(td_store_stats(store).tensors, TD_STORE_TENSORS - 1);
+    ck_assert_int_eq(td_store_usage(store).tensors, TD_STORE_TENSORS - 1);
     ck_assert_int_eq(td_store_admit(store, &last, 1, &err), TD_OK);
     put_text_tensor(store, "last", "int8[1] 1", false);
     ck_assert_int_eq(td_store_admit(store, &last, 1, &err), TD_OK); /* replaces it */
@@ -1253,7 +1253,7 @@ TD_TEST(a_store_holds_as_many_tensors_as_it_allows)
     put_npy("one_more.npy", 1, 1);
     (void)logged();
     td_store_rescan(store);
-    ck_assert_int_eq(td_store_stats(store).tensors, TD_STORE_TENSORS);
+    ck_assert_int_eq(td_store_usage(store).tensors, TD_STORE_TENSORS);
     ck_assert_ptr_nonnull(strstr(logged(), "the store with this tensor"));
     td_store_free(store);
 }

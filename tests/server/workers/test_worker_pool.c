@@ -163,18 +163,18 @@ TD_TEST(reserve_fails_when_the_queue_is_full)
     td_worker_pool_free(pool);
 }
 
-TD_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
+TD_TEST(a_flow_with_fewer_jobs_gets_a_place_in_a_full_queue)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
-    struct td_job_source hog = { 0 }, other = { 0 };
+    struct td_job_flow hog = { 0 }, other = { 0 };
     struct busy_job busy;
     struct recorded_job jobs[4];
     keep_busy(&busy, pool);
     for (int i = 0; i < 4; i++) {
-        struct td_job_source *source = i < 3 ? &hog : &other;
+        struct td_job_flow *flow = i < 3 ? &hog : &other;
         recorded_job_init(&jobs[i], i, SMALL, NULL);
-        jobs[i].job.source = source;
-        ck_assert(td_worker_pool_reserve(pool, source));
+        jobs[i].job.flow = flow;
+        ck_assert(td_worker_pool_reserve(pool, flow));
         td_worker_pool_submit(pool, &jobs[i].job);
     }
     ck_assert(!td_worker_pool_reserve(pool, &hog));
@@ -195,17 +195,17 @@ TD_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
 TD_TEST(reserving_a_free_place_displaces_no_job)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
-    struct td_job_source hog = { 0 };
+    struct td_job_flow hog = { 0 };
     struct busy_job busy;
     struct recorded_job jobs[3];
     keep_busy(&busy, pool);
     for (int i = 0; i < 3; i++) {
         recorded_job_init(&jobs[i], i, SMALL, NULL);
-        jobs[i].job.source = &hog;
+        jobs[i].job.flow = &hog;
         ck_assert(td_worker_pool_reserve_free(pool));
         td_worker_pool_submit(pool, &jobs[i].job);
     }
-    ck_assert(!td_worker_pool_reserve_free(pool)); /* a job of a source would displace the last */
+    ck_assert(!td_worker_pool_reserve_free(pool)); /* a job of a flow would displace the last */
     release(&busy);
     for (int i = 0; i < 3; i++)
         EVENTUALLY(atomic_load(&jobs[i].runs));
@@ -1197,7 +1197,7 @@ TD_TEST_EACH(retry_after_is_the_queued_work_divided_by_the_workers, retries)
 static const struct {
     const char *description;
     int workers, measured, took_ms, left_ms;
-    bool of_other_source, late;
+    bool of_other_flow, late;
 } deadlines[] = {
     { "enough time", 1, 8, 10, 150, false, false },
     { "too little time", 1, 8, 10, 90, false, true },
@@ -1207,14 +1207,14 @@ static const struct {
     { "two workers", 2, 8, 10, 90, false, false },
     { "two workers, too little time", 2, 8, 10, 55, false, true },
     { "nothing is known yet", 1, 7, 10, 1, false, false },
-    { "another source does not wait for those jobs", 1, 8, 10, 50, true, false },
+    { "another flow does not wait for those jobs", 1, 8, 10, 50, true, false },
 };
 
 TD_TEST_EACH(a_job_is_late_if_those_before_it_take_too_long, deadlines)
 {
     const int workers = deadlines[_i].workers;
     struct td_worker_pool *pool = pool_of(workers);
-    struct td_job_source sources[2] = { 0 };
+    struct td_job_flow flows[2] = { 0 };
     struct busy_job busy[2];
     struct recorded_job jobs[10];
     struct td_expected expected = { 0 };
@@ -1224,12 +1224,11 @@ TD_TEST_EACH(a_job_is_late_if_those_before_it_take_too_long, deadlines)
         td_worker_pool_measure(pool, 10000000, deadlines[_i].took_ms * 1000000);
     for (int i = 0; i < 10; i++) {
         recorded_job_init(&jobs[i], i, 10000000, NULL);
-        jobs[i].job.source = &sources[0];
+        jobs[i].job.flow = &flows[0];
         submit(pool, &jobs[i].job);
     }
-    const bool late =
-        td_worker_pool_is_late(pool, &sources[deadlines[_i].of_other_source], 10000000,
-                               deadlines[_i].left_ms * INT64_C(1000000), &expected);
+    const bool late = td_worker_pool_is_late(pool, &flows[deadlines[_i].of_other_flow], 10000000,
+                                             deadlines[_i].left_ms * INT64_C(1000000), &expected);
     ck_assert_msg(late == deadlines[_i].late, "%s", deadlines[_i].description);
     if (late) {
         ck_assert_int_eq((expected.wait_ns + 500000) / 1000000,

@@ -1,4 +1,4 @@
-#include "server/workers/turn.h"
+#include "server/workers/quantum.h"
 
 #include "server/observe/clock.h"
 
@@ -18,7 +18,7 @@ struct attributes {
     uint64_t runtime_ns, deadline_ns, period_ns;
 };
 
-void td_turn_shorten_slices(void)
+void td_quantum_shorten_slices(void)
 {
     struct attributes attributes = { .size = sizeof attributes };
     if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0)
@@ -27,15 +27,15 @@ void td_turn_shorten_slices(void)
     (void)syscall(SYS_sched_setattr, 0, &attributes, 0); /* failure is harmless */
 }
 
-void td_turn_begin(struct td_turn *turn)
+void td_quantum_begin(struct td_quantum *quantum)
 {
-    turn->began_ns = td_now_ns();
+    quantum->began_ns = td_now_ns();
 }
 
-void td_turn_check(struct td_turn *turn)
+void td_quantum_check(struct td_quantum *quantum)
 {
-    if (td_now_ns() - turn->began_ns < TD_TURN_NS)
+    if (td_now_ns() - quantum->began_ns < TD_QUANTUM_NS)
         return;
     sched_yield();
-    td_turn_begin(turn);
+    td_quantum_begin(quantum);
 }

@@ -1,5 +1,5 @@
 /* With the library's sched_* functions replaced: which processors a thread would be moved to. */
-#include "server/workers/placement.h"
+#include "server/workers/affinity.h"
 #include "tests/support/suite.h"
 
 #include <sched.h>
@@ -33,7 +33,7 @@ int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t *set)
     return 0;
 }
 
-static struct td_placement placement;
+static struct td_affinity affinity;
 
 static void setup(void)
 {
@@ -43,26 +43,26 @@ static void setup(void)
     n_changes = 0;
     fails = false;
     here = 1;
-    td_placement_init(&placement);
-    td_placement_sleep(&placement);
+    td_affinity_init(&affinity);
+    td_affinity_sleep(&affinity);
 }
 
 TD_TEST_LOOP(a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere, 0, 2)
 {
     here = _i;
-    td_placement_sleep(&placement);
-    td_placement_avoid(&placement);
+    td_affinity_sleep(&affinity);
+    td_affinity_avoid(&affinity);
     ck_assert_int_eq(changed, gettid());
     ck_assert(CPU_ISSET((size_t)(1 - _i), &allowed) && !CPU_ISSET((size_t)_i, &allowed));
-    td_placement_avoid(&placement);
+    td_affinity_avoid(&affinity);
     ck_assert_int_eq(n_changes, 1);
 }
 
 TD_TEST(once_awake_it_may_run_anywhere)
 {
-    td_placement_avoid(&placement);
+    td_affinity_avoid(&affinity);
     here = 0;
-    td_placement_wake(&placement);
+    td_affinity_wake(&affinity);
     ck_assert(CPU_ISSET(0, &allowed) && CPU_ISSET(1, &allowed));
     ck_assert_int_eq(n_changes, 2);
 }
@@ -70,31 +70,31 @@ TD_TEST(once_awake_it_may_run_anywhere)
 TD_TEST(a_thread_that_sleeps_on_another_processor_is_left_alone)
 {
     here = 0;
-    td_placement_avoid(&placement);
-    td_placement_wake(&placement);
+    td_affinity_avoid(&affinity);
+    td_affinity_wake(&affinity);
     ck_assert_int_eq(n_changes, 0);
 }
 
 TD_TEST(a_thread_that_is_awake_is_left_alone)
 {
-    td_placement_wake(&placement);
-    td_placement_avoid(&placement);
+    td_affinity_wake(&affinity);
+    td_affinity_avoid(&affinity);
     ck_assert_int_eq(n_changes, 0);
 }
 
 TD_TEST(the_only_processor_stays_allowed)
 {
     CPU_CLR(0, &allowed);
-    td_placement_avoid(&placement);
-    td_placement_wake(&placement);
+    td_affinity_avoid(&affinity);
+    td_affinity_wake(&affinity);
     ck_assert(CPU_ISSET(1, &allowed) && !CPU_ISSET(0, &allowed));
 }
 
 TD_TEST(without_knowledge_nothing_is_changed)
 {
     fails = true;
-    td_placement_avoid(&placement);
-    td_placement_wake(&placement);
+    td_affinity_avoid(&affinity);
+    td_affinity_wake(&affinity);
     ck_assert_int_eq(n_changes, 0);
 }
 

@@ -18,7 +18,7 @@ static int may_be_folder(const struct dirent *item)
     return item->d_name[0] != '.' && (item->d_type == DT_DIR || item->d_type == DT_UNKNOWN);
 }
 
-bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], int *count)
+bool td_data_dir_sub_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], int *count)
 {
     if (td_data_list(dir->folder.fd, may_be_folder, NULL, names, count))
         return true;
@@ -26,8 +26,8 @@ bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], 
     return false;
 }
 
-td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
-                                      int *folder, int *reason)
+td_file_state td_data_dir_open_sub_folder(struct td_data_dir *dir, const char *name,
+                                          const char *file, int *folder, int *reason)
 {
     struct stat info;
     *folder = openat(dir->folder.fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -59,7 +59,7 @@ static int open_file(int folder, const char *file)
     return openat(folder, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 }
 
-td_status td_data_folder_check_read(int folder, const char *file, struct td_error *err)
+td_status td_sub_folder_check_read(int folder, const char *file, struct td_error *err)
 {
     const int fd = open_file(folder, file);
     if (fd < 0)
@@ -68,9 +68,9 @@ td_status td_data_folder_check_read(int folder, const char *file, struct td_erro
     return TD_OK;
 }
 
-td_status td_data_folder_load(int folder, const char *file, const char *versioned, uint64_t size,
-                              struct td_arena *arena, struct td_data_content *out,
-                              struct td_mapped_bytes *bytes, struct td_error *err)
+td_status td_sub_folder_load(int folder, const char *file, const char *versioned, uint64_t size,
+                             struct td_arena *arena, struct td_data_content *out,
+                             struct td_mapped_bytes *bytes, struct td_error *err)
 {
     *out = (struct td_data_content){ 0 };
     const int fd = open_file(folder, file);
@@ -89,7 +89,7 @@ td_status td_data_folder_load(int folder, const char *file, const char *versione
                         out->id.size, size);
 }
 
-td_file_state td_data_folder_stat(int folder, const char *file, struct td_file_id *id)
+td_file_state td_sub_folder_stat(int folder, const char *file, struct td_file_id *id)
 {
     struct stat info;
     if (fstatat(folder, file, &info, AT_SYMLINK_NOFOLLOW) != 0)

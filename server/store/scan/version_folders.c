@@ -1,4 +1,4 @@
-#include "server/store/scan/folders.h"
+#include "server/store/scan/version_folders.h"
 
 #include "api/text/sorted_names.h"
 #include "server/config/read_error.h"
@@ -30,7 +30,8 @@ struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
     unsigned char sha256[TD_SHA256_BYTES];
-    /* The SHA-256 of the file is correct again, but its identity differs from the mapped file. */
+    /* True if the SHA-256 of the file is correct again but its identity differs from the mapped
+     * file. */
     bool restored;
 };
 
@@ -46,7 +47,7 @@ struct td_version_folder {
     bool taken;
     /* True if the folder has been taken at least once since the server started. */
     bool was_taken;
-    /* The result of td_folders_find_gone. */
+    /* The result of td_version_folders_find_gone. */
     bool gone;
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
@@ -64,7 +65,7 @@ static void free_folder(struct td_version_folder *folder)
     free(folder);
 }
 
-void td_folders_free(struct td_store *store)
+void td_version_folders_free(struct td_store *store)
 {
     while (store->folders) {
         struct td_version_folder *folder = store->folders;
@@ -81,7 +82,7 @@ static struct td_version_folder *find_folder(const struct td_store *store, const
     return folder;
 }
 
-bool td_folder_is_known(const struct td_store *store, const char *name)
+bool td_version_folder_is_known(const struct td_store *store, const char *name)
 {
     return find_folder(store, name) != NULL;
 }
@@ -186,8 +187,8 @@ static td_status read_manifest(struct taking *taking, struct td_error *err)
                             "its name is not a valid VERSION; expected 1 to %d of the characters "
                             "A-Z, a-z, 0-9, '.', '_' and '-'",
                             TD_TABLE_VERSION - 1);
-    td_status status = td_data_folder_read_text(taking->folder, MANIFEST, MOST_MANIFEST_BYTES,
-                                                &text, &bytes, &id, err);
+    td_status status = td_sub_folder_read_text(taking->folder, MANIFEST, MOST_MANIFEST_BYTES, &text,
+                                               &bytes, &id, err);
     if (status == TD_OK && !text)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE, MANIFEST " is gone");
     if (status == TD_OK) {
@@ -209,8 +210,8 @@ static td_status load_file(struct taking *taking, int i, struct td_error *err)
     const struct td_manifest_file *file = &taking->manifest.files[i];
     struct td_mapped_bytes bytes;
     struct td_error reason;
-    td_status status = td_data_folder_load(taking->folder, file->name, file->versioned, file->size,
-                                           &taking->arena, &taking->contents[i], &bytes, &reason);
+    td_status status = td_sub_folder_load(taking->folder, file->name, file->versioned, file->size,
+                                          &taking->arena, &taking->contents[i], &bytes, &reason);
     if (status == TD_OK && compare)
         status = compare_digest(taking->store, file->sha256, &bytes, &reason);
     if (status == TD_OK)
@@ -240,7 +241,8 @@ static const char *file_at(const void *files, int i)
     return ((const struct td_manifest_file *)files)[i].versioned;
 }
 
-/* Returns the index of the file of the manifest that has this name with the version, or -1. */
+/* Returns the index of the manifest's file whose name, combined with the version, is `versioned`.
+ * Returns -1 if there is none. */
 static int find_file(const struct td_manifest *manifest, const char *versioned)
 {
     bool found;
@@ -396,8 +398,8 @@ static void release(struct taking *taking)
 
 /* ---- the record of a folder ------------------------------------------------------------------ */
 
-/* Fills the record of the folder before the folder is taken, so that a lack of memory cannot leave
- * the record incomplete later. */
+/* Fills the record of the folder before the folder is taken, so a lack of memory cannot leave the
+ * record incomplete later. */
 static td_status make_record(struct taking *taking, struct td_version_folder *folder,
                              struct td_error *err)
 {
@@ -446,13 +448,13 @@ static bool is_listed(const struct td_version_folder *folder, const char *file)
     return false;
 }
 
-/* Reports tensor files in the folder of a version that its manifest does not list. */
+/* Reports tensor files that are in a version folder but not in its manifest. */
 static void report_unlisted(struct td_scan_report *report, const struct td_version_folder *folder,
                             int descriptor)
 {
     char(*files)[TD_FILE_NAME], file[2 * TD_FILE_NAME];
     int count;
-    if (!td_data_folder_list(descriptor, &files, &count))
+    if (!td_sub_folder_list(descriptor, &files, &count))
         return;
     for (int i = 0; i < count; i++) {
         if (is_listed(folder, files[i]))
@@ -609,8 +611,8 @@ static void check_manifest(const struct td_version_folder *folder, int descripto
     size_t bytes;
     struct td_file_id unused;
     struct td_error err;
-    const td_status status = td_data_folder_read_text(descriptor, MANIFEST, MOST_MANIFEST_BYTES,
-                                                      &text, &bytes, &unused, &err);
+    const td_status status = td_sub_folder_read_text(descriptor, MANIFEST, MOST_MANIFEST_BYTES,
+                                                     &text, &bytes, &unused, &err);
     if (text)
         digest_text(text, bytes, digest);
     free(text);
@@ -628,8 +630,8 @@ static td_status compare_file(const struct td_store *store, struct known_file *f
     struct td_data_content content;
     struct td_mapped_bytes bytes;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
-    td_status status = td_data_folder_load(descriptor, file->name, file->name, file->id.size,
-                                           &arena, &content, &bytes, err);
+    td_status status = td_sub_folder_load(descriptor, file->name, file->name, file->id.size, &arena,
+                                          &content, &bytes, err);
     if (status == TD_OK)
         status = compare_digest(store, file->sha256, &bytes, err);
     if (status == TD_OK) {
@@ -646,11 +648,11 @@ static void check_file(const struct td_store *store, struct known_file *file, in
     struct td_file_id id;
     struct td_error err = { 0 };
     char why[TD_FILE_NAME + 200];
-    const bool there = td_data_folder_stat(descriptor, file->name, &id) == TD_FILE_PRESENT,
+    const bool there = td_sub_folder_stat(descriptor, file->name, &id) == TD_FILE_PRESENT,
                same = there && td_file_id_equal(&id, &file->id),
                in_place = there && (same || td_file_id_overwritten(&file->id, &id));
     const td_status status = same && !td_file_id_touched(&file->id, &id)
-                                 ? td_data_folder_check_read(descriptor, file->name, &err)
+                                 ? td_sub_folder_check_read(descriptor, file->name, &err)
                                  : compare_file(store, file, descriptor, &err);
     snprintf(why, sizeof why, "%.200s: %.200s", file->name, err.message);
     if (status == TD_MALFORMED_REQUEST || !there)
@@ -699,8 +701,8 @@ static void take_again(struct td_store *store, struct td_version_folder *folder,
     release(&taking);
 }
 
-/* Checks that no file beside the folder has one of the folder's names. A restart would refuse the
- * folder in that case, because it reads the files before the folders. */
+/* Checks that no file beside the folder has one of the folder's names. A restart, which reads the
+ * files before the folders, would otherwise refuse the folder. */
 static void check_names(struct td_store *store, const struct td_version_folder *folder,
                         struct folder_change *change)
 {
@@ -769,18 +771,18 @@ static void drop_vanished(struct td_store *store, struct td_scan_report *report)
 
 /* ---- folders that are gone ------------------------------------------------------------------- */
 
-void td_folders_find_gone(struct td_store *store)
+void td_version_folders_find_gone(struct td_store *store)
 {
     for (struct td_version_folder *folder = store->folders; folder; folder = folder->next) {
         int descriptor, reason;
-        folder->gone = td_data_dir_open_folder(store->dir, folder->name, MANIFEST, &descriptor,
-                                               &reason) == TD_FILE_GONE;
+        folder->gone = td_data_dir_open_sub_folder(store->dir, folder->name, MANIFEST, &descriptor,
+                                                   &reason) == TD_FILE_GONE;
         if (descriptor >= 0)
             close(descriptor);
     }
 }
 
-bool td_folder_has_gone(const struct td_store *store, const struct td_version *version)
+bool td_version_folder_has_gone(const struct td_store *store, const struct td_version *version)
 {
     const struct td_version_folder *folder = store->folders;
     while (folder && !is_of(version, folder->name))
@@ -826,12 +828,12 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
 }
 
 /* Handles a folder that was taken and still exists but has lost its manifest. Keeps the record, so
- * that the problem remains listed. */
+ * the problem remains listed. */
 static void lose_manifest(struct td_store *store, struct td_scan_report *report,
                           struct td_version_folder *folder)
 {
     int descriptor, reason;
-    if (td_data_dir_open_folder(store->dir, folder->name, ".", &descriptor, &reason) !=
+    if (td_data_dir_open_sub_folder(store->dir, folder->name, ".", &descriptor, &reason) !=
         TD_FILE_PRESENT)
         return;
     close(descriptor);
@@ -851,7 +853,7 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
 {
     int descriptor, reason;
     const td_file_state state =
-        td_data_dir_open_folder(store->dir, name, MANIFEST, &descriptor, &reason);
+        td_data_dir_open_sub_folder(store->dir, name, MANIFEST, &descriptor, &reason);
     if (state == TD_FILE_GONE) {
         struct td_version_folder *before = find_folder(store, name);
         if (before && before->was_taken)
@@ -879,11 +881,11 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
         close(descriptor);
 }
 
-void td_folders_scan(struct td_store *store, struct td_scan_report *report)
+void td_version_folders_scan(struct td_store *store, struct td_scan_report *report)
 {
     char(*names)[TD_FILE_NAME];
     int count;
-    if (!td_data_dir_folders(store->dir, &names, &count))
+    if (!td_data_dir_sub_folders(store->dir, &names, &count))
         return;
     for (struct td_version_folder *folder = store->folders; folder; folder = folder->next)
         folder->seen = false;

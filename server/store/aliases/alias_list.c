@@ -1,4 +1,4 @@
-#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/alias_list.h"
 
 #include "api/text/sorted_names.h"
 #include "server/store/state.h"
@@ -8,17 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *name_at(const void *table, int i)
+static const char *name_at(const void *list, int i)
 {
-    return ((const struct td_alias_table *)table)->aliases[i].name;
+    return ((const struct td_alias_list *)list)->aliases[i].name;
 }
 
-const struct td_alias *td_alias_in(const struct td_alias_table *table, const char *name,
+const struct td_alias *td_alias_in(const struct td_alias_list *list, const char *name,
                                    size_t length)
 {
     bool found;
-    const int place = td_sorted_find(table, table->count, name_at, name, length, &found);
-    return found ? &table->aliases[place] : NULL;
+    const int place = td_sorted_find(list, list->count, name_at, name, length, &found);
+    return found ? &list->aliases[place] : NULL;
 }
 
 const struct td_alias *td_alias_find_locked(const struct td_store *store, const char *name,
@@ -36,11 +36,12 @@ bool td_alias_claims_locked(const struct td_store *store, const char *name)
     return td_alias_is_served(claimed) || td_alias_find_locked(store, name, length);
 }
 
-/* A linear search is sufficient, because versions are deleted rarely. */
-static bool names(const struct td_alias_table *table, const char *version)
+/* True if an alias in the list names the version. A linear search is sufficient, because versions
+ * are deleted rarely. */
+static bool names(const struct td_alias_list *list, const char *version)
 {
-    for (int i = 0; i < table->count; i++)
-        if (strcmp(table->aliases[i].target, version) == 0)
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(list->aliases[i].target, version) == 0)
             return true;
     return false;
 }
@@ -92,15 +93,16 @@ td_status td_alias_check_hidden(struct td_store *store, const char *name, struct
                : TD_OK;
 }
 
-static void append(struct td_alias_table *table, const struct td_alias *alias)
+static void append(struct td_alias_list *list, const struct td_alias *alias)
 {
     if (alias->target[0])
-        table->aliases[table->count++] = *alias;
+        list->aliases[list->count++] = *alias;
 }
 
 enum aliases_file { KNOWN, REFUSED, CHANGED };
 
-/* Call with aliases_file_mutex held, while this process is not writing the file. */
+/* Compares aliases.json with the store's records of the file. Call with aliases_file_mutex held,
+ * while this process is not writing the file. */
 static enum aliases_file compare_id(const struct td_store *store)
 {
     struct td_file_id id;
@@ -148,20 +150,20 @@ td_status td_alias_check_file(struct td_store *store, struct td_error *err)
     }
 }
 
-td_status td_alias_merge(const struct td_alias_table *table, const struct td_alias_table *edits,
-                         struct td_alias_table *out, struct td_error *err)
+td_status td_alias_merge(const struct td_alias_list *list, const struct td_alias_list *edits,
+                         struct td_alias_list *out, struct td_error *err)
 {
-    const size_t most = (size_t)table->count + (size_t)edits->count;
+    const size_t most = (size_t)list->count + (size_t)edits->count;
     int i = 0, j = 0;
-    *out = (struct td_alias_table){ .aliases = calloc(most + 1, sizeof *out->aliases) };
+    *out = (struct td_alias_list){ .aliases = calloc(most + 1, sizeof *out->aliases) };
     if (!out->aliases)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for %zu aliases", most);
-    while (i < table->count || j < edits->count) {
-        const int order = i == table->count ? 1
+    while (i < list->count || j < edits->count) {
+        const int order = i == list->count ? 1
                           : j == edits->count
                               ? -1
-                              : strcmp(table->aliases[i].name, edits->aliases[j].name);
-        append(out, order < 0 ? &table->aliases[i] : &edits->aliases[j]);
+                              : strcmp(list->aliases[i].name, edits->aliases[j].name);
+        append(out, order < 0 ? &list->aliases[i] : &edits->aliases[j]);
         i += order <= 0;
         j += order >= 0;
     }
@@ -169,7 +171,7 @@ td_status td_alias_merge(const struct td_alias_table *table, const struct td_ali
         return TD_OK;
     const uint64_t needed = (uint64_t)out->count;
     free(out->aliases);
-    *out = (struct td_alias_table){ 0 };
+    *out = (struct td_alias_list){ 0 };
     return td_error_resource(err, "aliases", needed, TD_STORE_TENSORS, "the store with these");
 }
 

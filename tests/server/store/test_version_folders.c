@@ -568,7 +568,7 @@ TD_TEST_EACH(a_folder_is_refused_whole, spoiled)
                       spoiled[_i].description);
         td_store_rescan(store);
     }
-    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    ck_assert_uint_eq(td_store_usage(store).held, 0);
     (void)unlink(path_of("m@1.npy")); /* corrected, it is taken */
     (void)unlink(path_of("x.npy"));
     remove_version("1");

@@ -1,5 +1,5 @@
 /* The resident tensors that a call finds were current at one moment. */
-#include "server/calls/tables.h"
+#include "server/calls/catalog.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 
 static struct td_store *store;
-static struct td_tables tables;
+static struct td_catalog catalog;
 static struct td_error err;
 
 static void put(const char *name, const char *values)
@@ -29,7 +29,7 @@ static void drop(const char *name)
 static int32_t resolved(const char *name)
 {
     struct td_tensor t;
-    ck_assert_int_eq(td_resolve(&tables.resolver, name, strlen(name), &test_arena, &t, &err),
+    ck_assert_int_eq(td_resolve(&catalog.resolver, name, strlen(name), &test_arena, &t, &err),
                      TD_OK);
     return value_of(&t, 0);
 }
@@ -37,7 +37,7 @@ static int32_t resolved(const char *name)
 static bool must_decode_again(void)
 {
     bool again;
-    ck_assert_int_eq(td_tables_agree(&tables, &test_arena, &again, &err), TD_OK);
+    ck_assert_int_eq(td_catalog_agree(&catalog, &test_arena, &again, &err), TD_OK);
     return again;
 }
 
@@ -45,7 +45,7 @@ static void begin(void)
 {
     folder_open();
     store = open_at("");
-    td_tables_init(&tables, store);
+    td_catalog_init(&catalog, store);
     put("a", "int32[1] 1");
     put("b", "int32[1] 1");
 }
@@ -103,8 +103,8 @@ TD_TEST(the_name_of_a_tensor_that_is_found_again_is_known)
     put("b", "int32[1] 2");
     ck_assert_int_eq(resolved("b"), 2);
     ck_assert(must_decode_again());
-    ck_assert_int_eq(td_resolve(&tables.resolver, "a", 1, &test_arena, &a, &err), TD_OK);
-    ck_assert(td_tables_name_of(&tables, &a, name));
+    ck_assert_int_eq(td_resolve(&catalog.resolver, "a", 1, &test_arena, &a, &err), TD_OK);
+    ck_assert(td_catalog_name_of(&catalog, &a, name));
     ck_assert_str_eq(name, "a");
 }
 
@@ -113,11 +113,11 @@ TD_TEST(a_part_of_a_table_is_found_or_not)
     char name[TD_TENSOR_NAME];
     const struct td_tensor *found;
     put("a.scale", "float32[1] 1");
-    ck_assert_int_eq(td_tables_find_part(&tables, "a", "scale", &test_arena, name, &found, &err),
+    ck_assert_int_eq(td_catalog_find_part(&catalog, "a", "scale", &test_arena, name, &found, &err),
                      TD_OK);
     ck_assert(found && found->shape.rank == 1);
     ck_assert_str_eq(name, "a.scale");
-    ck_assert_int_eq(td_tables_find_part(&tables, "a", "offset", &test_arena, name, &found, &err),
+    ck_assert_int_eq(td_catalog_find_part(&catalog, "a", "offset", &test_arena, name, &found, &err),
                      TD_OK);
     ck_assert(!found);
 }
@@ -125,7 +125,7 @@ TD_TEST(a_part_of_a_table_is_found_or_not)
 static td_status newest(const char *table, const char **name)
 {
     struct td_tensor_listing listing = { 0 };
-    const td_status status = td_tables_newest(&tables, table, &test_arena, &listing, &err);
+    const td_status status = td_catalog_newest(&catalog, table, &test_arena, &listing, &err);
     *name = listing.name;
     return status;
 }
@@ -140,7 +140,7 @@ TD_TEST(the_newest_version_is_the_last_in_natural_order_that_may_be_named)
     ck_assert_int_eq(newest("m", &name), TD_OK);
     ck_assert_str_eq(name, "m@10");
     ck_assert_int_eq(newest("n", &name), TD_TENSOR_NOT_FOUND);
-    tables.access = (struct td_access){ .n_prefixes = 1, .prefixes = prefixes };
+    catalog.access = (struct td_access){ .n_prefixes = 1, .prefixes = prefixes };
     ck_assert_int_eq(newest("m", &name), TD_OK);
     ck_assert_str_eq(name, "m@9");
     ck_assert_int_eq(newest("mm", &name), TD_TENSOR_NOT_FOUND);
@@ -153,11 +153,11 @@ TD_TEST(a_name_that_may_not_be_named_is_not_suggested_once_a_tensor_is_gone)
     put("rows", "int32[1] 1");
     put("row", "int32[1] 1");
     put("rows-of-all", "int32[1] 1");
-    tables.access = (struct td_access){ .n_prefixes = 2, .prefixes = prefixes };
+    catalog.access = (struct td_access){ .n_prefixes = 2, .prefixes = prefixes };
     ck_assert_int_eq(resolved("rows"), 1);
     drop("rows");
     ck_assert_int_eq(resolved("b"), 1);
-    ck_assert_int_eq(td_tables_agree(&tables, &test_arena, &again, &err), TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(td_catalog_agree(&catalog, &test_arena, &again, &err), TD_TENSOR_NOT_FOUND);
     EXPECT_MESSAGE(&err, "'rows'");
     ck_assert_str_eq(err.did_you_mean, "");
 }
@@ -168,7 +168,7 @@ TD_TEST(a_tensor_that_is_gone_by_then_is_not_found)
     ck_assert_int_eq(resolved("a"), 1);
     drop("a");
     ck_assert_int_eq(resolved("b"), 1);
-    ck_assert_int_eq(td_tables_agree(&tables, &test_arena, &again, &err), TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(td_catalog_agree(&catalog, &test_arena, &again, &err), TD_TENSOR_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.message, "'a'"));
 }
 

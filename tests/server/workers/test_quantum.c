@@ -1,5 +1,5 @@
 #include "server/observe/clock.h"
-#include "server/workers/turn.h"
+#include "server/workers/quantum.h"
 #include "server/workers/worker_pool.h"
 #include "tests/gates/clock.h"
 #include "tests/support/suite.h"
@@ -20,22 +20,22 @@ int sched_yield(void)
     return 0;
 }
 
-TD_TEST(a_thread_yields_at_the_first_check_after_a_turn)
+TD_TEST(a_thread_yields_at_the_first_check_after_a_quantum)
 {
-    struct td_turn turn;
+    struct td_quantum quantum;
     test_clock_stop();
-    td_turn_begin(&turn);
-    const int64_t began = turn.began_ns;
+    td_quantum_begin(&quantum);
+    const int64_t began = quantum.began_ns;
     ck_assert_int_eq(began, td_now_ns());
-    test_clock_advance(TD_TURN_NS - 1);
-    td_turn_check(&turn);
+    test_clock_advance(TD_QUANTUM_NS - 1);
+    td_quantum_check(&quantum);
     ck_assert_int_eq(yields, 0);
-    ck_assert_int_eq(turn.began_ns, began);
+    ck_assert_int_eq(quantum.began_ns, began);
     test_clock_advance(1);
-    td_turn_check(&turn);
+    td_quantum_check(&quantum);
     ck_assert_int_eq(yields, 1);
-    ck_assert_int_eq(turn.began_ns, began + TD_TURN_NS);
-    td_turn_check(&turn);
+    ck_assert_int_eq(quantum.began_ns, began + TD_QUANTUM_NS);
+    td_quantum_check(&quantum);
     ck_assert_int_eq(yields, 1);
 }
 
@@ -51,7 +51,7 @@ TD_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
     const struct sched_param normal = { .sched_priority = 0 };
     ck_assert_int_eq(sched_setscheduler(0, SCHED_BATCH, &normal), 0);
     const int niceness = nice(3); /* of the test, plus 3 */
-    td_turn_shorten_slices();
+    td_quantum_shorten_slices();
     ck_assert_int_eq(syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0), 0);
     ck_assert_int_eq(attributes.policy, SCHED_BATCH);
     ck_assert_int_eq(attributes.nice, niceness);
@@ -59,14 +59,14 @@ TD_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
     ck_assert(attributes.runtime_ns == 0 || attributes.runtime_ns == 200000);
 }
 
-static void work_for_a_turn(struct td_job *job, struct td_worker *worker)
+static void work_for_a_quantum(struct td_job *job, struct td_worker *worker)
 {
     (void)job;
     (void)worker;
-    test_clock_advance(TD_TURN_NS);
+    test_clock_advance(TD_QUANTUM_NS);
 }
 
-/* How often a worker yields that runs three jobs of a turn each. */
+/* How often a worker yields that runs three jobs of a quantum each. */
 static int yields_of_three_jobs(bool yield)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
@@ -75,7 +75,7 @@ static int yields_of_three_jobs(bool yield)
     td_worker_pool_yield(pool, yield);
     for (int i = 0; i < 3; i++) {
         jobs[i] =
-            (struct td_job){ .cost_ns = 1000, .deadline_ns = TD_NEVER, .run = work_for_a_turn };
+            (struct td_job){ .cost_ns = 1000, .deadline_ns = TD_NEVER, .run = work_for_a_quantum };
         ck_assert(td_worker_pool_reserve(pool, NULL));
         td_worker_pool_submit(pool, &jobs[i]);
     }

@@ -1,4 +1,4 @@
-#include "server/calls/sources.h"
+#include "server/calls/borrowed.h"
 
 #include "kernels/name.h"
 #include "server/memory/fault_guard.h"
@@ -7,62 +7,63 @@
 #include <stddef.h>
 
 /* A range of memory that the call has borrowed. */
-struct td_borrowed {
-    struct td_borrowed *next;
+struct td_borrowed_range {
+    struct td_borrowed_range *next;
     const void *data;
     struct td_buffer *owner; /* owner of a stored tensor; NULL for a client's shared memory */
     const char *name;
     size_t name_length;
 };
 
-static td_status add_borrowed(struct td_sources *sources, struct td_arena *arena,
-                              struct td_borrowed range, struct td_error *err)
+static td_status add_range(struct td_borrowed *borrowed, struct td_arena *arena,
+                           struct td_borrowed_range range, struct td_error *err)
 {
-    struct td_borrowed *noted = td_arena_alloc(arena, 1, sizeof *noted, err);
+    struct td_borrowed_range *noted = td_arena_alloc(arena, 1, sizeof *noted, err);
     if (!noted)
         return TD_MEMORY_EXHAUSTED;
     *noted = range;
-    noted->next = sources->borrowed;
-    sources->borrowed = noted;
+    noted->next = borrowed->ranges;
+    borrowed->ranges = noted;
     return TD_OK;
 }
 
 static td_status resolve(struct td_resolver *self, const char *name, size_t length,
                          struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    struct td_sources *sources =
-        (struct td_sources *)(void *)((char *)self - offsetof(struct td_sources, resolver));
-    const td_status status = td_resolve(sources->store, name, length, arena, out, err);
+    struct td_borrowed *borrowed =
+        (struct td_borrowed *)(void *)((char *)self - offsetof(struct td_borrowed, resolver));
+    const td_status status = td_resolve(borrowed->store, name, length, arena, out, err);
     return status != TD_OK ? status
-                           : add_borrowed(sources, arena,
-                                          (struct td_borrowed){ .data = out->data,
-                                                                .owner = out->owner,
-                                                                .name = name,
-                                                                .name_length = length },
-                                          err);
+                           : add_range(borrowed, arena,
+                                       (struct td_borrowed_range){ .data = out->data,
+                                                                   .owner = out->owner,
+                                                                   .name = name,
+                                                                   .name_length = length },
+                                       err);
 }
 
 static td_status find(struct td_regions *self, const char *name, size_t length, uint64_t offset,
                       uint64_t bytes, struct td_arena *arena, void **out, struct td_error *err)
 {
-    struct td_sources *sources =
-        (struct td_sources *)(void *)((char *)self - offsetof(struct td_sources, regions));
+    struct td_borrowed *borrowed =
+        (struct td_borrowed *)(void *)((char *)self - offsetof(struct td_borrowed, regions));
     const td_status status =
-        sources->shm->find(sources->shm, name, length, offset, bytes, arena, out, err);
+        borrowed->shm->find(borrowed->shm, name, length, offset, bytes, arena, out, err);
     return status != TD_OK ? status
-                           : add_borrowed(sources, arena,
-                                          (struct td_borrowed){
-                                              .data = *out, .name = name, .name_length = length },
-                                          err);
+                           : add_range(borrowed, arena,
+                                       (struct td_borrowed_range){
+                                           .data = *out, .name = name, .name_length = length },
+                                       err);
 }
 
-void td_sources_begin(struct td_sources *sources, struct td_resolver *store, struct td_regions *shm)
+void td_borrowed_begin(struct td_borrowed *borrowed, struct td_resolver *store,
+                       struct td_regions *shm)
 {
-    *sources = (struct td_sources){ .resolver.resolve = resolve,
-                                    .regions.find = find,
-                                    .store = store,
-                                    .shm = shm,
-                                    .faults = td_guard_faults() };
+    *borrowed = (struct td_borrowed){ .resolver.resolve = resolve,
+                                      .regions.find = find,
+                                      .store = store,
+                                      .shm = shm,
+                                      .faults = td_guard_faults() };
 }
 
 /* True if the tensor must be copied before it is checked. An index of an unsupported dtype is
@@ -73,7 +74,7 @@ static bool must_copy(const struct td_input_spec *spec, const struct td_tensor *
            td_store_is_mapped(tensor);
 }
 
-uint64_t td_sources_bytes(const struct td_request *request)
+uint64_t td_borrowed_index_bytes(const struct td_request *request)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < request->op->n_inputs; i++) {
@@ -85,8 +86,8 @@ uint64_t td_sources_bytes(const struct td_request *request)
     return bytes;
 }
 
-td_status td_sources_copy_indices(struct td_request *request, struct td_arena *arena,
-                                  struct td_error *err)
+td_status td_borrowed_copy_indices(struct td_request *request, struct td_arena *arena,
+                                   struct td_error *err)
 {
     td_status status = TD_OK;
     for (int i = 0; i < request->op->n_inputs; i++) {
@@ -98,26 +99,26 @@ td_status td_sources_copy_indices(struct td_request *request, struct td_arena *a
     return status;
 }
 
-bool td_sources_is_table(const struct td_sources *sources, const struct td_tensor *tensor)
+bool td_borrowed_is_table(const struct td_borrowed *borrowed, const struct td_tensor *tensor)
 {
     if (!tensor->owner)
         return false;
-    for (const struct td_borrowed *range = sources->borrowed; range; range = range->next)
+    for (const struct td_borrowed_range *range = borrowed->ranges; range; range = range->next)
         if (range->owner && range->data == tensor->data)
             return true;
     return false;
 }
 
-static bool is_lost(const struct td_sources *sources, const struct td_borrowed *range)
+static bool is_lost(const struct td_borrowed *borrowed, const struct td_borrowed_range *range)
 {
     return range->owner ? td_store_is_cut(range->owner)
-                        : td_guard_faults() != sources->faults && td_guard_marked_at(range->data);
+                        : td_guard_faults() != borrowed->faults && td_guard_marked_at(range->data);
 }
 
-td_status td_sources_check(const struct td_sources *sources, struct td_error *err)
+td_status td_borrowed_check(const struct td_borrowed *borrowed, struct td_error *err)
 {
-    for (const struct td_borrowed *range = sources->borrowed; range; range = range->next) {
-        if (!is_lost(sources, range))
+    for (const struct td_borrowed_range *range = borrowed->ranges; range; range = range->next) {
+        if (!is_lost(borrowed, range))
             continue;
         const char *shown = TD_SHOWN(range->name, range->name_length);
         return range->owner

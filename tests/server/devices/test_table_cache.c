@@ -1,5 +1,5 @@
 #include "gpu/reference/reference.h"
-#include "server/devices/tables.h"
+#include "server/devices/table_cache.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -13,7 +13,7 @@ struct setup {
     const struct td_device_api *api;
     struct td_device *device;
     struct td_device_stream *streams[2];
-    struct td_device_tables *tables;
+    struct td_table_cache *cache;
 };
 
 static void setup_open(struct setup *setup, uint64_t room)
@@ -25,13 +25,13 @@ static void setup_open(struct setup *setup, uint64_t room)
     ck_assert_int_eq(setup->api->open(&options, &setup->device, &err), TD_OK);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(setup->api->stream_open(setup->device, &setup->streams[i], &err), TD_OK);
-    setup->tables = td_device_tables_new(setup->api, setup->device);
-    ck_assert_ptr_nonnull(setup->tables);
+    setup->cache = td_table_cache_new(setup->api, setup->device);
+    ck_assert_ptr_nonnull(setup->cache);
 }
 
 static void setup_close(struct setup *setup)
 {
-    td_device_tables_free(setup->tables);
+    td_table_cache_free(setup->cache);
     for (int i = 0; i < 2; i++)
         setup->api->stream_close(setup->streams[i]);
     setup->api->close(setup->device);
@@ -58,7 +58,7 @@ static struct td_device_table *use(struct setup *setup, const struct td_tensor *
     struct td_error err;
     bool submitted = false;
     EXPECT_OK(
-        td_device_tables_use(setup->tables, table, setup->streams[stream], &used, &submitted, &err),
+        td_table_cache_use(setup->cache, table, setup->streams[stream], &used, &submitted, &err),
         &err);
     return used;
 }
@@ -68,13 +68,13 @@ static void touch(struct setup *setup, const struct td_tensor *table)
 {
     struct td_device_table *used = use(setup, table, 0);
     ck_assert_int_eq(memcmp(td_device_table_data(used), table->data, table->bytes), 0);
-    td_device_tables_finish_uploads(setup->tables, setup->streams[0]);
-    td_device_tables_unuse(setup->tables, used);
+    td_table_cache_finish_uploads(setup->cache, setup->streams[0]);
+    td_table_cache_unuse(setup->cache, used);
 }
 
 static bool has(struct setup *setup, const struct td_tensor *table)
 {
-    return td_device_tables_has(setup->tables, table);
+    return td_table_cache_has(setup->cache, table);
 }
 
 /* No room for it as a table or as other memory. */
@@ -85,10 +85,10 @@ static void expect_no_room(struct setup *setup, const struct td_tensor *table)
     void *memory;
     bool submitted = false;
     ck_assert_int_eq(
-        td_device_tables_use(setup->tables, table, setup->streams[0], &used, &submitted, &err),
+        td_table_cache_use(setup->cache, table, setup->streams[0], &used, &submitted, &err),
         TD_MEMORY_EXHAUSTED);
     ck_assert(!submitted);
-    ck_assert_int_eq(td_device_tables_alloc(setup->tables, table->bytes, &memory, &err),
+    ck_assert_int_eq(td_table_cache_alloc(setup->cache, table->bytes, &memory, &err),
                      TD_MEMORY_EXHAUSTED);
 }
 
@@ -102,7 +102,7 @@ TD_TEST(a_table_is_uploaded_once)
         touch(&setup, &table);
     ck_assert(has(&setup, &table));
     ck_assert_uint_eq(td_device_reference_counts().copies_to_device, 1);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).bytes, KIB);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).bytes, KIB);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -114,7 +114,7 @@ TD_TEST(an_empty_table_has_an_address)
     struct td_tensor table = version(0, 0);
     struct td_device_table *used = use(&setup, &table, 0);
     ck_assert_ptr_nonnull(td_device_table_data(used));
-    td_device_tables_unuse(setup.tables, used);
+    td_table_cache_unuse(setup.cache, used);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -124,17 +124,17 @@ TD_TEST(other_streams_wait_until_the_upload_has_finished)
     struct setup setup;
     setup_open(&setup, 8);
     struct td_tensor table = version(KIB, 1);
-    ck_assert(!td_device_tables_uploading(setup.tables, &table, setup.streams[1]));
+    ck_assert(!td_table_cache_uploading(setup.cache, &table, setup.streams[1]));
     struct td_device_table *used = use(&setup, &table, 0);
-    ck_assert(!td_device_tables_uploading(setup.tables, &table, setup.streams[0]));
-    ck_assert(td_device_tables_uploading(setup.tables, &table, setup.streams[1]));
+    ck_assert(!td_table_cache_uploading(setup.cache, &table, setup.streams[0]));
+    ck_assert(td_table_cache_uploading(setup.cache, &table, setup.streams[1]));
     ck_assert(!has(&setup, &table));
-    td_device_tables_finish_uploads(setup.tables, setup.streams[1]); /* another stream */
-    ck_assert(td_device_tables_uploading(setup.tables, &table, setup.streams[1]));
-    td_device_tables_finish_uploads(setup.tables, setup.streams[0]);
-    ck_assert(!td_device_tables_uploading(setup.tables, &table, setup.streams[1]));
+    td_table_cache_finish_uploads(setup.cache, setup.streams[1]); /* another stream */
+    ck_assert(td_table_cache_uploading(setup.cache, &table, setup.streams[1]));
+    td_table_cache_finish_uploads(setup.cache, setup.streams[0]);
+    ck_assert(!td_table_cache_uploading(setup.cache, &table, setup.streams[1]));
     ck_assert(has(&setup, &table));
-    td_device_tables_unuse(setup.tables, used);
+    td_table_cache_unuse(setup.cache, used);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -154,7 +154,7 @@ TD_TEST(the_least_recently_used_table_is_evicted_first)
     ck_assert(!has(&setup, &tables[1]));
     ck_assert(has(&setup, &tables[2]));
     ck_assert(has(&setup, &tables[3]));
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 1);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).evicted, 1);
     setup_close(&setup);
     for (int i = 0; i < 4; i++)
         td_buffer_unref(tables[i].owner);
@@ -169,7 +169,7 @@ TD_TEST(kept_tables_are_evicted_last)
         tables[i] = version(KIB, i);
     struct td_device_table *kept = use(&setup, &tables[0], 0);
     td_device_table_keep(kept);
-    td_device_tables_unuse(setup.tables, kept);
+    td_table_cache_unuse(setup.cache, kept);
     touch(&setup, &tables[1]);
     touch(&setup, &tables[2]);
     ck_assert(has(&setup, &tables[0]));
@@ -193,13 +193,13 @@ TD_TEST(a_table_in_use_is_never_evicted)
     void *memory;
     bool submitted = false;
     ck_assert_int_eq(
-        td_device_tables_use(setup.tables, &large, setup.streams[1], &other, &submitted, &err),
+        td_table_cache_use(setup.cache, &large, setup.streams[1], &other, &submitted, &err),
         TD_MEMORY_EXHAUSTED);
     ck_assert(!submitted);
-    ck_assert_int_eq(td_device_tables_alloc(setup.tables, 2 * KIB, &memory, &err),
+    ck_assert_int_eq(td_table_cache_alloc(setup.cache, 2 * KIB, &memory, &err),
                      TD_MEMORY_EXHAUSTED);
-    td_device_tables_unuse(setup.tables, used);
-    ck_assert_int_eq(td_device_tables_alloc(setup.tables, 2 * KIB, &memory, &err), TD_OK);
+    td_table_cache_unuse(setup.cache, used);
+    ck_assert_int_eq(td_table_cache_alloc(setup.cache, 2 * KIB, &memory, &err), TD_OK);
     ck_assert(!has(&setup, &table));
     setup.api->free(setup.device, memory);
     setup_close(&setup);
@@ -221,10 +221,10 @@ TD_TEST(an_allocation_that_can_never_fit_evicts_no_table)
     expect_no_room(&setup, &large); /* not beside the one in use */
     for (int i = 0; i < 2; i++)
         ck_assert(has(&setup, &tables[i]));
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0);
-    td_device_tables_unuse(setup.tables, used);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).evicted, 0);
+    td_table_cache_unuse(setup.cache, used);
     touch(&setup, &large);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 2);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).evicted, 2);
     setup_close(&setup);
     for (int i = 0; i < 2; i++)
         td_buffer_unref(tables[i].owner);
@@ -268,22 +268,22 @@ TD_TEST(what_work_still_uses_is_awaited_and_not_evicted_twice)
     later.free = free_later;
     later.info = info_with_freeing;
     setup_open(&setup, 3);
-    td_device_tables_free(setup.tables);
-    setup.tables = td_device_tables_new(&later, setup.device);
+    td_table_cache_free(setup.cache);
+    setup.cache = td_table_cache_new(&later, setup.device);
     for (int i = 0; i < 3; i++) {
         tables[i] = version(KIB, i);
         touch(&setup, &tables[i]);
     }
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(td_device_tables_alloc(setup.tables, KIB, &memory, &err),
+        ck_assert_int_eq(td_table_cache_alloc(setup.cache, KIB, &memory, &err),
                          TD_MEMORY_EXHAUSTED);
     ck_assert(!has(&setup, &tables[0]) && has(&setup, &tables[1]) && has(&setup, &tables[2]));
     complete_work();
-    ck_assert_int_eq(td_device_tables_alloc(setup.tables, KIB, &memory, &err), TD_OK);
+    ck_assert_int_eq(td_table_cache_alloc(setup.cache, KIB, &memory, &err), TD_OK);
     setup.api->free(setup.device, memory);
-    td_device_tables_free(setup.tables);
+    td_table_cache_free(setup.cache);
     complete_work();
-    setup.tables = NULL;
+    setup.cache = NULL;
     setup_close(&setup);
     for (int i = 0; i < 3; i++)
         td_buffer_unref(tables[i].owner);
@@ -296,16 +296,16 @@ TD_TEST(a_version_without_other_references_is_dropped)
     struct td_tensor old = version(KIB, 1), current = version(KIB, 2);
     touch(&setup, &old);
     touch(&setup, &current);
-    td_device_tables_drop_stale(setup.tables);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
+    td_table_cache_drop_stale(setup.cache);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).tables, 2);
     struct td_device_table *used = use(&setup, &old, 0);
     td_buffer_unref(old.owner); /* replaced */
-    td_device_tables_drop_stale(setup.tables);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2); /* a batch reads it */
-    td_device_tables_unuse(setup.tables, used);
-    td_device_tables_drop_stale(setup.tables);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 1);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).bytes, KIB);
+    td_table_cache_drop_stale(setup.cache);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).tables, 2); /* a batch reads it */
+    td_table_cache_unuse(setup.cache, used);
+    td_table_cache_drop_stale(setup.cache);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).tables, 1);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).bytes, KIB);
     ck_assert(has(&setup, &current));
     setup_close(&setup);
     td_buffer_unref(current.owner);
@@ -340,7 +340,7 @@ TD_TEST(a_replaced_version_is_dropped_at_the_next_upload)
     ck_assert(!has(&setup, &old)); /* although this test still references it */
     ck_assert(has(&setup, &other));
     ck_assert(has(&setup, &current));
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0); /* there was room */
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).evicted, 0); /* there was room */
     setup_close(&setup);
     td_store_free(store);
 }
@@ -354,10 +354,10 @@ TD_TEST(a_deleted_version_is_dropped_too)
     setup_open(&setup, 8);
     const struct td_tensor table = stored(store, "table", 1);
     touch(&setup, &table);
-    td_device_tables_drop_stale(setup.tables);
+    td_table_cache_drop_stale(setup.cache);
     ck_assert(has(&setup, &table));
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
-    td_device_tables_drop_stale(setup.tables);
+    td_table_cache_drop_stale(setup.cache);
     ck_assert(!has(&setup, &table)); /* although this test still references it */
     setup_close(&setup);
     td_store_free(store);
@@ -372,12 +372,12 @@ TD_TEST(two_tables_of_one_owner_are_dropped_with_it)
     half.numel = half.shape.dim[0] = KIB;
     touch(&setup, &whole);
     touch(&setup, &half);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
-    td_device_tables_drop_stale(setup.tables);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).tables, 2);
+    td_table_cache_drop_stale(setup.cache);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).tables, 2);
     td_buffer_unref(whole.owner);
-    td_device_tables_drop_stale(setup.tables);
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 0);
+    td_table_cache_drop_stale(setup.cache);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).tables, 0);
     setup_close(&setup);
 }
 
@@ -391,7 +391,7 @@ TD_TEST(stale_tables_are_dropped_before_others_are_evicted)
     td_buffer_unref(gone.owner);
     touch(&setup, &next);
     ck_assert(has(&setup, &first));
-    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0);
+    ck_assert_uint_eq(td_table_cache_count(setup.cache).evicted, 0);
     setup_close(&setup);
     td_buffer_unref(first.owner);
     td_buffer_unref(next.owner);
@@ -404,7 +404,7 @@ TD_TEST_LOOP(abandoning_tables_releases_their_versions, 0, 2)
     struct td_tensor there = version(KIB, 1), on_its_way = version(KIB, 2);
     touch(&setup, &there);
     (void)use(&setup, &on_its_way, 1);
-    td_device_tables_abandon(setup.tables, _i == 1);
+    td_table_cache_abandon(setup.cache, _i == 1);
     ck_assert_uint_eq(atomic_load(&there.owner->refs), 1);
     /* A device that could not be closed may still read it. */
     ck_assert_uint_eq(atomic_load(&on_its_way.owner->refs), _i == 1 ? 1 : 2);
@@ -442,19 +442,18 @@ TD_TEST(a_lost_device_is_not_asked_to_free_memory)
     struct td_device_api losing = *td_device_reference();
     losing.copy_to_device = lose;
     losing.free = count_free;
-    struct td_device_tables *tables = td_device_tables_new(&losing, setup.device);
+    struct td_table_cache *cache = td_table_cache_new(&losing, setup.device);
     struct td_tensor table = version(KIB, 1);
     struct td_device_table *used;
     struct td_error err;
     bool submitted = false;
     n_freed = 0;
-    ck_assert_int_eq(
-        td_device_tables_use(tables, &table, setup.streams[0], &used, &submitted, &err),
-        TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(td_table_cache_use(cache, &table, setup.streams[0], &used, &submitted, &err),
+                     TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(n_freed, 0);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
-    td_device_tables_free(tables);
-    td_device_tables_free(setup.tables);
+    td_table_cache_free(cache);
+    td_table_cache_free(setup.cache);
     setup.api->close(setup.device);
     td_device_reference_reset();
     td_buffer_unref(table.owner);
@@ -474,21 +473,20 @@ TD_TEST(a_table_that_cannot_be_copied_leaves_nothing_behind)
     setup_open(&setup, 8);
     struct td_device_api full = *td_device_reference();
     full.copy_to_device = copy_without_memory;
-    struct td_device_tables *tables = td_device_tables_new(&full, setup.device);
+    struct td_table_cache *cache = td_table_cache_new(&full, setup.device);
     struct td_tensor table = version(KIB, 1);
     struct td_device_table *used;
     struct td_error err;
     bool submitted = false;
     setup.api->info(setup.device, &before);
-    ck_assert_int_eq(
-        td_device_tables_use(tables, &table, setup.streams[0], &used, &submitted, &err),
-        TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(td_table_cache_use(cache, &table, setup.streams[0], &used, &submitted, &err),
+                     TD_MEMORY_EXHAUSTED);
     setup.api->info(setup.device, &after);
     ck_assert_uint_eq(after.memory_used, before.memory_used);
-    ck_assert_uint_eq(td_device_tables_count(tables).bytes, 0);
+    ck_assert_uint_eq(td_table_cache_count(cache).bytes, 0);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
     ck_assert(!submitted);
-    td_device_tables_free(tables);
+    td_table_cache_free(cache);
     td_buffer_unref(table.owner);
     setup_close(&setup);
 }

@@ -1,12 +1,12 @@
-/* alias_table.h - the aliases of a store, and the names that a flip has claimed. Private to
+/* alias_list.h - the aliases of a store, and the names that a flip has claimed. Private to
  * server/store.
  *
  * A flip claims its names before it checks them. Until the flip ends, no tensor can take a claimed
  * name and no claimed target can be deleted, so the results of the checks remain true.
  *
  * Threads    Functions named _locked are called with store->lock held, at least for reading. */
-#ifndef TD_SERVER_STORE_ALIAS_TABLE_H
-#define TD_SERVER_STORE_ALIAS_TABLE_H
+#ifndef TD_SERVER_STORE_ALIAS_LIST_H
+#define TD_SERVER_STORE_ALIAS_LIST_H
 
 #include "kernels/status.h"
 #include "server/store/table_name.h"
@@ -32,14 +32,14 @@ static inline bool td_alias_is_served(const struct td_alias *alias)
     return alias && alias->target[0] && !alias->hidden;
 }
 
-/* Sorted by name. Never changed, only replaced. */
-struct td_alias_table {
+/* Aliases sorted by name. A list is never changed, only replaced. */
+struct td_alias_list {
     struct td_alias *aliases;
     int count;
 };
 
 /* Returns the alias of this name, or NULL if there is none. */
-const struct td_alias *td_alias_in(const struct td_alias_table *table, const char *name,
+const struct td_alias *td_alias_in(const struct td_alias_list *list, const char *name,
                                    size_t length);
 
 /* Returns the alias of this name if it is served, otherwise NULL. */
@@ -56,8 +56,8 @@ bool td_alias_names_locked(const struct td_store *store, const char *version);
 bool td_alias_target(struct td_store *store, const char *name, size_t length,
                      char target[TD_TENSOR_NAME]);
 
-/* td_alias_conflict sets the error of a write to an alias. td_alias_check_name returns it if `name`
- * is an alias. */
+/* td_alias_conflict sets the error of a write to an alias. td_alias_check_name returns this error
+ * if `name` is an alias. */
 td_status td_alias_conflict(const char *name, struct td_error *err);
 TD_MUST_CHECK td_status td_alias_check_name(struct td_store *store, const char *name,
                                             struct td_error *err);
@@ -68,14 +68,14 @@ TD_MUST_CHECK td_status td_alias_check_hidden(struct td_store *store, const char
                                               struct td_error *err);
 
 /* Returns CONFLICT if another process has changed aliases.json since this process read or wrote it.
- * Such a file might set aliases and name versions that this process does not know. */
+ * The changed file might set aliases and name versions that this process does not know. */
 TD_MUST_CHECK td_status td_alias_check_file(struct td_store *store, struct td_error *err);
 
-/* Sets *out to `table` with the edits applied: each edit replaces the alias of the same name, and
+/* Sets *out to `list` with the edits applied. Each edit replaces the alias of the same name, and
  * aliases without a target are left out. The caller frees out->aliases. Returns RESOURCE_LIMIT
  * (aliases) or MEMORY_EXHAUSTED on failure. */
-TD_MUST_CHECK td_status td_alias_merge(const struct td_alias_table *table,
-                                       const struct td_alias_table *edits,
-                                       struct td_alias_table *out, struct td_error *err);
+TD_MUST_CHECK td_status td_alias_merge(const struct td_alias_list *list,
+                                       const struct td_alias_list *edits, struct td_alias_list *out,
+                                       struct td_error *err);
 
 #endif

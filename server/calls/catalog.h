@@ -1,0 +1,97 @@
+/* catalog.h - the resident tensors that a request is allowed to name. All names in requests reach
+ * the store through this file.
+ *
+ * Other files of server/calls do not call td_store_get, td_store_knows, td_store_list or
+ * td_store_resolver, and change a name only after td_catalog_may_write; tests/http/test_tokens.py
+ * checks this.
+ *
+ * A call sees the names as they were at one moment. While the call is decoded, the names are looked
+ * up one after another. If any name has changed by the end, td_catalog_agree looks them all up at
+ * one moment, and the request is decoded again with the result. This is rare, and costs nothing if
+ * no name has changed. If each call had a copy of all names, every replaced version would stay in
+ * memory during decoding.
+ *
+ * Ownership  Borrows the store, the prefixes of the access and the names of the request.
+ * Threads    The thread that owns the call.
+ * Errors     FORBIDDEN before the store is asked, so the error does not depend on which names
+ *            exist. */
+#ifndef TD_SERVER_CALLS_CATALOG_H
+#define TD_SERVER_CALLS_CATALOG_H
+
+#include "server/auth/access.h"
+#include "server/store/store.h"
+#include "server/store/table_name.h"
+
+struct td_found_table;
+
+struct td_catalog {
+    struct td_resolver resolver; /* for the decoders */
+    struct td_store *store;
+    struct td_access access;              /* no access until it is set, before the task starts */
+    struct td_found_table *first, **last; /* tensors that the resolver found, in this order */
+    int n_found;
+    uint64_t changes; /* the store's change counter before the first lookup */
+    bool again;       /* the request is being decoded again */
+    /* Tensor that the resolver returns next when the request is decoded again. */
+    struct td_found_table *next;
+};
+
+void td_catalog_init(struct td_catalog *catalog, struct td_store *store);
+
+/* Checks, after decoding, whether all tensors that the resolver found were current at one moment.
+ * If not, sets *again. The request must then be decoded again, and the resolver returns tensors
+ * that were current together. Fails with TENSOR_NOT_FOUND or an error of the store if one of the
+ * tensors no longer exists. */
+TD_MUST_CHECK td_status td_catalog_agree(struct td_catalog *catalog, struct td_arena *arena,
+                                         bool *again, struct td_error *err);
+
+/* Writes the name by which the request found a tensor, which can be an alias. Returns false if the
+ * request did not find the tensor. */
+bool td_catalog_name_of(const struct td_catalog *catalog, const struct td_tensor *tensor,
+                        char name[TD_KEYS_NAME]);
+
+/* Check that the request is allowed to name this tensor, or to change it. */
+TD_MUST_CHECK td_status td_catalog_may_name(const struct td_catalog *catalog, const char *name,
+                                            struct td_error *err);
+TD_MUST_CHECK td_status td_catalog_may_write(const struct td_catalog *catalog, const char *name,
+                                             struct td_error *err);
+
+/* Like td_store_get and td_store_list_range, but only for tensors that the request is allowed to
+ * name. Sets *more if there are tensors beyond the limit. */
+TD_MUST_CHECK td_status td_catalog_get(const struct td_catalog *catalog, const char *name,
+                                       struct td_arena *arena, struct td_tensor_listing *out,
+                                       struct td_error *err);
+TD_MUST_CHECK td_status td_catalog_list(const struct td_catalog *catalog,
+                                        const struct td_name_range *range, struct td_arena *arena,
+                                        struct td_tensor_listing **list, int *count, bool *more,
+                                        struct td_error *err);
+
+/* Returns false if the name does not exist, even if a refused folder might have it
+ * (td_store_knows). */
+bool td_catalog_know(const struct td_catalog *catalog, const char *name);
+
+/* Finds a part of a table (td_table_parts in table_name.h) and the part's name. Sets *found to NULL
+ * if the part does not exist. Does not search for similar names. Returns the errors of
+ * td_catalog_get except TENSOR_NOT_FOUND. A part that cannot be read, or that the request is not
+ * allowed to name, does not count as nonexistent. */
+TD_MUST_CHECK td_status td_catalog_find_part(const struct td_catalog *catalog, const char *table,
+                                             const char *part, struct td_arena *arena,
+                                             char name[TD_TENSOR_NAME],
+                                             const struct td_tensor **found, struct td_error *err);
+
+/* Finds the version NAME@VERSION that is last in natural order among the versions of the table that
+ * the request is allowed to name. Returns TENSOR_NOT_FOUND if there is none. */
+TD_MUST_CHECK td_status td_catalog_newest(const struct td_catalog *catalog, const char *table,
+                                          struct td_arena *arena, struct td_tensor_listing *out,
+                                          struct td_error *err);
+
+/* Removes the ETag from an error if the request is not allowed to name its tensor. Called for every
+ * reply. */
+void td_catalog_hide_etag(const struct td_catalog *catalog, struct td_error *err);
+
+/* Removes a suggested name from the store's error if the request is not allowed to know it. Returns
+ * `status`. */
+td_status td_catalog_hide(const struct td_catalog *catalog, const char *name, td_status status,
+                          struct td_error *err);
+
+#endif
