@@ -3,6 +3,7 @@
 #include "api/message/document.h"
 #include "api/message/problem.h"
 #include "api/text/text.h"
+#include "kernels/op_rows.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -19,6 +20,27 @@ static bool add_endpoint(cJSON *object, const char *name, const char *before, co
 
 /* ---- ops ---- */
 
+static bool has_text(const cJSON *list, const char *text)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (strcmp(item->valuestring, text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Adds the suffixes of the tensors that belong to the table of an op. */
+static bool add_table_parts(cJSON *list, const struct td_op *op)
+{
+    for (int i = 0; i < op->n_inputs; i++)
+        if (op->inputs[i].companion != TD_COMPANION_NONE && !has_text(list, op->inputs[i].name) &&
+            !td_document_append(list, cJSON_CreateString(op->inputs[i].name)))
+            return false;
+    return true;
+}
+
 td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
     int count;
@@ -32,6 +54,13 @@ td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct
                    add_endpoint(item, "endpoint", "POST /v1/", ops[i]->name, "") &&
                    add_endpoint(item, "href", "/v1/ops/", ops[i]->name, "");
     }
+    cJSON *table_ops = cJSON_AddObjectToObject(document, "table_ops");
+    cJSON *table_parts = cJSON_AddArrayToObject(document, "table_parts");
+    complete = complete && table_parts;
+    for (int i = 0; i < count && complete; i++)
+        complete = add_table_parts(table_parts, ops[i]);
+    complete = complete && td_document_text(table_ops, "rows", td_table_op->name) &&
+               td_document_text(table_ops, "row_numbers", td_row_numbers_op->name);
     return td_document_reply(document, complete, arena, reply, err);
 }
 
@@ -42,15 +71,39 @@ static bool add_inputs(cJSON *document, const struct td_op *op)
     for (int i = 0; i < op->n_inputs && complete; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         cJSON *item = cJSON_CreateObject();
-        complete = td_document_append(list, item) && td_document_text(item, "name", spec->name) &&
-                   td_document_text(item, "summary", spec->summary) &&
-                   td_document_text(item, "role", td_role_name(spec->role)) &&
-                   td_document_add(item, "optional", cJSON_CreateBool(spec->optional)) &&
-                   td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
-                   td_document_add(item, "keys", cJSON_CreateBool(td_input_is_row_numbers(spec))) &&
-                   td_document_add(item, "dtypes", td_document_dtypes(spec->dtypes));
+        complete =
+            td_document_append(list, item) && td_document_text(item, "name", spec->name) &&
+            td_document_text(item, "summary", spec->summary) &&
+            td_document_text(item, "role", td_role_name(spec->role)) &&
+            td_document_add(item, "optional", cJSON_CreateBool(spec->optional)) &&
+            td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
+            td_document_add(item, "keys", cJSON_CreateBool(td_input_is_row_numbers(spec))) &&
+            (spec->part == TD_ROW_PART_NONE ||
+             td_document_text(item, "part", td_row_part_name(spec->part))) &&
+            (!spec->aligned_with || td_document_text(item, "aligned_with", spec->aligned_with)) &&
+            td_document_add(item, "dtypes", td_document_dtypes(spec->dtypes));
     }
     return complete;
+}
+
+static bool add_attr_name(cJSON *object, const char *name, const struct td_op *op, int attr)
+{
+    return attr == TD_ROWS_NONE || td_document_text(object, name, op->attrs[attr].name);
+}
+
+/* Adds which queries a cell of the output comes from, if the op picks rows of a table. */
+static bool add_rows(cJSON *document, const struct td_op *op)
+{
+    const struct td_op_rows *rows = op->rows;
+    if (!rows)
+        return true;
+    cJSON *item = cJSON_AddObjectToObject(document, "rows");
+    return td_document_add(item, "query_rank", cJSON_CreateNumber(rows->query_rank)) &&
+           add_attr_name(item, "axis", op, rows->axis_attr) &&
+           (rows->batch_attr == TD_ROWS_NONE
+                ? td_document_add(item, "batch_dims", cJSON_CreateNumber(rows->batch_dims))
+                : add_attr_name(item, "batch_dims", op, rows->batch_attr)) &&
+           (!rows->bags || add_attr_name(item, "skip", op, rows->bags->skip_attr));
 }
 
 static bool add_outputs(cJSON *document, const struct td_op *op)
@@ -108,6 +161,22 @@ static bool add_errors(cJSON *document, const struct td_op *op)
     return complete && (!takes_keys || add_error(list, TD_KEY_NOT_FOUND));
 }
 
+/* Adds the first example, with the endpoint to send it to, and the list of all examples. */
+static bool add_examples(cJSON *document, const struct td_op *op)
+{
+    const struct td_op_example *at = op->examples;
+    cJSON *first = cJSON_AddObjectToObject(document, "example");
+    bool complete = add_endpoint(first, "endpoint", "POST /v1/", op->name, "") &&
+                    td_document_add(first, "request", cJSON_CreateRaw(at->request));
+    cJSON *list = cJSON_AddArrayToObject(document, "examples");
+    for (; at->title && complete; at++) {
+        cJSON *item = cJSON_CreateObject();
+        complete = td_document_append(list, item) && td_document_text(item, "title", at->title) &&
+                   td_document_add(item, "request", cJSON_CreateRaw(at->request));
+    }
+    return complete;
+}
+
 td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct td_reply *reply,
                          struct td_error *err)
 {
@@ -118,17 +187,14 @@ td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct 
         td_document_text(document, "source", op->source) &&
         add_endpoint(document, "endpoint", "POST /v1/", op->name, "") &&
         (!op->explain || add_endpoint(document, "plan", "POST /v1/", op->name, "/plan")) &&
-        add_inputs(document, op) && add_attrs(document, op) &&
+        add_inputs(document, op) && add_rows(document, op) && add_attrs(document, op) &&
         td_document_text(document, "output",
                          td_op_output_form(op) == TD_OUTPUT_ONE ? "output" : "outputs") &&
         (op->n_outputs > 1 ||
          td_document_text(document, "shape_rule", op->outputs[0].shape_rule)) &&
         add_outputs(document, op) &&
         td_document_add(document, "max_rank", cJSON_CreateNumber(TD_MAX_RANK)) &&
-        add_errors(document, op);
-    cJSON *example = complete ? cJSON_AddObjectToObject(document, "example") : NULL;
-    complete = example && add_endpoint(example, "endpoint", "POST /v1/", op->name, "") &&
-               td_document_add(example, "request", cJSON_CreateRaw(op->example));
+        add_errors(document, op) && add_examples(document, op);
     return td_document_reply(document, complete, arena, reply, err);
 }
 

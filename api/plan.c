@@ -249,7 +249,8 @@ static void add_plan(struct td_text *text, const struct td_plan *plan,
                   td_dtype_info(output->dtype)->name);
     td_text_dims(text, &output->shape);
     add_count(text, "],\"bytes\":", output->bytes);
-    td_text_string(text, "}");
+    td_text_string(text, "},\"equation\":");
+    td_text_quote(text, plan->equation, strlen(plan->equation));
     add_path(text, plan);
     add_count(text, ",\"flops\":", plan->flops);
     add_count(text, ",\"naive_flops\":", plan->naive_flops);

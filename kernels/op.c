@@ -2,6 +2,7 @@
 
 #include "kernels/dtype_advice.h"
 #include "kernels/key_dtype.h"
+#include "kernels/op_change.h"
 #include "kernels/op_rows.h"
 
 #include <assert.h>
@@ -27,6 +28,11 @@ const struct td_op *const *td_ops(int *count)
 }
 
 const struct td_op *const td_table_op = &td_op_gather;
+const struct td_op *const td_row_numbers_op = &td_op_find;
+const struct td_op *const td_keyed_rows_op = &td_op_lookup;
+const struct td_op *const td_row_writer = &td_op_scatter;
+const struct td_op *const td_key_writer = &td_op_upsert;
+const struct td_op *const td_row_remover = &td_op_remove;
 
 const struct td_op *td_op_named(const char *name, size_t length)
 {

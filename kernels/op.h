@@ -70,6 +70,7 @@ typedef enum td_row_part {
     TD_ROW_PART_PER_QUERY, /* one element or row per query, in the same order: weights */
     TD_ROW_PART_OFFSETS,   /* the position in the queries at which each bag starts */
     TD_ROW_PART_SEGMENTS,  /* the bag of each query, in non-decreasing order */
+    TD_ROW_PART_COUNT
 } td_row_part;
 
 /* A declared input. The first input of an op is not optional. */
@@ -93,6 +94,9 @@ struct td_input_spec {
      * is resident and has keys. */
     td_row_part part;
     bool or_keys; /* a request can pass keys of a resident table instead of row numbers */
+    /* Documents that the input has one element for each row of another input, whose shape starts
+     * with the shape of this input. Of two lists, the elements pair up. NULL: no such input. */
+    const char *aligned_with;
     td_companion companion;
     /* Returns false if the attributes leave this optional input unused, in which case its dtype
      * does not matter. NULL if the input is always used. */
@@ -237,6 +241,12 @@ struct td_op_stack;  /* merge.h */
 struct td_op_change; /* op_change.h */
 struct td_plan;      /* op_plan.h */
 
+/* A request that succeeds. */
+struct td_op_example {
+    const char *title;   /* what the example shows */
+    const char *request; /* JSON */
+};
+
 struct td_op {
     const char *name;
     const char *summary;
@@ -250,7 +260,8 @@ struct td_op {
     /* The error if inputs with one_dtype have different dtypes. TD_OK means UNSUPPORTED_DTYPE. */
     td_status mixed_dtypes;
     const td_status *errors; /* error codes that the op can return, ending with TD_OK */
-    const char *example;     /* an example of a JSON request that succeeds */
+    /* Examples, of which the first is the simplest. Ends with an example without a title. */
+    const struct td_op_example *examples;
 
     /* Describes the outputs in the order of their declaration. The descriptions are in the arena
      * and have no data. Reads shapes, dtypes and attributes. Reads values only of inputs with
@@ -269,6 +280,7 @@ struct td_op {
     /* Describes how run will compute the call (op_plan.h). NULL if the op has no plan. */
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
                          struct td_plan *out, struct td_error *err);
+    const char *plan_example;      /* JSON request of a plan that succeeds; set with `explain` */
     const struct td_op_rows *rows; /* set if the op picks rows of a table, otherwise NULL */
     /* Set if calls of equal shapes can be merged, otherwise NULL. */
     const struct td_op_stack *stack;
@@ -293,6 +305,9 @@ const struct td_op *td_op_named(const char *name, size_t length);
 /* The op for which a table stands where a function is expected, such as a model of /v2. The op
  * returns rows of the table. */
 extern const struct td_op *const td_table_op;
+
+/* The op that returns the row numbers of keys, and the op that returns rows by key. */
+extern const struct td_op *const td_row_numbers_op, *const td_keyed_rows_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 

@@ -48,4 +48,8 @@ struct td_op_change {
 #include "kernels/changes.def"
 #undef TD_OP
 
+/* The ops that messages recommend: to write rows by number, to write rows by key, and to remove
+ * rows by key. */
+extern const struct td_op *const td_row_writer, *const td_key_writer, *const td_row_remover;
+
 #endif

@@ -25,6 +25,9 @@ struct td_plan_step {
 /* The plan of a call. FLOPs saturate at UINT64_MAX. */
 struct td_plan {
     int n_inputs;
+    /* What the call computes, with a label for each dimension of the inputs and of the output, such
+     * as "ij,jk->ik". A dimension of size 1 can have the label of a larger one. */
+    const char *equation;
     const struct td_plan_step *steps;
     int n_steps;
     /* The contraction order in the format of numpy.einsum_path. Each entry gives the positions of

@@ -1,5 +1,16 @@
 #include "kernels/op_rows.h"
 
+const char *td_row_part_name(td_row_part part)
+{
+    static const char *const names[TD_ROW_PART_COUNT] = {
+        [TD_ROW_PART_NONE] = "none",           [TD_ROW_PART_TABLE] = "table",
+        [TD_ROW_PART_PER_ROW] = "per_row",     [TD_ROW_PART_QUERY] = "query",
+        [TD_ROW_PART_PER_QUERY] = "per_query", [TD_ROW_PART_OFFSETS] = "offsets",
+        [TD_ROW_PART_SEGMENTS] = "segments",
+    };
+    return names[part];
+}
+
 int td_op_rows_input(const struct td_op *op, td_row_part part)
 {
     for (int i = 0; i < op->n_inputs; i++)

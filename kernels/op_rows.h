@@ -5,6 +5,10 @@
  *     queries  [Q...]         per query  [Q...]          output  [Q..., R...]
  *     bags of queries, by offsets [b] or segments [Q]     output  [b, R...]
  *
+ * With batch dimensions B, and a dimension P of the table to pick along that is not the first:
+ *
+ *     table    [B..., P..., n, R...]     queries  [B..., Q...]     output  [B..., P..., Q..., R...]
+ *
  * Each input declares its function (td_input_spec.part). From these declarations, other code merges
  * calls (merge.h), counts the rows that a call reads, accepts keys in place of row numbers,
  * determines which queries a device reports, and splits a call among parts of the table
@@ -52,6 +56,13 @@ struct td_tuple_space {
 struct td_op_rows {
     /* Number of trailing dimensions that form one query: 1 for index tuples, otherwise 0. */
     int query_rank;
+    /* Attribute with the dimension of the table to pick along. TD_ROWS_NONE: the first dimension
+     * after the batch dimensions. */
+    int axis_attr;
+    /* Attribute with the number of batch dimensions. TD_ROWS_NONE: their number is `batch_dims`,
+     * and a negative number counts from the dimensions of the queries. */
+    int batch_attr;
+    int batch_dims;
     /* True if each query picks rows along the first dimension of the table and the outputs have one
      * row per query or bag. Only such calls can be merged. Called after infer. */
     bool (*is_plain)(const struct td_op_args *args);
@@ -70,6 +81,9 @@ struct td_op_rows {
     /* Sets the dimensions of the table that row numbers index. NULL means the first dimension. */
     void (*space)(const struct td_op_args *args, struct td_tuple_space *out);
 };
+
+/* "table", "per_row", "query", "per_query", "offsets", "segments". */
+const char *td_row_part_name(td_row_part part);
 
 /* Returns the first input with this part, or -1. */
 int td_op_rows_input(const struct td_op *op, td_row_part part);

@@ -6,10 +6,12 @@
 # The modules of a folder are listed from the lowest to the highest: a module includes itself and those before it,
 # so there are no cycles. "." is the folder itself.
 #
+# Outside kernels/ and gpu/, no string in the code and nothing in the console names an op: what depends on an op comes
+# from its descriptor, or from its description in GET /v1/ops/{op}.
+#
 #   tests/check_layering.sh [ROOT]
 #
-# Reads the #include lines only. Prints FILE:LINE and the reason for each violation and exits
-# with 1; else prints one line that begins with "ok".
+# Prints FILE:LINE and the reason for each violation and exits with 1; else prints one line that begins with "ok".
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
@@ -18,8 +20,22 @@ for folder in kernels api gpu server tests; do
     if [ -d "$folder" ]; then folders+=("$folder"); fi
 done
 
+# A name of an op counts if it is a whole string or a segment of a path; in the console, also if it is the name of a member.
+named=0
+if [ -e kernels/ops.def ]; then
+    names=$(sed -n 's/^TD_OP(.*, \(.*\))$/\1/p' kernels/ops.def kernels/changes.def | paste -sd'|')
+    code="^(?!\s*(/?\*|#)).*(\"($names)\"|\"[^\"]*/($names)\b)"
+    page="[\"'\`]($names)[\"'\`]|/($names)\b|\b($names):"
+    hits=$(grep -rnP --include='*.[ch]' --include='*.cc' --exclude-dir=clients "$code" api server || true
+           grep -rnP "$page" server/console/page || true)
+    if [ -n "$hits" ]; then
+        sed 's/^\([^:]*:[0-9]*\):.*/\1: names an op, which only kernels\/ knows/' <<<"$hits"
+        named=1
+    fi
+fi
+
 find "${folders[@]}" -type f -regex '.*[.]\(c\|h\|inc\|def\|cc\|cpp\|cxx\|hh\|hpp\|cu\|cuh\)' |
-    LC_ALL=C sort | awk '
+    LC_ALL=C sort | awk -v named=$named '
 BEGIN {
     # The folders that a folder may include, itself included.
     may["kernels"] = "kernels"
@@ -164,7 +180,7 @@ END {
         print "there is no source file here"
         exit 1
     }
-    if (n_wrong > 0)
+    if (n_wrong > 0 || named)
         exit 1
     printf "ok: %d includes of %d files follow the arrows\n", n_includes, n_files
 }'

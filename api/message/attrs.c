@@ -355,8 +355,8 @@ td_status td_table_without_keys(const char *table, const char *whole,
         return td_error_set(
             err, TD_INVALID_ARGUMENT,
             "'%s' has no keys to find rows by, but it has the same rows as '%s'; if "
-            "that table has keys, POST /v1/tensors/%s/find gives their row numbers",
-            table, whole, whole);
+            "that table has keys, POST /v1/tensors/%s/%s gives their row numbers",
+            table, whole, whole, td_row_numbers_op->name);
     char numbers[96] = "";
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
@@ -381,9 +381,9 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
         return TD_OK;
     if (input < 0) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "%s takes row numbers, not keys; POST /v1/tensors/%s/find gives the row "
+                     "%s takes row numbers, not keys; POST /v1/tensors/%s/%s gives the row "
                      "numbers of keys",
-                     request->op->name, request->table);
+                     request->op->name, request->table, td_row_numbers_op->name);
         return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", TD_TABLE_KEYS);
     }
     const char *rows = request->op->inputs[input].name;

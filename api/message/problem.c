@@ -32,8 +32,8 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(INVALID_BATCH_DIMS, 422, "Invalid batch_dims", "invalid-batch-dims",
             "`batch_dims` does not fit the ranks of the inputs, or exceeds `axis`."),
     PROBLEM(INVALID_EQUATION, 422, "Invalid equation", "invalid-equation",
-            "The einsum equation is malformed. `offset` is the byte position of the mistake. POST "
-            "/v1/einsum/plan checks an equation without any data."),
+            "The equation is malformed. `offset` is the byte position of the mistake. The `plan` "
+            "on the op's page under /v1/ops checks an equation without any data."),
     PROBLEM(UNSUPPORTED_DTYPE, 422, "Unsupported dtype", "unsupported-dtype",
             "The op does not accept this dtype for this input; its page under /v1/ops lists the "
             "accepted dtypes. If the problem has the member `device`, that device has no kernel "
@@ -43,8 +43,8 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(
         KEY_NOT_FOUND, 422, "Key not found", "key-not-found",
         "The table has no row with this key. `position` is the position of the first such key in "
-        "row-major order, `key` is the key, and `bad_count` is the number of such keys. If the op "
-        "has `bounds` or `missing`, they can give unknown keys a row of zeros or a default."),
+        "row-major order, `key` is the key, and `bad_count` is the number of such keys. Some ops "
+        "have an attribute that gives unknown keys a row of zeros or a default."),
     PROBLEM(UNKNOWN_OP, 404, "Unknown op", "unknown-op",
             "No op has this name. GET /v1/ops lists all ops; `did_you_mean` is the nearest name."),
     PROBLEM(TENSOR_NOT_FOUND, 404, "Tensor not found", "tensor-not-found",

@@ -15,8 +15,6 @@ struct component {
     const char *name, *json;
 };
 
-/* Schemas of the components. They omit the attributes of ops, which td_openapi_add_members adds
- * from the descriptors. */
 static const struct component schemas[] = {
     { "Tensor",
       "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "
@@ -83,17 +81,6 @@ static const struct component schemas[] = {
     { "ChangedAliases",
       "{'type':'object','required':['aliases','persisted'],'properties':{"
       "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },
-    { "Scatter", "{'type':'object','required':['indices','updates'],'properties':{"
-                 "'indices':{'$ref':'#/components/schemas/Tensor'},"
-                 "'updates':{'$ref':'#/components/schemas/Tensor'}}}" },
-    { "Upsert", "{'type':'object','required':['keys','rows'],'properties':{"
-                "'keys':{'$ref':'#/components/schemas/Tensor'},"
-                "'rows':{'$ref':'#/components/schemas/Tensor'}}}" },
-    { "Remove", "{'type':'object','required':['keys'],'properties':{"
-                "'keys':{'$ref':'#/components/schemas/Tensor'}}}" },
-    { "Plan", "{'type':'object','required':['equation','shapes'],'properties':{"
-              "'shapes':{'type':'array','items':{'$ref':'#/components/schemas/Shape'}},"
-              "'dtype':{'$ref':'#/components/schemas/Dtype'}}}" },
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':'object','properties':{'ready':{'type':['boolean','null']}}}" },
     { "Load", "{'type':'object','properties':{'parameters':{'type':['object','null']}}}" },

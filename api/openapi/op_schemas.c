@@ -154,12 +154,35 @@ static bool add_options(cJSON *properties, const char *names)
             td_document_add(properties, "store", td_openapi_json(store)));
 }
 
-bool td_openapi_add_members(cJSON *properties, const struct td_op *op, const char *options)
+/* Adds the attributes to a schema and to its list of required members. */
+static bool add_attrs(cJSON *properties, cJSON *required, const struct td_op *op)
 {
     bool complete = true;
     for (int i = 0; i < op->n_attrs && complete; i++)
-        complete = add_attr(properties, &op->attrs[i]);
-    return complete && add_options(properties, options);
+        complete = add_attr(properties, &op->attrs[i]) &&
+                   (!op->attrs[i].required ||
+                    td_document_append(required, cJSON_CreateString(op->attrs[i].name)));
+    return complete;
+}
+
+/* Makes the schema of an object without other members than those in *properties. */
+static cJSON *make_object(cJSON **required, cJSON **properties, bool *complete)
+{
+    cJSON *schema = cJSON_CreateObject();
+    *required = cJSON_AddArrayToObject(schema, "required");
+    *properties = cJSON_AddObjectToObject(schema, "properties");
+    *complete = *properties && td_document_text(schema, "type", "object") &&
+                td_document_add(schema, "additionalProperties", cJSON_CreateFalse());
+    return schema;
+}
+
+/* Returns the schema, or deletes it and returns NULL if it is not complete. */
+static cJSON *finish(cJSON *schema, bool complete)
+{
+    if (complete)
+        return schema;
+    cJSON_Delete(schema);
+    return NULL;
 }
 
 /* True if a request can omit input i. Keys of rows can be omitted because a resident table can
@@ -167,6 +190,12 @@ bool td_openapi_add_members(cJSON *properties, const struct td_op *op, const cha
 static bool may_lack(const struct td_op *op, int i)
 {
     return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
+}
+
+/* True if the server always sets input i: the keys of the rows of a table that the op changes. */
+static bool is_hidden(const struct td_op *op, int i)
+{
+    return op->change && td_input_is_row_keys(&op->inputs[i]);
 }
 
 /* Adds "keys" as another name for the input `named`, for a table that the path names. Only the
@@ -187,24 +216,29 @@ static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_inp
 cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options)
 {
     const int keys = has_table ? td_op_keys_input(op) : -1;
-    cJSON *schema = cJSON_CreateObject();
-    cJSON *required = cJSON_AddArrayToObject(schema, "required");
-    cJSON *properties = cJSON_AddObjectToObject(schema, "properties");
-    bool complete = properties && td_document_text(schema, "type", "object") &&
-                    td_document_add(schema, "additionalProperties", cJSON_CreateFalse());
+    bool complete;
+    cJSON *required, *properties, *schema = make_object(&required, &properties, &complete);
     for (int i = has_table ? 1 : 0; i < op->n_inputs && complete; i++)
-        complete = add_input(properties, &op->inputs[i]) &&
-                   (may_lack(op, i) || i == keys ||
-                    td_document_append(required, cJSON_CreateString(op->inputs[i].name)));
+        complete = is_hidden(op, i) ||
+                   (add_input(properties, &op->inputs[i]) &&
+                    (may_lack(op, i) || i == keys ||
+                     td_document_append(required, cJSON_CreateString(op->inputs[i].name))));
     if (complete && keys >= 0)
         complete = add_table_keys(schema, properties, &op->inputs[keys]);
-    for (int i = 0; i < op->n_attrs && complete; i++)
-        complete = !op->attrs[i].required ||
-                   td_document_append(required, cJSON_CreateString(op->attrs[i].name));
-    if (complete && td_openapi_add_members(properties, op, options))
-        return schema;
-    cJSON_Delete(schema);
-    return NULL;
+    return finish(schema, complete && add_attrs(properties, required, op) &&
+                              add_options(properties, options));
+}
+
+cJSON *td_openapi_plan_request(const struct td_op *op)
+{
+    static const char shapes[] = "{'type':'array','items':{'$ref':'#/components/schemas/Shape'}}";
+    bool complete;
+    cJSON *required, *properties, *schema = make_object(&required, &properties, &complete);
+    return finish(schema,
+                  complete && add_attrs(properties, required, op) &&
+                      td_document_append(required, cJSON_CreateString("shapes")) &&
+                      td_document_add(properties, "shapes", td_openapi_json(shapes)) &&
+                      td_document_add(properties, "dtype", td_openapi_ref("schemas", "Dtype")));
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */

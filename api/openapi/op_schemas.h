@@ -9,8 +9,8 @@
  * spaces. */
 cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options);
 
-/* Adds the attributes and the request-wide members to the properties of a request. */
-bool td_openapi_add_members(cJSON *properties, const struct td_op *op, const char *options);
+/* Returns the schema of a request for the plan of an op, or NULL if no memory is left. */
+cJSON *td_openapi_plan_request(const struct td_op *op);
 
 /* Appends the attributes to a list of query parameters, because an attribute can be in the query
  * string instead of the body. */

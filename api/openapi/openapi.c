@@ -4,6 +4,7 @@
 #include "api/openapi/components.h"
 #include "api/openapi/op_schemas.h"
 #include "api/openapi/operations.h"
+#include "kernels/name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,30 +14,39 @@ static const char npy[] = "application/x-npy";
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
-static bool add_media(cJSON *content, const char *type, cJSON *schema, cJSON *example)
+/* Adds and returns the object for a media type. */
+static cJSON *add_media(cJSON *content, const char *type, cJSON *schema)
 {
     cJSON *media = cJSON_AddObjectToObject(content, type);
-    const bool complete = td_document_add(media, "schema", schema);
-    if (!example)
-        return complete;
-    if (complete)
-        return td_document_add(media, "example", example);
-    cJSON_Delete(example);
-    return false;
+    return td_document_add(media, "schema", schema) ? media : NULL;
 }
 
 /* Adds a file format, which JSON Schema cannot describe. */
 static bool add_file(cJSON *content, const char *type)
 {
-    return add_media(content, type, cJSON_CreateObject(), NULL);
+    return add_media(content, type, cJSON_CreateObject()) != NULL;
 }
 
-static bool add_request(cJSON *operation, cJSON *schema, cJSON *example, bool is_needed,
-                        bool is_file, bool is_npy)
+/* Adds the examples of an op, by title. */
+static bool add_examples(cJSON *media, const struct td_op *op)
+{
+    cJSON *examples = cJSON_AddObjectToObject(media, "examples");
+    bool complete = examples != NULL;
+    for (const struct td_op_example *at = op->examples; at->title && complete; at++)
+        complete = td_document_add(cJSON_AddObjectToObject(examples, at->title), "value",
+                                   cJSON_CreateRaw(at->request));
+    return complete;
+}
+
+/* `op` is the op whose examples are requests, or NULL. `example` can be NULL. */
+static bool add_request(cJSON *operation, cJSON *schema, const struct td_op *op,
+                        const char *example, bool is_needed, bool is_file, bool is_npy)
 {
     cJSON *body = cJSON_AddObjectToObject(operation, "requestBody");
     cJSON *content = cJSON_AddObjectToObject(body, "content");
-    return add_media(content, "application/json", schema, example) &&
+    cJSON *media = add_media(content, "application/json", schema);
+    return media && (!op || add_examples(media, op)) &&
+           (!example || td_document_add(media, "example", td_openapi_json(example))) &&
            td_document_add(body, "required", cJSON_CreateBool(is_needed)) &&
            (!is_file || add_file(content, safetensors)) && (!is_npy || add_file(content, npy));
 }
@@ -163,10 +173,10 @@ static bool add_op(cJSON *paths, const struct td_openapi_route *route, const str
     cJSON *content = cJSON_AddObjectToObject(reply, "content");
     return (!has_table || add_header(reply, "X-Tensord-Table", "XTensordTable")) &&
            td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
-           add_media(content, "application/json", td_openapi_output(op), NULL) &&
+           add_media(content, "application/json", td_openapi_output(op)) &&
            add_file(content, safetensors) &&
            add_request(operation, td_openapi_request(op, has_table, OP_PARAMETERS),
-                       has_table ? NULL : cJSON_CreateRaw(op->example), true, true, false) &&
+                       has_table ? NULL : op, NULL, true, true, false) &&
            end(responses, path);
 }
 
@@ -193,7 +203,7 @@ static bool add_success(cJSON *responses, const struct td_openapi_operation *kno
     cJSON *content = cJSON_AddObjectToObject(reply, "content");
     if (known->media == TD_OPENAPI_TEXT || status == 206)
         return add_file(content, "*/*");
-    return add_media(content, "application/json", td_openapi_ref("schemas", known->reply), NULL) &&
+    return add_media(content, "application/json", td_openapi_ref("schemas", known->reply)) &&
            (known->media != TD_OPENAPI_TENSOR ||
             (add_file(content, safetensors) && add_file(content, npy)));
 }
@@ -214,31 +224,75 @@ static bool is_needed(const char *request)
     return strcmp(request, "Index") != 0 && strcmp(request, "Load") != 0;
 }
 
-static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
+/* Adds and returns an operation without its request. Returns NULL if no memory is left. */
+static cJSON *add_known(cJSON *paths, const struct td_openapi_route *route,
+                        const struct td_openapi_operation *known)
 {
     cJSON *operation;
+    cJSON *responses = begin(paths, route, route->pattern, known->id, known->summary,
+                             known->parameters, &operation);
+    const bool complete =
+        responses && add_success(responses, known, known->status) &&
+        (!strstr(known->parameters, "Range") || add_success(responses, known, 206)) &&
+        (!known->other_status || add_success(responses, known, known->other_status)) &&
+        end(responses, route->pattern);
+    return complete ? operation : NULL;
+}
+
+static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
+{
     const struct td_openapi_operation *known = td_openapi_operation(route->method, route->pattern);
     if (!known)
         return add_unknown(paths, route);
     const bool is_table = strncmp(route->pattern, "/v1/tensors/", 12) == 0;
-    cJSON *responses = begin(paths, route, route->pattern, known->id, known->summary,
-                             known->parameters, &operation);
-    return responses && add_success(responses, known, known->status) &&
-           (!strstr(known->parameters, "Range") || add_success(responses, known, 206)) &&
-           (!known->other_status || add_success(responses, known, known->other_status)) &&
+    cJSON *operation = add_known(paths, route, known);
+    return operation &&
            (!known->request ||
-            add_request(operation, td_openapi_ref("schemas", known->request),
-                        known->example ? td_openapi_json(known->example) : NULL,
-                        is_needed(known->request), is_table, strcmp(route->method, "put") == 0)) &&
-           end(responses, route->pattern);
+            add_request(operation, td_openapi_ref("schemas", known->request), NULL, known->example,
+                        is_needed(known->request), is_table, strcmp(route->method, "put") == 0));
+}
+
+/* Adds the route of an op that changes a table. */
+static bool add_change(cJSON *paths, const struct td_openapi_route *route)
+{
+    const struct td_op *op = route->op;
+    char id[64];
+    snprintf(id, sizeof id, "%s_in_table", op->name);
+    const struct td_openapi_operation known = { .id = id,
+                                                .summary = op->summary,
+                                                .reply = "Description",
+                                                .parameters =
+                                                    TD_OPENAPI_CONDITIONS "persist device timing",
+                                                .status = 200 };
+    cJSON *operation = add_known(paths, route, &known);
+    return operation && add_request(operation, td_openapi_request(op, true, known.parameters), NULL,
+                                    NULL, true, true, false);
+}
+
+static bool add_plan(cJSON *paths, const struct td_openapi_route *route)
+{
+    const struct td_op *op = route->op;
+    char id[64], summary[128];
+    snprintf(id, sizeof id, "plan_%s", op->name);
+    snprintf(summary, sizeof summary, "Plans a call of %s from shapes alone.", op->name);
+    const struct td_openapi_operation known = {
+        .id = id, .summary = summary, .reply = "Object", .parameters = "", .status = 200
+    };
+    cJSON *operation = add_known(paths, route, &known);
+    return operation && add_request(operation, td_openapi_plan_request(op), NULL, op->plan_example,
+                                    true, false, false);
 }
 
 static bool add_route(cJSON *paths, const struct td_openapi_route *route)
 {
     if (strcmp(route->pattern, "/v1/{op}") == 0)
         return add_ops(paths, route, false);
-    if (strcmp(route->pattern, "/v1/tensors/{table}/{lookup}") == 0)
+    if (strcmp(route->pattern, "/v1/tensors/{table}/{row_op}") == 0)
         return add_ops(paths, route, true);
+    if (route->op && route->op->change)
+        return add_change(paths, route);
+    if (route->op && td_name_ends("/plan", route->pattern, strlen(route->pattern)))
+        return add_plan(paths, route);
     return add_operation(paths, route);
 }
 
@@ -257,19 +311,6 @@ static bool add_tags(cJSON *document)
     return complete;
 }
 
-/* Adds the attributes of the route's op and the request-wide members to the schema of the body,
- * because both the query string and the body can have them. */
-static bool add_members(cJSON *components, const struct td_openapi_route *route)
-{
-    const struct td_openapi_operation *known = td_openapi_operation(route->method, route->pattern);
-    if (!route->op || !known || !known->request)
-        return true;
-    const cJSON *schema = cJSON_GetObjectItemCaseSensitive(
-        cJSON_GetObjectItemCaseSensitive(components, "schemas"), known->request);
-    return td_openapi_add_members(cJSON_GetObjectItemCaseSensitive(schema, "properties"), route->op,
-                                  known->parameters);
-}
-
 td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, const char *version,
                            struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
@@ -286,7 +327,5 @@ td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, 
         complete = add_route(paths, &routes[i]);
     cJSON *components = complete ? td_openapi_components() : NULL;
     complete = complete && td_document_add(document, "components", components);
-    for (int i = 0; i < n_routes && complete; i++)
-        complete = add_members(components, &routes[i]);
     return td_document_reply(document, complete, arena, reply, err);
 }

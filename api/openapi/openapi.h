@@ -1,6 +1,6 @@
 /* openapi.h - builds the server's OpenAPI 3.1 document.
  *
- * The document describes every route. A route with {op} or {lookup} becomes one path per op.
+ * The document describes every route. A route with {op} or {row_op} becomes one path per op.
  *
  * Ownership  The reply is in the arena.
  * Threads    Reentrant.

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define CONDITIONS "IfMatch IfNoneMatch "
+#define CONDITIONS TD_OPENAPI_CONDITIONS
 #define JSON       TD_OPENAPI_JSON
 #define TENSOR     TD_OPENAPI_TENSOR
 #define TEXT       TD_OPENAPI_TEXT
@@ -49,18 +49,10 @@ static const struct td_openapi_operation operations[] = {
       "Description", CONDITIONS "persist", NULL, 200, 201, JSON },
     { "delete", "/v1/tensors/{name}/keys", "delete_keys", "Deletes the keys of the rows.", NULL,
       NULL, CONDITIONS "persist", NULL, 204, 0, JSON },
-    { "post", "/v1/tensors/{name}/scatter", "scatter_into_tensor", "Writes rows or elements.",
-      "Scatter", "Description", CONDITIONS "persist device timing", NULL, 200, 0, JSON },
-    { "post", "/v1/tensors/{name}/upsert", "upsert_rows", "Replaces and appends rows by key.",
-      "Upsert", "Description", CONDITIONS "persist device timing", NULL, 200, 0, JSON },
-    { "post", "/v1/tensors/{name}/remove", "remove_rows", "Removes rows by key.", "Remove",
-      "Description", CONDITIONS "persist device timing", NULL, 200, 0, JSON },
     { "get", "/v1/aliases", "list_aliases", "Lists the aliases.", NULL, "Aliases", "", NULL, 200, 0,
       JSON },
     { "post", "/v1/aliases", "set_aliases", "Sets and removes aliases atomically.", "Flip",
       "ChangedAliases", "persist", NULL, 200, 0, JSON },
-    { "post", "/v1/einsum/plan", "plan_einsum", "Plans an einsum from shapes alone.", "Plan",
-      "Object", "", "{'equation':'ij,jk->ik','shapes':[[100,20],[20,50]]}", 200, 0, JSON },
     { "get", "/v2", "get_server_metadata", "Describes the server and its extensions.", NULL,
       "Object", "", NULL, 200, 0, JSON },
     { "get", "/v2/", "get_server_metadata_with_slash", "Describes the server and its extensions.",

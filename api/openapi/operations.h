@@ -3,6 +3,9 @@
 #ifndef TD_API_OPENAPI_OPERATIONS_H
 #define TD_API_OPENAPI_OPERATIONS_H
 
+/* The parameters of a request that can have conditions. */
+#define TD_OPENAPI_CONDITIONS "IfMatch IfNoneMatch "
+
 struct td_openapi_operation {
     const char *method, *pattern; /* route, as in the table of routes */
     /* Value of operationId, from which generated clients name their functions. */

@@ -104,6 +104,12 @@ static const struct td_output_spec outputs_specs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "floats to integers", "{\"x\":[1.5,-2.5,3e10],\"dtype\":\"int32\"}" },
+    { "half precision", "{\"x\":[0.1,65504,100000],\"dtype\":\"float16\"}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_cast = {
     .name = "cast",
     .summary = "Converts the elements of a tensor to another dtype.",
@@ -116,7 +122,7 @@ const struct td_op td_op_cast = {
     .outputs = outputs_specs,
     .n_outputs = 1,
     .errors = errors,
-    .example = "{\"x\":[1.5,-2.5,3e10],\"dtype\":\"int32\"}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

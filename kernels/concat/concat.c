@@ -320,6 +320,12 @@ static const struct td_output_spec outputs_specs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "side by side: axis 1", "{\"inputs\":[[[1,2],[3,4]],[[5],[6]]],\"axis\":1}" },
+    { "one below the other", "{\"inputs\":[[[1,2]],[[3,4],[5,6]]]}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_concat = {
     .name = "concat",
     .summary = "Joins tensors along one of their dimensions.",
@@ -331,7 +337,7 @@ const struct td_op td_op_concat = {
     .outputs = outputs_specs,
     .n_outputs = 1,
     .errors = errors,
-    .example = "{\"inputs\":[[[1,2],[3,4]],[[5],[6]]],\"axis\":1}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

@@ -229,6 +229,14 @@ static const struct td_output_spec outputs_specs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "a scale for each row", "{\"params\":{\"dtype\":\"int8\",\"data\":[[-128,127],[0,1]]},"
+                              "\"scale\":[0.5,2],\"offset\":1}" },
+    { "one scale for all rows", "{\"params\":{\"dtype\":\"uint8\",\"data\":[[0,128],[255,1]]},"
+                                "\"scale\":0.5,\"offset\":-64}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_dequantize = {
     .name = "dequantize",
     .summary = "Computes the numbers that quantised rows stand for.",
@@ -241,8 +249,7 @@ const struct td_op td_op_dequantize = {
     .outputs = outputs_specs,
     .n_outputs = 1,
     .errors = errors,
-    .example = "{\"params\":{\"dtype\":\"int8\",\"data\":[[-128,127],[0,1]]},"
-               "\"scale\":[0.5,2],\"offset\":1}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

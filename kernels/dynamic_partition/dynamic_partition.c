@@ -349,6 +349,7 @@ static const struct td_input_spec inputs[] = {
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .sets_shape = true,
+        .aligned_with = "data",
     },
 };
 
@@ -378,6 +379,13 @@ static const struct td_output_spec outputs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "two parts", "{\"data\":[[1,2],[3,4],[5,6]],\"partitions\":[0,1,0],\"num_partitions\":2}" },
+    { "three parts, one of them empty",
+      "{\"data\":[\"a\",\"b\",\"c\"],\"partitions\":[2,0,2],\"num_partitions\":3}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_dynamic_partition = {
     .name = "dynamic_partition",
     .summary = "Distributes the rows of data among num_partitions tensors by their numbers, in "
@@ -390,7 +398,7 @@ const struct td_op td_op_dynamic_partition = {
     .outputs = outputs,
     .n_outputs = 1,
     .errors = errors,
-    .example = "{\"data\":[[1,2],[3,4],[5,6]],\"partitions\":[0,1,0],\"num_partitions\":2}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

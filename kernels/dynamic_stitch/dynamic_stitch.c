@@ -198,6 +198,7 @@ static const struct td_input_spec inputs[] = {
         .dtypes = TD_DTYPES_INDEX,
         .list = true,
         .sets_shape = true,
+        .aligned_with = "data",
     },
     [TD_STITCH_DATA] = {
         .name = "data",
@@ -224,6 +225,12 @@ static const struct td_output_spec outputs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "rows of two tensors", "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}" },
+    { "an index twice: the last row is kept", "{\"indices\":[[0,1],[1]],\"data\":[[10,20],[30]]}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_dynamic_stitch = {
     .name = "dynamic_stitch",
     .summary = "Assembles one tensor from the rows of several, each at its index. If indices are "
@@ -235,10 +242,15 @@ const struct td_op td_op_dynamic_stitch = {
     .n_outputs = 1,
     .errors = errors,
     .mixed_dtypes = TD_INVALID_ARGUMENT,
-    .example = "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}",
+    .examples = examples,
     .infer = infer,
     .cost = td_stitch_cost,
     .run = run,
+};
+
+static const struct td_op_example parallel_examples[] = {
+    { "rows of two tensors", "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}" },
+    { NULL, NULL },
 };
 
 const struct td_op td_op_parallel_dynamic_stitch = {
@@ -252,7 +264,7 @@ const struct td_op td_op_parallel_dynamic_stitch = {
     .n_outputs = 1,
     .errors = errors,
     .mixed_dtypes = TD_INVALID_ARGUMENT,
-    .example = "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}",
+    .examples = parallel_examples,
     .infer = infer,
     .cost = td_stitch_cost,
     .run = run,

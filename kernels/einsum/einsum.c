@@ -257,6 +257,23 @@ static const struct td_output_spec outputs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "a product of two matrices",
+      "{\"equation\":\"ij,jk->ik\",\"inputs\":[[[1,2],[3,4]],[[5,6],[7,8]]]}" },
+    { "a chain of three matrices",
+      "{\"equation\":\"ij,jk,kl->il\",\"inputs\":[[[1,2,3],[4,5,6]],"
+      "[[1,2,3,4],[5,6,7,8],[9,10,11,12]],[[1,0],[0,1],[1,1],[2,3]]]}" },
+    { "a product of each batch",
+      "{\"equation\":\"bij,bjk->bik\",\"inputs\":[[[[1,2],[3,4],[5,6]],[[7,8],[9,10],[11,12]]],"
+      "[[[1,0],[0,1]],[[1,1],[1,1]]]]}" },
+    { "transposition", "{\"equation\":\"ij->ji\",\"inputs\":[[[1,2],[3,4],[5,6]]]}" },
+    { "trace", "{\"equation\":\"ii->\",\"inputs\":[[[1,2],[3,4]]]}" },
+    { "outer product", "{\"equation\":\"i,j->ij\",\"inputs\":[[1,2,3],[10,20]]}" },
+    { "sums over the last dimension",
+      "{\"equation\":\"...i->...\",\"inputs\":[[[[1,2],[3,4],[5,6]],[[7,8],[9,10],[11,12]]]]}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_einsum = {
     .name = "einsum",
     .summary =
@@ -272,10 +289,11 @@ const struct td_op td_op_einsum = {
     .n_outputs = 1,
     .errors = errors,
     .mixed_dtypes = TD_INVALID_ARGUMENT,
-    .example = "{\"equation\":\"ij,jk->ik\",\"inputs\":[[[1,2],[3,4]],[[5,6],[7,8]]]}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,
     .explain = td_einsum_explain,
+    .plan_example = "{\"equation\":\"ij,jk->ik\",\"shapes\":[[100,20],[20,50]]}",
     .stack = &stack,
 };

@@ -1,6 +1,7 @@
 #include "kernels/einsum/explain.h"
 
 #include "kernels/einsum/plan.h"
+#include "kernels/utf8.h"
 
 static const char *kind_name(td_contraction_kind kind)
 {
@@ -8,6 +9,35 @@ static const char *kind_name(td_contraction_kind kind)
                                          [TD_CONTRACT_SUMPROD] = "sumprod",
                                          [TD_CONTRACT_GEMM] = "gemm" };
     return names[kind];
+}
+
+static char *write_subscript(const struct td_equation *equation,
+                             const struct td_subscript *subscript, char *at)
+{
+    for (int d = 0; d < subscript->rank; d++)
+        at = td_utf8_write(at, equation->character[subscript->label[d]]);
+    return at;
+}
+
+/* Returns the equation with labels instead of ellipses, and with an explicit output. Returns NULL
+ * if memory is exhausted. */
+static const char *write_equation(const struct td_equation *equation, struct td_arena *arena,
+                                  struct td_error *err)
+{
+    const size_t subscript_size = TD_UTF8_MAX * TD_MAX_RANK + 2; /* "->" or ',' */
+    char *text = td_arena_alloc(arena, (size_t)equation->n_inputs + 1, subscript_size, err);
+    if (!text)
+        return NULL;
+    char *at = text;
+    for (int i = 0; i < equation->n_inputs; i++) {
+        if (i > 0)
+            *at++ = ',';
+        at = write_subscript(equation, &equation->inputs[i], at);
+    }
+    *at++ = '-';
+    *at++ = '>';
+    *write_subscript(equation, &equation->output, at) = '\0';
+    return text;
 }
 
 /* Describes one step. The described shape has only the dimensions of extent 2 or more. */
@@ -71,9 +101,11 @@ td_status td_einsum_explain(const struct td_op_args *args, int threads, struct t
     const int n_steps = plan->nothing_to_do ? 0 : plan->n_steps;
     struct td_plan_step *steps = td_arena_alloc(arena, (size_t)n_steps, sizeof *steps, err);
     int(*path)[2] = td_arena_alloc(arena, TD_EINSUM_MAX_INPUTS, sizeof *path, err);
-    if (!steps || !path)
+    const char *equation = write_equation(plan->equation, arena, err);
+    if (!steps || !path || !equation)
         return err->status;
     *out = (struct td_plan){ .n_inputs = plan->equation->n_inputs,
+                             .equation = equation,
                              .steps = steps,
                              .n_steps = n_steps,
                              .path = path,

@@ -419,6 +419,8 @@ static const struct td_op_bags bags = {
 static const struct td_op_rows rows = {
     .bags = &bags,
     .is_plain = is_plain,
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = TD_ROWS_NONE,
     .count_attr = ATTR_NUM_SEGMENTS,
     .policy_attr = ATTR_BOUNDS,
     .found_output = TD_ROWS_NONE,
@@ -582,6 +584,17 @@ static const struct td_output_spec outputs_specs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "sums", "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0,1],\"offsets\":[0,2]}" },
+    { "means",
+      "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0,1],\"offsets\":[0,2],\"mode\":\"mean\"}" },
+    { "weighted sums", "{\"params\":[[1,2],[3,4.5],[5,6]],\"indices\":[2,0,1],\"offsets\":[0,2],"
+                       "\"weights\":[0.5,0.5,2]}" },
+    { "bags by segment ids", "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0,1],"
+                             "\"segment_ids\":[0,0,2],\"num_segments\":3}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_embedding_bag = {
     .name = "embedding_bag",
     .summary = "Sums rows of a table, bag by bag.",
@@ -595,7 +608,7 @@ const struct td_op td_op_embedding_bag = {
     .outputs = outputs_specs,
     .n_outputs = 1,
     .errors = errors,
-    .example = "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0,1],\"offsets\":[0,2]}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

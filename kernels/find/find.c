@@ -53,6 +53,8 @@ static bool is_plain(const struct td_op_args *args)
 
 static const struct td_op_rows rows = {
     .is_plain = is_plain,
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = TD_ROWS_NONE,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = TD_ROWS_NONE,
     .found_output = TD_ROWS_NONE,
@@ -93,6 +95,13 @@ static const struct td_output_spec outputs_specs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "integer keys", "{\"keys\":[30,10,20],\"queries\":[10,99]}" },
+    { "string keys",
+      "{\"keys\":[\"Mercury\",\"Venus\",\"Earth\"],\"queries\":[[\"Earth\",\"Mars\"]]}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_find = {
     .name = "find",
     .summary = "Finds the position of each query in a list of distinct keys.",
@@ -104,7 +113,7 @@ const struct td_op td_op_find = {
     .outputs = outputs_specs,
     .n_outputs = 1,
     .errors = errors,
-    .example = "{\"keys\":[30,10,20],\"queries\":[10,99]}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

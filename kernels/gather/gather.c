@@ -283,6 +283,8 @@ static void space(const struct td_op_args *args, struct td_tuple_space *out)
 }
 
 static const struct td_op_rows gather_rows = {
+    .axis_attr = ATTR_AXIS,
+    .batch_attr = ATTR_BATCH_DIMS,
     .is_plain = is_plain,
     .plain_attrs = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
     .count_attr = TD_ROWS_NONE,
@@ -293,6 +295,9 @@ static const struct td_op_rows gather_rows = {
 };
 
 static const struct td_op_rows batch_gather_rows = {
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = TD_ROWS_NONE,
+    .batch_dims = -1,
     .is_plain = is_plain,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = 0,
@@ -368,6 +373,18 @@ static const struct td_output_spec gather_outputs[] = {
     },
 };
 
+static const struct td_op_example gather_examples[] = {
+    { "rows of a matrix", "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0]}" },
+    { "columns: axis 1", "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[2,0],\"axis\":1}" },
+    { "a row of each batch",
+      "{\"params\":[[[1,2],[3,4],[5,6]],[[7,8],[9,10],[11,12]]],\"indices\":[[2,0],[1,1]],"
+      "\"axis\":1,\"batch_dims\":1}" },
+    { "strings", "{\"params\":[\"Mercury\",\"Venus\",\"Earth\"],\"indices\":[[2,0],[1,1]]}" },
+    { "zeros where an index is out of range",
+      "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[0,7],\"bounds\":\"zero\"}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_gather = {
     .name = "gather",
     .summary = "Picks slices of params along one axis, in the order of indices.",
@@ -379,7 +396,7 @@ const struct td_op td_op_gather = {
     .outputs = gather_outputs,
     .n_outputs = 1,
     .errors = gather_errors,
-    .example = "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0]}",
+    .examples = gather_examples,
     .infer = infer,
     .cost = cost,
     .run = run,
@@ -423,6 +440,11 @@ static const struct td_output_spec batch_gather_outputs[] = {
     },
 };
 
+static const struct td_op_example batch_gather_examples[] = {
+    { "elements of each row", "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[[2,0],[1,1]]}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_batch_gather = {
     .name = "batch_gather",
     .summary = "Picks slices of params batch by batch: gather with batch_dims = axis = "
@@ -435,7 +457,7 @@ const struct td_op td_op_batch_gather = {
     .outputs = batch_gather_outputs,
     .n_outputs = 1,
     .errors = batch_gather_errors,
-    .example = "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[[2,0],[1,1]]}",
+    .examples = batch_gather_examples,
     .infer = infer,
     .cost = cost,
     .run = run,

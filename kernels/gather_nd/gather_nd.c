@@ -201,6 +201,8 @@ static void space(const struct td_op_args *args, struct td_tuple_space *out)
 
 static const struct td_op_rows rows = {
     .query_rank = 1,
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = ATTR_BATCH_DIMS,
     .is_plain = is_plain,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = ATTR_BOUNDS,
@@ -261,6 +263,15 @@ static const struct td_output_spec outputs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "elements of a matrix", "{\"params\":[[1,2],[3,4]],\"indices\":[[0,0],[1,1]]}" },
+    { "rows of a cube",
+      "{\"params\":[[[1,2],[3,4],[5,6]],[[7,8],[9,10],[11,12]]],\"indices\":[[1,0],[0,2]]}" },
+    { "a row of each batch", "{\"params\":[[[1,2],[3,4],[5,6]],[[7,8],[9,10],[11,12]]],"
+                             "\"indices\":[[2],[0]],\"batch_dims\":1}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_gather_nd = {
     .name = "gather_nd",
     .summary = "Picks elements or slices of params by index tuples.",
@@ -272,7 +283,7 @@ const struct td_op td_op_gather_nd = {
     .outputs = outputs,
     .n_outputs = 1,
     .errors = errors,
-    .example = "{\"params\":[[1,2],[3,4]],\"indices\":[[0,0],[1,1]]}",
+    .examples = examples,
     .infer = gather_nd_infer,
     .cost = gather_nd_cost,
     .run = gather_nd_run,

@@ -294,6 +294,8 @@ static bool is_plain(const struct td_op_args *args)
 
 static const struct td_op_rows rows = {
     .is_plain = is_plain,
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = TD_ROWS_NONE,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = 0,
     .found_output = FOUND,
@@ -370,6 +372,15 @@ static const struct td_output_spec outputs_specs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "rows by key",
+      "{\"params\":[[1,2],[3,4],[5,6]],\"keys\":[\"a\",\"b\",\"c\"],\"queries\":[\"c\",\"a\"]}" },
+    { "a default for a missing key",
+      "{\"params\":[[1,2],[3,4],[5,6]],\"keys\":[\"a\",\"b\",\"c\"],\"queries\":[\"c\",\"z\"],"
+      "\"missing\":\"default\",\"default\":[-1,-1]}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_lookup = {
     .name = "lookup",
     .summary = "Picks rows of a table by their keys.",
@@ -382,8 +393,7 @@ const struct td_op td_op_lookup = {
     .outputs = outputs_specs,
     .n_outputs = OUTPUTS,
     .errors = errors,
-    .example = "{\"params\":[[1,2],[3,4],[5,6]],\"keys\":[\"a\",\"b\",\"c\"],"
-               "\"queries\":[\"c\",\"a\"]}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

@@ -638,7 +638,6 @@ const struct td_op td_op_scatter = {
     .n_outputs = 1,
     .mixed_dtypes = TD_INVALID_ARGUMENT,
     .errors = errors,
-    .example = "{\"params\":[0,0,0,0],\"indices\":[[3],[1]],\"updates\":[5,6]}",
     .infer = infer,
     .cost = cost,
     .run = run,

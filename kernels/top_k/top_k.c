@@ -490,6 +490,12 @@ static const struct td_output_spec outputs_specs[] = {
     },
 };
 
+static const struct td_op_example examples[] = {
+    { "the two largest elements of each row", "{\"x\":[[1,5,3],[9,7,8]],\"k\":2}" },
+    { "the smallest element of each row", "{\"x\":[[1,5,3],[9,7,8]],\"k\":1,\"largest\":false}" },
+    { NULL, NULL },
+};
+
 const struct td_op td_op_top_k = {
     .name = "top_k",
     .summary = "Selects the k largest or smallest elements along a dimension, in order.",
@@ -502,7 +508,7 @@ const struct td_op td_op_top_k = {
     .outputs = outputs_specs,
     .n_outputs = OUTPUTS,
     .errors = errors,
-    .example = "{\"x\":[[1,5,3],[9,7,8]],\"k\":2}",
+    .examples = examples,
     .infer = infer,
     .cost = cost,
     .run = run,

@@ -130,9 +130,11 @@ static struct device_call *new_device_call(struct td_call *call, struct td_error
 
 static td_status refuse_row_keys(struct td_error *err)
 {
-    td_error_set(err, TD_INVALID_ARGUMENT,
-                 "device is gpu, but keys instead of row numbers are looked up on the CPU; the op "
-                 "lookup finds rows by key on a device");
+    td_error_set(
+        err, TD_INVALID_ARGUMENT,
+        "device is gpu, but keys instead of row numbers are looked up on the CPU; the op %s "
+        "finds rows by key on a device",
+        td_keyed_rows_op->name);
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "device");
 }
 

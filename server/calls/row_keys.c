@@ -126,11 +126,11 @@ static td_status check_bounds(struct td_call *call)
     const td_bounds bounds = td_request_bounds(&call->request);
     if (bounds == TD_BOUNDS_ERROR || bounds == TD_BOUNDS_ZERO)
         return TD_OK;
+    const char *name = call->op->attrs[call->op->rows->policy_attr].name;
     td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                 "bounds is %s, but a key that is not found has no nearest row; expected error "
-                 "or zero",
-                 td_bounds_name(bounds));
-    return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, "bounds");
+                 "%s is %s, but a key that is not found has no nearest row; expected error or zero",
+                 name, td_bounds_name(bounds));
+    return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, name);
 }
 
 static td_status check_keys(struct td_call *call)

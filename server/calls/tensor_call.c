@@ -6,6 +6,7 @@
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
+#include "kernels/op_change.h"
 #include "server/calls/services.h"
 #include "server/store/precondition.h"
 #include "server/store/table_name.h"
@@ -89,8 +90,8 @@ td_status td_tensor_call_refuse_body(struct td_call *call)
     return td_error_set(
         &call->error, TD_MALFORMED_REQUEST,
         "DELETE has a body, but deletes everything that its path names; send it without "
-        "a body, or remove rows by key with POST /v1/tensors/%s/remove",
-        call->arguments[0]);
+        "a body, or remove rows by key with POST /v1/tensors/%s/%s",
+        call->arguments[0], td_row_remover->name);
 }
 
 td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer)

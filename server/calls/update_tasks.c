@@ -4,6 +4,7 @@
 #include "api/message/attrs.h"
 #include "kernels/key_index/key_index.h"
 #include "kernels/name.h"
+#include "kernels/op_change.h"
 #include "kernels/op_rows.h"
 #include "kernels/rows/row_change.h"
 #include "server/calls/audit.h"
@@ -126,32 +127,17 @@ static td_status describe(struct td_call *call)
     return status;
 }
 
-/* Returns the op that writes rows by their keys. */
-static const struct td_op *writer_by_key(void)
-{
-#define TD_OP(folder, name) &td_op_##name,
-    static const struct td_op *const changes[] = {
-#include "kernels/changes.def"
-    };
-#undef TD_OP
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
-        if (is_by_key(changes[i]) && td_op_rows_input(changes[i], TD_ROW_PART_PER_QUERY) >= 0)
-            return changes[i];
-    return NULL;
-}
-
 /* Explains the error of a request that passes keys to an op that takes row numbers. */
 static td_status explain_keys(struct td_call *call, td_status status)
 {
     static const char member[] = "/" TD_TABLE_KEYS;
     struct td_error *err = &call->error;
     const struct td_tensor_call *state = call->state;
-    const struct td_op *writer = writer_by_key();
-    if (!is_by_key(call->op) && writer && status == TD_MALFORMED_REQUEST && err->has_pointer &&
+    if (!is_by_key(call->op) && status == TD_MALFORMED_REQUEST && err->has_pointer &&
         td_name_ends(member, err->pointer, err->pointer_length))
         snprintf(err->message, sizeof err->message,
                  "%s takes row numbers, not keys; POST /v1/tensors/%s/%s writes rows by key",
-                 call->op->name, state->write.name, writer->name);
+                 call->op->name, state->write.name, td_key_writer->name);
     return status;
 }
 

@@ -94,7 +94,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(max_output, "max-output", BYTES, "1G", 1024, INT64_MAX, "BYTES",                             \
       "maximum size of the result of one request; larger results get 422")                         \
     X(max_flops, "max-flops", COUNT, "10000000000000", 0, INT64_MAX, "N",                          \
-      "maximum number of operations of one einsum; more get 422; 0 means no limit")                \
+      "maximum number of operations of one request; more get 422; 0 means no limit")               \
     X(default_timeout_ms, "default-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                 \
       "deadline of requests that do not set one; 0 means no deadline")                             \
     X(idle_timeout_ms, "idle-timeout-ms", COUNT, "60000", 0, 86400000, "MS",                       \

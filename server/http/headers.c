@@ -2,6 +2,7 @@
 
 #include "api/oip/oip.h"
 #include "kernels/name.h"
+#include "kernels/op_change.h"
 #include "server/calls/services.h"
 #include "server/http/routes.h"
 #include "server/observe/clock.h"
@@ -258,7 +259,8 @@ static td_status check_whole_body(const struct header_fields *fields)
                  TD_SHOWN(fields->content_range.text, fields->content_range.length));
     if (strcmp(call->method, "PUT") == 0)
         td_error_hint(&call->error,
-                      "use POST /v1/tensors/{name}/scatter to change some rows of a tensor");
+                      "use POST /v1/tensors/{name}/%s to change some rows of a tensor",
+                      td_row_writer->name);
     return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, "Content-Range");
 }
 

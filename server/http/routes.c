@@ -84,7 +84,7 @@ static const struct route {
       TD_OPERATION_##change },
 #include "kernels/changes.def"
 #undef TD_OP
-    { POST, "/v1/tensors/{table}/{lookup}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL,
+    { POST, "/v1/tensors/{table}/{row_op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL,
       OP },
     { GET, "/v1/aliases", TD_ACCESS_READ, NULL, &td_aliases_list_task, TD_BODY_NONE, NULL,
       TD_OPERATION_LIST_ALIASES },
@@ -396,7 +396,7 @@ static const struct {
     const char *name;
     td_status (*read)(struct td_call *call, const struct segment *segment);
 } readers[] = { { "op", find_op },
-                { "lookup", find_lookup },
+                { "row_op", find_lookup },
                 { "table", find_table },
                 { "model", find_model },
                 { "version", find_version } };

@@ -4,7 +4,7 @@
  * several lines, with different methods. HEAD is routed like GET, and OPTIONS is answered for every
  * path (204, Allow).
  *
- * A segment in braces matches any non-empty text. {op} must be the name of an op, and {lookup} the
+ * A segment in braces matches any non-empty text. {op} must be the name of an op, and {row_op} the
  * name of an op that looks up rows of the {table}. {model} can be any name. {version} must be "1"
  * if the model is an op. The text of any other segment in braces becomes an argument of the call.
  *

@@ -93,6 +93,8 @@ static const struct td_output_spec list_outputs[] = {
       .list = true },
 };
 
+static const struct td_op_example examples[] = { { "nothing", "{}" }, { NULL, NULL } };
+
 const struct td_op list_op = {
     .name = "list_op",
     .summary = "An op of the tests.",
@@ -104,7 +106,7 @@ const struct td_op list_op = {
     .outputs = list_outputs,
     .n_outputs = COUNT_OF(list_outputs),
     .errors = list_errors,
-    .example = "{}",
+    .examples = examples,
 };
 
 static const struct td_input_spec pair_inputs[] = {
@@ -151,7 +153,7 @@ const struct td_op pair_op = {
     .outputs = pair_outputs,
     .n_outputs = COUNT_OF(pair_outputs),
     .errors = list_errors,
-    .example = "{}",
+    .examples = examples,
 };
 
 static td_status resolve(struct td_resolver *self, const char *name, size_t length,

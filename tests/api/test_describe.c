@@ -47,10 +47,34 @@ TD_TEST(all_ops_are_listed_with_their_links)
         snprintf(link, sizeof link, "/v1/ops/%s", ops[i]->name);
         ck_assert_str_eq(text_at(item, "href"), link);
     }
+    const cJSON *table_ops = cJSON_GetObjectItemCaseSensitive(document, "table_ops");
+    ck_assert_str_eq(text_at(table_ops, "rows"), "gather");
+    ck_assert_str_eq(text_at(table_ops, "row_numbers"), "find");
+    char *parts = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(document, "table_parts"));
+    ck_assert_str_eq(parts, "[\"scale\",\"offset\",\"zero_point\"]");
+    cJSON_free(parts);
     cJSON_Delete(document);
 }
 
-TD_TEST(every_op_is_described_and_its_example_decodes)
+/* Decodes an example, and runs the op. */
+static void expect_success(const struct td_op *op, const cJSON *example)
+{
+    char *body = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(example, "request"));
+    struct decoded decoded;
+    decode_json(&decoded, op, body, strlen(body), NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s: %s", op->name, decoded.err.message);
+    struct td_op_args *args = &decoded.request.args;
+    EXPECT_OK(td_op_infer(op, args, &test_arena, &err), &err);
+    for (int i = 0; i < args->n_outputs; i++)
+        EXPECT_OK(td_tensor_alloc(&args->outputs[i], &test_arena, &err), &err);
+    struct td_exec exec;
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_msg(op->run(args, &exec, &err) == TD_OK, "%s: %s: %s", op->name, body, err.message);
+    decoded_free(&decoded);
+    cJSON_free(body);
+}
+
+TD_TEST(every_op_is_described_and_its_examples_run)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
@@ -80,14 +104,18 @@ TD_TEST(every_op_is_described_and_its_example_decodes)
         ck_assert_int_eq(
             cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(document, "attributes")),
             op->n_attrs);
-        const cJSON *example = cJSON_GetObjectItemCaseSensitive(document, "example");
-        char *body = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(example, "request"));
-        struct decoded decoded;
-        decode_json(&decoded, op, body, strlen(body), NULL);
-        ck_assert_msg(decoded.status == TD_OK, "%s: %s", op->name, decoded.err.message);
-        ck_assert_msg(td_op_infer(op, &decoded.request.args, &test_arena, &err) == TD_OK, "%s: %s",
-                      op->name, err.message);
-        cJSON_free(body);
+        const cJSON *examples = cJSON_GetObjectItemCaseSensitive(document, "examples"), *at;
+        const struct td_op_example *wanted = op->examples;
+        cJSON_ArrayForEach(at, examples)
+        {
+            ck_assert_str_eq(text_at(at, "title"), wanted++->title);
+            expect_success(op, at);
+        }
+        ck_assert_ptr_null(wanted->title);
+        ck_assert(cJSON_Compare(
+            cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(document, "example"),
+                                             "request"),
+            cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(examples, 0), "request"), true));
         cJSON_Delete(document);
     }
 }
@@ -124,6 +152,46 @@ TD_TEST(inputs_attributes_and_errors_are_described)
     ck_assert_str_eq(errors, "[{\"code\":\"INVALID_ARGUMENT\",\"status\":422,"
                              "\"type\":\"/problems/invalid-argument\"}]");
     cJSON_free(errors);
+    cJSON_Delete(document);
+}
+
+static const struct {
+    const char *op, *rows, *parts; /* the parts of the inputs, with the input they align with */
+} structures[] = {
+    { "gather", "{\"query_rank\":0,\"axis\":\"axis\",\"batch_dims\":\"batch_dims\"}",
+      "table query" },
+    { "batch_gather", "{\"query_rank\":0,\"batch_dims\":-1}", "table query" },
+    { "gather_nd", "{\"query_rank\":1,\"batch_dims\":\"batch_dims\"}", "table query" },
+    { "lookup", "{\"query_rank\":0,\"batch_dims\":0}", "table per_row query per_query" },
+    { "embedding_bag", "{\"query_rank\":0,\"batch_dims\":0,\"skip\":\"padding_index\"}",
+      "table query offsets segments per_query per_row per_row per_row" },
+    { "dynamic_partition", NULL, "- :data" },
+    { "dynamic_stitch", NULL, ":data -" },
+};
+
+TD_TEST_EACH(the_parts_of_rows_are_described, structures)
+{
+    struct td_reply reply;
+    char parts[128] = "";
+    const char *name = structures[_i].op;
+    ck_assert_int_eq(td_describe_op(td_op_named(name, strlen(name)), &test_arena, &reply, &err),
+                     TD_OK);
+    cJSON *document = parse(&reply);
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(document, "rows"), *input;
+    char *text = rows ? cJSON_PrintUnformatted(rows) : NULL;
+    ck_assert_pstr_eq(text, structures[_i].rows);
+    cJSON_free(text);
+    cJSON_ArrayForEach(input, cJSON_GetObjectItemCaseSensitive(document, "inputs"))
+    {
+        const cJSON *part = cJSON_GetObjectItemCaseSensitive(input, "part"),
+                    *aligned = cJSON_GetObjectItemCaseSensitive(input, "aligned_with");
+        snprintf(parts + strlen(parts), sizeof parts - strlen(parts), "%s%s%s", *parts ? " " : "",
+                 part      ? part->valuestring
+                 : aligned ? ":"
+                           : "-",
+                 aligned ? aligned->valuestring : "");
+    }
+    ck_assert_str_eq(parts, structures[_i].parts);
     cJSON_Delete(document);
 }
 

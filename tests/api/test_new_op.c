@@ -71,6 +71,8 @@ static const struct td_output_spec outputs[] = {
 
 static const struct td_op_rows rows = {
     .is_plain = is_plain,
+    .axis_attr = TD_ROWS_NONE,
+    .batch_attr = TD_ROWS_NONE,
     .count_attr = TD_ROWS_NONE,
     .policy_attr = 0,
     .found_output = TD_ROWS_NONE,

@@ -119,6 +119,22 @@ TD_TEST_EACH(plans_agree_with_numpy, plans)
     cJSON_Delete(plan);
 }
 
+static const struct {
+    const char *body, *equation;
+} equations[] = {
+    { "{\"equation\":\"ij, jk -> ik\",\"shapes\":[[2,3],[3,1]]}", "\"ij,jk->ik\"" },
+    { "{\"equation\":\"jk,ij\",\"shapes\":[[3,4],[2,3]]}", "\"jk,ij->ik\"" },
+    { "{\"equation\":\"ij->\",\"shapes\":[[2,0]]}", "\"ij->\"" },
+    { "{\"equation\":\"...a,...a->...\",\"shapes\":[[5,1,3],[7,3]]}", "\"ABa,Ba->AB\"" },
+};
+
+TD_TEST_EACH(the_equation_of_a_plan_has_all_labels, equations)
+{
+    cJSON *plan = plan_of(equations[_i].body, &generous);
+    expect_member(plan, "equation", equations[_i].equation, equations[_i].body);
+    cJSON_Delete(plan);
+}
+
 TD_TEST(each_step_is_described)
 {
     cJSON *plan = plan_of("{\"equation\":\"ij,jk->ik\",\"shapes\":[[64,32],[32,48]]}", &generous);

@@ -328,6 +328,19 @@ class Tables(TablesTest):
             self.one(".aliases .problem-text", "does not name")
             self.assertEqual(client.request("GET", "/v1/aliases").json()["aliases"], {"latest": "t@1"})
 
+    def test_the_aliases_of_the_parts_of_a_table_are_flipped_with_it(self):
+        parts = ("", ".scale", ".zero_point")
+        for part in parts:
+            for version in (1, 2):
+                self.put(f"q{part}@{version}", [version])
+        with self.client() as client:
+            client.request("POST", "/v1/aliases", {"set": {f"q{part}": f"q{part}@1" for part in parts}})
+            self.show()
+            self.one(".aliases select[aria-label='version of q']").send_keys("q@2")
+            self.click(".aliases button[aria-label='Flip q']")
+            self.notice("q → q@2")
+            self.assertEqual(client.request("GET", "/v1/aliases").json()["aliases"], {f"q{part}": f"q{part}@2" for part in parts})
+
     def test_a_table_is_deleted_once_its_name_is_typed(self):
         self.put("precious", [1])
         self.show("precious")

@@ -31,8 +31,8 @@ class OpenApi(HttpTest):
         lookups = [op for op in ops if self.post(f"/v1/tensors/x/{op}", {}).json()["code"] != "UNKNOWN_OP"]
         expected = set()
         for method, pattern in routes():
-            names = {"/v1/{op}": ops, "/v1/tensors/{table}/{lookup}": lookups}.get(pattern, [""])
-            expected |= {(method, re.sub(r"(?<=/)\{(op|lookup)\}$", name, pattern) if name else pattern) for name in names}
+            names = {"/v1/{op}": ops, "/v1/tensors/{table}/{row_op}": lookups}.get(pattern, [""])
+            expected |= {(method, re.sub(r"(?<=/)\{(op|row_op)\}$", name, pattern) if name else pattern) for name in names}
         paths = self.document()["paths"]
         self.assertEqual({(method, path) for path, item in paths.items() for method in item}, expected)
         self.assertGreater(len(expected), 50)
@@ -111,19 +111,21 @@ class OpenApi(HttpTest):
     def test_bodies_of_routes_with_an_op_have_its_attributes(self):
         """scatter into a resident tensor takes every mode; a plan takes what einsum takes"""
         document = self.document()
-        schemas, einsum = document["components"]["schemas"], document["paths"]["/v1/einsum"]
-        described = einsum["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        schema_of = lambda path: document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        described, plan = schema_of("/v1/einsum")["properties"], schema_of("/v1/einsum/plan")
         for attribute in self.get("/v1/ops/einsum").json()["attributes"]:
-            self.assertEqual(schemas["Plan"]["properties"][attribute["name"]], described[attribute["name"]])
-        self.assertEqual(schemas["Scatter"]["properties"]["mode"]["enum"], ["set", "add", "mul", "min", "max"])
-        bodies = {"Scatter": {"indices": [[0]], "updates": [1]}, "Upsert": {"keys": [1], "rows": [2]}, "Remove": {"keys": [1]}}
+            self.assertEqual(plan["properties"][attribute["name"]], described[attribute["name"]])
+        self.assertEqual((plan["required"], set(plan["properties"])), (["equation", "shapes"], {"equation", "shapes", "dtype"}))
+        bodies = {"scatter": {"indices": [[0]], "updates": [1]}, "upsert": {"keys": [1], "rows": [2]}, "remove": {"keys": [1]}}
         for name, body in bodies.items():
-            properties = schemas[name]["properties"]
-            self.assertEqual(set(properties) - {"mode"}, {*body, "device", "timing"})
+            schema = schema_of(f"/v1/tensors/{{name}}/{name}")
+            properties = schema["properties"]
+            self.assertEqual((schema["required"], set(properties) - {"mode"}), ([*body], {*body, "device", "timing"}))
+            self.assertEqual(properties.get("mode", {}).get("enum"), ["set", "add", "mul", "min", "max"] if name == "scatter" else None)
             for member, value in [(member, value) for member in properties for value in properties[member].get("enum", [])] + [("timing", True)]:
                 with self.subTest(name, member=member, value=value):
                     self.assertIn(self.request("PUT", "/v1/tensors/of-members", b'{"tensor": [1, 2], "keys": [1, 2]}', {"Content-Type": JSON}).status, (200, 201))
-                    reply = self.post(f"/v1/tensors/of-members/{name.lower()}", body | {member: value})
+                    reply = self.post(f"/v1/tensors/of-members/{name}", body | {member: value})
                     self.assertIn(reply.status, (200, 503) if value == "gpu" else (200,), str(reply))
 
     def test_the_body_of_a_lookup_in_a_table_is_one_object(self):
@@ -244,32 +246,37 @@ class OpenApi(HttpTest):
     def test_attributes_of_examples_may_be_in_the_query_string(self):
         moved = 0
         for path, item in self.document()["paths"].items():
-            body = item.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
-            query = self.query_of(self.document(), item["post"]) if body and "post" in item else {}
-            names = [name for name in body or () if name in query]
-            if not names or "{" in path:
-                continue
-            moved += len(names)
+            query = self.query_of(self.document(), item["post"]) if "post" in item and "{" not in path else {}
+            for body in self.examples_of(item.get("post", {})):
+                moved += self.run_with_query(path, body, query)
+        self.assertGreater(moved, 5)
+
+    def examples_of(self, operation):
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        return ([content["example"]] if "example" in content else []) + [example["value"] for example in content.get("examples", {}).values()]
+
+    def run_with_query(self, path, body, query):
+        """the number of members that are parameters, which give the same reply"""
+        names = [name for name in body if name in query]
+        if names:
             texts = {name: ",".join(map(str, body[name])) if isinstance(body[name], list) else json.dumps(body[name]).strip('"') for name in names}
             self.assertTrue(all(query[name].get("explode", True) is not isinstance(body[name], list) for name in names))
             rest = {name: value for name, value in body.items() if name not in names}
             with self.subTest(path):
                 here, there = self.post(path, body), self.post(path + "?" + urllib.parse.urlencode(texts), rest)
                 self.assertEqual((there.status, there.body), (200, here.body))
-        self.assertGreater(moved, 5)
+        return len(names)
 
     def test_every_example_runs(self):
         count = 0
         for path, item in self.document()["paths"].items():
             for method, operation in item.items():
-                body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-                if "example" not in body:
-                    continue
-                count += 1
-                reply = self.request(method.upper(), path.replace("{name}", "of-an-example"), json.dumps(body["example"]).encode(), {"Content-Type": "application/json"})
-                with self.subTest(path):
-                    self.assertIn(reply.status, (200, 201), str(reply))
-        self.assertGreater(count, 10)
+                for body in self.examples_of(operation):
+                    count += 1
+                    reply = self.request(method.upper(), path.replace("{name}", "of-an-example"), json.dumps(body).encode(), {"Content-Type": "application/json"})
+                    with self.subTest(path):
+                        self.assertIn(reply.status, (200, 201), str(reply))
+        self.assertGreater(count, 30)
 
     def test_every_problem_is_there_by_its_status(self):
         components = self.document()["components"]

@@ -40,7 +40,7 @@ ROUTES = {
     ("POST", "/v1/tensors/{name}/scatter"): MAY_WRITE,
     ("POST", "/v1/tensors/{name}/upsert"): MAY_WRITE,
     ("POST", "/v1/tensors/{name}/remove"): MAY_WRITE,
-    ("POST", "/v1/tensors/{table}/{lookup}"): MAY_READ,
+    ("POST", "/v1/tensors/{table}/{row_op}"): MAY_READ,
     ("GET", "/v1/aliases"): MAY_READ,
     ("POST", "/v1/aliases"): MAY_WRITE,
     ("POST", "/v1/einsum/plan"): MAY_READ,
@@ -98,7 +98,7 @@ def bearer(token):
 
 
 def requests_of(methods, pattern):
-    path = re.sub(r"\{(\w+)\}", lambda name: {"op": "gather", "model": "gather", "lookup": "gather", "version": "1", "slug": "forbidden"}.get(name[1], "team.x"), pattern)
+    path = re.sub(r"\{(\w+)\}", lambda name: {"op": "gather", "model": "gather", "row_op": "gather", "version": "1", "slug": "forbidden"}.get(name[1], "team.x"), pattern)
     return [(method, path) for method in methods.split(" | ")]
 
 

@@ -49,9 +49,26 @@ TD_TEST(every_op_has_its_texts_and_functions)
     {
         EXPECT(is_name(op->name), "\"%s\" is no name", op->name);
         EXPECT(is_sentence(op->summary), "%s has no summary", op->name);
-        EXPECT(is_text(op->source) && is_text(op->example), "%s lacks a text", op->name);
+        EXPECT(is_text(op->source) && (op->plan_example != NULL) == (op->explain != NULL),
+               "%s lacks a text", op->name);
         EXPECT(op->infer && op->cost && op->run, "%s lacks a function", op->name);
         EXPECT(td_op_named(op->name, strlen(op->name)) == op, "%s is there twice", op->name);
+    }
+}
+
+TD_TEST(every_op_has_examples_with_titles)
+{
+    FOR_EACH_OP(op)
+    {
+        const struct td_op_example *examples = op->examples;
+        EXPECT(examples && examples[0].title, "%s has no example", op->name);
+        for (int i = 0; examples[i].title; i++) {
+            EXPECT(is_text(examples[i].title) && is_text(examples[i].request), "%s lacks a text",
+                   op->name);
+            for (int k = 0; k < i; k++)
+                EXPECT(strcmp(examples[i].title, examples[k].title) != 0, "%s has two: %s",
+                       op->name, examples[i].title);
+        }
     }
 }
 
@@ -238,6 +255,12 @@ static bool is_choice(const struct td_op *op, int attr)
     return attr >= 0 && attr < op->n_attrs && op->attrs[attr].kind == TD_ATTR_CHOICE;
 }
 
+static bool is_int_or_none(const struct td_op *op, int attr)
+{
+    return attr == TD_ROWS_NONE ||
+           (attr >= 0 && attr < op->n_attrs && op->attrs[attr].kind == TD_ATTR_INT);
+}
+
 static void check_rows(const struct td_op *op)
 {
     const struct td_op_rows *rows = op->rows;
@@ -251,6 +274,8 @@ static void check_rows(const struct td_op *op)
            "%s: the queries are numbers or keys", op->name);
     EXPECT((count_parts(op, TD_ROW_PART_SEGMENTS) > 0) == (rows->count_attr != TD_ROWS_NONE),
            "%s: the number of bags", op->name);
+    EXPECT(is_int_or_none(op, rows->axis_attr) && is_int_or_none(op, rows->batch_attr),
+           "%s: the dimensions of the table", op->name);
     if (rows->policy_attr == TD_ROWS_NONE)
         return;
     ck_assert_msg(is_choice(op, rows->policy_attr), "%s: the policy", op->name);
@@ -268,9 +293,12 @@ TD_TEST(inputs_of_ops_that_pick_rows_have_parts)
             check_rows(op);
         else
             EXPECT(count_parts(op, TD_ROW_PART_NONE) == op->n_inputs, "%s has parts", op->name);
-        for (int i = 0; i < op->n_inputs; i++)
+        for (int i = 0; i < op->n_inputs; i++) {
+            EXPECT(!op->inputs[i].aligned_with || names_input(op, op->inputs[i].aligned_with),
+                   "%s: %s is aligned with no input", op->name, op->inputs[i].name);
             EXPECT(!op->inputs[i].or_keys || op->inputs[i].role == TD_ROLE_INDEX,
                    "%s: keys in place of %s", op->name, op->inputs[i].name);
+        }
     }
 }
 

@@ -67,8 +67,8 @@ class Calls:
         return importlib.import_module(".register_shared_memory", self.oip.__name__).sync_detailed(name, client=self.client, body=body)
 
     def scatter(self, name, mode):
-        body = self.models.Scatter(indices=[[0]], updates=[[5, 5]], mode=mode)
-        return importlib.import_module(".scatter_into_tensor", self.tensors.__name__).sync_detailed(name, client=self.client, body=body)
+        body = self.models.ScatterInTableJsonBody(indices=[[0]], updates=[[5, 5]], mode=mode)
+        return importlib.import_module(".scatter_in_table", self.tensors.__name__).sync_detailed(name, client=self.client, body=body)
 
     def aliases(self):
         return importlib.import_module(".list_aliases", self.tensors.__name__).sync_detailed(client=self.client)
@@ -107,7 +107,7 @@ def check(url, document, folder):
     refused = calls.infer("of-a-generated-client", [7])
     assert refused.status_code == 400 and isinstance(refused.parsed, models.OipError), refused
     assert (refused.parsed.input_, refused.parsed.position, refused.parsed.index, refused.parsed.bound) == ("indices", [0], 7, 2), refused.parsed
-    scattered = calls.scatter("of-a-generated-client", models.ScatterMode.MUL)
+    scattered = calls.scatter("of-a-generated-client", models.ScatterInTableMode.MUL)
     assert scattered.status_code == 200 and isinstance(scattered.parsed, models.Description), scattered
     succeeds(calls.gather_in_table("of-a-generated-client", [0]), [[5, 10]])
     listed = calls.aliases()

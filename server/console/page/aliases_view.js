@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import {confirmByName} from "./confirm.js";
 import {el, folding, labelled, notify, replace, select} from "./dom.js";
 import {mayWrite} from "./mode.js";
+import {listOps} from "./ops.js";
 
 const baseOf = (name) => name.split("@")[0];
 
@@ -20,9 +21,9 @@ async function flip(set, wanted, problem, ondone) {
 }
 
 // The aliases of the parts of a quantised table change with it.
-function together(alias, target, aliases) {
+async function together(alias, target, aliases) {
   const set = {[alias]: target};
-  for (const part of [".scale", ".offset"])
+  for (const part of (await listOps()).table_parts.map((name) => `.${name}`))
     if (Object.hasOwn(aliases, alias + part)) set[alias + part] = target && target.replace(/(@|$)/, `${part}$1`);
   return set;
 }
@@ -34,10 +35,10 @@ function controls(alias, target, aliases, tensors, ondone) {
   const choice = select(versions.map(({name}) => name), target, {"aria-label": `version of ${alias}`}), problem = aProblem();
   const remove = async () => {
     const sentence = `It names ${target}, which stays. Requests that use the name ${alias} fail from then on.`;
-    if (await confirmByName({act: "Remove", name: alias, sentence})) flip(together(alias, null, aliases), {[alias]: target}, problem, ondone);
+    if (await confirmByName({act: "Remove", name: alias, sentence})) flip(await together(alias, null, aliases), {[alias]: target}, problem, ondone);
   };
   return [choice, el("button", {type: "button", "aria-label": `Flip ${alias}`,
-    onclick: () => flip(together(alias, choice.value, aliases), {[alias]: target}, problem, ondone)}, "Flip"),
+    onclick: async () => flip(await together(alias, choice.value, aliases), {[alias]: target}, problem, ondone)}, "Flip"),
   el("button", {type: "button", class: "danger", "aria-label": `Remove ${alias}`, onclick: remove}, "Remove"), problem];
 }
 

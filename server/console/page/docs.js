@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import {el, reference, replace} from "./dom.js";
+import {describe, listOps} from "./ops.js";
 import {drawOpenApi} from "./openapi_view.js";
 import {addressOf} from "./state.js";
 
@@ -10,7 +11,7 @@ const rows = (heads, lines) => [el("h3", {}, `${heads[0]}s`), reference(`${heads
 const all = (dtypes) => (dtypes.length > 10 ? `${dtypes.length} dtypes, ${dtypes[0]} to ${dtypes[dtypes.length - 1]}` : dtypes.join(", "));
 
 function section(op) {
-  const example = JSON.stringify(op.example.request);
+  const example = JSON.stringify(op.examples[0].request);
   return el("section", {class: "op", id: `op-${op.name}`, "aria-labelledby": `title-${op.name}`},
     el("h2", {id: `title-${op.name}`}, op.name), el("p", {}, op.summary), el("p", {class: "help"}, `${op.endpoint}. As ${op.source}.`),
     ...rows(["input", "", "dtypes"], op.inputs.map((input) => [el("code", {}, input.name), `${input.list ? "A list. " : ""}${input.optional ? "Optional. " : ""}${input.summary}`, all(input.dtypes)])),
@@ -23,8 +24,8 @@ function section(op) {
 }
 
 async function drawOps(node) {
-  const {ops} = await api.getJson("/v1/ops");
-  const described = await Promise.all(ops.map(({name}) => api.getJson(`/v1/ops/${name}`)));
+  const {ops} = await listOps();
+  const described = await Promise.all(ops.map(({name}) => describe(name)));
   replace(node, el("ul", {class: "contents"}, ...ops.map(({name}) => el("li", {}, el("button", {type: "button", class: "link",
     onclick: () => document.getElementById(`op-${name}`).scrollIntoView()}, name)))), ...described.map(section));
 }

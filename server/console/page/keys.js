@@ -4,6 +4,8 @@
 import * as api from "./api.js";
 import {base64} from "./files.js";
 import * as json from "./json.js";
+import {tableRequest} from "./ops.js";
+import {outputsOf} from "./tensor.js";
 
 const pageRows = 8192;
 
@@ -15,9 +17,9 @@ const isInteger = (text) => /^-?\d+$/.test(text);
 // The keys of the rows from `begin` up to, not including, `end`.
 async function readPage(table, begin, end, signal) {
   const numbers = BigInt64Array.from({length: end - begin}, (_, i) => BigInt(begin + i));
-  const indices = {dtype: "int64", shape: [end - begin], base64: base64(new Uint8Array(numbers.buffer))};
-  const reply = await api.postJson("/v1/gather", {params: {ref: keysOf(table.name)}, indices}, {signal});
-  return json.parse(reply.text).output.data;
+  const rows = {dtype: "int64", shape: [end - begin], base64: base64(new Uint8Array(numbers.buffer))};
+  const reply = await api.postJson(...await tableRequest("rows", keysOf(table.name), rows), {signal});
+  return outputsOf(json.parse(reply.text))[0].tensor.data;
 }
 
 // The row of a whole key, or -1.
@@ -25,8 +27,8 @@ async function rowOf(table, text, signal) {
   if (table.keys !== "string" && !isInteger(text)) return -1;
   const query = table.keys === "string" ? text : new json.Raw(text);
   try {
-    const reply = await api.postJson(`/v1/tensors/${encodeURIComponent(table.name)}/find`, {queries: [query]}, {signal});
-    return json.parse(reply.text).output.data[0];
+    const reply = await api.postJson(...await tableRequest("row_numbers", table.name, [query]), {signal});
+    return outputsOf(json.parse(reply.text))[0].tensor.data[0];
   } catch (error) {
     if (error instanceof api.Problem) return -1; // a number that no key of this dtype can be
     throw error;

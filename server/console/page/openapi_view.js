@@ -52,7 +52,7 @@ function drawContent(content, what) {
 const quoted = (text) => `'${text.replace(/'/g, "'\\''")}'`;
 
 function curlOf(path, method, operation) {
-  const body = operation.requestBody?.content["application/json"]?.example;
+  const {example, examples = {}} = operation.requestBody?.content["application/json"] ?? {}, body = example ?? Object.values(examples)[0]?.value;
   const verb = method === "get" || (method === "post" && body) ? "" : ` -X ${method.toUpperCase()}`;
   return `curl -s${verb} ${quoted(location.origin + path)}${body === undefined ? "" : ` -d ${quoted(JSON.stringify(body))}`}`;
 }

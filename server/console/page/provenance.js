@@ -1,10 +1,11 @@
 // Which input cells an output cell came from.
 //
 // Ops that only move data tell it themselves: with the elements 1, 2, 3, ... in place of their data (0 is a zero that
-// came from nowhere), the answer says for each output cell which cell it is. For einsum and bags the set is what the
-// labels and the offsets select.
+// came from nowhere), the answer says for each output cell which cell it is. For sums of products and for bags the set is what
+// the labels and the offsets select. Which query picked a row follows from the description of the op's rows.
 
 import * as api from "./api.js";
+import {inputOf} from "./ops.js";
 import {fromReply, indexOf, mostCells, numel, outputsOf, positionOf, toNumber} from "./tensor.js";
 
 // Inputs whose elements an op moves without looking at them: such an input may as well be strings.
@@ -29,46 +30,72 @@ export async function trace(op, moved, requestWith, signal) {
   return outputsOf(JSON.parse(reply.text)).map(({name, tensor}) => ({name, sources: fromReply(tensor).flat?.map((at) => (cells[at]?.name ? [cells[at]] : []))}));
 }
 
-// The labels of each operand and of the output, one a dimension; null if there is an ellipsis or the ranks differ.
-export function labelsOf(equation, shapes) {
-  const [left, right] = equation.replace(/ /g, "").split("->");
-  const operands = left.split(",").map((labels) => [...labels]);
-  if (equation.includes(".") || operands.length !== shapes.length) return null;
-  if (operands.some((labels, i) => labels.length !== shapes[i].length)) return null;
-  const all = operands.flat();
-  const implicit = [...new Set(all)].filter((label) => all.filter((other) => other === label).length === 1).sort();
-  return {operands, output: right === undefined ? implicit : [...right]};
+// The labels of each operand and of the output of a plan's equation, one a dimension.
+export function labelsOf(equation) {
+  const [operands, [output]] = equation.split("->").map((side) => side.split(",").map((labels) => [...labels]));
+  return {operands, output};
 }
 
-// The cells of each operand whose products an output cell sums; of an operand at most as many as are shown as cells.
-export function einsumSources(labels, shapes, position) {
+// The cells of each operand whose products an output cell sums; of an operand at most as many as are shown as cells. A dimension of size 1
+// may have a larger label. `tensors`: [{label, shape}].
+export function productSources(labels, tensors, position) {
   const fixed = new Map(labels.output.map((label, axis) => [label, position[axis]]));
   return labels.operands.flatMap((own, i) => {
-    const sizes = new Map(own.map((label, axis) => [label, shapes[i][axis]]));
+    const {label: name, shape} = tensors[i], sizes = new Map(own.map((label, axis) => [label, shape[axis]]));
     const summed = [...sizes.keys()].filter((label) => !fixed.has(label)), extents = summed.map((label) => sizes.get(label));
     return Array.from({length: Math.min(numel(extents), mostCells)}, (_, n) => {
       const at = positionOf(n, extents), place = new Map([...fixed, ...summed.map((label, axis) => [label, at[axis]])]);
-      return {name: `inputs.${i}`, index: indexOf(own.map((label) => place.get(label)), shapes[i])};
+      return {name, index: indexOf(own.map((label, axis) => Math.min(place.get(label), shape[axis] - 1)), shape)};
     });
   });
 }
 
 // The same in words, a slice of each operand: "inputs.0[1,:] · inputs.1[:,0]". A label that an operand has twice is written where it is
 // not fixed: those cells are a diagonal.
-export function einsumSlices(labels, position) {
+export function productSlices(labels, tensors, position) {
   const fixed = new Map(labels.output.map((label, axis) => [label, position[axis]]));
-  const place = (label, own) => fixed.get(label) ?? (own.filter((other) => other === label).length > 1 ? label : ":");
-  return labels.operands.map((own, i) => `inputs.${i}${own.length ? `[${own.map((label) => place(label, own)).join(",")}]` : ""}`).join(" · ");
+  const place = (label, size, own) => (fixed.has(label) ? Math.min(fixed.get(label), size - 1) : own.filter((other) => other === label).length > 1 ? label : ":");
+  return labels.operands.map((own, i) => {
+    const {label: name, shape} = tensors[i];
+    return own.length ? `${name}[${own.map((label, axis) => place(label, shape[axis], own)).join(",")}]` : name;
+  }).join(" · ");
 }
 
-// The cells of params and of indices that an output cell of embedding_bag sums; null if a row is not one of the table, which the bounds
-// policy replaces. `row`: the shape of a row, of which an output has the first columns; `padding`: the row that does not count, or null.
-export function bagSources({rows, row, indices, offsets, ids, padding}, [bag, ...column]) {
-  if (!offsets && !ids) return null;
-  const begin = offsets ? toNumber(offsets[bag]) : 0;
-  const end = offsets && bag + 1 < offsets.length ? toNumber(offsets[bag + 1]) : indices.length;
+// The cells of the table and of the queries that an output cell sums; null if a row is not one of the table, which the bounds policy replaces.
+// `table`, `queries`, `offsets`, `segments`: tensors of the form; `skipped`: the row number that does not count, or null.
+export function bagSources({table, queries, offsets, segments, skipped}, [bag, ...column]) {
+  if (!offsets?.cells && !segments?.cells) return null;
+  const [rows, ...row] = table.shape, numbers = queries.cells.map(toNumber), starts = offsets?.cells;
+  const begin = starts ? toNumber(starts[bag]) : 0;
+  const end = starts && bag + 1 < starts.length ? toNumber(starts[bag + 1]) : numbers.length;
   const places = Array.from({length: end - begin}, (_, i) => begin + i)
-    .filter((at) => (offsets || toNumber(ids[at]) === bag) && toNumber(indices[at]) !== padding);
-  if (places.some((at) => !(toNumber(indices[at]) >= 0 && toNumber(indices[at]) < rows))) return null;
-  return places.flatMap((at) => [{name: "params", index: toNumber(indices[at]) * numel(row) + indexOf(column, row)}, {name: "indices", index: at}]);
+    .filter((at) => (starts || toNumber(segments.cells[at]) === bag) && numbers[at] !== skipped);
+  if (places.some((at) => !(numbers[at] >= 0 && numbers[at] < rows))) return null;
+  return places.flatMap((at) => [{name: table.label, index: numbers[at] * numel(row) + indexOf(column, row)}, {name: queries.label, index: at}]);
+}
+
+// A number of dimensions that the description of the rows has as a number, or as the name of an attribute; NaN: it has none.
+function dimensions(op, given, attribute, rank) {
+  const value = typeof given === "string" ? Number(attribute(given) || op.attributes.find(({name}) => name === given).default) : given ?? NaN;
+  return value < 0 ? value + rank : value;
+}
+
+// The query that picked an output cell, {name, first, length}: a cell, or the coordinates of an index tuple; null if the op has none, or
+// bags of them. `shapeOf(name)`: of an input; `attribute(name)`: the text of one.
+export function queryOf(op, shapeOf, attribute, position) {
+  const [table, query] = ["table", "query"].map((part) => inputOf(op, part)), shape = query && shapeOf(query.name);
+  if (!shape || inputOf(op, "segments") || (table && !shapeOf(table.name))) return null;
+  const own = shape.slice(0, shape.length - op.rows.query_rank), length = numel(shape.slice(own.length));
+  const batch = dimensions(op, op.rows.batch_dims, attribute, own.length);
+  const axis = dimensions(op, op.rows.axis, attribute, table && shapeOf(table.name).length);
+  const begin = Number.isNaN(axis) ? batch : axis, at = [...position.slice(0, batch), ...position.slice(begin, begin + own.length - batch)];
+  return length ? {name: query.name, first: indexOf(at, own) * length, length} : null;
+}
+
+// The element beside a cell of the input that it is aligned with, in the same form.
+export function besideOf(op, {name, index}, shapeOf) {
+  const [data] = name.split("."), aligned = op.inputs.find((input) => input.aligned_with === data);
+  if (!aligned) return null;
+  const own = aligned.name + name.slice(data.length), shape = shapeOf(own);
+  return shape ? {name: own, first: indexOf(positionOf(index, shapeOf(name)).slice(0, shape.length), shape), length: 1} : null;
 }

@@ -8,6 +8,7 @@ import {heatmap} from "./heatmap.js";
 import * as json from "./json.js";
 import {KeySearch} from "./key_search.js";
 import {bytes, element, grouped} from "./numbers.js";
+import {tableRequest} from "./ops.js";
 import {runOp} from "./run_op.js";
 import {cellAt, mostCells, numel, toNumber, typeText} from "./tensor.js";
 
@@ -58,8 +59,8 @@ async function drawStatistics(node, name) {
   replace(node, list(statistics), statistics.blocks ? strip(statistics, name) : null);
 }
 
-// Rows by number, "0-9, 12", or by key: as a gather gives them.
-function indicesOf(text, isKey, rows) {
+// Rows by number, "0-9, 12", or by key: the queries for them.
+function queriesOf(text, isKey, rows) {
   if (isKey) return {keys: new json.Raw(text.trim().startsWith("[") ? text : `[${/^-?\d+$/.test(text.trim()) ? text.trim() : JSON.stringify(text.trim())}]`)};
   const ranges = text.split(",").map((part) => {
     if (!/^\d+(-\d+)?$/.test(part.trim())) throw new Error(`"${part.trim()}" is neither a row number nor a range such as 0-9`);
@@ -81,8 +82,8 @@ function keysIn(text) {
   }
 }
 
-async function takeRows(name, indices) {
-  return (await runOp(`${path(name)}/gather`, {indices})).read.outputs[0].tensor;
+async function takeRows(name, rows) {
+  return (await runOp(...await tableRequest("rows", name, rows))).read.outputs[0].tensor;
 }
 
 // Cells, or a picture of them; strings have none. `labels`: of the rows.
@@ -111,10 +112,10 @@ function rowsView(tensor, others, wanted, keep) {
     keep({...(text.value === `0-${first}` ? {} : {rows: text.value}), ...(key.checked ? {by: "key"} : {}), ...(name ? {with: name} : {}), ...(as === "table" ? {} : {as})});
     let parts;
     try {
-      const indices = indicesOf(text.value, key.checked, rows), own = await takeRows(tensor.name, indices);
-      const labels = key.checked ? keysIn(indices.keys.text).map(String) : indices;
+      const queries = queriesOf(text.value, key.checked, rows), own = await takeRows(tensor.name, queries);
+      const labels = key.checked ? keysIn(queries.keys.text).map(String) : queries;
       parts = [el("h4", {}, tensor.name), draw(own, tensor.name, labels, as).node];
-      if (name) parts.push(...compare(own, await takeRows(name, indices), name, labels, as));
+      if (name) parts.push(...compare(own, await takeRows(name, queries), name, labels, as));
     } catch (error) {
       parts = [el("p", {class: "problem-text", role: "alert"}, error.message)];
     }

@@ -328,8 +328,8 @@ export class TensorInput {
   }
 }
 
-// An input that wants keys themselves, as `queries` of lookup does, whose `keys` are all keys of the table.
-const isKeyQuery = (spec) => spec.role === "key" && spec.name !== "keys";
+// An input that wants keys themselves.
+const isKeyQuery = (spec) => spec.role === "key" && spec.part === "query";
 
 // The elements of a tensor that is sent as its bytes; of strings, whose bytes have lengths among them, nothing.
 function fromBase64({dtype, base64}) {

@@ -3,31 +3,23 @@
 import * as api from "./api.js";
 import {AttributeInput} from "./attribute_input.js";
 import {copy, el, labelled, notify, replace, save, select} from "./dom.js";
-import {EinsumView} from "./einsum_view.js";
 import {errorView, stepsOf} from "./error_view.js";
-import {examplesOf} from "./examples.js";
 import * as json from "./json.js";
 import {keysOf} from "./keys.js";
 import {grouped} from "./numbers.js";
-import {besideOf, isPicking, tracePicks} from "./pickers.js";
-import {bagSources, einsumSlices, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
+import {describe, inputOf, listOps, tableRequest} from "./ops.js";
+import {PlanView} from "./plan_view.js";
+import {bagSources, besideOf, isMoved, productSlices, productSources, queryOf, trace} from "./provenance.js";
 import {noteRequest, requestIn} from "./request_address.js";
 import {drawResult} from "./result.js";
 import {runOp} from "./run_op.js";
 import {bodyFile, languages} from "./snippets.js";
 import {push, read} from "./state.js";
 import {TensorInput} from "./tensor_input.js";
-import {indexOf, placeText, positionOf} from "./tensor.js";
+import {indexOf, outputsOf, placeText, positionOf} from "./tensor.js";
 
 const mostShown = 20000; // characters of a body as code
 const mostTold = 12; // cells that are named one by one
-
-const descriptions = new Map();
-
-async function describe(name) {
-  if (!descriptions.has(name)) descriptions.set(name, await api.getJson(`/v1/ops/${encodeURIComponent(name)}`));
-  return descriptions.get(name);
-}
 
 // Descriptions of the resident tensors by name; an alias has that of its version.
 async function readTables() {
@@ -121,7 +113,7 @@ class Form {
   // of the result.
   body(numbered = new Map()) {
     const members = [], add = (attribute) => {
-      if (!attribute.isEmpty() && !(numbered.size && attribute.spec.name === "dtype")) members.push([attribute.spec.name, [attribute.requestText()]]);
+      if (!attribute.isEmpty() && !(numbered.size && attribute.spec.type === "dtype" && !attribute.spec.required)) members.push([attribute.spec.name, [attribute.requestText()]]);
     };
     for (const attribute of this.attributes) if (attribute.comesFirst()) add(attribute);
     for (const group of this.inputs)
@@ -136,13 +128,19 @@ class Form {
     this.view.formChanged();
   }
 
-  // The keys of the table that `params` refers to, where keys may be typed.
+  // The keys of the table that the form refers to, where keys may be typed.
   async offerKeys() {
-    const wanting = this.all().filter(({keySearch}) => keySearch), name = this.tensorNamed("params")?.tableName();
+    const wanting = this.all().filter(({keySearch}) => keySearch), name = this.partOf("table")?.tableName();
     if (wanting.length === 0 || name === this.keyed) return;
     this.keyed = name;
     const table = name ? (await residentTables()).get(name) : undefined;
     if (this.keyed === name) for (const tensor of wanting) tensor.keySearch.of(table?.keys ? table : null);
+  }
+
+  // The tensor that has this part in an op that picks rows of a table.
+  partOf(part) {
+    const spec = inputOf(this.op, part);
+    return spec && this.tensorNamed(spec.name);
   }
 
   // A name of this page, data.1, or as the server writes it, data[1].
@@ -175,6 +173,14 @@ class Form {
   attribute(name) {
     return this.attributes.find((attribute) => attribute.spec.name === name)?.control.value ?? "";
   }
+
+  lead() {
+    return this.attributes.find((attribute) => attribute.comesFirst());
+  }
+
+  attributeMembers() {
+    return Object.fromEntries(this.attributes.filter((attribute) => !attribute.isEmpty()).map((attribute) => [attribute.spec.name, new json.Raw(attribute.requestText())]));
+  }
 }
 
 // Moves the page if nothing of the upper part of a node is in sight.
@@ -194,7 +200,7 @@ class TryView {
 
   async open(parameters) {
     const mine = this.opening = {}; // another op may be chosen meanwhile
-    const {ops} = await api.getJson("/v1/ops");
+    const {ops} = await listOps();
     const wanted = parameters.get("op");
     const op = await describe(ops.some(({name}) => name === wanted) ? wanted : ops[0].name);
     const request = await requestIn(parameters);
@@ -202,7 +208,7 @@ class TryView {
     this.language = Math.max(0, languages.findIndex(([name]) => name === parameters.get("code")));
     this.as = parameters.get("as") ?? "";
     this.op = op;
-    this.einsum = op.name === "einsum" ? new EinsumView((problem) => this.blame(problem)) : null;
+    this.plan = op.plan ? new PlanView(op.plan, (problem) => this.blame(problem)) : null;
     this.form = new Form(this.op, this);
     this.draw(ops);
     this.setRequest(request);
@@ -220,7 +226,7 @@ class TryView {
   }
 
   setExample(i) {
-    this.form.set(examplesOf(this.op)[i][1]);
+    this.form.set(this.op.examples[i].request);
     this.examples.value = i;
   }
 
@@ -237,7 +243,7 @@ class TryView {
   // The fields, those that say what the op does with its inputs before them.
   drawFields() {
     const attributes = this.form.attributes.filter((attribute) => !attribute.comesFirst());
-    return [...this.form.attributes.filter((attribute) => attribute.comesFirst()).map(({node}) => el("div", {class: "lead"}, node, this.einsum?.echo)),
+    return [...this.form.attributes.filter((attribute) => attribute.comesFirst()).map(({node}) => el("div", {class: "lead"}, node, this.plan?.echo)),
       ...this.form.inputs.map(({node}) => node),
       attributes.length ? el("fieldset", {class: "attributes"}, el("legend", {}, "attributes"), ...attributes.map(({node}) => node)) : null];
   }
@@ -247,7 +253,7 @@ class TryView {
       push("try", {op: chooser.value});
       this.open(read().parameters);
     }});
-    this.examples = select([["choose one", ""], ...examplesOf(this.op).map(([text], i) => [text, String(i)])], "", {id: "examples", onchange: () => {
+    this.examples = select([["choose one", ""], ...this.op.examples.map(({title}, i) => [title, String(i)])], "", {id: "examples", onchange: () => {
       if (this.examples.value) this.setExample(this.examples.value);
       this.run(true);
     }});
@@ -270,7 +276,7 @@ class TryView {
     replace(this.node,
       el("div", {class: "op-head"}, labelled("op", chooser), el("p", {class: "summary"}, this.op.summary), labelled("examples", this.examples)),
       el("div", {class: "columns"}, form,
-        el("div", {class: "answer"}, this.result, this.told, this.einsum?.order,
+        el("div", {class: "answer"}, this.result, this.told, this.plan?.order,
           el("section", {class: "snippet", "aria-label": "the request as code"},
             el("div", {class: "forms"}, ...tabs, el("button", {type: "button", onclick: () => copy(this.code.textContent)}, "Copy"), this.saveButton), this.code))));
   }
@@ -290,7 +296,7 @@ class TryView {
     this.noteState();
     this.examples.value = "";
     this.answered = false; // what is drawn, or comes, is the answer to another request
-    this.sources = this.picks = null;
+    this.sources = null;
     replace(this.told);
     this.form.forgive();
     this.showCode();
@@ -300,7 +306,7 @@ class TryView {
   drawExtra() {
     this.extraStop?.abort();
     const {signal} = this.extraStop = new AbortController();
-    this.einsum?.draw(this.form.attribute("equation"), this.form.all(), signal).catch((error) => notify(error.message, "error"));
+    this.planned = this.plan?.draw(this.form.lead()?.control.value, this.form.attributeMembers(), this.form.all(), signal).catch((error) => notify(error.message, "error"));
   }
 
   showCode() {
@@ -325,6 +331,7 @@ class TryView {
       body = this.form.body();
       this.answered = true;
       const reply = await runOp(`/v1/${this.op.name}?timing=1`, body, {signal: stop.signal});
+      await this.planned; // it says where the cells of the answer come from
       if (stop.signal.aborted) return;
       replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index), {as: this.as, onshow: (as) => this.answerShown(as)}));
       replace(this.told);
@@ -351,20 +358,22 @@ class TryView {
   // Marks what a problem names where it is; gives that.
   blame(error) {
     this.form.forgive();
-    if (error.document.attribute === "equation") this.einsum?.showEquation(this.form.attribute("equation"), error.document);
+    const lead = this.form.lead();
+    if (lead && error.document.attribute === lead.spec.name) this.plan?.showEquation(lead.control.value, error.document);
     return this.form.blame(error);
   }
 
   // The row numbers of keys, and the keys of a table whose rows are numbered: what a numbered request has instead of them.
   async withoutKeys(signal) {
-    const params = this.form.tensorNamed("params"), others = new Map();
-    if (!params?.tableName()) return others;
+    const others = new Map(), table = this.form.partOf("table")?.tableName();
+    if (!table) return others;
     for (const tensor of this.form.all()) {
       if (tensor.kind.value !== "keys") continue;
-      const reply = await api.postJson(`/v1/tensors/${encodeURIComponent(params.tableName())}/find`, `{"queries": ${tensor.typedText()}}`, {signal});
-      others.set(tensor.label, [json.parse(reply.text).output]);
+      const reply = await api.postJson(...await tableRequest("row_numbers", table, new json.Raw(tensor.typedText())), {signal});
+      others.set(tensor.label, [outputsOf(json.parse(reply.text))[0].tensor]);
     }
-    if (this.form.tensorNamed("keys")?.isEmpty()) others.set("keys", [{ref: keysOf(params.tableName())}]);
+    const keys = this.op.inputs.find(({part, role}) => part === "per_row" && role === "key");
+    if (keys && this.form.tensorNamed(keys.name).isEmpty()) others.set(keys.name, [{ref: keysOf(table)}]);
     return others;
   }
 
@@ -372,8 +381,7 @@ class TryView {
   async findSources(signal) {
     await Promise.all(this.form.all().map(({ready}) => ready));
     const moved = this.form.inputs.filter((group) => isMoved(group.spec) && !group.isEmpty()).map(({spec, tensors}) => ({spec, tensors}));
-    this.sources = this.picks = null;
-    this.findPicks(signal);
+    this.sources = null;
     if (moved.length === 0 || moved.some(({tensors}) => tensors.some(({shape}) => !shape))) return;
     try {
       const others = await this.withoutKeys(signal);
@@ -384,53 +392,31 @@ class TryView {
     }
   }
 
-  // The same for the indices, which may be known where the sources are not: params may be large.
-  async findPicks(signal) {
-    const [params, indices] = ["params", "indices"].map((name) => this.form.tensorNamed(name)?.shape);
-    if (!isPicking(this.op) || !params || !indices) return;
-    await new Promise((resolve) => {
-      setTimeout(resolve); // a task of its own: both number up to 10,000 cells
-    });
-    try {
-      const picks = await tracePicks(this.op, {params, indices}, (name) => this.form.attribute(name), (numbered) => this.form.body(numbered), signal);
-      if (this.answered && !signal.aborted) this.picks = picks;
-    } catch {
-      // As above.
-    }
-  }
-
-  bagInputs() {
-    const [params, indices, offsets, ids] = ["params", "indices", "offsets", "segment_ids"].map((name) => this.form.tensorNamed(name));
-    const padding = this.form.attribute("padding_index");
-    if (!params?.shape || !indices?.cells || indices.kind.value === "keys") return null;
-    return {rows: params.shape[0], row: params.shape.slice(1), indices: indices.cells, offsets: offsets?.cells, ids: ids?.cells,
-      padding: padding === "" ? null : Number(padding)};
+  // The tensors of an op that picks rows in bags; null: it has none, or the row numbers are not known.
+  bags() {
+    const [table, queries, offsets, segments] = ["table", "query", "offsets", "segments"].map((part) => this.form.partOf(part));
+    if (!segments || !table.shape || !queries.cells || queries.kind.value === "keys") return null;
+    const skipped = this.op.rows.skip ? this.form.attribute(this.op.rows.skip) : "";
+    return {table, queries, offsets, segments, skipped: skipped === "" ? null : Number(skipped)};
   }
 
   // The input cells that an output cell came from, none if from nowhere, and that in words; null: not known.
   sourcesOf(name, shape, index) {
     if (!this.answered) return null;
-    if (this.einsum) {
-      const shapes = this.form.all().map((tensor) => tensor.shape), position = positionOf(index, shape);
-      const labels = shapes.every(Boolean) ? labelsOf(this.form.attribute("equation"), shapes) : null;
-      return labels ? {cells: einsumSources(labels, shapes, position), text: einsumSlices(labels, position)} : null;
-    }
-    const bags = this.op.name === "embedding_bag" ? this.bagInputs() : null;
-    const cells = bags ? bagSources(bags, positionOf(index, shape)) : this.sources?.find((output) => output.name === name)?.sources?.[index];
+    const tensors = this.form.all(), position = positionOf(index, shape), labels = this.plan?.labels;
+    if (labels) return {cells: productSources(labels, tensors, position), text: productSlices(labels, tensors, position)};
+    const bags = this.bags(), cells = bags ? bagSources(bags, position) : this.sources?.find((output) => output.name === name)?.sources?.[index];
     return cells ? {cells, text: this.placesText(cells)} : null;
   }
 
-  // The cells of an index tensor that picked an output cell, and that in words; null: not known.
+  // The cells that picked an output cell, and that in words; null: not known.
   picksOf(shape, index, cells) {
     if (!this.answered) return null;
-    const shapeOf = (name) => this.form.tensorNamed(name)?.shape, own = (name, at) => placeText(positionOf(at, shapeOf(name)), name);
-    const pick = this.picks?.[index];
-    if (pick?.length === 1) return {cells: [{name: "indices", index: pick.first}], text: own("indices", pick.first)};
-    if (pick) return {cells: Array.from({length: pick.length}, (_, i) => ({name: "indices", index: pick.first + i})), text: own("indices", pick.first).replace(/\d+\]$/, ":]")};
-    const queries = this.op.name === "lookup" ? shapeOf("queries") : null;
-    const beside = queries ? {name: "queries", index: indexOf(positionOf(index, shape).slice(0, queries.length), queries)}
-      : cells.length === 1 ? besideOf(this.op, cells[0], shapeOf) : null;
-    return beside ? {cells: [beside], text: own(beside.name, beside.index)} : null;
+    const shapeOf = (name) => this.form.tensorNamed(name)?.shape;
+    const pick = queryOf(this.op, shapeOf, (name) => this.form.attribute(name), positionOf(index, shape)) ?? (cells.length === 1 ? besideOf(this.op, cells[0], shapeOf) : null);
+    if (!pick) return null;
+    const {name, first, length} = pick, text = placeText(positionOf(first, shapeOf(name)), name);
+    return {cells: Array.from({length}, (_, i) => ({name, index: first + i})), text: length === 1 ? text : text.replace(/\d+\]$/, ":]")};
   }
 
   placesText(cells) {

@@ -46,7 +46,7 @@ TD_TEST(the_route_of_ops_has_a_path_for_each_op)
 
 TD_TEST(a_path_with_the_table_has_lookups_alone_and_no_first_input)
 {
-    const struct td_openapi_route routes[] = { { "post", "/v1/tensors/{table}/{lookup}", false,
+    const struct td_openapi_route routes[] = { { "post", "/v1/tensors/{table}/{row_op}", false,
                                                  NULL } };
     cJSON *document = document_of(routes, 1);
     const cJSON *paths = at(document, "paths");

@@ -461,6 +461,8 @@ static const struct td_output_spec pair_outputs[] = {
     { .name = "even", .dtypes = TD_DTYPE_BIT(BOOL) },
 };
 static const struct td_op_rows picks_rows = { .is_plain = always,
+                                              .axis_attr = TD_ROWS_NONE,
+                                              .batch_attr = TD_ROWS_NONE,
                                               .count_attr = TD_ROWS_NONE,
                                               .policy_attr = TD_ROWS_NONE,
                                               .found_output = TD_ROWS_NONE };

@@ -1,4 +1,5 @@
-// An equation with its labels in colours and what it sums in words, beside the field where it is typed; and the order of its contractions.
+// What the plan of an op tells: its equation with labels in colours and what it sums in words, beside the field where it is typed; and the
+// order of the contractions.
 
 import * as api from "./api.js";
 import {labelClass} from "./colours.js";
@@ -26,11 +27,11 @@ class Colours {
 }
 
 // "output[i,k] = Σⱼ inputs.0[i,j] · inputs.1[j,k]"
-function sentence({operands, output}, colours) {
+function sentence({operands, output}, tensors, colours) {
   const summed = [...new Set(operands.flat())].filter((label) => !output.includes(label));
   const place = (name, labels) => [`${name}[`, ...colours.of(labels.join(",")), "]"];
   return el("p", {class: "sentence"}, ...place("output", output), " = ", summed.length ? ["Σ", el("sub", {}, ...colours.of(summed.join(","))), " "] : [],
-    ...operands.flatMap((labels, i) => [i ? " · " : "", ...place(`inputs.${i}`, labels)]));
+    ...operands.flatMap((labels, i) => [i ? " · " : "", ...place(tensors[i].label, labels)]));
 }
 
 const facts = (...texts) => el("span", {class: "help"}, texts.filter(Boolean).join(" · "));
@@ -38,8 +39,8 @@ const facts = (...texts) => el("span", {class: "help"}, texts.filter(Boolean).jo
 // A step with what it reads below it, down to the inputs.
 function branch(number, plan, tensors, colours) {
   if (number < tensors.length) {
-    const {dtype, shape} = tensors[number];
-    return el("li", {}, `inputs.${number} `, facts(typeText(dtype, shape), sizeOf[dtype] ? bytes(numel(shape) * sizeOf[dtype]) : ""));
+    const {label, dtype, shape} = tensors[number];
+    return el("li", {}, `${label} `, facts(typeText(dtype, shape), sizeOf[dtype] ? bytes(numel(shape) * sizeOf[dtype]) : ""));
   }
   const at = plan.steps.findIndex(({result}) => result === number), step = plan.steps[at], last = at === plan.steps.length - 1;
   return el("li", {}, plan.steps.length > 1 ? `step ${at + 1} ` : "", el("code", {}, ...colours.of(step.equation)), " ",
@@ -55,18 +56,18 @@ function tree(plan, tensors, colours) {
 }
 
 // Where the letters are that a problem names: by its place in the UTF-8 of the equation, or all those of a label.
-function badLetters(equation, {attribute, offset, label}) {
-  if (attribute === "equation" && offset !== undefined) {
+function badLetters(equation, {offset, label}) {
+  if (offset !== undefined) {
     const before = [...new TextDecoder().decode(new TextEncoder().encode(equation).subarray(0, Number(offset)))].length;
     return (_, at) => at === before;
   }
   return (letter) => letter === label;
 }
 
-export class EinsumView {
-  // onproblem: of a plan that the server refuses.
-  constructor(onproblem) {
-    Object.assign(this, {onproblem, echo: el("div", {class: "echo"}), order: el("div", {class: "order"})});
+export class PlanView {
+  // `endpoint`: "POST PATH"; onproblem: of a plan that the server refuses. `labels`: as of labelsOf, null while they are not known.
+  constructor(endpoint, onproblem) {
+    Object.assign(this, {path: endpoint.split(" ")[1], onproblem, labels: null, echo: el("div", {class: "echo"}), order: el("div", {class: "order"})});
   }
 
   showEquation(equation, problem) {
@@ -77,16 +78,18 @@ export class EinsumView {
     return colours;
   }
 
-  // What the equation does with `tensors`, [{dtype, shape}], where that is known.
-  async draw(equation, tensors, signal) {
-    const colours = this.showEquation(equation), known = equation && tensors.every(({shape}) => shape);
-    if (!known) return replace(this.order);
+  // `equation`: as it is typed; `attributes`: of the request; `tensors`: [{label, dtype, shape}], where that is known.
+  async draw(equation, attributes, tensors, signal) {
+    const colours = this.showEquation(equation);
+    this.labels = null;
+    if (!equation || !tensors.every(({shape}) => shape)) return replace(this.order);
     const shapes = tensors.map(({shape}) => shape), dtypes = new Set(tensors.map(({dtype}) => dtype));
     try {
-      const reply = await api.postJson("/v1/einsum/plan", {equation, shapes, dtype: dtypes.size === 1 ? [...dtypes][0] : undefined}, {signal});
+      const reply = await api.postJson(this.path, {...attributes, shapes, dtype: dtypes.size === 1 ? [...dtypes][0] : undefined}, {signal});
       if (signal.aborted) return null;
-      const plan = json.parse(reply.text), labels = labelsOf(equation, shapes);
-      if (labels) this.echo.append(sentence(labels, colours));
+      const plan = json.parse(reply.text);
+      this.labels = labelsOf(plan.equation);
+      this.echo.append(sentence(this.labels, tensors, colours));
       return replace(this.order, plan.steps.length ? tree(plan, tensors, colours) : null);
     } catch (error) {
       if (error.name === "AbortError" || signal.aborted) return null;
