@@ -26,9 +26,11 @@ void td_alias_forget_gone(struct td_store *store)
     struct td_error err;
     bool done;
     td_alias_enter(store, &writer);
+    /* Reading the file adds the folders that it lists, so folders are forgotten afterwards. */
+    const bool loaded = (store->to_write || store->n_taken > TD_TAKEN_KEPT) &&
+                        td_alias_may_write(store) && td_alias_load_entered(store, NULL);
     const bool changed = td_taken_forget_oldest(store);
-    if ((changed || store->to_write) && td_alias_may_write(store) &&
-        td_alias_load_entered(store, NULL) &&
+    if (loaded && (changed || store->to_write) &&
         td_alias_write_file(store, &store->aliases, &done, &err) != TD_OK)
         td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     store->folders_unknown = false;

@@ -641,6 +641,33 @@ TD_TEST(a_flip_stays_after_a_folder_that_the_file_did_not_know)
     expect_after_restart("x=m@1 ");
 }
 
+/* A file that lists one folder too many, all of them gone. */
+static void put_file_of_many_folders(void)
+{
+    enum { FOLDERS = 4096 + 1, LINE = 100 };
+    char *text = malloc((size_t)FOLDERS * LINE), *at = text;
+    at += sprintf(at, "{\"aliases\":{\"x\":\"m@1\"},\"taken\":{");
+    for (int i = 0; i < FOLDERS; i++)
+        at += sprintf(at, "%s\"gone-%d\":\"%064d\"", i > 0 ? "," : "", i, i);
+    sprintf(at, "}}");
+    put_text("aliases.json", text);
+    free(text);
+}
+
+TD_TEST(a_folder_that_is_forgotten_does_not_return_with_the_file)
+{
+    static char text[1 << 20];
+    put_new_folder_while_damaged();
+    put_file_of_many_folders();
+    td_store_rescan(store); /* which writes the folders that the file lacks */
+    FILE *file = fopen(path_of("aliases.json"), "rb");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(text, "\"2\":"));
+    ck_assert_ptr_nonnull(strstr(text, "\"gone-1\":"));
+    ck_assert_ptr_null(strstr(text, "\"gone-0\":"));
+}
+
 /* Such a file has no `taken`. */
 TD_TEST_LOOP(a_start_warns_of_a_file_by_hand_whose_aliases_a_folder_sets_again, 0, 2)
 {
