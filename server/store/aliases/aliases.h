@@ -50,6 +50,7 @@ bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writ
  *                      the alias of that table names
  * PRECONDITION_FAILED  an alias does not match `wanted`
  * TENSOR_NOT_FOUND     a target does not exist
+ * DEVICE_UNAVAILABLE   a target does not exist, but a refused file or folder might define it
  * CONFLICT             a name is a tensor, a target is an alias, a target of a persisted flip is
  *                      not persisted, or aliases.json was changed by another process
  * RESOURCE_LIMIT       aliases, disk_bytes
