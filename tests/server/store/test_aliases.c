@@ -319,6 +319,8 @@ static const struct {
 } damaged[] = {
     { "", "expected a JSON object" },
     { "[]", "expected a JSON object" },
+    { "{}", "aliases is missing" },
+    { "{\"taken\":{}}", "aliases is missing" },
     { "{\"aliases\":{\"x\":\"a@1\"}", "" },
     { "{\"aliases\":{\"x\":\"a@1\"}} {", "end of the file" },
     { "{\"aliases\":{\"x\":\"a@1\",\"x\":\"a@2\"}}", "given twice" },
@@ -768,6 +770,19 @@ TD_TEST(a_file_by_hand_needs_no_checksum)
     put_text("aliases.json", "{\"aliases\": {\"x\": \"a@2\", \"y\": \"b@2\"}}\n");
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "x=a@2 y=b@2 ");
+    put_text("aliases.json", "{}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=a@2 y=b@2 ");
+    put_text("aliases.json", "{\"aliases\":{}}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "");
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(a_removed_file_removes_its_aliases)
+{
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"a@1\"}}\n");
+    td_store_rescan(store);
     ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "");
