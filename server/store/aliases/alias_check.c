@@ -256,13 +256,15 @@ td_status td_alias_check_flip(struct td_store *store, const struct td_alias_flip
                               const struct td_alias_folder *folder, struct td_error *err)
 {
     const struct plan plan = { store, edits, folder, flip->access };
+    /* A read-only process keeps the aliases of a folder in memory. */
+    const bool persist = td_store_persists_aliases(store) && !store->read_only;
     const char *missing = NULL; /* target that does not exist */
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
     for (int i = 0; i < flip->n_wanted && status == TD_OK; i++)
         status = check_wanted(store, &flip->wanted[i], err);
     for (int i = 0; i < edits->count && status == TD_OK; i++) {
-        status = check_alias(store, &edits->aliases[i], flip->persist, folder, err);
+        status = check_alias(store, &edits->aliases[i], persist, folder, err);
         if (status == TD_TENSOR_NOT_FOUND)
             missing = edits->aliases[i].target;
         if (status == TD_OK)

@@ -179,7 +179,7 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
         read_taken(store);
     const bool taken = td_taken_has(store, folder->name, folder->digest);
     td_status status = changes_of(store, folder, &changes, err);
-    const struct td_alias_flip flip = { .persist = !store->read_only };
+    const struct td_alias_flip flip = { 0 };
     if (status == TD_OK)
         status = make_edits(&changes, taken ? 0 : changes.n_set, &edits, err);
     for (int i = 0; i < edits.count && !may_write; i++)
