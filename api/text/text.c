@@ -6,21 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void td_text_add(struct td_text *text, const char *bytes, size_t length)
-{
-    if (length > (size_t)(text->end - text->at)) {
-        text->full = true;
-        return;
-    }
-    memcpy(text->at, bytes, length);
-    text->at += length;
-}
-
-void td_text_string(struct td_text *text, const char *string)
-{
-    td_text_add(text, string, strlen(string));
-}
-
 void td_text_uint(struct td_text *text, uint64_t value)
 {
     char digits[20];

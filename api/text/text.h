@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct td_text {
     char *at, *end;
@@ -17,11 +18,23 @@ struct td_text {
 };
 
 /* Appends bytes unchanged. */
-void td_text_add(struct td_text *text, const char *bytes, size_t length);
+static inline void td_text_add(struct td_text *text, const char *bytes, size_t length)
+{
+    if (length > (size_t)(text->end - text->at)) {
+        text->full = true;
+        return;
+    }
+    memcpy(text->at, bytes, length);
+    text->at += length;
+}
 
-/* Append a NUL-terminated string and a decimal number, respectively. td_text_number is ten times as
- * fast as snprintf. */
-void td_text_string(struct td_text *text, const char *string);
+/* Appends a NUL-terminated string. */
+static inline void td_text_string(struct td_text *text, const char *string)
+{
+    td_text_add(text, string, strlen(string));
+}
+
+/* Appends a decimal number, ten times as fast as snprintf. */
 void td_text_uint(struct td_text *text, uint64_t value);
 
 /* Appends the dimensions of a shape, such as "2,3", without brackets. Appends nothing for a
