@@ -8,19 +8,23 @@
 
 void td_text_uint(struct td_text *text, uint64_t value)
 {
-    char digits[20];
-    char *at = digits + sizeof digits;
-    do {
+    int digits = 1;
+    for (uint64_t rest = value; rest >= 10; rest /= 10)
+        digits++;
+    if (digits > text->end - text->at) {
+        text->full = true;
+        return;
+    }
+    text->at += digits;
+    for (char *at = text->at; digits > 0; digits--, value /= 10)
         *--at = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-    td_text_add(text, at, (size_t)(digits + sizeof digits - at));
 }
 
 void td_text_dims(struct td_text *text, const struct td_shape *shape)
 {
     for (int i = 0; i < shape->rank; i++) {
-        td_text_string(text, i > 0 ? "," : "");
+        if (i > 0)
+            td_text_string(text, ",");
         td_text_uint(text, (uint64_t)shape->dim[i]);
     }
 }
