@@ -184,7 +184,7 @@ static td_status write_tensor(struct td_text *text, const struct td_tensor *tens
     td_text_string(text, "{\"dtype\":\"");
     td_text_string(text, td_dtype_info(tensor->dtype)->name);
     td_text_string(text, "\",\"shape\":[");
-    td_text_dims(text, &tensor->shape);
+    td_text_dims(text, tensor->shape.dim, tensor->shape.rank);
     td_text_string(text, base64 ? "],\"base64\":\"" : "],\"data\":");
     const int rank = nested_rank(tensor, layout);
     char *end = base64      ? write_base64(text->at, tensor, arena, err)

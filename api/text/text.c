@@ -20,12 +20,12 @@ void td_text_uint(struct td_text *text, uint64_t value)
         *--at = (char)('0' + value % 10);
 }
 
-void td_text_dims(struct td_text *text, const struct td_shape *shape)
+void td_text_dims(struct td_text *text, const int64_t *dims, int rank)
 {
-    for (int i = 0; i < shape->rank; i++) {
+    for (int i = 0; i < rank; i++) {
         if (i > 0)
             td_text_string(text, ",");
-        td_text_uint(text, (uint64_t)shape->dim[i]);
+        td_text_uint(text, (uint64_t)dims[i]);
     }
 }
 
@@ -52,7 +52,7 @@ static size_t plain_prefix(const char *bytes, size_t length)
     return i;
 }
 
-void td_text_quote(struct td_text *text, const char *bytes, size_t length)
+void td_text_quote_bytes(struct td_text *text, const char *bytes, size_t length)
 {
     td_text_add(text, "\"", 1);
     for (size_t i = 0; i < length;) {

@@ -5,8 +5,6 @@
 #ifndef TD_API_TEXT_TEXT_H
 #define TD_API_TEXT_TEXT_H
 
-#include "kernels/shape.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,16 +35,19 @@ static inline void td_text_string(struct td_text *text, const char *string)
 /* Appends a decimal number, ten times as fast as snprintf. */
 void td_text_uint(struct td_text *text, uint64_t value);
 
-/* Appends the dimensions of a shape, such as "2,3", without brackets. Appends nothing for a
- * scalar. */
-void td_text_dims(struct td_text *text, const struct td_shape *shape);
+/* Appends dimensions or a position, such as "2,3", without brackets. */
+void td_text_dims(struct td_text *text, const int64_t *dims, int rank);
 
 /* Appends text formatted as by printf. */
 void td_text_print(struct td_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Appends a JSON string, including its quotes. Replaces bytes that are not UTF-8 with U+FFFD. */
-void td_text_quote(struct td_text *text, const char *bytes, size_t length);
+/* Append a JSON string, including its quotes. Replace bytes that are not UTF-8 with U+FFFD. */
+void td_text_quote_bytes(struct td_text *text, const char *bytes, size_t length);
+static inline void td_text_quote(struct td_text *text, const char *string)
+{
+    td_text_quote_bytes(text, string, strlen(string));
+}
 
 /* Appends a name as a segment of a path. Bytes other than ASCII letters, ASCII digits and "-._~:@"
  * are percent-encoded, as in "%C3". */

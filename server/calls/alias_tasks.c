@@ -25,7 +25,7 @@ static size_t quoted_size(const char *text)
 static void quote(struct td_text *text, const char *string)
 {
     if (string)
-        td_text_quote(text, string, strlen(string));
+        td_text_quote(text, string);
     else
         td_text_string(text, "null");
 }
