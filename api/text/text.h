@@ -1,4 +1,4 @@
-/* text.h - writes text into a buffer of fixed size, for small JSON documents.
+/* text.h - writes JSON and other text into a buffer of fixed size.
  *
  * Text that does not fit is dropped and sets `full`, so callers need to check only once, at the
  * end. */
