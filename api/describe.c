@@ -218,7 +218,7 @@ static size_t listing_size(const struct td_tensor_listing *listing)
 static void add_member(struct td_text *text, const char *name, const char *value)
 {
     td_text_string(text, name);
-    td_text_quote(text, value, strlen(value));
+    td_text_quote(text, value);
 }
 
 static void add_count(struct td_text *text, const struct td_row_count *rows)
@@ -242,7 +242,7 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     add_member(text, "{\"name\":", listing->name);
     add_member(text, ",\"dtype\":", td_dtype_info(tensor->dtype)->name);
     td_text_string(text, ",\"shape\":[");
-    td_text_dims(text, &tensor->shape);
+    td_text_dims(text, tensor->shape.dim, tensor->shape.rank);
     td_text_string(text, "],\"bytes\":");
     td_text_uint(text, td_tensor_footprint(tensor));
     td_text_string(text, ",\"version\":");
@@ -281,7 +281,7 @@ static void add_listings(struct td_text *text, const struct td_output_spec *name
     for (int i = 0; i < count; i++) {
         td_text_string(text, i > 0 ? "," : "");
         if (named) {
-            td_text_quote(text, named[i].name, strlen(named[i].name));
+            td_text_quote(text, named[i].name);
             td_text_string(text, ":");
         }
         add_listing(text, &list[i]);

@@ -201,7 +201,7 @@ static void add_step(struct td_text *text, const struct td_plan *plan, int numbe
     if (step->operands[1] >= 0)
         td_text_print(text, ",%d", step->operands[1]);
     td_text_print(text, "],\"result\":%d,\"equation\":", plan->n_inputs + number);
-    td_text_quote(text, step->equation, strlen(step->equation));
+    td_text_quote(text, step->equation);
     td_text_print(text, ",\"kind\":\"%s\"", step->kind);
     if (step->is_product)
         td_text_print(text,
@@ -209,8 +209,7 @@ static void add_step(struct td_text *text, const struct td_plan *plan, int numbe
                       step->batch, step->m, step->n, step->k);
     add_count(text, ",\"flops\":", step->flops);
     td_text_print(text, ",\"dtype\":\"%s\",\"shape\":[", td_dtype_info(step->dtype)->name);
-    for (int i = 0; i < step->rank; i++)
-        td_text_print(text, "%s%" PRId64, i > 0 ? "," : "", step->dims[i]);
+    td_text_dims(text, step->dims, step->rank);
     add_count(text, "],\"bytes\":", step->bytes);
     td_text_string(text, "}");
 }
@@ -247,10 +246,10 @@ static void add_plan(struct td_text *text, const struct td_plan *plan,
 {
     td_text_print(text, "{\"output\":{\"dtype\":\"%s\",\"shape\":[",
                   td_dtype_info(output->dtype)->name);
-    td_text_dims(text, &output->shape);
+    td_text_dims(text, output->shape.dim, output->shape.rank);
     add_count(text, "],\"bytes\":", output->bytes);
     td_text_string(text, "},\"equation\":");
-    td_text_quote(text, plan->equation, strlen(plan->equation));
+    td_text_quote(text, plan->equation);
     add_path(text, plan);
     add_count(text, ",\"flops\":", plan->flops);
     add_count(text, ",\"naive_flops\":", plan->naive_flops);

@@ -155,15 +155,15 @@ td_status td_describe_statistics(const struct td_tensor_listing *tensor,
         return err->status;
     struct td_text text = { .at = begin, .end = begin + size };
     td_text_string(&text, "{\"name\":");
-    td_text_quote(&text, tensor->name, strlen(tensor->name));
+    td_text_quote(&text, tensor->name);
     td_text_string(&text, ",\"dtype\":\"");
     td_text_string(&text, td_dtype_info(tensor->tensor->dtype)->name);
     td_text_string(&text, "\",\"shape\":[");
-    td_text_dims(&text, &tensor->tensor->shape);
+    td_text_dims(&text, tensor->tensor->shape.dim, tensor->tensor->shape.rank);
     td_text_string(&text, "],\"version\":");
     td_text_uint(&text, tensor->version);
     td_text_string(&text, ",\"etag\":");
-    td_text_quote(&text, tensor->etag, strlen(tensor->etag));
+    td_text_quote(&text, tensor->etag);
     add_values(&text, tensor->tensor->dtype, statistics);
     add_blocks(&text, statistics);
     td_text_string(&text, "}");

@@ -636,7 +636,7 @@ static void write_entry(struct td_text *text, const struct td_tensor *tensor, ui
     td_text_string(text, ":{\"dtype\":\"");
     td_text_string(text, td_dtype_info(tensor->dtype)->safetensors);
     td_text_string(text, "\",\"shape\":[");
-    td_text_dims(text, &tensor->shape);
+    td_text_dims(text, tensor->shape.dim, tensor->shape.rank);
     td_text_string(text, "],\"data_offsets\":[");
     td_text_uint(text, *offset);
     td_text_string(text, ",");

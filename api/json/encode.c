@@ -4,7 +4,10 @@
 #include "api/json/print_strings.h"
 #include "api/message/raw.h"
 #include "api/text/base64.h"
+#include "api/text/text.h"
 
+#include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- a tensor ---- */
@@ -83,24 +86,7 @@ static td_status choose_form(const struct td_tensor *tensor, td_layout layout,
     return TD_OK;
 }
 
-static char *write_literal(char *at, const char *text)
-{
-    return mempcpy(at, text, strlen(text));
-}
-
-static char *write_shape(char *at, const struct td_shape *shape)
-{
-    *at++ = '[';
-    for (int i = 0; i < shape->rank; i++) {
-        if (i)
-            *at++ = ',';
-        at = td_json_write_int64(at, shape->dim[i]);
-    }
-    *at++ = ']';
-    return at;
-}
-
-/* Writes elements, checking regularly whether to stop. Returns NULL with err filled if the call
+/* Writes elements and checks regularly whether to stop. Returns NULL with err filled if the call
  * must stop. */
 static char *write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n,
                             struct td_stop_meter *meter, struct td_error *err)
@@ -189,33 +175,28 @@ static char *write_base64(char *at, const struct td_tensor *tensor, struct td_ar
     return at;
 }
 
-/* Writes T, the object of one tensor. Returns NULL with err filled on error. */
-static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout layout,
-                          struct td_arena *arena, struct td_error *err)
+/* Writes T, the object of one tensor. */
+static td_status write_tensor(struct td_text *text, const struct td_tensor *tensor,
+                              td_layout layout, struct td_arena *arena, struct td_error *err)
 {
+    const bool base64 = layout == TD_LAYOUT_BASE64;
     struct td_stop_meter meter = td_stop_meter(&arena->stop);
-    at = write_literal(at, "{\"dtype\":\"");
-    at = write_literal(at, td_dtype_info(tensor->dtype)->name);
-    at = write_literal(at, "\",\"shape\":");
-    at = write_shape(at, &tensor->shape);
-    at = write_literal(at, layout == TD_LAYOUT_BASE64 ? ",\"base64\":\"" : ",\"data\":");
-    switch (layout) {
-    case TD_LAYOUT_NESTED:
-        at = write_nested(at, tensor, nested_rank(tensor, layout), &meter, err);
-        break;
-    case TD_LAYOUT_FLAT:
-        at = write_flat(at, tensor, &meter, err);
-        break;
-    case TD_LAYOUT_BASE64:
-        at = write_base64(at, tensor, arena, err);
-        if (at)
-            *at++ = '"';
-        break;
-    }
-    if (!at)
-        return NULL;
-    *at++ = '}';
-    return at;
+    td_text_string(text, "{\"dtype\":\"");
+    td_text_string(text, td_dtype_info(tensor->dtype)->name);
+    td_text_string(text, "\",\"shape\":[");
+    td_text_dims(text, tensor->shape.dim, tensor->shape.rank);
+    td_text_string(text, base64 ? "],\"base64\":\"" : "],\"data\":");
+    const int rank = nested_rank(tensor, layout);
+    char *end = base64      ? write_base64(text->at, tensor, arena, err)
+                : rank == 1 ? write_flat(text->at, tensor, &meter, err)
+                            : write_nested(text->at, tensor, rank, &meter, err);
+    if (!end)
+        return err->status;
+    text->at = end;
+    if (base64)
+        td_text_string(text, "\"");
+    td_text_string(text, "}");
+    return TD_OK;
 }
 
 /* ---- the reply ---- */
@@ -237,11 +218,11 @@ td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout
     struct form form;
     if (choose_form(tensor, layout, arena, &form, err) != TD_OK)
         return err->status;
-    char *text = td_arena_alloc(arena, form.bytes, 1, err);
-    char *end = text ? write_tensor(text, tensor, form.layout, arena, err) : NULL;
-    if (!end)
+    char *begin = td_arena_alloc(arena, form.bytes, 1, err);
+    struct td_text text = { .at = begin, .end = begin ? begin + form.bytes : NULL };
+    if (!begin || write_tensor(&text, tensor, form.layout, arena, err) != TD_OK)
         return err->status;
-    td_reply_set(reply, 200, "application/json", text, (size_t)(end - text));
+    td_reply_set(reply, 200, "application/json", begin, (size_t)(text.at - begin));
     return TD_OK;
 }
 
@@ -253,16 +234,6 @@ static const struct {
     [TD_OUTPUT_LIST] = { "{\"outputs\":[", "]" },
     [TD_OUTPUT_NAMED] = { "{\"outputs\":{", "}" },
 };
-
-/* Writes a member's name and the colon. The name must not need escapes. */
-static char *write_name(char *at, const char *name)
-{
-    *at++ = '"';
-    at = write_literal(at, name);
-    *at++ = '"';
-    *at++ = ':';
-    return at;
-}
 
 bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
 {
@@ -307,29 +278,27 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
     size_t capacity;
     if (!forms || choose_forms(request, arena, forms, &capacity, err) != TD_OK)
         return err->status;
-    char *text = td_arena_alloc(arena, capacity, 1, err);
-    if (!text)
+    char *begin = td_arena_alloc(arena, capacity, 1, err);
+    if (!begin)
         return err->status;
 
-    char *at = write_literal(text, envelopes[output_form].begin);
+    struct td_text text = { .at = begin, .end = begin + capacity };
+    td_text_string(&text, envelopes[output_form].begin);
     for (int i = 0; i < args->n_outputs; i++) {
-        if (i)
-            *at++ = ',';
+        if (i > 0)
+            td_text_string(&text, ",");
         if (output_form == TD_OUTPUT_NAMED)
-            at = write_name(at, request->op->outputs[i].name);
-        at = write_tensor(at, &args->outputs[i], forms[i].layout, arena, err);
-        if (!at)
+            td_text_print(&text, "\"%s\":", request->op->outputs[i].name);
+        if (write_tensor(&text, &args->outputs[i], forms[i].layout, arena, err) != TD_OK)
             return err->status;
     }
-    at = write_literal(at, envelopes[output_form].end);
-    if (args->replaced) {
-        at = write_literal(at, ",\"bounds\":{\"policy\":\"");
-        at = write_literal(at, td_bounds_name(td_request_bounds(request)));
-        at = write_literal(at, "\",\"replaced\":");
-        at = td_json_write_int64(at, args->replaced);
-        *at++ = '}';
-    }
-    *at++ = '}';
-    td_reply_set(reply, 200, "application/json", text, (size_t)(at - text));
+    if (output_form != TD_OUTPUT_ONE)
+        td_text_string(&text, envelopes[output_form].end);
+    if (args->replaced)
+        td_text_print(&text, ",\"bounds\":{\"policy\":\"%s\",\"replaced\":%" PRId64 "}",
+                      td_bounds_name(td_request_bounds(request)), args->replaced);
+    td_text_string(&text, "}");
+    assert(!text.full);
+    td_reply_set(reply, 200, "application/json", begin, (size_t)(text.at - begin));
     return TD_OK;
 }

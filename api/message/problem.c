@@ -167,32 +167,31 @@ static void add_text(struct td_text *text, const char *name, const char *value)
     if (!value || !*value)
         return;
     td_text_print(text, ",\"%s\":", name);
-    td_text_quote(text, value, strlen(value));
+    td_text_quote(text, value);
 }
 
 static void add_dims(struct td_text *text, const int64_t *dims, int rank)
 {
-    td_text_print(text, "[");
-    for (int i = 0; i < rank; i++)
-        td_text_print(text, "%s%" PRId64, i ? "," : "", dims[i]);
-    td_text_print(text, "]");
+    td_text_string(text, "[");
+    td_text_dims(text, dims, rank);
+    td_text_string(text, "]");
 }
 
 static void add_shapes(struct td_text *text, const struct td_error *err)
 {
     for (int i = 0; i < err->n_shapes; i++) {
         td_text_print(text, i ? "," : ",\"shapes\":{");
-        td_text_quote(text, err->shapes[i].name, strlen(err->shapes[i].name));
-        td_text_print(text, ":");
+        td_text_quote(text, err->shapes[i].name);
+        td_text_string(text, ":");
         add_dims(text, err->shapes[i].shape.dim, err->shapes[i].shape.rank);
     }
     if (err->n_shapes)
-        td_text_print(text, "}");
+        td_text_string(text, "}");
 }
 
 static void add_index(struct td_text *text, const struct td_error *err)
 {
-    td_text_print(text, ",\"position\":");
+    td_text_string(text, ",\"position\":");
     add_dims(text, err->position, err->position_rank);
     td_text_print(text, ",\"index\":%" PRId64, err->index);
     if (err->has_bound)
@@ -202,13 +201,13 @@ static void add_index(struct td_text *text, const struct td_error *err)
 
 static void add_key(struct td_text *text, const struct td_error *err)
 {
-    td_text_print(text, ",\"position\":");
+    td_text_string(text, ",\"position\":");
     add_dims(text, err->position, err->position_rank);
-    td_text_print(text, ",\"key\":");
+    td_text_string(text, ",\"key\":");
     if (err->key_is_number)
         td_text_string(text, err->key);
     else
-        td_text_quote(text, err->key, err->key_length);
+        td_text_quote_bytes(text, err->key, err->key_length);
     td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
 }
 
@@ -233,14 +232,14 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
     add_text(text, "attribute", err->attribute);
     add_text(text, "device", err->device);
     if (err->has_pointer) {
-        td_text_print(text, ",\"pointer\":");
-        td_text_quote(text, err->pointer, err->pointer_length);
+        td_text_string(text, ",\"pointer\":");
+        td_text_quote_bytes(text, err->pointer, err->pointer_length);
     }
     if (err->offset >= 0)
         td_text_print(text, ",\"offset\":%" PRId64, err->offset);
     add_text(text, "label", err->label);
     if (err->has_extents) {
-        td_text_print(text, ",\"extents\":");
+        td_text_string(text, ",\"extents\":");
         add_dims(text, err->extents, 2);
     }
     add_shapes(text, err);
@@ -253,8 +252,8 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
     if (err->limit)
         td_text_print(text, ",\"limit\":%" PRIu64, err->limit);
     if (request_id && *request_id) {
-        td_text_print(text, ",\"request_id\":");
-        td_text_quote(text, request_id, strnlen(request_id, REQUEST_ID));
+        td_text_string(text, ",\"request_id\":");
+        td_text_quote_bytes(text, request_id, strnlen(request_id, REQUEST_ID));
     }
 }
 
@@ -267,18 +266,18 @@ static void add_standard(struct td_text *text, const struct td_error *err, const
     add_text(text, "title", title ? title : problem->title);
     if (!title)
         td_text_print(text, ",\"status\":%d", problem->http_status);
-    td_text_print(text, ",\"detail\":");
-    td_text_quote(text, err->message, strlen(err->message));
+    td_text_string(text, ",\"detail\":");
+    td_text_quote(text, err->message);
 }
 
 static size_t write_problem(const struct td_error *err, const char *op_name, const char *request_id,
                             char *buffer)
 {
     struct td_text text = { .at = buffer, .end = buffer + PROBLEM_TEXT };
-    td_text_print(&text, "{");
+    td_text_string(&text, "{");
     add_standard(&text, err, NULL);
     td_problem_members(err, op_name, request_id, &text);
-    td_text_print(&text, "}");
+    td_text_string(&text, "}");
     return text.full ? 0 : (size_t)(text.at - buffer);
 }
 
@@ -286,9 +285,9 @@ size_t td_problem_print(const struct td_error *err, const char *title, const cha
                         char *buffer, size_t size)
 {
     struct td_text text = { .at = buffer, .end = buffer + size };
-    td_text_print(&text, "{\"error\":");
-    td_text_quote(&text, err->message, strlen(err->message));
-    td_text_print(&text, ",");
+    td_text_string(&text, "{\"error\":");
+    td_text_quote(&text, err->message);
+    td_text_string(&text, ",");
     add_standard(&text, err, title);
     td_problem_members(err, NULL, request_id, &text);
     td_text_string(&text, "}\n");
@@ -325,7 +324,7 @@ td_status td_problem_describe(td_status status, struct td_arena *arena, struct t
                   "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"code\":\"%s\"",
                   problem->slug, problem->title, problem->http_status, td_status_name(status));
     add_text(&text, "explanation", problem->explanation);
-    td_text_print(&text, "}");
+    td_text_string(&text, "}");
     td_reply_set(reply, 200, "application/json", body, (size_t)(text.at - body));
     return TD_OK;
 }

@@ -196,7 +196,7 @@ size_t td_oip_copied_bytes(const struct td_request *request)
 static void write_shape(struct td_text *text, const struct td_tensor *tensor, bool pairs)
 {
     td_text_string(text, "[");
-    td_text_dims(text, &tensor->shape);
+    td_text_dims(text, tensor->shape.dim, tensor->shape.rank);
     if (pairs)
         td_text_string(text, tensor->shape.rank > 0 ? ",2" : "2");
     td_text_string(text, "]");
@@ -468,7 +468,7 @@ static void write_error(struct td_text *text, const struct td_error *err, const 
     if (*input && !names_input(err->message, input) && !names_input(err->message, err->input))
         used += (size_t)snprintf(whole + used, sizeof whole - used, "%s: ", input);
     used += (size_t)snprintf(whole + used, sizeof whole - used, "%s", err->message);
-    td_text_quote(text, whole, used);
+    td_text_quote_bytes(text, whole, used);
 }
 
 void td_oip_problem(const struct td_error *err, const char *model, const char *op_name,

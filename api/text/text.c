@@ -6,37 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
-void td_text_add(struct td_text *text, const char *bytes, size_t length)
+void td_text_uint(struct td_text *text, uint64_t value)
 {
-    if (length > (size_t)(text->end - text->at)) {
+    int digits = 1;
+    for (uint64_t rest = value; rest >= 10; rest /= 10)
+        digits++;
+    if (digits > text->end - text->at) {
         text->full = true;
         return;
     }
-    memcpy(text->at, bytes, length);
-    text->at += length;
-}
-
-void td_text_string(struct td_text *text, const char *string)
-{
-    td_text_add(text, string, strlen(string));
-}
-
-void td_text_uint(struct td_text *text, uint64_t value)
-{
-    char digits[20];
-    char *at = digits + sizeof digits;
-    do {
+    text->at += digits;
+    for (char *at = text->at; digits > 0; digits--, value /= 10)
         *--at = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-    td_text_add(text, at, (size_t)(digits + sizeof digits - at));
 }
 
-void td_text_dims(struct td_text *text, const struct td_shape *shape)
+void td_text_dims(struct td_text *text, const int64_t *dims, int rank)
 {
-    for (int i = 0; i < shape->rank; i++) {
-        td_text_string(text, i > 0 ? "," : "");
-        td_text_uint(text, (uint64_t)shape->dim[i]);
+    for (int i = 0; i < rank; i++) {
+        if (i > 0)
+            td_text_string(text, ",");
+        td_text_uint(text, (uint64_t)dims[i]);
     }
 }
 
@@ -63,7 +52,7 @@ static size_t plain_prefix(const char *bytes, size_t length)
     return i;
 }
 
-void td_text_quote(struct td_text *text, const char *bytes, size_t length)
+void td_text_quote_bytes(struct td_text *text, const char *bytes, size_t length)
 {
     td_text_add(text, "\"", 1);
     for (size_t i = 0; i < length;) {

@@ -1,15 +1,14 @@
-/* text.h - writes text into a buffer of fixed size, for small JSON documents.
+/* text.h - writes JSON and other text into a buffer of fixed size.
  *
  * Text that does not fit is dropped, and `full` is set, so callers need to check only once, at the
  * end. */
 #ifndef TD_API_TEXT_TEXT_H
 #define TD_API_TEXT_TEXT_H
 
-#include "kernels/shape.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct td_text {
     char *at, *end;
@@ -17,23 +16,38 @@ struct td_text {
 };
 
 /* Appends bytes unchanged. */
-void td_text_add(struct td_text *text, const char *bytes, size_t length);
+static inline void td_text_add(struct td_text *text, const char *bytes, size_t length)
+{
+    if (length > (size_t)(text->end - text->at)) {
+        text->full = true;
+        return;
+    }
+    memcpy(text->at, bytes, length);
+    text->at += length;
+}
 
-/* Append a NUL-terminated string or a decimal number. td_text_uint is ten times as fast as
- * snprintf. */
-void td_text_string(struct td_text *text, const char *string);
+/* Appends a NUL-terminated string. */
+static inline void td_text_string(struct td_text *text, const char *string)
+{
+    td_text_add(text, string, strlen(string));
+}
+
+/* Appends a decimal number, ten times as fast as snprintf. */
 void td_text_uint(struct td_text *text, uint64_t value);
 
-/* Appends the dimensions of a shape, such as "2,3", without brackets. Appends nothing for a
- * scalar. */
-void td_text_dims(struct td_text *text, const struct td_shape *shape);
+/* Appends dimensions or a position, such as "2,3", without brackets. */
+void td_text_dims(struct td_text *text, const int64_t *dims, int rank);
 
 /* Appends text formatted as by printf. */
 void td_text_print(struct td_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Appends a JSON string, including its quotes. Replaces bytes that are not UTF-8 with U+FFFD. */
-void td_text_quote(struct td_text *text, const char *bytes, size_t length);
+/* Append a JSON string, including its quotes. Replace bytes that are not UTF-8 with U+FFFD. */
+void td_text_quote_bytes(struct td_text *text, const char *bytes, size_t length);
+static inline void td_text_quote(struct td_text *text, const char *string)
+{
+    td_text_quote_bytes(text, string, strlen(string));
+}
 
 /* Appends a name as a segment of a path. Bytes other than ASCII letters, ASCII digits and "-._~:@"
  * are percent-encoded, as in "%C3". */

@@ -25,7 +25,7 @@ static size_t quoted_size(const char *text)
 static void quote(struct td_text *text, const char *string)
 {
     if (string)
-        td_text_quote(text, string, strlen(string));
+        td_text_quote(text, string);
     else
         td_text_string(text, "null");
 }
@@ -280,6 +280,7 @@ static td_status make_reply(struct td_call *call)
 {
     struct state *state = call->state;
     const struct td_alias_flip *flip = &state->flip;
+    const bool persisted = td_store_persists_aliases(call->services->store);
     struct td_text text;
     size_t size = FRAME;
     bool first = true;
@@ -291,18 +292,16 @@ static td_status make_reply(struct td_call *call)
     td_text_string(&text, "{\"aliases\":{");
     for (int i = 0; i < flip->n_set; i++)
         add_alias(&text, flip->set[i].name, flip->set[i].target, &first);
-    td_text_string(&text, flip->persist ? "},\"persisted\":true}" : "},\"persisted\":false}");
+    td_text_string(&text, persisted ? "},\"persisted\":true}" : "},\"persisted\":false}");
     state->reply_bytes = (size_t)(text.at - state->reply);
     return TD_OK;
 }
 
 static td_status decode_flip(struct td_call *call)
 {
-    struct state *state = call->state;
     td_status status = read_body(call);
     if (status == TD_OK)
         status = check_rights(call, &call->error);
-    state->flip.persist |= td_store_persists_aliases(call->services->store);
     return status == TD_OK ? make_reply(call) : status;
 }
 
@@ -310,17 +309,19 @@ static td_effect flip_effect(struct td_call *call, struct td_writer *writer)
 {
     struct state *state = call->state;
     state->flip.writer = writer;
-    return td_store_plan_flip(&state->flip, writer) ? TD_EFFECT_DISK : TD_EFFECT_MEMORY;
+    return td_store_plan_flip(call->services->store, writer) ? TD_EFFECT_DISK : TD_EFFECT_MEMORY;
 }
 
 static td_status change_flip(struct td_call *call, struct td_worker *worker)
 {
     const struct state *state = call->state;
-    (void)worker;
+    struct td_store *store = call->services->store;
     const struct td_alias_flip *flip = &state->flip;
-    const td_status status = td_store_flip(call->services->store, flip, &call->error);
+    (void)worker;
+    const td_status status = td_store_flip(store, flip, &call->error);
     for (int i = 0; status == TD_OK && i < flip->n_set; i++)
-        td_audit_alias(call, flip->set[i].name, flip->set[i].target, flip->persist);
+        td_audit_alias(call, flip->set[i].name, flip->set[i].target,
+                       td_store_persists_aliases(store));
     return status;
 }
 

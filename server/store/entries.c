@@ -210,7 +210,7 @@ static bool is_alias_unread(const struct td_store *store, const char *name, size
 
 /* Returns DEVICE_UNAVAILABLE if a refused file contains, or might contain, a tensor of this
  * name. */
-static td_status check_refused(struct td_store *store, const char *name, struct td_error *err)
+static td_status check_file(struct td_store *store, const char *name, struct td_error *err)
 {
     struct td_refused_file refused;
     if (!td_store_find_refused(store, name, &refused))
@@ -243,6 +243,12 @@ static td_status check_folder(struct td_store *store, const char *name, struct t
         name, version);
 }
 
+td_status td_store_check_refused(struct td_store *store, const char *name, struct td_error *err)
+{
+    const td_status status = check_file(store, name, err);
+    return status == TD_OK ? check_folder(store, name, err) : status;
+}
+
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err)
 {
@@ -254,8 +260,7 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
                             "name another version",
                             (int)length, name, target, absence, way_out);
     }
-    if (copy_name(name, length, copy) &&
-        (check_refused(store, copy, err) != TD_OK || check_folder(store, copy, err) != TD_OK))
+    if (copy_name(name, length, copy) && td_store_check_refused(store, copy, err) != TD_OK)
         return TD_DEVICE_UNAVAILABLE;
     const td_status status = td_store_not_found(store, name, length, NULL, err);
     return is_alias_unread(store, name, length) ? may_be_alias(name, length, err) : status;

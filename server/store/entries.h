@@ -42,6 +42,11 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 
 /* ---- current versions ---- */
 
+/* Returns DEVICE_UNAVAILABLE if a damaged, refused or unreadable file or folder might define the
+ * name, which has no version. */
+TD_MUST_CHECK td_status td_store_check_refused(struct td_store *store, const char *name,
+                                               struct td_error *err);
+
 /* Sets and returns the error for a name without a version. The error is DEVICE_UNAVAILABLE if the
  * name is an alias, or if a damaged, refused or unreadable file or folder might define the name.
  * Otherwise it is TENSOR_NOT_FOUND. */

@@ -15,11 +15,6 @@ enum { FLAG_SAMPLED = 1, FLAG_HAS_IS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };
 /* Text after the spans. */
 #define END "]}]}]}"
 
-static void quote(struct td_text *text, const char *string)
-{
-    td_text_quote(text, string, strlen(string));
-}
-
 static void write_number(struct td_text *text, int64_t number)
 {
     td_text_string(text, number < 0 ? "-" : "");
@@ -31,7 +26,7 @@ static void write_text(struct td_text *text, const char *name, const char *value
     td_text_string(text, "{\"key\":\"");
     td_text_string(text, name);
     td_text_string(text, "\",\"value\":{\"stringValue\":");
-    quote(text, value);
+    td_text_quote(text, value);
     td_text_string(text, "}}");
 }
 
@@ -79,10 +74,10 @@ static void write_request(struct td_text *text, const struct td_span *span)
     write_ids(text, &span->ids);
     if (span->state) {
         td_text_string(text, ",\"traceState\":");
-        quote(text, span->state);
+        td_text_quote(text, span->state);
     }
     td_text_string(text, ",\"name\":");
-    quote(text, span->name ? span->name : "HTTP");
+    td_text_quote(text, span->name ? span->name : "HTTP");
     write_times(text, SPAN_KIND_SERVER, span->begun_ns, span->ended_ns);
     td_text_string(text, ",\"attributes\":[");
     for (int i = 0; i < span->n_attributes; i++) {
@@ -95,7 +90,7 @@ static void write_request(struct td_text *text, const struct td_span *span)
         write_number(text, STATUS_CODE_ERROR);
         if (span->reason) {
             td_text_string(text, ",\"message\":");
-            quote(text, span->reason);
+            td_text_quote(text, span->reason);
         }
         td_text_string(text, "}");
     }
@@ -110,7 +105,7 @@ static void write_stage(struct td_text *text, const struct td_span *span, int i)
     td_text_string(text, ",");
     write_ids(text, &ids);
     td_text_string(text, ",\"name\":");
-    quote(text, stage->name);
+    td_text_quote(text, stage->name);
     write_times(text, SPAN_KIND_INTERNAL, stage->begun_ns, stage->ended_ns);
     td_text_string(text, "}");
 }
@@ -128,7 +123,7 @@ int td_otlp_write(const struct td_otlp_resource *resource, const struct td_span 
     td_text_string(&body, ",");
     write_text(&body, "service.instance.id", resource->instance_id);
     td_text_string(&body, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"tensord\",\"version\":");
-    quote(&body, resource->version);
+    td_text_quote(&body, resource->version);
     td_text_string(&body, "},\"spans\":[");
     for (const struct td_span *span = spans; span; span = span->next, n++) {
         struct td_text after = body;

@@ -630,6 +630,8 @@ class Folders(AliasTest):
             problem = self.assertProblem(client.request("GET", "/v1/tensors/a@2"), 503, "DEVICE_UNAVAILABLE")
             self.assertIn("'a@2', but it might be in the folder 2, which is refused", problem["detail"])
             self.assertProblem(client.request("DELETE", "/v1/tensors/a@2"), 503, "DEVICE_UNAVAILABLE")
+            flip = self.assertProblem(client.post(ALIASES, {"set": {"x": "a@2"}}), 503, "DEVICE_UNAVAILABLE")
+            self.assertEqual((flip["detail"], flip["attribute"]), (problem["detail"], "set"))
             shutil.rmtree(os.path.join(folder, "2"))
             daemon.send_signal(signal.SIGHUP)
             self.wait_until(lambda: client.request("GET", "/v1/tensors/a@2").status == 404)

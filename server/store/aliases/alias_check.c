@@ -257,18 +257,28 @@ td_status td_alias_check_flip(struct td_store *store, const struct td_alias_flip
                               const struct td_alias_folder *folder, struct td_error *err)
 {
     const struct plan plan = { store, edits, folder, flip->access };
+    /* A read-only process keeps the aliases of a folder in memory. */
+    const bool persist = td_store_persists_aliases(store) && !store->read_only;
+    const char *missing = NULL; /* target that does not exist */
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
     for (int i = 0; i < flip->n_wanted && status == TD_OK; i++)
         status = check_wanted(store, &flip->wanted[i], err);
     for (int i = 0; i < edits->count && status == TD_OK; i++) {
-        status = check_alias(store, &edits->aliases[i], flip->persist, folder, err);
+        status = check_alias(store, &edits->aliases[i], persist, folder, err);
+        if (status == TD_TENSOR_NOT_FOUND)
+            missing = edits->aliases[i].target;
         if (status == TD_OK)
             status = check_parts(&plan, &edits->aliases[i], err);
         if (status != TD_OK)
             status = td_error_at_attribute(err, status, "set");
     }
     pthread_rwlock_unlock(&store->lock);
+    /* A lookup of such a version gets the same error. A folder is refused with the first error,
+     * because it might itself be the refused folder. */
+    if (missing && !folder && td_table_version(missing) &&
+        td_store_check_refused(store, missing, err) != TD_OK)
+        status = td_error_at_attribute(err, TD_DEVICE_UNAVAILABLE, "set");
     return status;
 }
 

@@ -50,6 +50,7 @@ struct reader {
     struct td_json_scan scan;
     struct td_arena *arena;
     struct td_alias_file *file;
+    bool has_aliases;
     bool ended; /* the checksum has been read */
     struct td_error *err;
 };
@@ -82,9 +83,11 @@ static td_status read_member(void *context, const struct td_json_path *path,
     struct reader *reader = context;
     if (reader->ended)
         return td_json_refuse(path, reader->err, "a member follows the checksum");
-    if (td_json_name_is(name, "aliases"))
+    if (td_json_name_is(name, "aliases")) {
+        reader->has_aliases = true;
         return td_json_string_map(&reader->scan, path, "aliases", reader->arena,
                                   &reader->file->aliases, reader->err);
+    }
     if (td_json_name_is(name, "taken"))
         return td_json_string_map(&reader->scan, path, "taken", reader->arena, &reader->file->taken,
                                   reader->err);
@@ -137,6 +140,10 @@ td_status td_alias_file_read(const char *text, size_t bytes, struct td_arena *ar
     td_json_peek(&reader.scan);
     if (status == TD_OK && reader.scan.at != reader.scan.end)
         return td_json_syntax(&reader.scan, reader.scan.at, err, "expected the end of the file");
+    /* If {} were accepted, a faulty generator of the file could remove all aliases. */
+    if (status == TD_OK && !reader.has_aliases)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "aliases is missing; a file without aliases is {\"aliases\": {}}");
     if (status == TD_OK)
         status = check_aliases(&out->aliases, err);
     return status == TD_OK ? check_taken(&out->taken, err) : status;

@@ -66,7 +66,7 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
         status = td_alias_check_flip(store, flip, &edits, NULL, err);
     }
     if (status == TD_OK)
-        status = td_alias_apply(store, &edits, flip->persist, NULL, err);
+        status = td_alias_apply(store, &edits, td_store_persists_aliases(store), NULL, err);
     td_alias_claim(store, NULL);
     for (int i = 0; i < edits.count && status == TD_OK; i++)
         td_alias_check_target(store, &edits.aliases[i]);
@@ -79,23 +79,21 @@ bool td_store_persists_aliases(const struct td_store *store)
     return store->dir != NULL;
 }
 
-bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer)
+bool td_store_plan_flip(const struct td_store *store, struct td_writer *writer)
 {
     *writer = (struct td_writer){ .aliases = true };
-    return flip->persist;
+    return td_store_persists_aliases(store);
 }
 
 td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip,
                         struct td_error *err)
 {
     struct td_writer writer;
-    struct td_alias_flip persisted = *flip;
-    persisted.persist |= td_store_persists_aliases(store);
-    if (flip->persist && !store->dir)
+    if (flip->persist && !td_store_persists_aliases(store))
         return td_store_no_folder(err);
     if (!flip->writer)
         td_alias_enter(store, &writer);
-    const td_status status = flip_entered(store, &persisted, err);
+    const td_status status = flip_entered(store, flip, err);
     if (!flip->writer)
         td_writer_leave(store, &writer);
     if (status == TD_OK)
@@ -124,11 +122,8 @@ static td_status delete_entered(struct td_store *store, const struct td_store_wr
     if (status == TD_PRECONDITION_FAILED)
         td_error_etag_of(err, target);
     td_buffer_unref(version ? &version->base : NULL);
-    return status != TD_OK ? status
-                           : flip_entered(store,
-                                          &(struct td_alias_flip){
-                                              .set = &set, .n_set = 1, .persist = *persisted },
-                                          err);
+    const struct td_alias_flip flip = { .set = &set, .n_set = 1 };
+    return status == TD_OK ? flip_entered(store, &flip, err) : status;
 }
 
 td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,

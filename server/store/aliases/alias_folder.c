@@ -26,9 +26,11 @@ void td_alias_forget_gone(struct td_store *store)
     struct td_error err;
     bool done;
     td_alias_enter(store, &writer);
+    /* Reading the file adds the folders that it lists, so folders are forgotten afterwards. */
+    const bool loaded = (store->to_write || store->n_taken > TD_TAKEN_KEPT) &&
+                        td_alias_may_write(store) && td_alias_load_entered(store, NULL);
     const bool changed = td_taken_forget_oldest(store);
-    if ((changed || store->to_write) && td_alias_may_write(store) &&
-        td_alias_load_entered(store, NULL) &&
+    if (loaded && (changed || store->to_write) &&
         td_alias_write_file(store, &store->aliases, &done, &err) != TD_OK)
         td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     store->folders_unknown = false;
@@ -171,13 +173,14 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
     struct folder_changes changes;
     struct td_alias_list edits = { 0 }, list = { 0 };
     const bool writes = td_alias_may_write(store);
-    /* Never overwrite a file that is damaged or that another process has changed. */
-    const bool may_write = writes && td_alias_load_entered(store, folder);
+    /* Never overwrite a link, or a file that is damaged or that another process has changed. */
+    const bool may_write = writes && td_alias_load_entered(store, folder) &&
+                           !td_data_dir_is_link(store->dir, TD_ALIASES_FILE);
     if (!writes)
         read_taken(store);
     const bool taken = td_taken_has(store, folder->name, folder->digest);
     td_status status = changes_of(store, folder, &changes, err);
-    const struct td_alias_flip flip = { .persist = !store->read_only };
+    const struct td_alias_flip flip = { 0 };
     if (status == TD_OK)
         status = make_edits(&changes, taken ? 0 : changes.n_set, &edits, err);
     for (int i = 0; i < edits.count && !may_write; i++)

@@ -30,7 +30,7 @@ struct td_alias_flip {
     const struct td_alias_change *set;    /* each name once */
     const struct td_alias_change *wanted; /* required state of these aliases before the flip */
     int n_set, n_wanted;
-    bool persist;                   /* makes the flip fail unless it is persisted */
+    bool persist;                   /* makes the flip fail unless flips are persisted */
     const struct td_access *access; /* names that the token grants, or NULL for all names */
     /* Writer that has entered for the aliases (td_store_plan_flip). If it is NULL, the flip blocks
      * its thread until other flips have ended. */
@@ -40,9 +40,9 @@ struct td_alias_flip {
 /* True if every flip is persisted, because the store has a data folder. */
 bool td_store_persists_aliases(const struct td_store *store);
 
-/* Describes the writer that the flip needs, except for its deadline and ready(). Returns true if
- * the flip might wait for the disk. flip->persist says whether the flip is persisted. */
-bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer);
+/* Describes the writer that a flip needs, except for its deadline and ready(). Returns true if the
+ * flip might wait for the disk. */
+bool td_store_plan_flip(const struct td_store *store, struct td_writer *writer);
 
 /* Makes the flip. Errors:
  * INVALID_ARGUMENT     a name cannot be an alias, or a target is not a version
@@ -50,6 +50,7 @@ bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writ
  *                      the alias of that table names
  * PRECONDITION_FAILED  an alias does not match `wanted`
  * TENSOR_NOT_FOUND     a target does not exist
+ * DEVICE_UNAVAILABLE   a target does not exist, but a refused file or folder might define it
  * CONFLICT             a name is a tensor, a target is an alias, a target of a persisted flip is
  *                      not persisted, or aliases.json was changed by another process
  * RESOURCE_LIMIT       aliases, disk_bytes

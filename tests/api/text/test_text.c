@@ -23,7 +23,7 @@ TD_TEST_EACH(text_is_quoted_for_json, quotes)
 {
     char buffer[64];
     struct td_text text = { buffer, buffer + sizeof buffer, false };
-    td_text_quote(&text, quotes[_i].text, strlen(quotes[_i].text));
+    td_text_quote(&text, quotes[_i].text);
     ck_assert(!text.full);
     ck_assert_msg((size_t)(text.at - buffer) == strlen(quotes[_i].quoted) &&
                       memcmp(buffer, quotes[_i].quoted, strlen(quotes[_i].quoted)) == 0,
@@ -117,7 +117,7 @@ TD_TEST(dimensions_are_written_with_commas_between_them)
     for (int i = 0; i < COUNT_OF(rows); i++) {
         char buffer[64];
         struct td_text text = { buffer, buffer + sizeof buffer, false };
-        td_text_dims(&text, &rows[i].shape);
+        td_text_dims(&text, rows[i].shape.dim, rows[i].shape.rank);
         ck_assert_uint_eq((size_t)(text.at - buffer), strlen(rows[i].text));
         ck_assert_mem_eq(buffer, rows[i].text, strlen(rows[i].text));
     }

@@ -319,6 +319,8 @@ static const struct {
 } damaged[] = {
     { "", "expected a JSON object" },
     { "[]", "expected a JSON object" },
+    { "{}", "aliases is missing" },
+    { "{\"taken\":{}}", "aliases is missing" },
     { "{\"aliases\":{\"x\":\"a@1\"}", "" },
     { "{\"aliases\":{\"x\":\"a@1\"}} {", "end of the file" },
     { "{\"aliases\":{\"x\":\"a@1\",\"x\":\"a@2\"}}", "given twice" },
@@ -521,6 +523,38 @@ TD_TEST(a_reader_keeps_its_aliases_until_the_writer_has_written_them_again)
     td_store_free(reader);
 }
 
+/* Whoever has put the link there would change the file in vain afterwards. */
+TD_TEST(a_link_to_the_file_is_read_but_not_replaced)
+{
+    struct stat info;
+    put_text("elsewhere", "{\"aliases\":{\"x\":\"a@1\"}}");
+    ck_assert_int_eq(symlink("elsewhere", path_of("aliases.json")), 0);
+    restart();
+    put_version("1", "m.npy", 10, "\"aliases\":{\"y\":\"m@1\"}");
+    td_store_rescan(store);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_str_eq(aliases_of(store), "x=a@1 y=m@1 ");
+        ck_assert_ptr_nonnull(
+            strstr(problems_of(store), "aliases.json: aliases.json is a symbolic link"));
+        ck_assert_int_eq(flip("x=a@2", ""), TD_CONFLICT);
+        EXPECT_MESSAGE(&err, "aliases.json is a symbolic link, which the server does not replace");
+        ck_assert_int_eq(drop("x"), TD_CONFLICT);
+        restart();
+    }
+    ck_assert_int_eq(lstat(path_of("aliases.json"), &info), 0);
+    ck_assert(S_ISLNK(info.st_mode));
+    put_text("elsewhere", "{\"aliases\":{\"x\":\"a@2\"}}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=a@2 y=m@1 ");
+    ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
+    move_file("elsewhere", "aliases.json");
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(flip("y=a@1", ""), TD_OK);
+    restart();
+    ck_assert_str_eq(aliases_of(store), "x=a@2 y=a@1 ");
+}
+
 /* ---- aliases of folders, after the file could not be written --------------------------------- */
 
 static void put_m(const char *version, const char *aliases)
@@ -641,6 +675,33 @@ TD_TEST(a_flip_stays_after_a_folder_that_the_file_did_not_know)
     expect_after_restart("x=m@1 ");
 }
 
+/* A file that lists one folder too many, all of them gone. */
+static void put_file_of_many_folders(void)
+{
+    enum { FOLDERS = 4096 + 1, LINE = 100 };
+    char *text = malloc((size_t)FOLDERS * LINE), *at = text;
+    at += sprintf(at, "{\"aliases\":{\"x\":\"m@1\"},\"taken\":{");
+    for (int i = 0; i < FOLDERS; i++)
+        at += sprintf(at, "%s\"gone-%d\":\"%064d\"", i > 0 ? "," : "", i, i);
+    sprintf(at, "}}");
+    put_text("aliases.json", text);
+    free(text);
+}
+
+TD_TEST(a_folder_that_is_forgotten_does_not_return_with_the_file)
+{
+    static char text[1 << 20];
+    put_new_folder_while_damaged();
+    put_file_of_many_folders();
+    td_store_rescan(store); /* which writes the folders that the file lacks */
+    FILE *file = fopen(path_of("aliases.json"), "rb");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(text, "\"2\":"));
+    ck_assert_ptr_nonnull(strstr(text, "\"gone-1\":"));
+    ck_assert_ptr_null(strstr(text, "\"gone-0\":"));
+}
+
 /* Such a file has no `taken`. */
 TD_TEST_LOOP(a_start_warns_of_a_file_by_hand_whose_aliases_a_folder_sets_again, 0, 2)
 {
@@ -709,6 +770,19 @@ TD_TEST(a_file_by_hand_needs_no_checksum)
     put_text("aliases.json", "{\"aliases\": {\"x\": \"a@2\", \"y\": \"b@2\"}}\n");
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "x=a@2 y=b@2 ");
+    put_text("aliases.json", "{}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=a@2 y=b@2 ");
+    put_text("aliases.json", "{\"aliases\":{}}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "");
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(a_removed_file_removes_its_aliases)
+{
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"a@1\"}}\n");
+    td_store_rescan(store);
     ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "");

@@ -16,10 +16,15 @@ static struct td_error err;
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-static void flip(const char *name, const char *target)
+static td_status try_flip(const char *name, const char *target)
 {
     const struct td_alias_change set = { name, target };
-    EXPECT_OK(td_store_flip(store, &(struct td_alias_flip){ .set = &set, .n_set = 1 }, &err), &err);
+    return td_store_flip(store, &(struct td_alias_flip){ .set = &set, .n_set = 1 }, &err);
+}
+
+static void flip(const char *name, const char *target)
+{
+    EXPECT_OK(try_flip(name, target), &err);
 }
 
 static td_status drop(const char *name)
@@ -598,6 +603,10 @@ TD_TEST(a_version_that_may_be_in_a_refused_folder_is_unavailable)
     }
     ck_assert_int_eq(drop("m@1"), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "'m@1', but it might be in the folder 1");
+    ck_assert_int_eq(try_flip("x", "m@1"), TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, "'m@1', but it might be in the folder 1");
+    ck_assert_str_eq(err.attribute, "set");
+    ck_assert_int_eq(try_flip("x", "m@3"), TD_TENSOR_NOT_FOUND);
     ck_assert_int_eq(td_store_get(store, "m@3", 3, &test_arena, &unused, &err),
                      TD_TENSOR_NOT_FOUND);
     ck_assert_int_eq(td_store_get(store, "m m@1", 5, &test_arena, &unused, &err),
@@ -608,6 +617,7 @@ TD_TEST(a_version_that_may_be_in_a_refused_folder_is_unavailable)
     ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
                      TD_TENSOR_NOT_FOUND);
     ck_assert_int_eq(drop("m@1"), TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(try_flip("x", "m@1"), TD_TENSOR_NOT_FOUND);
 }
 
 TD_TEST(a_folder_whose_name_is_no_version_is_refused)
