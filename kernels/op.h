@@ -260,7 +260,8 @@ struct td_op {
     /* The error if inputs with one_dtype have different dtypes. TD_OK means UNSUPPORTED_DTYPE. */
     td_status mixed_dtypes;
     const td_status *errors; /* error codes that the op can return, ending with TD_OK */
-    /* Examples, of which the first is the simplest. Ends with an example without a title. */
+    /* Examples, of which the first is the simplest. The last element has no title. NULL for an op
+     * that changes a table. */
     const struct td_op_example *examples;
 
     /* Describes the outputs in the order of their declaration. The descriptions are in the arena

@@ -82,7 +82,7 @@ struct td_op_rows {
     void (*space)(const struct td_op_args *args, struct td_tuple_space *out);
 };
 
-/* "table", "per_row", "query", "per_query", "offsets", "segments". */
+/* Returns "none", "table", "per_row", "query", "per_query", "offsets" or "segments". */
 const char *td_row_part_name(td_row_part part);
 
 /* Returns the first input with this part, or -1. */

@@ -6,8 +6,9 @@
 # The modules of a folder are listed from the lowest to the highest: a module includes itself and those before it,
 # so there are no cycles. "." is the folder itself.
 #
-# Outside kernels/ and gpu/, no string in the code and nothing in the console names an op: what depends on an op comes
-# from its descriptor, or from its description in GET /v1/ops/{op}.
+# In api/ (except api/clients) and server/, no whole string and no path in a string is the name of an op. In the
+# console, the names of members are checked as well. What depends on an op comes from its descriptor, or from its
+# description in GET /v1/ops/{op}.
 #
 #   tests/check_layering.sh [ROOT]
 #
@@ -24,7 +25,7 @@ done
 named=0
 if [ -e kernels/ops.def ]; then
     names=$(sed -n 's/^TD_OP(.*, \(.*\))$/\1/p' kernels/ops.def kernels/changes.def | paste -sd'|')
-    code="^(?!\s*(/?\*|#)).*(\"($names)\"|\"[^\"]*/($names)\b)"
+    code="^(?!\s*(/\*|\*[ /]|//|#\s*include)).*(\"($names)\"|\"[^\"]*/($names)\b)"
     page="[\"'\`]($names)[\"'\`]|/($names)\b|\b($names):"
     hits=$(grep -rnP --include='*.[ch]' --include='*.cc' --exclude-dir=clients "$code" api server || true
            grep -rnP "$page" server/console/page || true)

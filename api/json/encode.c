@@ -211,6 +211,18 @@ bool td_json_tensor_bound(const struct td_tensor *tensor, td_layout layout, size
     return tensor_bound(tensor, layout, bytes) && td_size_add(*bytes, joined, bytes);
 }
 
+/* Makes the written text the reply. A text that was cut must never be sent. */
+static td_status set_reply(struct td_reply *reply, const char *begin, const struct td_text *text,
+                           struct td_error *err)
+{
+    assert(!text->full);
+    if (text->full)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED,
+                            "the reply is longer than the memory that was computed for it");
+    td_reply_set(reply, 200, "application/json", begin, (size_t)(text->at - begin));
+    return TD_OK;
+}
+
 td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout,
                                 struct td_arena *arena, struct td_reply *reply,
                                 struct td_error *err)
@@ -222,8 +234,7 @@ td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout
     struct td_text text = { .at = begin, .end = begin ? begin + form.bytes : NULL };
     if (!begin || write_tensor(&text, tensor, form.layout, arena, err) != TD_OK)
         return err->status;
-    td_reply_set(reply, 200, "application/json", begin, (size_t)(text.at - begin));
-    return TD_OK;
+    return set_reply(reply, begin, &text, err);
 }
 
 /* Text before and after the outputs. */
@@ -298,7 +309,5 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
         td_text_print(&text, ",\"bounds\":{\"policy\":\"%s\",\"replaced\":%" PRId64 "}",
                       td_bounds_name(td_request_bounds(request)), args->replaced);
     td_text_string(&text, "}");
-    assert(!text.full);
-    td_reply_set(reply, 200, "application/json", begin, (size_t)(text.at - begin));
-    return TD_OK;
+    return set_reply(reply, begin, &text, err);
 }

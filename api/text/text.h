@@ -35,7 +35,7 @@ static inline void td_text_string(struct td_text *text, const char *string)
 /* Appends a decimal number, ten times as fast as snprintf. */
 void td_text_uint(struct td_text *text, uint64_t value);
 
-/* Appends dimensions or a position, such as "2,3", without brackets. */
+/* Appends dimensions or a position, such as "2,3", without brackets. No number can be negative. */
 void td_text_dims(struct td_text *text, const int64_t *dims, int rank);
 
 /* Appends text formatted as by printf. */

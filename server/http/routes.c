@@ -267,7 +267,7 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
 
 /* Reports a segment that is unknown or is an op of another route. An unknown segment might come
  * from a '/' in the name of the tensor. */
-static td_status unknown_lookup(const struct segment *segment, const char *const *names, int n,
+static td_status unknown_row_op(const struct segment *segment, const char *const *names, int n,
                                 struct td_error *err)
 {
     char listed[256];
@@ -319,7 +319,7 @@ static td_status unknown_path(struct td_call *call, const struct segment *segmen
 }
 
 /* Finds an op that the path binds to a table. */
-static td_status find_lookup(struct td_call *call, const struct segment *segment)
+static td_status find_row_op(struct td_call *call, const struct segment *segment)
 {
     int count, n = 0;
     const struct td_op *const *ops = td_ops(&count);
@@ -334,7 +334,7 @@ static td_status find_lookup(struct td_call *call, const struct segment *segment
         if (ops[i]->rows)
             names[n++] = ops[i]->name;
     n += tensor_paths(POST, names + n);
-    return unknown_lookup(segment, names, n, &call->error);
+    return unknown_row_op(segment, names, n, &call->error);
 }
 
 static td_status decode_segments(struct td_call *call, struct segment *segments, int n)
@@ -396,7 +396,7 @@ static const struct {
     const char *name;
     td_status (*read)(struct td_call *call, const struct segment *segment);
 } readers[] = { { "op", find_op },
-                { "row_op", find_lookup },
+                { "row_op", find_row_op },
                 { "table", find_table },
                 { "model", find_model },
                 { "version", find_version } };

@@ -272,6 +272,9 @@ static void check_rows(const struct td_op *op)
            "%s: one input has the queries, and each has a part", op->name);
     EXPECT(op->inputs[query].role == TD_ROLE_INDEX || op->inputs[query].role == TD_ROLE_KEY,
            "%s: the queries are numbers or keys", op->name);
+    /* A descriptor that leaves out both would mean its first attribute by both. */
+    EXPECT(rows->axis_attr == TD_ROWS_NONE || rows->axis_attr != rows->batch_attr,
+           "%s: the axis and the batch dimensions are different attributes", op->name);
     EXPECT((count_parts(op, TD_ROW_PART_SEGMENTS) > 0) == (rows->count_attr != TD_ROWS_NONE),
            "%s: the number of bags", op->name);
     EXPECT(is_int_or_none(op, rows->axis_attr) && is_int_or_none(op, rows->batch_attr),

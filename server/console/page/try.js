@@ -306,7 +306,7 @@ class TryView {
   drawExtra() {
     this.extraStop?.abort();
     const {signal} = this.extraStop = new AbortController();
-    this.planned = this.plan?.draw(this.form.lead()?.control.value, this.form.attributeMembers(), this.form.all(), signal).catch((error) => notify(error.message, "error"));
+    this.planned = this.plan?.draw(this.form.lead()?.control.value.trim(), this.form.attributeMembers(), this.form.all(), signal).catch((error) => notify(error.message, "error"));
   }
 
   showCode() {
@@ -331,13 +331,13 @@ class TryView {
       body = this.form.body();
       this.answered = true;
       const reply = await runOp(`/v1/${this.op.name}?timing=1`, body, {signal: stop.signal});
-      await this.planned; // it says where the cells of the answer come from
       if (stop.signal.aborted) return;
       replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index), {as: this.as, onshow: (as) => this.answerShown(as)}));
       replace(this.told);
       if (asked) show(this.result);
       if (!this.answered) return;
       this.form.forgive();
+      await this.planned; // its labels say where the cells of the answer come from
       await this.findSources(stop.signal);
     } catch (error) {
       if (error.name !== "AbortError") this.fail(error, body, asked);
@@ -359,7 +359,7 @@ class TryView {
   blame(error) {
     this.form.forgive();
     const lead = this.form.lead();
-    if (lead && error.document.attribute === lead.spec.name) this.plan?.showEquation(lead.control.value, error.document);
+    if (lead && error.document.attribute === lead.spec.name) this.plan?.showEquation(lead.control.value.trim(), error.document);
     return this.form.blame(error);
   }
 

@@ -173,9 +173,8 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
     struct folder_changes changes;
     struct td_alias_list edits = { 0 }, list = { 0 };
     const bool writes = td_alias_may_write(store);
-    /* Never overwrite a link, or a file that is damaged or that another process has changed. */
-    const bool may_write = writes && td_alias_load_entered(store, folder) &&
-                           !td_data_dir_is_link(store->dir, TD_ALIASES_FILE);
+    /* Never overwrite a file that is damaged or that another process has changed. */
+    const bool may_write = writes && td_alias_load_entered(store, folder);
     if (!writes)
         read_taken(store);
     const bool taken = td_taken_has(store, folder->name, folder->digest);

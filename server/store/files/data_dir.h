@@ -257,7 +257,7 @@ TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *
  * malloc'ed, NUL-terminated string. *text is NULL if the folder has no entry of this name, not even
  * a dangling link. Returns RESOURCE_LIMIT if the file has more than `most` bytes.
  * td_data_dir_write_text is like td_data_dir_write, and sets *id to the identity of the new
- * file. Returns CONFLICT if the file is a symbolic link (td_data_dir_is_link). */
+ * file. */
 #define TD_ALIASES_FILE "aliases.json"
 TD_MUST_CHECK td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file,
                                               size_t most, char **text, size_t *bytes,
@@ -266,7 +266,6 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
                                                const char *text, size_t bytes,
                                                struct td_file_id *id, bool *done,
                                                struct td_error *err);
-bool td_data_dir_is_link(const struct td_data_dir *dir, const char *file);
 
 /* ---- sub-folders: their content can be hostile, so no link is followed ---- */
 

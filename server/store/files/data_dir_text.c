@@ -134,12 +134,6 @@ static td_status write_locked(struct td_data_dir *dir, const char *file, const c
                  : td_data_disk_error(dir, file, reason, bytes, err);
 }
 
-bool td_data_dir_is_link(const struct td_data_dir *dir, const char *file)
-{
-    struct stat info;
-    return fstatat(dir->folder.fd, file, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
-}
-
 td_status td_data_dir_write_text(struct td_data_dir *dir, const char *file, const char *text,
                                  size_t bytes, struct td_file_id *id, bool *done,
                                  struct td_error *err)
@@ -147,13 +141,6 @@ td_status td_data_dir_write_text(struct td_data_dir *dir, const char *file, cons
     *done = false;
     td_data_hold(dir);
     td_status status = td_data_check_lock(dir, file, bytes, err);
-    /* Otherwise, whoever made the link would not notice that the server ignores the other file. */
-    if (status == TD_OK && td_data_dir_is_link(dir, file))
-        status = td_error_set(err, TD_CONFLICT,
-                              "%s is a symbolic link, which the server does not replace; change "
-                              "the file that it leads to and send SIGHUP, or put a file in the "
-                              "place of the link",
-                              file);
     if (status == TD_OK)
         status = write_locked(dir, file, text, bytes, id, done, err);
     td_data_release(dir);
