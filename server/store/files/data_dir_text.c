@@ -149,11 +149,11 @@ td_status td_data_dir_write_text(struct td_data_dir *dir, const char *file, cons
     td_status status = td_data_check_lock(dir, file, bytes, err);
     /* Otherwise, whoever made the link would not notice that the server ignores the other file. */
     if (status == TD_OK && td_data_dir_is_link(dir, file))
-        status = td_error_set(err, TD_CONFLICT,
-                              "%s is a symbolic link, which the server does not replace; change "
-                              "the file that it leads to and send SIGHUP, or put a file in the "
-                              "place of the link",
-                              file);
+        status =
+            td_error_set(err, TD_CONFLICT,
+                         "%s is a symbolic link, which the server does not replace; change the "
+                         "file that it leads to and send SIGHUP, or replace the link with a file",
+                         file);
     if (status == TD_OK)
         status = write_locked(dir, file, text, bytes, id, done, err);
     td_data_release(dir);
