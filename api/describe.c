@@ -91,7 +91,8 @@ static bool add_attr_name(cJSON *object, const char *name, const struct td_op *o
     return attr == TD_ROWS_NONE || td_document_text(object, name, op->attrs[attr].name);
 }
 
-/* Adds which queries a cell of the output comes from, if the op picks rows of a table. */
+/* If the op picks rows of a table, adds the members that show from which queries a cell of the
+ * output comes. */
 static bool add_rows(cJSON *document, const struct td_op *op)
 {
     const struct td_op_rows *rows = op->rows;

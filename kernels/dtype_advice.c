@@ -87,13 +87,12 @@ static void advise_change(const struct td_dtype_pair *pair, char *text)
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s converts %s",
                  name_of(pair->first), pair->name);
     else if (lacking)
-        snprintf(
-            text, TD_DTYPE_ADVICE,
-            ": %s has no %s. Put the table again as %s%s, with its keys; or pass %s without %s "
-            "as %s",
-            name_of(pair->first), lacking, name_of(wide),
-            rounds ? ", which rounds integers above 2^53" : "", pair->name, lacking,
-            name_of(pair->first));
+        snprintf(text, TD_DTYPE_ADVICE,
+                 ": %s has no %s. Store the table again as %s%s, with its keys, or pass %s without "
+                 "%s as %s",
+                 name_of(pair->first), lacking, name_of(wide),
+                 rounds ? ", which rounds integers above 2^53" : "", pair->name, lacking,
+                 name_of(pair->first));
     else if (td_dtype_rounds(pair->first, pair->dtype))
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s rounds %s",
                  name_of(pair->first), pair->name);

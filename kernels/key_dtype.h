@@ -22,7 +22,7 @@ static inline bool td_key_is_narrow(td_dtype dtype)
 
 /* Returns the dtype of keys after widening, given that the other keys of the call have dtype
  * `other`. 32-bit keys become int64, except that uint32 becomes uint64 if `other` is uint64. int32
- * is not widened beside uint64, because a negative key would become a different key. */
+ * is not widened if `other` is uint64, because a negative key would become a different key. */
 td_dtype td_key_widened(td_dtype dtype, td_dtype other);
 
 /* Widens int32 and uint32 keys to td_key_widened(keys->dtype, other). If the keys have no data,

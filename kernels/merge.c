@@ -57,8 +57,8 @@ td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *
     return op->stack && op->stack->can_stack(args, shared) ? TD_MERGE_STACK : TD_MERGE_NONE;
 }
 
-/* Returns the first dimension of input i from which on all dimensions must be equal in all
- * calls. */
+/* Returns the first dimension of input i that must be equal in all calls. All later dimensions must
+ * also be equal. */
 static int first_compared_dim(const struct td_op *op, const struct td_op_args *args, int i)
 {
     switch (op->inputs[i].part) {
@@ -259,8 +259,8 @@ static const struct td_tensor *tensor_of(const struct td_op_args *call, int i)
     return call->inputs[i].count > 0 ? call->inputs[i].tensors : NULL;
 }
 
-/* True if the values of input i are positions, which are raised by the sizes of the previous
- * calls. */
+/* True if the values of input i are positions in the queries or numbers of bags. The merged call
+ * adds the number of queries or bags in the previous calls to these values. */
 static bool is_raised(const struct td_op *op, int i)
 {
     return op->inputs[i].part == TD_ROW_PART_OFFSETS || op->inputs[i].part == TD_ROW_PART_SEGMENTS;
@@ -347,8 +347,8 @@ static td_status stack_inputs(struct merger *m)
     return m->op->stack->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
 }
 
-/* Computes the position of each call's outputs in the merged outputs, in which the outputs of the
- * calls follow one another for both kinds of merging. */
+/* Computes the position of each call's outputs in the merged outputs. In both kinds of merging, the
+ * outputs of the calls follow one another. */
 static td_status place_outputs(struct merger *m)
 {
     const int n_outputs = m->out->args.n_outputs;

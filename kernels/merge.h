@@ -2,8 +2,8 @@
  *
  *     concat   plain calls that pick rows of one table (op_rows.h). Tables, attributes, dtypes and
  *              the shape of a query must be equal. The merged call has the queries and outputs of
- *              all calls, one after another. Offsets and segments of bags are raised by the number
- *              of queries or bags in the previous calls.
+ *              all calls, one after another. The number of queries or bags in the previous calls is
+ *              added to the offsets or segments of bags.
  *     stack    calls with equal shapes and dtypes. The outputs, and the inputs that differ between
  *              the calls, are stacked along a new first dimension. Inputs that are the same tensor
  *              in all calls are not stacked.

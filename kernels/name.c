@@ -16,7 +16,7 @@ const char *td_shown_text(const char *text, size_t length, struct td_shown *out)
     size_t used = 0;
     for (size_t i = 0, size; i < length; i += size) {
         size = td_utf8_character((const unsigned char *)text + i, length - i);
-        size = size > 0 ? size : 1; /* copy a byte that is not valid UTF-8 unchanged */
+        size = size > 0 ? size : 1; /* not UTF-8: copy one byte unchanged */
         const bool is_nul = text[i] == '\0';
         const size_t more = is_nul ? sizeof nul - 1 : size;
         if (more >= sizeof out->text - used)

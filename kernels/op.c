@@ -317,10 +317,9 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
     if (other)
         td_error_hint(err, "%s and %s seem to be swapped", spec->name, other->name);
     else if (spec->role == TD_ROLE_KEY && tensor->dtype == TD_DTYPE_BOOL)
-        td_error_hint(err,
-                      "a mask has no keys; use the positions at which it is true as row numbers");
+        td_error_hint(err, "a mask has no keys; use the positions where it is true as row numbers");
     else if (spec->part == TD_ROW_PART_QUERY && tensor->dtype == TD_DTYPE_BOOL)
-        td_error_hint(err, "for a mask, pass the positions at which it is true");
+        td_error_hint(err, "for a mask, pass the positions where it is true");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype == TD_DTYPE_BOOL)
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
     else if (spec->role == TD_ROLE_INDEX && td_dtype_is_float(tensor->dtype))

@@ -303,8 +303,8 @@ const struct td_op *const *td_ops(int *count);
 /* Returns the op with this name, or NULL. `name` need not be NUL-terminated. */
 const struct td_op *td_op_named(const char *name, size_t length);
 
-/* The op for which a table stands where a function is expected, such as a model of /v2. The op
- * returns rows of the table. */
+/* The op that runs if a request uses a table as a function, such as a model of /v2. The op returns
+ * rows of the table. */
 extern const struct td_op *const td_table_op;
 
 /* The op that returns the row numbers of keys, and the op that returns rows by key. */

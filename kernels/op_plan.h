@@ -26,7 +26,7 @@ struct td_plan_step {
 struct td_plan {
     int n_inputs;
     /* What the call computes, with a label for each dimension of the inputs and of the output, such
-     * as "ij,jk->ik". A dimension of size 1 can have the label of a larger one. */
+     * as "ij,jk->ik". A dimension of size 1 can have the label of a larger dimension. */
     const char *equation;
     const struct td_plan_step *steps;
     int n_steps;

@@ -172,7 +172,7 @@ static td_status read_description(struct header *header, const char *name, struc
     }
     if (status != TD_OK || out->seen == MEMBERS)
         return status;
-    td_error_set(header->err, TD_MALFORMED_REQUEST, "tensor \"%.100s\" lacks %s", name,
+    td_error_set(header->err, TD_MALFORMED_REQUEST, "tensor \"%.100s\" has no %s", name,
                  !(out->seen & MEMBER_DTYPE)   ? "dtype"
                  : !(out->seen & MEMBER_SHAPE) ? "shape"
                                                : "data_offsets");

@@ -140,9 +140,9 @@ static const char *rounded_text(const struct td_json_array *array, const char *t
         snprintf(script, sizeof script, ", in JavaScript Math.fround(%s)", token);
     if (array->dtype == TD_DTYPE_INT64 || array->dtype == TD_DTYPE_UINT64)
         snprintf(text, ROUNDED_TEXT,
-                 "%s might be a rounded integer, because some programs print doubles from 10^15 on "
-                 "this way; write all digits of the integer without a fraction or an exponent, or "
-                 "write it as a string",
+                 "%s might be a rounded integer, because some programs print doubles of 10^15 or "
+                 "more this way; write all digits of the integer without a fraction or an "
+                 "exponent, or write it as a string",
                  token);
     else if (td_dtype_is_complex(array->dtype))
         snprintf(
@@ -304,7 +304,7 @@ static td_status hint(const struct td_json_array *array, const char *p, td_statu
 {
     const bool is_nonfinite = means_nonfinite(array, p);
     if (is_nonfinite && array->no_fractions)
-        td_error_hint(array->err, "indices and keys must be integers; leave it out");
+        td_error_hint(array->err, "indices and keys must be integers; leave out this value");
     else if (is_nonfinite)
         td_json_hint_nonfinite(array->err,
                                array->style == TD_SCALARS_TYPED ? array->dtype : TD_DTYPE_FLOAT32);

@@ -11,7 +11,8 @@
 #define LIKELY(x)     __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)   __builtin_expect(!!(x), 0)
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are gathered little end first");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "digits are loaded in little-endian order");
 
 /* ---- digits ---- */
 
@@ -567,9 +568,9 @@ static const char *read_string(const char *p, struct td_scalar_parser *parser, c
 
 /* ---- integers in any notation ---- */
 
-/* Minimum magnitude at which an integer with a fraction or an exponent might have been rounded:
- * 10^15. Programs such as cJSON print doubles with 15 significant digits, so 9007199254740993
- * becomes 9.00719925474099e+15. */
+/* An integer of at least this magnitude, 10^15, might have been rounded if it is written with a
+ * fraction or an exponent. Programs such as cJSON print doubles with 15 significant digits, so
+ * 9007199254740993 becomes 9.00719925474099e+15. */
 #define MAY_BE_ROUNDED UINT64_C(1000000000000000)
 
 /* Reads an integer that read_integer rejected because it has a fraction, an exponent or quotes.

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-_Static_assert(TD_JSON_ELEMENTS_SLACK >= TD_FLOAT_SLACK, "floats are written in whole words");
+_Static_assert(TD_JSON_ELEMENTS_SLACK >= TD_FLOAT_SLACK, "floats are written as whole words");
 
 /* ---- an element ---- */
 

@@ -169,8 +169,8 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
-/* True if the tensor belongs to a used input and has a dtype that the input accepts. Otherwise, the
- * request fails with an error that names the tensor, so no other tensor should get its dtype. */
+/* True if other tensors can get the dtype of this tensor: its input is used and accepts the dtype.
+ * If the input does not accept the dtype, the error names only this tensor. */
 static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];

@@ -64,9 +64,9 @@ void td_request_init(struct td_request *request, const struct td_op *op);
 int td_table_keys_input(const struct td_request *request, const char *name, size_t length);
 
 /* Sets the error for an op that needs keys but is used on a table without keys. The message says
- * what to send instead. If `table` is part of another table whose keys number the rows, `whole` is
- * that table, otherwise NULL. `tensor` is the tensor used as the table, which might hold the keys
- * of `table`, or NULL if it is the table itself. */
+ * what to send instead. If `table` is a part of another table, such as its scales, `whole` is the
+ * name of that table, otherwise NULL. If the tensor that the request uses as the table might hold
+ * the keys of `table`, `tensor` is that tensor, otherwise NULL. */
 td_status td_table_without_keys(const char *table, const char *whole,
                                 const struct td_tensor *tensor, const struct td_op *op,
                                 struct td_error *err);

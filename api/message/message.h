@@ -63,7 +63,7 @@ struct td_request {
     /* Table of which `table` is a part, such as "t" for "t.scale", or NULL. */
     const char *whole;
     bool table_has_keys; /* `table` has keys */
-    /* True if the body calls the input of td_op_keys_input "keys". */
+    /* True if the body uses the name "keys" for the input of td_op_keys_input. */
     bool called_keys;
     struct td_oip_request *oip; /* in the arena; NULL for requests that are not of /v2 */
     bool decoded;               /* true if all input tensors are set */

@@ -39,7 +39,7 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "accepted dtypes. If the problem has the member `device`, that device has no kernel "
             "for the op and this dtype; `device: auto` computes it on the CPU."),
     PROBLEM(INVALID_ARGUMENT, 422, "Invalid argument", "invalid-argument",
-            "An input or attribute is missing, or has a value that the op cannot work with."),
+            "An input or attribute is missing, or has a value that the op cannot use."),
     PROBLEM(
         KEY_NOT_FOUND, 422, "Key not found", "key-not-found",
         "The table has no row with this key. `position` is the position of the first such key in "

@@ -76,8 +76,8 @@ static const struct component schemas[] = {
                  "damaged.','type':'array',"
                  "'items':{'type':'object','required':['source','reason'],'properties':{"
                  "'source':{'type':'string'},'reason':{'type':'string'}}}},"
-                 "'problems_not_listed':{'description':'Number of further problems; absent if "
-                 "there are none.','type':'integer'}}}" },
+                 "'problems_not_listed':{'description':'Number of problems that are not in the "
+                 "list; absent if there are none.','type':'integer'}}}" },
     { "ChangedAliases",
       "{'type':'object','required':['aliases','persisted'],'properties':{"
       "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },
@@ -108,14 +108,15 @@ static const struct component headers[] = {
               "'schema':{'type':'string'}}" },
     { "Location",
       "{'description':'The path of the created resource.','schema':{'type':'string'}}" },
-    { "ContentRange", "{'description':'The part in the reply, such as bytes 5-9/44.',"
+    { "ContentRange", "{'description':'The part of the tensor in the reply, such as bytes 5-9/44.',"
                       "'schema':{'type':'string'}}" },
     { "XTensordTable", "{'description':'The version that was read, as NAME@VERSION, "
                        "percent-encoded as in a path. Version numbers of tables in memory start "
                        "again when the process restarts.',"
                        "'schema':{'type':'string'}}" },
-    { "RetryAfter", "{'description':'Seconds to wait before trying again, if that can help.',"
-                    "'schema':{'type':'string'}}" },
+    { "RetryAfter",
+      "{'description':'Seconds to wait before trying again, if a later attempt can succeed.',"
+      "'schema':{'type':'string'}}" },
 };
 
 /* A parameter component, whose schema is given as JSON or as a list of choices. */
@@ -155,7 +156,8 @@ static const struct parameter {
     { "timing", "timing", "query", "True to add the header Server-Timing to the reply.", BOOLEAN,
       NULL },
     { "prefix", "prefix", "query", "List only names that start with this prefix.", TEXT, NULL },
-    { "after", "after", "query", "List only names after this name: next of the previous page.",
+    { "after", "after", "query",
+      "List only names after this name. For the next page, pass `next` from the previous page.",
       TEXT, NULL },
     { "limit", "limit", "query", "The maximum number of names.",
       "{'type':'integer','minimum':1,'maximum':9223372036854775807}", NULL },

@@ -165,7 +165,7 @@ static bool add_attrs(cJSON *properties, cJSON *required, const struct td_op *op
     return complete;
 }
 
-/* Makes the schema of an object without other members than those in *properties. */
+/* Makes the schema of an object that can have only the members in *properties. */
 static cJSON *make_object(cJSON **required, cJSON **properties, bool *complete)
 {
     cJSON *schema = cJSON_CreateObject();

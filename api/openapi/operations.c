@@ -11,8 +11,8 @@
 static const struct td_openapi_operation operations[] = {
     { "get", "/", "get_console", "The web console.", NULL, "Text", "IfNoneMatch", NULL, 200, 304,
       TEXT },
-    { "get", "/docs", "get_console_docs", "The reference of the ops, in the web console.", NULL,
-      "Text", "IfNoneMatch", NULL, 200, 304, TEXT },
+    { "get", "/docs", "get_console_docs", "The op reference in the web console.", NULL, "Text",
+      "IfNoneMatch", NULL, 200, 304, TEXT },
     { "get", "/console/{file}", "get_console_file", "A file of the web console.", NULL, "Text",
       "IfNoneMatch", NULL, 200, 304, TEXT },
     { "get", "/openapi.json", "get_openapi", "Describes the server in OpenAPI 3.1.", NULL, "Object",
@@ -130,7 +130,7 @@ enum { OPS, TENSORS, OIP, SERVER };
 const char *const td_openapi_tags[TD_OPENAPI_TAGS][2] = {
     [OPS] = { "Ops", "Tensor ops." },
     [TENSORS] = { "Resident tensors",
-                  "Tensors that stay in the server, lookups in these tensors, aliases." },
+                  "Tensors that stay in the server, lookups in these tensors, and aliases." },
     [OIP] = { "Open Inference Protocol", "Ops and resident tensors as models." },
     [SERVER] = { "Server", "State and descriptions of the server, and its web console." },
 };

@@ -1,5 +1,5 @@
-/* measure.c - runs small benchmarks when a device is opened, which decide between device and CPU.
- * Each result is the best of a few repetitions. */
+/* measure.c - runs small benchmarks when a device is opened. The results determine whether a call
+ * runs on the device or on the CPU. Each result is the best of a few repetitions. */
 #include "gpu/cuda/measure.h"
 
 #include "gpu/cuda/ops/contract.h"

@@ -99,8 +99,8 @@ td_status td_reference_alloc(struct td_device *device, size_t bytes, void **out,
     device->allocs++;
     if (device->options.fail_alloc > 0 && device->allocs >= device->options.fail_alloc)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the reference device fails at allocation %" PRId64
-                            " (option fail_alloc)",
+                            "allocation %" PRId64
+                            " on the reference device fails (option fail_alloc)",
                             device->allocs);
     if (bytes > device->limit || footprint(bytes) > device->limit - device->used)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,

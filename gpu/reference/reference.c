@@ -25,9 +25,9 @@ static td_status reference_open(const struct td_device_options *options, struct 
                             "there is no reference device %d; the only one is 0", options->ordinal);
     uint64_t attempt = td_reference_count(TD_REFERENCE_OPEN_ATTEMPTS, 1);
     if (attempt == (uint64_t)own.fail_open)
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the reference device fails at opening %" PRIu64 " (option fail_open)",
-                            attempt);
+        return td_error_set(
+            err, TD_DEVICE_UNAVAILABLE,
+            "attempt %" PRIu64 " to open the reference device fails (option fail_open)", attempt);
     struct td_device *device = calloc(1, sizeof(*device));
     if (!device)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "the host has no memory for a device");
@@ -56,8 +56,8 @@ static void reference_close(struct td_device *device)
     free(device);
 }
 
-/* Bandwidth that stands for "no time". It is so high that the CPU is never preferred. It is not 0,
- * because callers divide by it. */
+/* Reported bandwidth of copies that take no time. It is high enough that the CPU is never
+ * preferred, and not 0, because callers divide by it. */
 #define NO_TIME_PER_US 1000000000
 
 static uint64_t per_us(int64_t mb_per_s)

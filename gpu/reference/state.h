@@ -9,7 +9,7 @@
 #define TD_REFERENCE_NEVER INT64_MAX /* a time that never comes */
 
 struct td_device {
-    struct td_reference_options options; /* options, with the faults removed if `recover` says so */
+    struct td_reference_options options; /* options; without faults if `recover` removes them */
     uint64_t limit, used;                /* bytes of device memory */
     struct td_reference_block *blocks, *host_blocks;
     struct td_device_stream *streams;

@@ -69,8 +69,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs_specs[] = {
     {
         .name = "x",
-        .summary = "The tensor to convert, of any shape. Quantised rows are not scaled: "
-                   "dequantize does that.",
+        .summary = "The tensor to convert, of any shape. To scale quantised rows, use dequantize.",
         .dtypes = CASTABLE,
         .reads_values = true,
     },

@@ -288,8 +288,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs_specs[] = {
     {
         .name = "inputs",
-        .summary = "The tensors to join, in order, of one dtype. Their shapes differ along "
-                   "axis only.",
+        .summary = "The tensors to join, in order. They have the same dtype, and their shapes can "
+                   "differ only along axis.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
         .list = true,
@@ -315,7 +315,7 @@ static const struct td_output_spec outputs_specs[] = {
     {
         .name = "output",
         .summary = "The tensors, one after the other along axis.",
-        .shape_rule = "inputs[0].shape, but along axis the sum over all inputs",
+        .shape_rule = "inputs[0].shape, with the sum of the sizes of all inputs along axis",
         .dtype_of = "inputs",
     },
 };

@@ -178,15 +178,15 @@ static const struct td_input_spec inputs_specs[] = {
     [SCALE] = {
         .name = "scale",
         .companion = TD_COMPANION_SCALE,
-        .summary = "The factor of the elements: one for each row, or one for all rows.",
+        .summary = "The scale factor: one for each row, or one for all rows.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .reads_values = true,
     },
     [OFFSET] = {
         .name = "offset",
         .companion = TD_COMPANION_SHIFT,
-        .summary = "Added after the multiplication: one for each row, or one for all rows. Not "
-                   "with zero_point.",
+        .summary = "The number added after scaling: one for each row, or one for all rows. Cannot "
+                   "be combined with zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
@@ -194,10 +194,10 @@ static const struct td_input_spec inputs_specs[] = {
     [ZERO_POINT] = {
         .name = "zero_point",
         .companion = TD_COMPANION_SHIFT,
-        .summary = "The element that stands for 0, subtracted before the multiplication: one "
-                   "for each row, or one for all rows. 0 if neither zero_point nor offset is "
-                   "given. One of the two is required if NAME.offset or NAME.zero_point is "
-                   "resident beside the table NAME.",
+        .summary = "The stored value that represents 0: one for each row, or one for all rows. "
+                   "Subtracted before scaling. If neither zero_point nor offset is given, it is 0. "
+                   "If NAME.zero_point or NAME.offset is resident beside the table NAME, one of "
+                   "the two must be given.",
         .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,
@@ -239,7 +239,7 @@ static const struct td_op_example examples[] = {
 
 const struct td_op td_op_dequantize = {
     .name = "dequantize",
-    .summary = "Computes the numbers that quantised rows stand for.",
+    .summary = "Converts quantised rows to the numbers that they represent.",
     .source = "DequantizeLinear (ONNX) with zero_point, "
               "torch.ops.quantized.embedding_bag_byte_unpack (PyTorch) with offset",
     .inputs = inputs_specs,

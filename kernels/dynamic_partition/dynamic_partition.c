@@ -344,7 +344,7 @@ static const struct td_input_spec inputs[] = {
     },
     [PARTITIONS] = {
         .name = "partitions",
-        .summary = "The number of the output for each row of data, in [0, num_partitions): a "
+        .summary = "For each row of data, the number of its output, in [0, num_partitions): a "
                    "tensor of any rank.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
@@ -372,7 +372,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs[] = {
     {
         .name = "outputs",
-        .summary = "For each partition, the rows of data with its number, in their order.",
+        .summary = "For each partition, its rows of data in their original order.",
         .shape_rule = "num_partitions times [count] + data.shape[rank(partitions):]",
         .dtype_of = "data",
         .list = true,
@@ -388,8 +388,8 @@ static const struct td_op_example examples[] = {
 
 const struct td_op td_op_dynamic_partition = {
     .name = "dynamic_partition",
-    .summary = "Distributes the rows of data among num_partitions tensors by their numbers, in "
-               "order.",
+    .summary =
+        "Distributes the rows of data among num_partitions tensors by number, keeping their order.",
     .source = "tf.dynamic_partition (TensorFlow 2 API reference)",
     .inputs = inputs,
     .n_inputs = 2,

@@ -75,7 +75,7 @@ static td_status check_lists(const struct td_op_args *args, struct td_error *err
         n_data = args->inputs[TD_STITCH_DATA].count;
     if (n_indices != n_data) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "data is a list of %d and indices a list of %d; the lengths must be equal",
+                     "data has length %d and indices has length %d; the lengths must be equal",
                      n_data, n_indices);
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "data");
     }
@@ -98,9 +98,9 @@ static td_status refuse_negative(const struct td_tensor *indices, int m, struct 
     return td_rows_negative(err, name, indices, first, n_bad);
 }
 
-/* Minimum size of a tensor that is read only once even if a request names it, as a resident tensor,
- * for every element of a list. infer cannot be cancelled, so it must not take longer than reading
- * all resident tensors and the body once. */
+/* A tensor of at least this size is read only once, even if several elements of a list refer to the
+ * same resident tensor. infer cannot be cancelled, so it must not take longer than reading all
+ * resident tensors and the body once. */
 #define LARGE_INDICES 4096
 
 static bool is_repeated(const struct td_tensor *tensors, int m)
@@ -192,7 +192,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs[] = {
     [TD_STITCH_INDICES] = {
         .name = "indices",
-        .summary = "Row numbers of the output, each at least 0: tensors of any rank, including "
+        .summary = "Row numbers in the output, each at least 0: tensors of any rank, including "
                    "scalars.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
@@ -227,14 +227,16 @@ static const struct td_output_spec outputs[] = {
 
 static const struct td_op_example examples[] = {
     { "rows of two tensors", "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}" },
-    { "an index twice: the last row is kept", "{\"indices\":[[0,1],[1]],\"data\":[[10,20],[30]]}" },
+    { "a repeated index: the last row is kept",
+      "{\"indices\":[[0,1],[1]],\"data\":[[10,20],[30]]}" },
     { NULL, NULL },
 };
 
 const struct td_op td_op_dynamic_stitch = {
     .name = "dynamic_stitch",
-    .summary = "Assembles one tensor from the rows of several, each at its index. If indices are "
-               "equal, the last row is kept. Rows without an index are zeros.",
+    .summary =
+        "Assembles one tensor from the rows of several tensors, placing each row at its index. If "
+        "an index is repeated, the last row is kept. Rows without an index are zeros.",
     .source = "tf.dynamic_stitch (TensorFlow 2 API reference)",
     .inputs = inputs,
     .n_inputs = 2,
@@ -255,8 +257,8 @@ static const struct td_op_example parallel_examples[] = {
 
 const struct td_op td_op_parallel_dynamic_stitch = {
     .name = "parallel_dynamic_stitch",
-    .summary = "Assembles one tensor from the rows of several, as dynamic_stitch does. If "
-               "indices are equal, any of their rows is kept.",
+    .summary = "Assembles one tensor from the rows of several tensors, as dynamic_stitch does. If "
+               "an index is repeated, any of its rows is kept.",
     .source = "tf.raw_ops.ParallelDynamicStitch (TensorFlow 2 API reference)",
     .inputs = inputs,
     .n_inputs = 2,

@@ -263,7 +263,7 @@ static const struct td_op_example examples[] = {
     { "a chain of three matrices",
       "{\"equation\":\"ij,jk,kl->il\",\"inputs\":[[[1,2,3],[4,5,6]],"
       "[[1,2,3,4],[5,6,7,8],[9,10,11,12]],[[1,0],[0,1],[1,1],[2,3]]]}" },
-    { "a product of each batch",
+    { "a product for each batch",
       "{\"equation\":\"bij,bjk->bik\",\"inputs\":[[[[1,2],[3,4],[5,6]],[[7,8],[9,10],[11,12]]],"
       "[[[1,0],[0,1]],[[1,1],[1,1]]]]}" },
     { "transposition", "{\"equation\":\"ij->ji\",\"inputs\":[[[1,2],[3,4],[5,6]]]}" },

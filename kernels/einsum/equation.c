@@ -42,7 +42,7 @@ struct parsed_subscript {
     /* Number of labels, of which at most TD_MAX_RANK are stored. */
     int64_t n_labels;
     uint8_t label[TD_MAX_RANK];
-    /* Number of labels before the ellipsis, or -1 without an ellipsis. */
+    /* Number of labels before the ellipsis, or -1 if there is no ellipsis. */
     int ellipsis;
 };
 
@@ -54,7 +54,7 @@ struct parser {
     size_t size;
     struct td_equation *equation;
     const struct td_shape *const *shapes;
-    /* True if labels were dropped because no shapes can match inputs with so many labels. */
+    /* True if labels were dropped because no shapes can have that many labels. */
     bool too_large;
     int64_t n_inputs;
     struct parsed_subscript inputs[TD_EINSUM_MAX_INPUTS];
@@ -408,7 +408,7 @@ static td_status resolve_output(struct parser *p)
     if (output->ellipsis < 0 && n_ellipsis > 0) {
         td_error_set(p->err, TD_INVALID_ARGUMENT,
                      "the ellipsis of the inputs has %d dimension%s; the output of the equation "
-                     "must have \"...\", too",
+                     "must also have \"...\"",
                      n_ellipsis, n_ellipsis == 1 ? "" : "s");
         return td_error_at_attribute(p->err, TD_INVALID_ARGUMENT, "equation");
     }

@@ -41,8 +41,8 @@ static int emit(struct search *s, int a, int b)
 /* A candidate for the next pair. */
 struct candidate {
     bool outer; /* the operands share no label */
-    /* Number of elements removed per product. If the pair adds elements, minus the number of
-     * elements added. */
+    /* Number of elements removed per product. If the pair adds elements, the negated number of
+     * added elements. */
     double gain;
     int a, b;
 };

@@ -1,7 +1,8 @@
 /* path.h - finds the order in which several operands are contracted, two at a time.
  *
  * Operands are sets of labels. Dynamic programming over subsets finds the order with the fewest
- * FLOPs. Among orders with equal FLOPs, it prefers the one whose largest intermediate is smallest.
+ * FLOPs. Among orders with equal FLOPs, it prefers the order whose largest intermediate is
+ * smallest.
  *
  * With more than TD_PATH_EXACT operands, pairs are first contracted greedily until TD_PATH_EXACT
  * operands are left. Each greedy step picks the pair that removes the most elements relative to its

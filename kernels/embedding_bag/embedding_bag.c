@@ -110,8 +110,8 @@ static td_status check_indices_rank(const struct td_op_args *args, struct td_err
                      "offsets and segment_ids are missing; expected one of them, or indices of "
                      "rank 2 with a bag in each row");
         if (td_embedding_bag_given(args, TD_BAG_OFFSET))
-            td_error_hint(err, "the input offset is added to rows of int8 and uint8; the input "
-                               "offsets says where bags start");
+            td_error_hint(err, "the input offset is added to int8 and uint8 rows; the input "
+                               "offsets gives the positions where bags start");
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "offsets");
     }
     td_error_set(err, TD_SHAPE_MISMATCH,
@@ -443,8 +443,9 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_INDICES] = {
         .name = "indices",
-        .summary = "Row numbers, each in [0, params.shape[0]): a vector, bag after bag; "
-                   "without offsets and segment_ids, a matrix with a bag in each row.",
+        .summary = "Row numbers, each in [0, params.shape[0]). With offsets or segment_ids, a "
+                   "vector that lists one bag after another; otherwise, a matrix with a bag in "
+                   "each row.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .part = TD_ROW_PART_QUERY,
@@ -452,8 +453,8 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_OFFSETS] = {
         .name = "offsets",
-        .summary = "The position in indices at which each bag starts, the first at 0. The last "
-                   "bag ends with indices.",
+        .summary = "The position in indices at which each bag starts. The first position must be "
+                   "0, and the last bag extends to the end of indices.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .optional = true,
@@ -461,7 +462,8 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_SEGMENT_IDS] = {
         .name = "segment_ids",
-        .summary = "The bag of each index, in nondecreasing order. Not with offsets.",
+        .summary = "The bag number of each index, in nondecreasing order. Cannot be combined with "
+                   "offsets.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .optional = true,
@@ -470,8 +472,8 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_WEIGHTS] = {
         .name = "weights",
-        .summary = "A factor for each index, of the dtype of params, or float32 for int8 and "
-                   "uint8 params. Not with mode = max.",
+        .summary = "A factor for each index, in the dtype of params, or in float32 for int8 and "
+                   "uint8 params. Not allowed with mode = max.",
         .dtypes = FLOATS,
         .one_dtype = true,
         .optional = true,
@@ -481,7 +483,8 @@ static const struct td_input_spec inputs_specs[] = {
     [TD_BAG_SCALE] = {
         .name = "scale",
         .companion = TD_COMPANION_SCALE,
-        .summary = "The factor of int8 and uint8 params: one for each row, or one for all rows.",
+        .summary = "The scale factor of int8 and uint8 params: one for each row, or one for all "
+                   "rows.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
@@ -490,8 +493,8 @@ static const struct td_input_spec inputs_specs[] = {
     [TD_BAG_OFFSET] = {
         .name = "offset",
         .companion = TD_COMPANION_SHIFT,
-        .summary = "Added to int8 and uint8 params after the multiplication: one for each row, "
-                   "or one for all rows. Not with zero_point.",
+        .summary = "The number added to int8 and uint8 params after scaling: one for each row, or "
+                   "one for all rows. Cannot be combined with zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
@@ -500,10 +503,10 @@ static const struct td_input_spec inputs_specs[] = {
     [TD_BAG_ZERO_POINT] = {
         .name = "zero_point",
         .companion = TD_COMPANION_SHIFT,
-        .summary = "The element of int8 and uint8 params that stands for 0, subtracted before "
-                   "the multiplication: one for each row, or one for all rows. 0 if neither "
-                   "zero_point nor offset is given. With scale, one of the two is required if "
-                   "NAME.offset or NAME.zero_point is resident beside the table NAME.",
+        .summary = "The stored value of int8 and uint8 params that represents 0: one for each row, "
+                   "or one for all rows. Subtracted before scaling. If neither zero_point nor "
+                   "offset is given, it is 0. If NAME.zero_point or NAME.offset is resident beside "
+                   "the table NAME, a request with scale must give one of the two.",
         .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,
@@ -516,9 +519,9 @@ static const struct td_int_range count_range = { 0, INT64_MAX };
 static const struct td_attr_spec attrs_specs[] = {
     [ATTR_MODE] = {
         .name = "mode",
-        .summary = "How the rows of a bag are combined: sum adds them, mean divides the sum by "
-                   "the sum of the weights, sqrtn divides it by the root of the sum of their "
-                   "squares, max takes the largest elements.",
+        .summary = "How the rows of a bag are combined: sum adds them, mean divides the sum by the "
+                   "sum of the weights, sqrtn divides it by the square root of the sum of the "
+                   "squared weights, max takes the largest elements.",
         .kind = TD_ATTR_CHOICE,
         .choices = mode_names,
         .default_int = TD_BAG_SUM,
@@ -526,7 +529,7 @@ static const struct td_attr_spec attrs_specs[] = {
     },
     [ATTR_PADDING_INDEX] = {
         .name = "padding_index",
-        .summary = "A row number. Indices that are equal to it do not count.",
+        .summary = "A row number. Indices equal to it are ignored.",
         .kind = TD_ATTR_INT,
         .range = &count_range,
         .default_int = TD_ATTR_UNSET,
@@ -535,7 +538,7 @@ static const struct td_attr_spec attrs_specs[] = {
     },
     [ATTR_NUM_SEGMENTS] = {
         .name = "num_segments",
-        .summary = "The number of bags, with segment_ids.",
+        .summary = "The number of bags. Only allowed with segment_ids.",
         .kind = TD_ATTR_INT,
         .range = &count_range,
         .default_int = TD_ATTR_UNSET,
@@ -554,8 +557,8 @@ static const struct td_attr_spec attrs_specs[] = {
     },
     [ATTR_LAYOUT] = {
         .name = "layout",
-        .summary = "The place of scale and offset: plain, in the inputs of these names; "
-                   "byte_rowwise, in the last 8 bytes of each row, as two float32.",
+        .summary = "Where scale and offset are: plain, in the inputs of these names; byte_rowwise, "
+                   "in the last 8 bytes of each row, as two float32 numbers.",
         .kind = TD_ATTR_CHOICE,
         .choices = layout_names,
         .default_int = TD_BAG_PLAIN,
@@ -563,8 +566,8 @@ static const struct td_attr_spec attrs_specs[] = {
     },
     [ATTR_INCLUDE_LAST_OFFSET] = {
         .name = "include_last_offset",
-        .summary = "True if offsets has one more element than there are bags, which is the "
-                   "number of indices.",
+        .summary = "True if offsets has one more element than there are bags. The last element is "
+                   "then the number of indices.",
         .kind = TD_ATTR_BOOL,
         .offset = offsetof(struct td_embedding_bag_attrs, include_last_offset),
     },

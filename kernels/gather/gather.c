@@ -348,8 +348,8 @@ static const struct td_attr_spec gather_attrs[] = {
     [ATTR_BOUNDS] = TD_GATHERING_BOUNDS(struct td_gather_attrs),
     [ATTR_DTYPE] = {
         .name = "dtype",
-        .summary = "The dtype of the output. Rows are converted as cast does, while they are "
-                   "copied. Quantised rows are not scaled: dequantize does that.",
+        .summary = "The dtype of the output. Rows are converted as in cast while they are copied. "
+                   "To scale quantised rows, use dequantize.",
         .kind = TD_ATTR_DTYPE,
         .dtypes = TD_DTYPES_ALL & ~TD_DTYPE_BIT(STRING),
         .default_int = TD_DTYPE_FLOAT32,
@@ -407,15 +407,15 @@ const struct td_op td_op_gather = {
 static const struct td_input_spec batch_gather_inputs[] = {
     [TD_GATHERING_PARAMS] = {
         .name = "params",
-        .summary = "The tensor to pick from, of rank 1 or more. It starts with all dimensions "
-                   "of indices but the last.",
+        .summary = "The tensor to pick from, of rank 1 or more. Its shape starts with all "
+                   "dimensions of indices except the last.",
         .dtypes = TD_DTYPES_ALL,
         .part = TD_ROW_PART_TABLE,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
-        .summary = "Positions in dimension rank(indices) - 1 of params: a tensor of rank 1 up "
-                   "to the rank of params.",
+        .summary = "Positions in dimension rank(indices) - 1 of params: a tensor whose rank is at "
+                   "least 1 and at most the rank of params.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .part = TD_ROW_PART_QUERY,

@@ -86,8 +86,9 @@ static struct td_gather_nd_geometry make_geometry(const struct resolved *resolve
     td_gathering_tuple_space(params, resolved->batch_dims, resolved->depth, &geometry.space);
     if (out->numel == 0)
         return geometry;
-    /* The output has no dimension of 0. Therefore, if params is empty, tuples index a dimension of
-     * 0, so every row is zeros and no stride is used. Otherwise, all products divide numel. */
+    /* The output has no dimension of size 0. Therefore, if params is empty, tuples index a
+     * dimension of size 0, so every row is zeros and no stride is used. Otherwise, all products
+     * divide numel. */
     (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
     (void)td_shape_product(params, resolved->batch_dims, inner, &geometry.block_rows);
     (void)td_shape_product(indices, resolved->batch_dims, indices->rank - 1,
@@ -116,7 +117,7 @@ struct plan {
     td_bounds bounds;
 };
 
-/* The td_rows_fn of gather_nd. */
+/* Implements td_rows_fn for gather_nd. */
 static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct plan *plan = context;
@@ -222,10 +223,10 @@ static const struct td_input_spec inputs[] = {
     [TD_GATHERING_INDICES] = {
         .name = "indices",
         .summary = "Index tuples along the last dimension, of rank 1 or more: component c is a "
-                   "position in dimension batch_dims + c of params. If the tuples are shorter "
-                   "than the remaining rank of params, they pick slices. [] is one tuple without "
-                   "components, which picks all of params; no tuples are an int32 tensor of shape "
-                   "[0, 1].",
+                   "position in dimension batch_dims + c of params. If the tuples are shorter than "
+                   "the remaining rank of params, they pick slices. [] is one tuple without "
+                   "components, which picks all of params. To give no tuples, pass an int32 tensor "
+                   "of shape [0, 1].",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .part = TD_ROW_PART_QUERY,

@@ -1,8 +1,8 @@
 /* search.h - finds the rows of the keys that a call asks for, with or without an open index.
  *
- * Keys that have no index must first be found to be distinct. If they are in ascending order, they
- * are distinct, and a few queries are found by bisection. In all other cases, an index is built for
- * the call.
+ * Keys without an index are first checked for duplicates. If they are in ascending order, they are
+ * distinct, and a few queries are found by bisection. In all other cases, an index is built for the
+ * call.
  *
  * Ownership  Borrows keys and queries. The index of a call is in exec->arena. Threads
  * td_key_search_rows is reentrant. td_key_search_begin is called once, before it. Errors

@@ -314,7 +314,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_LOOKUP_KEYS] = {
         .name = "keys",
-        .summary = "The keys of the rows, a vector without equal elements.",
+        .summary = "The keys of the rows, a vector of distinct elements.",
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
@@ -343,8 +343,8 @@ static const struct td_input_spec inputs_specs[] = {
 static const struct td_attr_spec attrs_specs[] = {
     {
         .name = "missing",
-        .summary = "How queries that equal no key are handled: error refuses the request, zero "
-                   "gives zeros (empty strings), default gives the input default.",
+        .summary = "How queries without a matching key are handled: error refuses the request, "
+                   "zero gives zeros or empty strings, default gives the input default.",
         .kind = TD_ATTR_CHOICE,
         .choices = missing_names,
         .default_int = TD_MISSING_ERROR,

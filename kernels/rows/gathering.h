@@ -19,9 +19,9 @@ enum { TD_GATHERING_PARAMS, TD_GATHERING_INDICES };
 #define TD_GATHERING_BOUNDS(type)                                                                  \
     {                                                                                              \
         .name = "bounds",                                                                          \
-        .summary = "How indices out of range are handled: error refuses the request, zero "        \
-                   "gives zeros (empty strings), clip uses the nearest valid index, wrap "         \
-                   "counts modulo the size, so that -1 is the last.",                              \
+        .summary = "How indices out of range are handled: error refuses the request, zero gives "  \
+                   "zeros or empty strings, clip uses the nearest valid index, wrap counts "       \
+                   "modulo the size, so that -1 is the last.",                                     \
         .kind = TD_ATTR_CHOICE, .choices = td_bounds_names, .default_int = TD_BOUNDS_ERROR,        \
         .offset = offsetof(type, bounds),                                                          \
     }

@@ -600,8 +600,8 @@ static const struct td_input_spec inputs[] = {
 static const struct td_attr_spec attrs[] = {
     {
         .name = "mode",
-        .summary = "set replaces elements, and the last of equal tuples is used. add, mul, min and "
-                   "max combine each element with all of its updates, in order.",
+        .summary = "set replaces elements; if tuples are equal, the last one is used. add, mul, "
+                   "min and max combine each element with all of its updates, in order.",
         .kind = TD_ATTR_CHOICE,
         .choices = modes,
         .default_int = TD_SCATTER_SET,
@@ -627,7 +627,8 @@ static const struct td_op_change change = { .slices = written_slices };
 
 const struct td_op td_op_scatter = {
     .name = "scatter",
-    .summary = "Writes elements or slices into a tensor by index tuples, or combines them with it.",
+    .summary = "Writes elements or slices into a tensor at the positions given by index tuples, or "
+               "combines them with the elements there.",
     .source = "tf.tensor_scatter_nd_update, _add, _min and _max (TensorFlow 2 API reference), "
               "numpy.multiply.at",
     .inputs = inputs,

@@ -12,7 +12,7 @@ enum {
     /* Number of values in one item of the parallel loop. An item takes about 100 us. */
     ITEM = 1 << 18,
     MOST_ITEMS = 1 << 12, /* maximum number of items; items of larger tensors are larger */
-    /* Number of values that are measured at a time as doubles, which stay in the L1 cache. */
+    /* Number of values in a tile, which is measured as doubles that stay in the L1 cache. */
     TILE = 768,
     WIDE = 8192 /* with more columns, a block has at least 128 columns */
 };
@@ -357,9 +357,9 @@ static void add_columns(const struct job *job, double *columns, int64_t begin, i
     }
 }
 
-/* Measures the tiles of an item and adds them to a row of column sums, which spans several rows of
- * the tensor if they are short. If rows have more than WIDE columns, adds each tile directly to the
- * blocks. */
+/* Measures the tiles of an item. Adds up the columns of the tiles, and adds these sums to the
+ * blocks at the end. A tile holds several short rows, so each of their columns has several sums. If
+ * rows have more than WIDE columns, adds each tile directly to the blocks. */
 static void run_item(const struct job *job, struct tile *tile, struct item *item)
 {
     double columns[WIDE];

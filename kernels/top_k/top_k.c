@@ -463,8 +463,8 @@ static const struct td_attr_spec attrs_specs[] = {
     },
     [ATTR_AXIS] = {
         .name = "axis",
-        .summary = "The dimension along which elements are selected. A negative number counts "
-                   "from the end.",
+        .summary = "The dimension along which to select elements. A negative number counts from "
+                   "the end.",
         .kind = TD_ATTR_INT,
         .default_int = -1,
         .offset = offsetof(struct td_top_k_attrs, axis),

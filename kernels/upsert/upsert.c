@@ -265,7 +265,7 @@ static const struct td_op_change upsert_change = { .find = upsert_find,
 
 const struct td_op td_op_upsert = {
     .name = "upsert",
-    .summary = "Replaces the rows of keys that the table has, and appends the other rows.",
+    .summary = "Replaces the rows whose keys the table already has, and appends the other rows.",
     .inputs = inputs,
     .n_inputs = 4,
     .errors = errors,

@@ -38,7 +38,7 @@ const char *td_access_tables_text(const struct td_access *access, char *text, si
 {
     enum { REST = 32 }; /* bytes reserved for the number of omitted prefixes */
     size_t used = (size_t)snprintf(
-        text, size, access->n_prefixes ? "tensors whose names begin with " : "every tensor");
+        text, size, access->n_prefixes ? "tensors whose names start with " : "every tensor");
     for (int i = 0; i < access->n_prefixes; i++) {
         const struct td_prefix *prefix = &access->prefixes[i];
         const char *before = i ? " or " : "";

@@ -43,7 +43,7 @@ struct td_access {
 TD_MUST_CHECK td_status td_access_need_role(const struct td_access *access, td_access_role needed,
                                             struct td_error *err);
 
-/* Writes "tensors whose names begin with 'app' or 'shop:'", or "every tensor", and returns `text`.
+/* Writes "tensors whose names start with 'app' or 'shop:'", or "every tensor", and returns `text`.
  * If not all prefixes fit, writes the number of omitted prefixes. */
 const char *td_access_tables_text(const struct td_access *access, char *text, size_t size);
 

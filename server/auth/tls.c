@@ -88,8 +88,7 @@ static bool read_key(const struct td_tls_files *files, gnutls_x509_privkey_t key
     const gnutls_datum_t text = datum_of(&file);
     const int code = gnutls_x509_privkey_import2(key, &text, GNUTLS_X509_FMT_PEM, NULL, 0);
     td_secret_free(&file);
-    return code >= 0 ||
-           wrong(report, "tls-key", files->key, "has no PEM key without a password", code);
+    return code >= 0 || wrong(report, "tls-key", files->key, "has no unencrypted PEM key", code);
 }
 
 /* Reads the certificates and their key, and adds them to the identity's credentials. */

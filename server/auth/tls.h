@@ -34,7 +34,7 @@ enum {
 /* Paths of PEM files, or "" for none. `certificate` and `key` require each other. */
 struct td_tls_files {
     const char *certificate; /* followed in the file by its intermediate certificates, in order */
-    const char *key;         /* private key of the certificate, without a password */
+    const char *key;         /* unencrypted private key of the certificate */
     const char *client_ca;
 };
 

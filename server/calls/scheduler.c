@@ -268,7 +268,7 @@ static td_status waited_too_long(struct td_call *call)
                         call->schedule.effect == TD_EFFECT_NONE
                             ? "the deadline passed while the request waited for a worker"
                             : "the deadline passed while the request waited for other changes of "
-                              "the same tensor, or for the disk; nothing has changed");
+                              "the same tensor, or for the disk; nothing was changed");
 }
 
 static void run(struct td_job *job, struct td_worker *worker);

@@ -748,7 +748,7 @@ TD_TEST(a_launch_that_never_completes_writes_nothing_and_can_be_closed)
 TD_TEST(the_nth_open_fails)
 {
     ck_assert_int_eq(try_open("fail_open=1"), TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "fails at opening 1");
+    EXPECT_MESSAGE(&err, "attempt 1 to open the reference device fails");
     ck_assert_ptr_null(device);
     ck_assert_uint_eq(td_device_reference_counts().opens, 0);
     open_with("fail_open=1");

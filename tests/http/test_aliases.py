@@ -164,7 +164,7 @@ class Flips(AliasTest):
         self.assertStatus(self.flip(**{"bytes": "b@1", "bytes.scale": "b.scale@1"}), 200)
         problem = self.assertProblem(self.flip(bytes="b@2"), 409, "CONFLICT", attribute="set")
         self.assertEqual(problem["detail"],
-                         "the alias 'bytes' cannot name 'b@2', which has no scale, while the alias 'bytes.scale' exists. Set that alias to null in the same flip")
+                         "the alias 'bytes' cannot name 'b@2', which has no scale, while the alias 'bytes.scale' exists. Set that alias to null in the same request")
         self.assertStatus(self.flip(**{"bytes": "b@2", "bytes.scale": None}), 200)
         problem = self.assertProblem(self.flip(**{"bytes.scale": "b.scale@1"}), 409, "CONFLICT", attribute="set")
         self.assertEqual(problem["detail"], "the alias 'bytes.scale' cannot be set: the version that 'bytes' names has no scale")
@@ -741,7 +741,7 @@ class Retention(AliasTest):
             done = subprocess.run([BINARY, "--check-config", "--listen", "127.0.0.1:0", "--data-dir", folder, *options], env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT)
             self.assertEqual(done.returncode, 0, done)
             self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("warning")],
-                             [f"warning  {name}.tensord: tensor {name} is skipped: a start would remove its file, because --keep-versions keeps only newer versions and no alias names this one" for name in removed])
+                             [f"warning  {name}.tensord: tensor {name} is skipped: the server would remove its file at startup, because --keep-versions keeps only newer versions and no alias names this version" for name in removed])
             self.assertEqual(sorted(os.listdir(folder))[-1], "m@4.tensord")
             self.assertTrue(os.path.exists(os.path.join(folder, "m@2.tensord")))
 

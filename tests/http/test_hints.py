@@ -198,7 +198,7 @@ class Hints(HttpTest):
 
     def test_the_starts_of_bags_as_offset_lead_to_offsets(self):
         body = {"params": [[1.5], [2.5]], "indices": [0, 1]}
-        self.assertIn("the input offsets says where bags start", self.detail("/v1/embedding_bag", json.dumps({**body, "offset": [0.0]})))
+        self.assertIn("the input offsets gives the positions where bags start", self.detail("/v1/embedding_bag", json.dumps({**body, "offset": [0.0]})))
         self.assertStatus(self.post("/v1/embedding_bag", {**body, "offsets": [0]}), 200)
 
     def test_a_binary_file_that_a_client_cut_or_stripped_leads_to_sending_it_whole(self):
@@ -335,7 +335,7 @@ class Hints(HttpTest):
         self.assertIn(": the op dequantize converts quantised rows, and the op cast with dtype = float64 converts other bytes",
                       self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("float64", [1]), typed("int8", [1])]}))
         self.assertIn("the op cast with dtype = int64 converts it", self.detail("/v1/einsum", {"equation": "i->", "inputs": [[True, True]]}))
-        self.assertIn("for a mask, pass the positions at which it is true", self.detail("/v1/gather", {"params": [1, 2], "indices": [True, False]}))
+        self.assertIn("for a mask, pass the positions where it is true", self.detail("/v1/gather", {"params": [1, 2], "indices": [True, False]}))
         self.assertNotIn("true", self.detail("/v1/dynamic_partition", {"data": [1, 2], "partitions": [True, False], "num_partitions": 2}))
         self.assertIn("; pass them as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("uint64", [1])}))
         self.assertIn("; pass integers as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("float32", [1])}))
@@ -347,18 +347,18 @@ class Hints(HttpTest):
             detail = self.detail(path, body)
             self.assertIn("pass it as uint64; a value that does not fit cannot be one of the keys", detail)
             self.assertNotIn("cast", detail)
-        self.assertIn("without a dtype, numbers without a fraction are int32; int32 has no fractions. Put the table again as float64, with its keys; or pass numbers without fractions as int32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
+        self.assertIn("without a dtype, numbers without a fraction are int32; int32 has no fractions. Store the table again as float64, with its keys, or pass numbers without fractions as int32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
         self.assertNotIn("float32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[3000000000, 8]]}))
-        for dtype, advice in (("float32", "int32 has no fractions. Put the table again as float64, with its keys; or pass updates without fractions as int32"),
-                              ("complex64", "int32 has no fractions and imaginary parts. Put the table again as complex128, with its keys; or pass updates without fractions and imaginary parts as int32"),
+        for dtype, advice in (("float32", "int32 has no fractions. Store the table again as float64, with its keys, or pass updates without fractions as int32"),
+                              ("complex64", "int32 has no fractions and imaginary parts. Store the table again as complex128, with its keys, or pass updates without fractions and imaginary parts as int32"),
                               ("int64", "pass updates as int32 if all values fit")):  # the table keeps its dtype, and its keys
             self.assertIn(f": {advice}; params is the table 'ints'", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed(dtype, [[7, 8]])}))
-        for table, given, advice in (("int64", "float32", "int64 has no fractions. Put the table again as float64, which rounds integers above 2^53, with its keys; or pass updates without fractions as int64"),
+        for table, given, advice in (("int64", "float32", "int64 has no fractions. Store the table again as float64, which rounds integers above 2^53, with its keys, or pass updates without fractions as int64"),
                                      ("float16", "float32", "the op cast with dtype = float16 rounds updates, and numbers beyond 65504 become infinite")):
             self.put("hint.changed", typed(table, [[1, 2]]))
             self.assertIn(": " + advice, self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": typed(given, [[7, 8]])}))
         self.put("hint.changed", typed("int64", [[1, 2]]))
-        self.assertIn("0.5 is not an int64; expected dtype int64, as in the table; int64 has no fractions. Put the table again as float64, which rounds integers above 2^53, with its keys; or pass numbers without fractions as int64",
+        self.assertIn("0.5 is not an int64; expected dtype int64, as in the table; int64 has no fractions. Store the table again as float64, which rounds integers above 2^53, with its keys, or pass numbers without fractions as int64",
                       self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": [[0.5, 1]]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.changed"), 204)
         self.assertProblem(self.post("/v1/cast", {"x": {"ref": "ints"}, "dtype": "int64", "store": "ints"}), 409, "CONFLICT",
@@ -436,7 +436,7 @@ class Paths(HttpTest):
 
     def test_null_among_indices_is_left_out(self):
         detail = self.assertProblem(self.post("/v1/gather", b'{"params": [1, 2], "indices": [1, null]}'), 400, "MALFORMED_REQUEST")["detail"]
-        self.assertTrue(detail.endswith("; indices and keys must be integers; leave it out"), detail)
+        self.assertTrue(detail.endswith("; indices and keys must be integers; leave out this value"), detail)
 
     def test_a_fraction_among_keys_is_no_reason_for_another_dtype(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.keyed", {"tensor": [[1], [2]], "keys": [5, 6]}), 201)

@@ -115,7 +115,7 @@ class SlowDisks(HttpTest):
             daemon.clock.advance(61)
             for reply in replies_of(waiting):
                 problem = self.assertProblem(reply, 504, "DEADLINE_EXCEEDED")
-                self.assertIn("nothing has changed", problem["detail"])
+                self.assertIn("nothing was changed", problem["detail"])
             gate.open()
             for reply in replies_of(slow):
                 self.assertStatus(reply, 200)

@@ -154,7 +154,7 @@ class Files(TlsTest):
             self.assertRefused([*folder.options(), "--tls-client-ca", path], "tls-client-ca: ", path)
         self.assertRefused(["--tls-certificate", server, "--tls-key", folder.file("other.key")], "tls-key: ", "other.key is not the key of --tls-certificate")
         certificates.openssl("ec", "-in", key, "-aes128", "-passout", "pass:secret", "-out", folder.file("locked.key"))
-        self.assertRefused(["--tls-certificate", server, "--tls-key", folder.file("locked.key")], "tls-key: ", "locked.key", "without a password")
+        self.assertRefused(["--tls-certificate", server, "--tls-key", folder.file("locked.key")], "tls-key: ", "locked.key", "has no unencrypted PEM key")
         self.assertRefused(["--tls-certificate", "/nonexistent", "--tls-key", key], "--tls-certificate: cannot read /nonexistent: No such file")
         self.assertRefused(["--tls-certificate", folder.path, "--tls-key", key], "tls-certificate: ", "not a regular file")
 

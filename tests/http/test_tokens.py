@@ -175,7 +175,7 @@ class Roles(Guarded):
 
     def test_a_refusal_says_what_the_token_is_for(self):
         problem = self.assertProblem(self.ask(TEAM, "GET", "/v1/tensors/planets"), 403, "FORBIDDEN")
-        self.assertIn("it is for tensors whose names begin with 'team.' or 'shared:'", problem["detail"])
+        self.assertIn("it is for tensors whose names start with 'team.' or 'shared:'", problem["detail"])
 
     def test_the_error_is_sent_before_a_large_body(self):
         for token, status in ((None, 401), (READ, 403)):
@@ -621,7 +621,7 @@ class Starts(HttpTest):
         path = token_file(f"read {READ} name=my app\n# all\nadmin {ADMIN}\n")
         status, output = self.check(path)
         self.assertEqual(status, 0, output)
-        self.assertIn(f"ok       token-file {path} line 1: my has the role read for tensors whose names begin with 'app'\n", output)
+        self.assertIn(f"ok       token-file {path} line 1: my has the role read for tensors whose names start with 'app'\n", output)
         self.assertIn(f"ok       token-file {path} line 3: #3 has the role admin for every tensor\n", output)
         self.assertNotIn(READ, output)
 

@@ -71,9 +71,9 @@ static const struct {
     { "no tensors", "", "", TD_INVALID_ARGUMENT,
       "indices has no tensors; expected a list of at least one", "indices", "" },
     { "more data than indices", "int32[1] 0", "float32[1] 1; float32[1] 1", TD_INVALID_ARGUMENT,
-      "data is a list of 2 and indices a list of 1; the lengths must be equal", "data", "" },
+      "data has length 2 and indices has length 1; the lengths must be equal", "data", "" },
     { "more indices than data", "int32[1] 0; int32[1] 0", "float32[1] 1", TD_INVALID_ARGUMENT,
-      "data is a list of 1 and indices a list of 2; the lengths must be equal", "data", "" },
+      "data has length 1 and indices has length 2; the lengths must be equal", "data", "" },
     { "different dtypes", "int32[1] 0; int32[1] 1; int32[1] 1",
       "float32[1] 1; float32[1] 1; int32[1] 2", TD_INVALID_ARGUMENT,
       "data[2] has dtype int32 and data[0] float32; the dtypes must be equal: the op cast with "

@@ -129,7 +129,7 @@ struct td_cuda_stitch_args {
      * none. */
     uint32_t *source;
 };
-/* Limit that every input row number is below. */
+/* Exclusive upper bound of the numbers of input rows. */
 #define TD_CUDA_MAX_ROWS (INT64_C(0x7fffffff))
 cudaError_t td_cuda_stitch(const struct td_cuda_stitch_args *args, cudaStream_t stream);
 

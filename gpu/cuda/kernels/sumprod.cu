@@ -47,9 +47,9 @@ template <> struct narrow_raw<uint32_t> {
     typedef uint16_t two;
 };
 
-/* The position of a thread in its terms, which are numbered begin, begin + step, and so on: the
- * addresses of the operands of the next term. The cursor only adds strides within the last loop,
- * and divides only at its end. */
+/* The addresses of a thread's next term in the operands. The terms of a thread are numbered begin,
+ * begin + step, and so on. The cursor only adds strides within the last loop, and divides only at
+ * its end. */
 template <bool nested> struct term_cursor {
     const char *at[2]; /* indexed by TD_CUDA_A, TD_CUDA_B */
     /* Number of the term, counted over all loops and within the last loop. */

@@ -1,5 +1,5 @@
-/* compute.h - for each dtype, the type in which the kernels of einsum compute, and the type in
- * which they store elements. */
+/* compute.h - maps each dtype to the type in which the kernels of einsum compute, and to the type
+ * in which they store elements. */
 #ifndef TD_GPU_CUDA_OPS_COMPUTE_H
 #define TD_GPU_CUDA_OPS_COMPUTE_H
 

@@ -80,7 +80,7 @@ td_status td_cuda_contract_gemm(struct td_device_stream *stream,
     td_status status = TD_OK;
     if (!td_cuda_gemm_plan_make(&plan, contraction))
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the packed operands of a matrix product do not fit any memory");
+                            "the packed operands of a matrix product are too large for any device");
     for (int i = TD_A; i <= TD_C && status == TD_OK; i++) {
         if (!plan.packed[i])
             continue;

@@ -109,5 +109,5 @@ td_status td_cuda_set_current(struct td_device *device, struct td_error *err)
 {
     if (device->lost)
         return refuse_lost(device, err);
-    return td_cuda_check(device, cudaSetDevice(device->ordinal), "become current", err);
+    return td_cuda_check(device, cudaSetDevice(device->ordinal), "become the current device", err);
 }

@@ -62,7 +62,7 @@ td_status td_cuda_memory_open(struct td_device *device, struct td_error *err)
         error = cudaStreamCreateWithFlags(&device->allocs, cudaStreamNonBlocking);
     if (error == cudaSuccess)
         error = cudaStreamCreateWithFlags(&device->frees, cudaStreamNonBlocking);
-    return td_cuda_check(device, error, "make a pool of memory", err);
+    return td_cuda_check(device, error, "create a memory pool", err);
 }
 
 /* ---- what the streams still use -------------------------------------------------------------- */

@@ -19,12 +19,12 @@ struct td_device_stream {
      * blocks_done. */
     struct td_cuda_counter *counters;
     unsigned int *blocks_done;
-    /* Pinned staging memory of td_cuda_upload, which is filled from the start and empty again when
-     * the stream is idle. */
+    /* Pinned memory in which td_cuda_upload stages data. It is filled from the start, and is empty
+     * whenever the stream is idle. */
     char *staging;
     size_t staging_bytes, staging_used;
-    /* Time of the first poll since the last submission that has found the work incomplete, or 0 if
-     * no poll has. */
+    /* Time of the first poll that found the work incomplete since the last submission, or 0 if no
+     * poll did. */
     int64_t awaited_ns;
 };
 

@@ -25,8 +25,8 @@ static void multiply_product(const struct td_gemm_context *g, struct td_gemm_scr
     }
 }
 
-/* Multiplies products that need neither packing nor scattering, by computing only tiles. A product
- * of 4 x 4 x 4 takes about 15 ns, half as long as through multiply_product. */
+/* Computes products that need neither packing nor scattering, tile by tile. A product of 4 x 4 x 4
+ * takes about 15 ns, half as long as with multiply_product. */
 static void multiply_range_in_place(void *context, int64_t begin, int64_t end)
 {
     const struct td_gemm_context *g = context;

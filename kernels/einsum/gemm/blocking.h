@@ -57,8 +57,8 @@ struct td_gemm_blocking {
     int64_t k_packed;
     /* Number of products that are computed together. 0 if nothing is shared. */
     int64_t batch_block;
-    /* Size in bytes of packed B, or of a block of it, in a thread's scratch memory. 0 if threads do
-     * not pack B. */
+    /* Size in bytes of packed B, or of a block of packed B, in a thread's scratch memory. 0 if
+     * threads do not pack B. */
     int64_t thread_b_bytes;
 };
 
@@ -72,7 +72,7 @@ struct td_workspace_size td_gemm_blocking_workspace(const struct td_gemm_blockin
 int64_t td_gemm_k_ranges(const struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
 int64_t td_gemm_partial_bytes(const struct td_gemm_product *p);
 
-/* Returns the grain of a parallel loop over `count` items that take each_ns. */
+/* Returns the grain of a parallel loop over `count` items, each of which takes each_ns. */
 int64_t td_gemm_grain(int64_t count, double each_ns);
 
 /* ---- The parts of a thread's scratch ---------------------------------------------------- */

@@ -79,8 +79,8 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
 }
 
 /* Chooses the size of a block of C. B is packed once for all threads, but A is packed once for each
- * block. Blocks therefore have as many columns as the number of blocks and the maximum time of a
- * range allow. */
+ * block. Blocks are therefore as wide as possible without exceeding the maximum time of a range or
+ * leaving too few blocks for the threads. */
 static void choose_blocks(struct pass *pass, int width)
 {
     const struct td_gemm_context *g = pass->g;

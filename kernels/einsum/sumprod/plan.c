@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Number of outputs of a block if the run is summed. It is larger if there are other summed loops
- * around the outputs, so that a long stretch of memory is read before the next iteration of the
- * outer loop. It is largest if the outputs are the inner loop, because the block then often has all
- * outputs and no memory is skipped. */
+/* Number of outputs of a block if the run is summed. Larger if other summed loops surround the loop
+ * over the outputs, because a block then reads a long stretch of memory before the next iteration
+ * of the outer loop. Largest if the loop over the outputs is the inner loop, because the block then
+ * often has all outputs and skips no memory. */
 #define BLOCK_OUTPUTS         16
 #define LARGE_BLOCK_OUTPUTS   64
 #define LARGEST_BLOCK_OUTPUTS 512
@@ -231,10 +231,10 @@ static int64_t reduce_block_length(const struct td_sumprod_plan *plan, int64_t r
                     ? LARGE_BLOCK_OUTPUTS
                     : LARGEST_BLOCK_OUTPUTS;
     } else if (!plan->scattered && plan->buffered && plan->run.extent > run_length) {
-        /* With several outputs, each would read a part of its run in turn, and reads would jump
-         * from row to row. A 4000 x 4000 float16 operand reaches 7.3 GB/s with BLOCK_OUTPUTS and
-         * 9.5 GB/s with one output at a time, although an operand shared by several outputs is then
-         * widened once for each output. */
+        /* With several outputs, a block would read a part of each output's run in turn, so reads
+         * would jump from row to row. A 4000 x 4000 float16 operand reaches 7.3 GB/s with
+         * BLOCK_OUTPUTS and 9.5 GB/s with one output at a time, although an operand shared by
+         * several outputs is then widened once for each output. */
         block = 1;
     }
     if (plan->scattered)
@@ -354,8 +354,8 @@ static int read_loops(struct td_sumprod_plan *plan, const struct td_contraction 
     return n_loops;
 }
 
-/* Removes from the loops the run and the loop over the outputs of a block. Swaps the operands if
- * needed to make B the operand that is a scalar for the run or is shared by all outputs. */
+/* Chooses the run and the loop over the outputs of a block, and removes both from `loops`. Swaps A
+ * and B if A is a scalar for the run or is shared by all outputs. */
 static void choose_run(struct td_sumprod_plan *plan, struct td_loop *loops, int *n_loops)
 {
     const int run = cheapest_run(plan, loops, *n_loops);

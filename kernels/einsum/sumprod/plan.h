@@ -33,7 +33,7 @@
 
 /* Maximum number of elements of a scattered run. Each of its elements is on a different cache line,
  * next to elements of the following runs. The run is short enough for these lines to stay in the L1
- * cache and their pages in the TLB. As many runs as fill the lines are transposed into a tile at
+ * cache and their pages in the TLB. Enough runs to fill these lines are transposed into a tile at
  * once. */
 #define TD_SUMPROD_SCATTERED_LENGTH 128
 #define TD_SUMPROD_CACHE_LINE       64

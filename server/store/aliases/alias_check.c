@@ -196,7 +196,7 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
     if (!exists && set == rows)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot name '%.128s', which has no %s, while the "
-                            "alias '%.128s' exists. Set that alias to null in the same flip",
+                            "alias '%.128s' exists. Set that alias to null in the same request",
                             rows->name, rows->target, part_name, name);
     if (!exists)
         return td_error_set(err, TD_CONFLICT,

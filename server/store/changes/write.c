@@ -249,8 +249,8 @@ static td_status check_keys_before(const struct td_store_write *write,
     if (keys && persists_keys(write, before, keys))
         return TD_OK;
     return td_error_set(err, TD_CONFLICT,
-                        "'%s' is a version, which never changes; put its keys together with it, or "
-                        "once before an alias names it",
+                        "'%s' is a version, which never changes; put its keys together with the "
+                        "version, or add them once, before an alias names the version",
                         write->name);
 }
 

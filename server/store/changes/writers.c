@@ -135,8 +135,8 @@ static td_status serve_file(struct td_version *version, const struct td_data_ten
     version->integrity = TD_INTEGRITY_VERIFIED;
     return fits ? TD_OK
                 : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                               "the index of the keys in %s was changed while it was written; put "
-                               "'%s' again",
+                               "the index of the keys in %s was damaged while it was being "
+                               "written; put '%s' again",
                                version->file, version->name);
 }
 

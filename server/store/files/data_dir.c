@@ -78,7 +78,7 @@ td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reas
                TD_COUNT("suppressed", td_log_limit_suppressed(&dir->failed)));
     if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
         const bool known = fstatvfs(dir->folder.fd, &room) == 0;
-        td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " bytes of the data folder: %s",
+        td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " bytes in the data folder: %s",
                      file, bytes, strerror(reason));
         snprintf(err->resource, sizeof err->resource, "disk_bytes");
         err->needed = bytes;

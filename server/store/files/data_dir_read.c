@@ -176,7 +176,7 @@ static td_status join_strings(struct td_mapping *mapping, const struct td_tensor
                               struct td_tensor *tensor, struct td_error *err)
 {
     if (!offsets || !bytes || offsets->numel - 1 != tensor->numel)
-        return refuse(err, "it lacks the offsets and bytes of its strings");
+        return refuse(err, "it does not contain the offsets and bytes of its strings");
     struct strings *strings = copy_offsets(mapping, offsets, arena, err);
     if (!strings)
         return TD_MEMORY_EXHAUSTED;
@@ -206,7 +206,7 @@ static td_status read_keys(struct td_mapping *mapping, const struct td_tensor *n
         return TD_OK;
     }
     if (!offsets || offsets->numel == 0)
-        return refuse(err, "it lacks the offsets of its keys");
+        return refuse(err, "it has no offsets for its keys");
     const struct td_shape vector = { .rank = 1, .dim = { offsets->numel - 1 } };
     const td_status status = td_tensor_describe(&out->keys, "keys", TD_DTYPE_STRING, &vector, err);
     return status != TD_OK ? status : join_strings(mapping, offsets, bytes, arena, &out->keys, err);
@@ -389,7 +389,7 @@ static td_status read_own_keys(struct td_mapping *mapping, const struct td_safet
     if (!numbers)
         numbers = entry(file, "keys", TD_DTYPE_UINT64);
     if (!index)
-        return numbers || offsets ? refuse(err, "it lacks the index of its keys") : TD_OK;
+        return numbers || offsets ? refuse(err, "it has no index for its keys") : TD_OK;
     out->index = index->data;
     out->index_bytes = index->bytes;
     return read_keys(mapping, numbers, offsets, entry(file, "keys.bytes", TD_DTYPE_UINT8), arena,
@@ -425,7 +425,7 @@ static td_status read_own(struct td_mapping *mapping, const char *stem, struct t
         const td_dtype stored = dtype == TD_DTYPE_COMPLEX128 ? TD_DTYPE_FLOAT64 : dtype;
         const struct td_tensor *found = entry(&file, "tensor", stored);
         if (!found || found->bytes != tensor.bytes)
-            return refuse(err, "it lacks the tensor that its __metadata__ describes");
+            return refuse(err, "it does not contain the tensor that its __metadata__ describes");
         tensor.data = found->data;
         tensor.owner = &mapping->base;
     }

@@ -416,7 +416,7 @@ def test_a_mask_is_no_list_of_keys(client):
     for mask in np.array([True, False]), [True, False]:
         with pytest.raises(TypeError, match=r"^keys is a mask; expected keys. For the rows of a mask, use iloc\[numpy.flatnonzero\(mask\)\]$"):
             table.loc[mask]
-    with pytest.raises(tensord.UnsupportedDtype, match="a mask has no keys; use the positions at which it is true as row numbers"):
+    with pytest.raises(tensord.UnsupportedDtype, match="a mask has no keys; use the positions where it is true as row numbers"):
         table.remove(np.array([True]))
     table.delete()
 

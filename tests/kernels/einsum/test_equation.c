@@ -301,13 +301,13 @@ static const struct {
       "inputs[1]", 2 },
     { "tf: broadcast dimensions without an output ellipsis", "...ij->ij", "[2,3,4]",
       TD_INVALID_ARGUMENT,
-      "the ellipsis of the inputs has 1 dimension; the output of the equation must have \"...\", "
-      "too",
+      "the ellipsis of the inputs has 1 dimension; the output of the equation must also have "
+      "\"...\"",
       "", 0 },
     { "broadcast dimensions of extent 1 without an output ellipsis", "...ij->ij", "[1,1,3,4]",
       TD_INVALID_ARGUMENT,
-      "the ellipsis of the inputs has 2 dimensions; the output of the equation must have \"...\", "
-      "too",
+      "the ellipsis of the inputs has 2 dimensions; the output of the equation must also have "
+      "\"...\"",
       "", 0 },
     { "an output of rank 17", "i->iiiiiiiiiiiiiiiii", "[1]", TD_RESOURCE_LIMIT,
       "output needs 17 dimensions; the limit is 16", "", 0 },

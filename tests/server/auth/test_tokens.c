@@ -247,10 +247,10 @@ TD_TEST(a_refusal_says_what_the_token_is_for)
     ck_assert_int_eq(td_access_need_table(a, "planets", 7, &err), TD_FORBIDDEN);
     ck_assert_str_eq(err.message,
                      "the token is not valid for the tensor 'planets'; it is for tensors "
-                     "whose names begin with 'app' or 'shop:'");
+                     "whose names start with 'app' or 'shop:'");
     ck_assert_str_eq(td_access_tables_text(b, text, sizeof text), "every tensor");
     ck_assert_str_eq(td_access_tables_text(a, text, sizeof text),
-                     "tensors whose names begin with one of 2 prefixes");
+                     "tensors whose names start with one of 2 prefixes");
     td_token_list_unref(list);
 }
 

@@ -370,7 +370,7 @@ TD_TEST(opening_a_device_is_retried)
     char why[TD_DEVICE_TEXT];
     setup_open(&setup, "fail_open=1");
     ck_assert(!td_batcher_available(setup.batcher, why));
-    ck_assert_ptr_nonnull(strstr(why, "fails at opening 1"));
+    ck_assert_ptr_nonnull(strstr(why, "attempt 1 to open the reference device fails"));
     submit_row(&setup, &early, &setup.table, 1);
     expect_status(&early, TD_DEVICE_UNAVAILABLE);
     ck_assert(!pthread_equal(early.done_on, pthread_self()));

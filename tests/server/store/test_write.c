@@ -639,8 +639,8 @@ static void put_own(const char *name, const char *header)
 static const struct {
     const char *header, *reason;
 } wrong_files[] = {
-    { METADATA("int32", "[3]") INTS, "lacks the tensor" },
-    { METADATA("int64", "[4]") INTS, "lacks the tensor" },
+    { METADATA("int32", "[3]") INTS, "does not contain the tensor" },
+    { METADATA("int64", "[4]") INTS, "does not contain the tensor" },
     { METADATA("integer", "[4]") INTS, "__metadata__" },
     { METADATA("int32", "4") INTS, "__metadata__" },
     { METADATA("int32", "[-4]") INTS, "__metadata__" },

@@ -33,11 +33,11 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         axis        The dimension of params to pick along. A negative number counts from the end. Default: batch_dims.
         batch_dims  The number of leading dimensions that params and indices share, at most axis. A negative number
                     counts from the rank of indices. Default: 0.
-        bounds      How indices out of range are handled: error refuses the request, zero gives zeros (empty strings),
+        bounds      How indices out of range are handled: error refuses the request, zero gives zeros or empty strings,
                     clip uses the nearest valid index, wrap counts modulo the size, so that -1 is the last. Default:
                     error.
-        dtype       The dtype of the output. Rows are converted as cast does, while they are copied. Quantised rows are
-                    not scaled: dequantize does that. Default: the dtype of params.
+        dtype       The dtype of the output. Rows are converted as in cast while they are copied. To scale quantised
+                    rows, use dequantize. Default: the dtype of params.
         Returns     The slices, in the order of indices.
         """
         result: One = self.run_op(op_call(
@@ -51,10 +51,12 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
                            timeout: Optional[float] = None) -> One:
         """Picks slices of params batch by batch: gather with batch_dims = axis = rank(indices) - 1.
 
-        params   The tensor to pick from, of rank 1 or more. It starts with all dimensions of indices but the last.
-        indices  Positions in dimension rank(indices) - 1 of params: a tensor of rank 1 up to the rank of params.
-        bounds   How indices out of range are handled: error refuses the request, zero gives zeros (empty strings), clip
-                 uses the nearest valid index, wrap counts modulo the size, so that -1 is the last. Default: error.
+        params   The tensor to pick from, of rank 1 or more. Its shape starts with all dimensions of indices except the
+                 last.
+        indices  Positions in dimension rank(indices) - 1 of params: a tensor whose rank is at least 1 and at most the
+                 rank of params.
+        bounds   How indices out of range are handled: error refuses the request, zero gives zeros or empty strings,
+                 clip uses the nearest valid index, wrap counts modulo the size, so that -1 is the last. Default: error.
         Returns  The slices, in the order of indices.
         """
         result: One = self.run_op(op_call(
@@ -71,11 +73,11 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
                     indices.
         indices     Index tuples along the last dimension, of rank 1 or more: component c is a position in dimension
                     batch_dims + c of params. If the tuples are shorter than the remaining rank of params, they pick
-                    slices. [] is one tuple without components, which picks all of params; no tuples are an int32 tensor
-                    of shape [0, 1].
+                    slices. [] is one tuple without components, which picks all of params. To give no tuples, pass an
+                    int32 tensor of shape [0, 1].
         batch_dims  The number of leading dimensions that params and indices share; less than the rank of indices.
                     Default: 0.
-        bounds      How indices out of range are handled: error refuses the request, zero gives zeros (empty strings),
+        bounds      How indices out of range are handled: error refuses the request, zero gives zeros or empty strings,
                     clip uses the nearest valid index, wrap counts modulo the size, so that -1 is the last. Default:
                     error.
         Returns     The slices or elements, in the order of indices.
@@ -88,10 +90,10 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
 
     def dynamic_stitch(self, indices: Any, data: Any, *, device: Optional[str] = None,
                              timeout: Optional[float] = None) -> One:
-        """Assembles one tensor from the rows of several, each at its index. If indices are equal, the last row is kept.
-        Rows without an index are zeros.
+        """Assembles one tensor from the rows of several tensors, placing each row at its index. If an index is repeated,
+        the last row is kept. Rows without an index are zeros.
 
-        indices  Row numbers of the output, each at least 0: tensors of any rank, including scalars.
+        indices  Row numbers in the output, each at least 0: tensors of any rank, including scalars.
         data     The rows: one tensor for each tensor of indices, all of the same dtype. The shape of data[m] starts
                  with the shape of indices[m]; the remaining dimensions are the same for all.
         Returns  The rows, each at its index.
@@ -104,10 +106,10 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
     def parallel_dynamic_stitch(self, indices: Any, data: Any, *,
                                       device: Optional[str] = None,
                                       timeout: Optional[float] = None) -> One:
-        """Assembles one tensor from the rows of several, as dynamic_stitch does. If indices are equal, any of their rows
-        is kept.
+        """Assembles one tensor from the rows of several tensors, as dynamic_stitch does. If an index is repeated, any of
+        its rows is kept.
 
-        indices  Row numbers of the output, each at least 0: tensors of any rank, including scalars.
+        indices  Row numbers in the output, each at least 0: tensors of any rank, including scalars.
         data     The rows: one tensor for each tensor of indices, all of the same dtype. The shape of data[m] starts
                  with the shape of indices[m]; the remaining dimensions are the same for all.
         Returns  The rows, each at its index.
@@ -120,12 +122,12 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
     def dynamic_partition(self, data: Any, partitions: Any, num_partitions: int, *,
                                 device: Optional[str] = None,
                                 timeout: Optional[float] = None) -> Many:
-        """Distributes the rows of data among num_partitions tensors by their numbers, in order.
+        """Distributes the rows of data among num_partitions tensors by number, keeping their order.
 
         data            The tensor to distribute. Its shape starts with the shape of partitions.
-        partitions      The number of the output for each row of data, in [0, num_partitions): a tensor of any rank.
+        partitions      For each row of data, the number of its output, in [0, num_partitions): a tensor of any rank.
         num_partitions  The number of outputs, from 1 to 16384. Outputs without rows are empty.
-        Returns         For each partition, the rows of data with its number, in their order.
+        Returns         For each partition, its rows of data in their original order.
         """
         result: Many = self.run_op(op_call(
             "dynamic_partition", calls.many, {"data": data, "partitions": partitions},
@@ -155,7 +157,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
                      timeout: Optional[float] = None) -> One:
         """Joins tensors along one of their dimensions.
 
-        inputs   The tensors to join, in order, of one dtype. Their shapes differ along axis only.
+        inputs   The tensors to join, in order. They have the same dtype, and their shapes can differ only along axis.
         axis     The dimension to join along. A negative number counts from the end. Default: 0.
         Returns  The tensors, one after the other along axis.
         """
@@ -168,7 +170,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
                    timeout: Optional[float] = None) -> One:
         """Converts the elements of a tensor to another dtype.
 
-        x        The tensor to convert, of any shape. Quantised rows are not scaled: dequantize does that.
+        x        The tensor to convert, of any shape. To scale quantised rows, use dequantize.
         dtype    The dtype to convert to. Integers that do not fit an integer dtype wrap around.
         Returns  The converted elements.
         """
@@ -184,7 +186,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         x         The tensor to select from, of rank 1 or more.
         k         The number of elements to select from each row, at most x.shape[axis].
         largest   True selects the largest elements, false the smallest. Default: True.
-        axis      The dimension along which elements are selected. A negative number counts from the end. Default: -1.
+        axis      The dimension along which to select elements. A negative number counts from the end. Default: -1.
         .values   The selected elements of each row, in order.
         .indices  The position of each selected element in dimension `axis` of x.
         """
@@ -197,7 +199,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
                    timeout: Optional[float] = None) -> One:
         """Finds the position of each query in a list of distinct keys.
 
-        keys     The keys, a vector without equal elements.
+        keys     The keys, a vector of distinct elements.
         queries  The keys to find, a tensor of any rank.
         Returns  The position of each query in keys, or -1 if no key is equal to it.
         """
@@ -214,12 +216,12 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         with keys. With queries, keys names the rows of params.
 
         params   The table, of rank 1 or more. Each row along its first dimension has a key.
-        keys     The keys of the rows, a vector without equal elements.
+        keys     The keys of the rows, a vector of distinct elements.
         queries  The keys of the rows to pick, a tensor of any rank.
         default  The result for a missing key: a row, a scalar for all elements of a row, or a row for each query.
                  Required with missing = default, otherwise not used.
-        missing  How queries that equal no key are handled: error refuses the request, zero gives zeros (empty strings),
-                 default gives the input default. Default: error.
+        missing  How queries without a matching key are handled: error refuses the request, zero gives zeros or empty
+                 strings, default gives the input default. Default: error.
         .output  The rows, in the order of queries.
         .found   True if a key is equal to the query.
         """
@@ -242,33 +244,33 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Sums rows of a table, bag by bag.
 
         params               The table, of rank 1 or more. int8 and uint8 rows need scale.
-        indices              Row numbers, each in [0, params.shape[0]): a vector, bag after bag; without offsets and
-                             segment_ids, a matrix with a bag in each row.
-        offsets              The position in indices at which each bag starts, the first at 0. The last bag ends with
-                             indices.
-        segment_ids          The bag of each index, in nondecreasing order. Not with offsets.
-        weights              A factor for each index, of the dtype of params, or float32 for int8 and uint8 params. Not
-                             with mode = max.
-        scale                The factor of int8 and uint8 params: one for each row, or one for all rows.
-        offset               Added to int8 and uint8 params after the multiplication: one for each row, or one for all
-                             rows. Not with zero_point.
-        zero_point           The element of int8 and uint8 params that stands for 0, subtracted before the
-                             multiplication: one for each row, or one for all rows. 0 if neither zero_point nor offset
-                             is given. With scale, one of the two is required if NAME.offset or NAME.zero_point is
-                             resident beside the table NAME.
+        indices              Row numbers, each in [0, params.shape[0]). With offsets or segment_ids, a vector that lists
+                             one bag after another; otherwise, a matrix with a bag in each row.
+        offsets              The position in indices at which each bag starts. The first position must be 0, and the
+                             last bag extends to the end of indices.
+        segment_ids          The bag number of each index, in nondecreasing order. Cannot be combined with offsets.
+        weights              A factor for each index, in the dtype of params, or in float32 for int8 and uint8 params.
+                             Not allowed with mode = max.
+        scale                The scale factor of int8 and uint8 params: one for each row, or one for all rows.
+        offset               The number added to int8 and uint8 params after scaling: one for each row, or one for all
+                             rows. Cannot be combined with zero_point.
+        zero_point           The stored value of int8 and uint8 params that represents 0: one for each row, or one for
+                             all rows. Subtracted before scaling. If neither zero_point nor offset is given, it is 0. If
+                             NAME.zero_point or NAME.offset is resident beside the table NAME, a request with scale must
+                             give one of the two.
         mode                 How the rows of a bag are combined: sum adds them, mean divides the sum by the sum of the
-                             weights, sqrtn divides it by the root of the sum of their squares, max takes the largest
-                             elements. Default: sum.
-        padding_index        A row number. Indices that are equal to it do not count. Default: none.
-        num_segments         The number of bags, with segment_ids. Default: segment_ids[-1] + 1.
-        bounds               How indices out of range are handled: error refuses the request, zero gives zeros (empty
-                             strings), clip uses the nearest valid index, wrap counts modulo the size, so that -1 is the
+                             weights, sqrtn divides it by the square root of the sum of the squared weights, max takes
+                             the largest elements. Default: sum.
+        padding_index        A row number. Indices equal to it are ignored. Default: none.
+        num_segments         The number of bags. Only allowed with segment_ids. Default: segment_ids[-1] + 1.
+        bounds               How indices out of range are handled: error refuses the request, zero gives zeros or empty
+                             strings, clip uses the nearest valid index, wrap counts modulo the size, so that -1 is the
                              last. Default: error.
         dtype                The dtype of the output. Default: the dtype of params; float32 for int8, uint8.
-        layout               The place of scale and offset: plain, in the inputs of these names; byte_rowwise, in the
-                             last 8 bytes of each row, as two float32. Default: plain.
-        include_last_offset  True if offsets has one more element than there are bags, which is the number of indices.
-                             Default: False.
+        layout               Where scale and offset are: plain, in the inputs of these names; byte_rowwise, in the last
+                             8 bytes of each row, as two float32 numbers. Default: plain.
+        include_last_offset  True if offsets has one more element than there are bags. The last element is then the
+                             number of indices. Default: False.
         Returns              The sum of each bag, or the combination that mode selects.
         """
         result: One = self.run_op(op_call(
@@ -284,14 +286,15 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
     def dequantize(self, params: Any, scale: Any, *, offset: Any = None,
                          zero_point: Any = None, dtype: Optional[Any] = None,
                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
-        """Computes the numbers that quantised rows stand for.
+        """Converts quantised rows to the numbers that they represent.
 
         params      The quantised rows.
-        scale       The factor of the elements: one for each row, or one for all rows.
-        offset      Added after the multiplication: one for each row, or one for all rows. Not with zero_point.
-        zero_point  The element that stands for 0, subtracted before the multiplication: one for each row, or one for
-                    all rows. 0 if neither zero_point nor offset is given. One of the two is required if NAME.offset or
-                    NAME.zero_point is resident beside the table NAME.
+        scale       The scale factor: one for each row, or one for all rows.
+        offset      The number added after scaling: one for each row, or one for all rows. Cannot be combined with
+                    zero_point.
+        zero_point  The stored value that represents 0: one for each row, or one for all rows. Subtracted before
+                    scaling. If neither zero_point nor offset is given, it is 0. If NAME.zero_point or NAME.offset is
+                    resident beside the table NAME, one of the two must be given.
         dtype       The dtype of the output. Default: float32.
         Returns     params * scale + offset, or (params - zero_point) * scale.
         """
