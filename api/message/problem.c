@@ -80,8 +80,10 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(RESOURCE_LIMIT, 422, "Resource limit", "resource-limit",
             "The request is well-formed but too large for this server. `resource` names the limit; "
             "`needed` and `limit` are the amounts. Nothing was computed."),
-    PROBLEM(UNAUTHENTICATED, 401, "Unauthenticated", "unauthenticated",
-            "The request carries no valid token."),
+    PROBLEM(
+        UNAUTHENTICATED, 401, "Unauthenticated", "unauthenticated",
+        "The request has no valid token. Send a token of the server's --token-file in the header "
+        "`Authorization: Bearer TOKEN`."),
     PROBLEM(
         FORBIDDEN, 403, "Forbidden", "forbidden",
         "The token does not allow this, the server is read-only, or the server has no permission "
@@ -103,9 +105,10 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
             "The queue of the server is full. Try again after the number of seconds in the "
             "Retry-After header."),
-    PROBLEM(MEMORY_EXHAUSTED, 503, "Memory exhausted", "memory-exhausted",
-            "The server's memory budget is in use by other requests. Try again after the number of "
-            "seconds in the Retry-After header."),
+    PROBLEM(
+        MEMORY_EXHAUSTED, 503, "Memory exhausted", "memory-exhausted",
+        "Other requests and resident tensors use the server's memory budget (--memory-limit). Try "
+        "again after the number of seconds in the Retry-After header."),
     PROBLEM(DRAINING, 503, "Draining", "draining",
             "The server is shutting down and accepts no new work. Use another instance."),
     PROBLEM(DATA_DIR_LOCKED, 503, "Data folder locked", "data-dir-locked",

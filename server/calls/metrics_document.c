@@ -261,7 +261,8 @@ static void write_reloads(struct td_exposition *e, struct td_services *services)
         labelled(e, "what", "data_dir", reading.folder);
         labelled(e, "what", "aliases", reading.aliases);
     }
-    gauge(e, "tensord_data_dir_problems", "problems that GET /v1/aliases lists",
+    gauge(e, "tensord_data_dir_problems",
+          "problems in the data folder; GET /v1/aliases lists at most 64",
           (uint64_t)reading.problems);
 }
 

@@ -121,7 +121,8 @@ static td_status refuse(const struct td_buffer_pool *pool, uint64_t bytes, uint6
         return refuse_large(pool, bytes, err);
     return td_error_set(
         err, TD_MEMORY_EXHAUSTED,
-        "%llu bytes are needed, but other requests use %llu of the budget of %llu bytes",
+        "%llu bytes are needed, but other requests and resident tensors use %llu of the budget "
+        "of %llu bytes, which the server's option --memory-limit sets",
         (unsigned long long)bytes, (unsigned long long)in_use, (unsigned long long)pool->limit);
 }
 
