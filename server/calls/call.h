@@ -285,7 +285,7 @@ td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t li
 TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);
 #define TD_CHANGES_NOTHING                                                                         \
     "applies only to a call that replaces a tensor, such as a call with \"store\"; this call "     \
-    "changes nothing: leave the header out"
+    "changes nothing, so omit the header"
 
 /* Returns the op's name or "the request", for messages. */
 static inline const char *td_call_subject(const struct td_call *call)

@@ -43,7 +43,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "enables HTTPS instead of HTTP; read again on SIGHUP, together with the key and the "        \
       "client CA")                                                                                 \
     X(tls_key, "tls-key", TEXT, "", 0, 0, "FILE",                                                  \
-      "PEM file with the private key of the certificate, without a password")                      \
+      "PEM file with the unencrypted private key of the server certificate")                       \
     X(tls_client_ca, "tls-client-ca", TEXT, "", 0, 0, "FILE",                                      \
       "PEM file with CA certificates; requests need a client certificate signed by one of "        \
       "them, except requests for the server's health")                                             \

@@ -205,8 +205,8 @@ int td_listeners_open_beside(const struct td_listeners *listeners, const char *a
 {
     const int fd = open(address, why);
     if (fd < 0 && strcmp(*why, strerror(EADDRINUSE)) == 0 && has_port(listeners, address))
-        *why = "Address already in use: perhaps by another address of this daemon (--listen, "
-               "--metrics-listen); 0.0.0.0 stands for all IPv4 addresses, and [::] for all IPv6 "
+        *why = "Address already in use, possibly by another address of this daemon (--listen, "
+               "--metrics-listen); 0.0.0.0 covers all IPv4 addresses, and [::] covers all IPv6 "
                "and IPv4 addresses";
     return fd;
 }

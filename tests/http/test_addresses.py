@@ -141,7 +141,7 @@ class Addresses(HttpTest):
         port, = free_ports(1)
         for listen, metrics in ((f"127.0.0.1:{port}", f"127.0.0.1:{port}"), (f"0.0.0.0:{port}", f"127.0.0.1:{port}")):
             with self.subTest(listen=listen):
-                reason = "Address already in use: perhaps by another address of this daemon (--listen, --metrics-listen)"
+                reason = "Address already in use, possibly by another address of this daemon (--listen, --metrics-listen)"
                 options = ["--listen", listen, "--metrics-listen", metrics]
                 started, checked = (subprocess.run([BINARY, *options, *more], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                                    timeout=WAIT_LIMIT) for more in ([], ["--check-config"]))

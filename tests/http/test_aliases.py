@@ -741,7 +741,7 @@ class Retention(AliasTest):
             done = subprocess.run([BINARY, "--check-config", "--listen", "127.0.0.1:0", "--data-dir", folder, *options], env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT)
             self.assertEqual(done.returncode, 0, done)
             self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("warning")],
-                             [f"warning  {name}.tensord: tensor {name} is skipped: a start would remove its file, because --keep-versions keeps only newer versions and no alias names this one" for name in removed])
+                             [f"warning  {name}.tensord: tensor {name} is skipped: the server would delete its file at startup, because --keep-versions keeps only newer versions and no alias names this version" for name in removed])
             self.assertEqual(sorted(os.listdir(folder))[-1], "m@4.tensord")
             self.assertTrue(os.path.exists(os.path.join(folder, "m@2.tensord")))
 

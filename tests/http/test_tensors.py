@@ -382,7 +382,7 @@ class Conditions(TensorTest):
                     reply = self.post(path, body, {header: '"x"'})
                     self.assertStatus(reply, 400)
                     self.assertEqual(reply.json()["attribute"], header)
-                    self.assertIn("this call changes nothing: leave the header out", reply.body.decode())
+                    self.assertIn("this call changes nothing, so omit the header", reply.body.decode())
                     self.assertStatus(self.post(path, body), 200)
 
     def test_a_body_that_is_a_part_is_refused_and_replaces_nothing(self):

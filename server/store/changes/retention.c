@@ -99,8 +99,9 @@ static void remove_surplus(struct td_store *store, const struct td_version *vers
 {
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, version->file, version->name,
-                                  "a start would remove its file, because --keep-versions keeps "
-                                  "only newer versions and no alias names this one");
+                                  "the server would delete its file at startup, because "
+                                  "--keep-versions keeps only newer versions and no alias names "
+                                  "this version");
     else if (version->number > scope->last)
         td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
                TD_TEXT("reason", "its file was put into the folder; --keep-versions removes it at "

@@ -134,10 +134,10 @@ static td_status serve_file(struct td_version *version, const struct td_data_ten
     /* The digests in the file were computed from these bytes. */
     version->integrity = TD_INTEGRITY_VERIFIED;
     return fits ? TD_OK
-                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                               "the index of the keys in %s was changed while it was written; put "
-                               "'%s' again",
-                               version->file, version->name);
+                : td_error_set(
+                      err, TD_DEVICE_UNAVAILABLE,
+                      "the key index in %s changed while the file was written; put '%s' again",
+                      version->file, version->name);
 }
 
 /* Removes a file from the list of problems. */

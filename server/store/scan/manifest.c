@@ -143,7 +143,7 @@ static td_status read_file(void *context, const struct td_json_path *path, struc
         status = td_json_object(&reader->scan, path, "a file", read_file_member, reader,
                                 reader->arena, reader->err);
     if (status == TD_OK && (!reader->has_size || !reader->has_digest))
-        return td_json_refuse(path, reader->err, "%s lacks its size or its sha256", file->name);
+        return td_json_refuse(path, reader->err, "%s must have a size and a sha256", file->name);
     reader->manifest->n_files += status == TD_OK;
     return status;
 }

@@ -103,7 +103,7 @@ TD_TEST(two_addresses_on_one_port_exclude_each_other)
         snprintf(first_option, sizeof first_option, "--listen=127.0.0.1:%u", port);
         snprintf(second_option, sizeof second_option, "--metrics-listen=%s:%u", second[i], port);
         snprintf(line, sizeof line,
-                 "error    metrics-listen %s:%u: Address already in use: perhaps by another ",
+                 "error    metrics-listen %s:%u: Address already in use, possibly by another ",
                  second[i], port);
         expect(check_options(first_option, second_option), false, LINES(line));
     }

@@ -209,7 +209,7 @@ TD_TEST_EACH(an_address_that_another_one_includes_is_refused_with_the_reason, sa
     ck_assert_msg(added != same_ports[_i].taken, "%s", address);
     ck_assert_int_eq(listeners.n, added ? 2 : 1);
     if (!added)
-        ck_assert_msg(strstr(why, "in use: perhaps by another address of this daemon (--listen") !=
+        ck_assert_msg(strstr(why, "in use, possibly by another address of this daemon (--listen") !=
                           NULL,
                       "%s", why);
     td_listeners_close(&listeners);
