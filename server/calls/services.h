@@ -77,9 +77,10 @@ struct td_services {
     /* the server is not ready; each reply closes its connection */
     atomic_bool draining;
     atomic_bool refusing;          /* refuse new and queued calls, and stop running calls */
-    atomic_int_fast64_t in_flight; /* accepted task requests that are not answered yet */
-    atomic_int_fast64_t suspended; /* requests in flight that wait for a worker or run on one */
-    /* Number of requests that have arrived and whose replies are not sent yet. */
+    atomic_int_fast64_t in_flight; /* accepted requests that a task has not answered yet */
+    atomic_int_fast64_t
+        suspended; /* requests in flight that are queued for a worker or running on one */
+    /* Number of requests that have arrived but whose replies have not been sent. */
     atomic_int_fast64_t unsent;
     atomic_uint_fast64_t next_request;
     uint64_t hash_seed;    /* seed of hash tables; must not be visible in any reply */

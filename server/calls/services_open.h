@@ -7,8 +7,8 @@
 #include "server/calls/services.h"
 
 /* Opens the parts according to services->config. If a part fails, logs the failure and returns
- * false; td_services_close then closes the parts that were opened. After services->stop_requested()
- * has returned true, tensors might be missing, and nothing may be served. */
+ * false; td_services_close then closes the parts that were opened. If services->stop_requested()
+ * has returned true, tensors might be missing, so the caller must not serve requests. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
 /* Closes all parts. Returns false if a device is left open (td_batcher_free). The process must then
  * end with _exit, because exit handlers, including the driver's, might wait for the device

@@ -19,7 +19,7 @@ enum {
 #define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits longer than this can be ended */
 #define FRESH_NS     INT64_C(1000000000) /* time within which the first request should arrive */
 #define MOST_CREDIT_NS                                                                             \
-    INT64_C(60000000000) /* maximum time that a transfer can stand still, regardless of its rate */
+    INT64_C(60000000000) /* maximum time that a transfer can stall, regardless of its rate */
 #define COUNT_EACH_NS INT64_C(20000000)
 
 struct td_connections {
@@ -410,7 +410,7 @@ struct look {
     int phase;
     int64_t since_ns; /* start of the phase */
     uint64_t bytes;   /* bytes received, or acknowledged bytes of replies */
-    uint64_t before;  /* bytes of replies acknowledged at the previous look */
+    uint64_t before;  /* acknowledged bytes of replies at the previous look */
     bool is_first;    /* the first look at this phase */
     int64_t now_ns;
     const struct td_progress_limits *limits;

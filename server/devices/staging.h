@@ -55,7 +55,7 @@ bool td_staging_trim(struct td_staging *staging);
 void td_staging_free(struct td_staging *staging);
 
 /* Frees the staging memory of a lost device without calling the device, which frees its memory when
- * it is closed. Buffers in use stay valid until then. */
+ * it is closed. Buffers in use remain valid until then. */
 void td_staging_abandon(struct td_staging *staging);
 
 #endif

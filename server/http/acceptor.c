@@ -19,7 +19,7 @@
 
 enum {
     LONGEST_WAIT_MS = 100, /* maximum wait for a place for a restricted connection */
-    PAUSE_MS = 10,         /* interval between attempts to accept while files or memory are short */
+    PAUSE_MS = 10, /* interval between attempts to accept while files or memory are scarce */
     /* Maximum number of connections accepted on one socket before the next socket's turn. */
     TURN = 16
 };
@@ -88,7 +88,7 @@ static enum td_restriction restriction_of(const struct td_services *services,
     return td_connections_charge(services->connections) ? TD_UNRESTRICTED : TD_MEMORY_REACHED;
 }
 
-/* Makes a place for a restricted connection. If all places are taken, ends another restricted
+/* Makes a place for a restricted connection. If all places are in use, ends another restricted
  * connection. Returns false if none can be ended now, because all are about to be handed over,
  * answered or closed. */
 static bool make_restricted_place(const struct td_services *services, bool also_requested)

@@ -168,7 +168,7 @@ void td_transport_refuse(void *context, int socket, const char *sentence)
     refuse(errors, socket, TD_REQUEST_TIMEOUT, sentence, errors->services->tls != NULL);
 }
 
-/* Drops up to 64 KiB of input. If the input stayed unread, the kernel would reset the connection,
+/* Drops up to 64 KiB of input. If the input remained unread, the kernel would reset the connection,
  * and the client might lose the reply. */
 static void drop_input(int socket)
 {

@@ -1,6 +1,6 @@
 #include "server/store/copy.h"
 
-/* Copies smaller than this come from the heap, because the smallest buffer of the pool has 16
+/* Copies of fewer bytes are allocated on the heap, because the pool's smallest buffer has 16
  * KiB. */
 enum { SMALL = 8 << 10 };
 

@@ -9,8 +9,8 @@
  * Ownership  An entry holds a reference to its current version and owns its spare copy. Returned
  *            versions carry a reference that the caller releases.
  * Threads    Any. The functions take the lock, and release no version while they hold it. Only the
- *            writer of a name (writers.h) publishes or drops it, and takes and keeps its spare
- *            copy. */
+ *            writer that has locked a name (writer_queue.h) publishes or drops the name, and takes
+ *            or keeps its spare copy. */
 #ifndef TD_SERVER_STORE_ENTRIES_H
 #define TD_SERVER_STORE_ENTRIES_H
 

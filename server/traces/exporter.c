@@ -68,7 +68,8 @@ void td_exporter_give(struct td_exporter *exporter, struct td_span *span)
     while (!atomic_compare_exchange_weak_explicit(&exporter->given, &head, span,
                                                   memory_order_release, memory_order_relaxed));
     if (queued % TD_EXPORTER_BATCH == 0)
-        /* The write fails only if the counter is full. The thread is then awake. */
+        /* The write fails only if the counter is full, which means that the thread has been
+         * woken. */
         (void)!write(exporter->wake, &one, sizeof one);
 }
 

@@ -52,7 +52,7 @@ struct td_job {
     uint64_t number;   /* number in the order of submission */
     int64_t queued_ns; /* time of queueing */
 
-    /* The job takes no place in the queue. Used by the pool. */
+    /* True if the job uses no place in the queue. Used by the pool. */
     bool unplaced;
 };
 

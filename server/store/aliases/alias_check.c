@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True if the token grants the name. NULL stands for a request that needs no token. */
+/* True if the token grants the name. `access` is NULL for a request that needs no token. */
 static bool may_know(const struct td_access *access, const char *name)
 {
     return !access || td_access_has_table(access, name, strlen(name));

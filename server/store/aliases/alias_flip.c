@@ -52,7 +52,7 @@ static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_li
     return status;
 }
 
-/* Makes the flip after the writer of the aliases has entered. */
+/* Makes the flip. The caller holds the lock on the aliases. */
 static td_status flip_entered(struct td_store *store, const struct td_alias_flip *flip,
                               struct td_error *err)
 {
@@ -103,7 +103,7 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
 
 /* ---- DELETE of an alias ---------------------------------------------------------------------- */
 
-/* Deletes the alias after the writer of the aliases has entered. */
+/* Deletes the alias. The caller holds the lock on the aliases. */
 static td_status delete_entered(struct td_store *store, const struct td_store_write *write,
                                 bool *persisted, struct td_error *err)
 {

@@ -58,9 +58,9 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     return TD_OK;
 }
 
-/* Reads which folders the process that writes the file has taken, because that process might have
- * flipped their aliases since. The aliases themselves are read after the folders, because they name
- * versions in the folders. */
+/* Reads from aliases.json which folders have set their aliases, because the process that writes the
+ * file might have flipped these aliases since. The aliases themselves are read after the folders,
+ * because they name versions in the folders. */
 static void read_taken(struct td_store *store)
 {
     struct td_file_id id;
@@ -103,8 +103,8 @@ static bool sets(const struct td_alias_folder *folder, const char *name)
 }
 
 /* True if the folder makes the alias of a part, such as the scales, obsolete, because the alias
- * names a part of another version of the rows and the version that the folder sets lacks this part.
- * This happens when floats replace bytes. Sets `name` to the alias of the part. */
+ * names a part of another version of the rows and the version that the folder sets has no such
+ * part. This happens when floats replace bytes. Sets `name` to the alias of the part. */
 static bool loses_part(struct td_store *store, const struct td_alias_folder *folder,
                        const struct td_alias_change *rows, const char *part,
                        char name[TD_TENSOR_NAME])

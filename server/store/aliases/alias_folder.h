@@ -19,8 +19,8 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
 /* Forgets folders that no longer exist, oldest first, until at most TD_TAKEN_KEPT of them are left.
- * Writes aliases.json if it lacks folders or aliases and this process is allowed to write it.
- * Called after a scan. */
+ * Writes aliases.json if folders or aliases are missing from it and this process is allowed to
+ * write it. Called after a scan. */
 void td_alias_forget_gone(struct td_store *store);
 
 #endif

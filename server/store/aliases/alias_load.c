@@ -85,8 +85,8 @@ static void hide_taken_names(struct td_store *store, struct td_alias_list *edits
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Removes the problems of the edited aliases, adds a problem for each hidden alias, and notes
- * whether any alias has released a name that a tensor in a file also has. */
+/* Removes the problems of the edited aliases, and adds a problem for each hidden alias. Sets
+ * store->name_freed if an alias is removed and a file contains a tensor of the same name. */
 static void note_edits(struct td_store *store, const struct td_alias_list *edits)
 {
     char unused[TD_FILE_NAME];
@@ -225,8 +225,8 @@ static td_status check_readable(struct td_store *store, struct td_error *err)
                : td_error_set(err, status, "%s cannot be read: %s", TD_ALIASES_FILE, why.message);
 }
 
-/* Handles a file that could not be read or written before and no longer exists. The aliases in
- * effect stay, and are written to a new file after the folders have been scanned. */
+/* Handles a file that could not be read or written before and no longer exists. The aliases remain
+ * in effect, and are written to a new file after the folders have been scanned. */
 static td_status keep_aliases(struct td_store *store, struct td_error *err)
 {
     if (!td_alias_may_write(store))

@@ -53,7 +53,8 @@ static td_status read_open(int fd, const char *file, size_t most, char **text, s
     return unreadable(file, reason, err);
 }
 
-/* Returns TD_OK if the folder has no entry of this name, otherwise the error for errno `reason`. */
+/* Returns TD_OK if the folder has no entry of this name. Otherwise returns an error; `reason` is
+ * the errno. */
 static td_status not_opened(int folder, const char *file, int reason, struct td_error *err)
 {
     struct stat info;
@@ -147,7 +148,8 @@ td_status td_data_dir_write_text(struct td_data_dir *dir, const char *file, cons
     *done = false;
     td_data_hold(dir);
     td_status status = td_data_check_lock(dir, file, bytes, err);
-    /* Otherwise, whoever made the link would not notice that the server ignores the other file. */
+    /* Otherwise, the user who made the link would not notice that the server ignores the other
+     * file. */
     if (status == TD_OK && td_data_dir_is_link(dir, file))
         status = td_error_set(err, TD_CONFLICT,
                               "%s is a symbolic link, which the server does not replace; change "

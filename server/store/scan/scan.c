@@ -21,8 +21,8 @@
 #include <string.h>
 
 /* Files whose content this scan does not know, because they are malformed or could not be read. No
- * other file can take the name of a tensor that might be in one of them. `files` is large enough
- * for all files. */
+ * other file can provide a tensor that might be in one of them. `files` is large enough for all
+ * files. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
     int count;
@@ -703,7 +703,8 @@ void td_store_scan_again(struct td_store *store, bool always)
         (void)scan_folder(store); /* errors are logged */
         /* Read aliases.json after the versions that it names. */
         if (td_alias_load(store))
-            /* An alias has released the name of a tensor in a file, so scan again. */
+            /* An alias was removed, and a file contains a tensor of the same name, so scan
+             * again. */
             (void)scan_folder(store);
         td_alias_forget_gone(store);
         td_alias_check_targets(store);
