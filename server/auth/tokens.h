@@ -38,8 +38,8 @@ struct td_pass {
 };
 
 /* Returns the current token with this text, or NULL if no token matches. The result is valid until
- * the next check or the end of the pass. Sets *renewed if the token was looked up, in which case
- * the last check might have returned another token. */
+ * the next check or the end of the pass. Sets *renewed if the token was looked up again, which can
+ * give another result than the last check. */
 const struct td_bearer *td_pass_check(struct td_pass *pass, struct td_tokens *tokens,
                                       const char *text, size_t length, bool *renewed);
 void td_pass_end(struct td_pass *pass);

@@ -14,9 +14,9 @@
 
 enum { LONG_WAIT_NS = 1000000 };
 
-/* True if the request names shared memory. Decoding copies the values that determine addresses out
- * of shared memory. Because these values can be of any size, a worker decodes the request as a
- * large job. */
+/* True if the request names shared memory. Values in shared memory that determine addresses are
+ * copied when the request is decoded. Because these values can be of any size, a worker decodes the
+ * request as a large job. */
 static bool names_shared_memory(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;

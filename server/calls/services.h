@@ -78,8 +78,8 @@ struct td_services {
     atomic_bool draining;
     atomic_bool refusing;          /* refuse new and queued calls, and stop running calls */
     atomic_int_fast64_t in_flight; /* accepted requests that a task has not answered yet */
-    atomic_int_fast64_t
-        suspended; /* requests in flight that are queued for a worker or running on one */
+    /* Number of requests in flight that are queued for a worker or running on a worker. */
+    atomic_int_fast64_t suspended;
     /* Number of requests that have arrived but whose replies have not been sent. */
     atomic_int_fast64_t unsent;
     atomic_uint_fast64_t next_request;

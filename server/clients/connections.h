@@ -199,8 +199,7 @@ bool td_connections_make_room(struct td_connections *connections, const struct t
  * is set. Returns false if no connection was ended. */
 bool td_connections_end_restricted(struct td_connections *connections, bool also_requested);
 
-/* Looks at the next part of the connections, which are divided into `parts` parts. Each call looks
- * at one part. */
+/* Sweeps the next of `parts` equal parts of the connections. */
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts);
 

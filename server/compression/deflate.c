@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 enum {
-    CHUNK = 1 << 20, /* bytes between two deadline checks, about 10 ms */
+    CHUNK = 1 << 20, /* number of bytes between two deadline checks, about 10 ms */
     GZIP = 16 + 15,
     /* Formats in zlib's notation, with a window of 32 KiB. */
     ZLIB = 15,

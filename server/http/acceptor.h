@@ -29,8 +29,9 @@ struct td_acceptor;
 
 enum {
     TD_RESTRICTED_CONNECTIONS = 64,
-    TD_ENDING = 192,        /* maximum number of ended connections that are not closed yet */
-    TD_FIRST_IO_THREADS = 1 /* in addition to --io-threads, for clients with few connections */
+    TD_ENDING = 192, /* maximum number of ended connections that are not closed yet */
+    /* Number of additional I/O threads, which serve clients with few connections. */
+    TD_FIRST_IO_THREADS = 1
 };
 
 struct td_acceptor_options {

@@ -29,10 +29,10 @@ struct header_fields {
 
 /* Meaning of repeated lines with the same header. */
 enum repetition {
-    ONCE, /* a repetition is an error */
-    LAST, /* the last line counts */
+    ONCE, /* repeating the header is an error */
+    LAST, /* only the last line is used */
     LIST, /* the lines form one list (RFC 9110, section 5.3) */
-    VOID  /* no line counts */
+    VOID  /* all lines are ignored */
 };
 
 /* Place where the value of a header is stored. */

@@ -66,7 +66,7 @@ static void text_between(const char *page, size_t size, const char *open, const 
     const char *end =
         begin ? memmem(begin, size - (size_t)(begin - page), close, strlen(close)) : NULL;
     size_t length = 0;
-    char within = 0; /* the end of the tag or entity being skipped */
+    char within = 0; /* character that ends the tag or entity being skipped */
     if (end)
         for (const char *at = begin + strlen(open); at < end && length < SENTENCE_SIZE - 1; at++) {
             if (within) {

@@ -30,7 +30,7 @@ struct td_exporter {
 
     /* Used by all threads. */
     _Atomic(struct td_span *) given; /* newest span first */
-    atomic_int queued;               /* spans that were given and are neither sent nor lost yet */
+    atomic_int queued;               /* number of requests whose spans are not yet sent or lost */
     atomic_uint_fast64_t exported, dropped, failed;
     atomic_int_fast64_t stop_by_ns; /* TD_NEVER until the exporter stops */
     /* eventfd that is signalled for a full batch and at the end. */
@@ -42,7 +42,7 @@ struct td_exporter {
     struct td_collector *collector;
     /* Spans in the order in which they were given. */
     struct td_span *pending, **pending_end;
-    bool failing; /* the last batch was not accepted */
+    bool failing; /* the collector did not accept the last batch */
     /* The exporter is stopping, and the collector does not respond. */
     bool given_up;
     char body[BODY_BYTES];

@@ -66,7 +66,8 @@ static void read_taken(struct td_store *store)
     struct td_file_id id;
     struct td_alias_file read;
     struct td_arena arena;
-    struct td_error unused; /* the file is read again after the folders, and its damage reported */
+    /* Ignored, because the file is read again after the folders, and its damage is then reported. */
+    struct td_error unused;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     if (td_alias_read_file(store, &arena, &read, &id, &unused) == TD_OK && read.taken.count > 0)
         (void)td_taken_set(store, &read.taken, &unused);

@@ -105,9 +105,9 @@ static void note_edits(struct td_store *store, const struct td_alias_list *edits
 }
 
 /* Returns TENSOR_NOT_FOUND if the file moves an alias from a version that is served to a version
- * that is not. No alias then changes, because the file might flip several aliases that belong
- * together. At startup, no alias has a served version to keep. `folder` is the folder that is being
- * published, or NULL; its versions count as served. */
+ * that is not served. No alias then changes, because the file might flip several aliases that
+ * belong together. At startup, no alias has a served version to keep. `folder` is the folder that
+ * is being published, or NULL; its versions count as served. */
 static td_status check_targets(struct td_store *store, const struct td_alias_list *edits,
                                const struct td_alias_folder *folder, struct td_error *err)
 {

@@ -140,7 +140,7 @@ static bool parse_shape(const char *text, struct td_shape *shape)
 
 /* A copy of the offsets of mapped strings, and the mapping that holds the bytes of the strings. */
 struct strings {
-    struct td_buffer base; /* first: release casts back */
+    struct td_buffer base; /* must be first, because release casts back */
     struct td_buffer *mapping;
     uint64_t offsets[];
 };

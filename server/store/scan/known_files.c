@@ -304,8 +304,8 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
     return gives;
 }
 
-/* Writes the name of the file to `file`, and returns true if the file certainly contains the
- * tensor. Call with files_mutex held. */
+/* Writes the file name (`stem` and `suffix`) to `file`. Returns true if this file certainly
+ * contains the tensor. Call with files_mutex held. */
 static bool is_certain(const struct td_store *store, const char *name, const char *stem,
                        const char *suffix, char file[TD_FILE_NAME])
 {

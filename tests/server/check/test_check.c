@@ -129,7 +129,7 @@ TD_TEST(an_address_that_another_one_includes_is_an_error)
     const unsigned port =
         ntohs(((const struct sockaddr_in *)(const void *)&bound.address)->sin_port);
     snprintf(option, sizeof option, "--listen=0.0.0.0:%u,127.0.0.1:%u", port, port);
-    snprintf(line, sizeof line, "error    listen 127.0.0.1:%u: Address already in use: perhaps",
+    snprintf(line, sizeof line, "error    listen 127.0.0.1:%u: Address already in use, possibly",
              port);
     expect(check_options(option, NULL), false, LINES(line));
 }
