@@ -66,7 +66,7 @@ static void read_taken(struct td_store *store)
     struct td_file_id id;
     struct td_alias_file read;
     struct td_arena arena;
-    /* Ignored, because the file is read again after the folders, and its damage is then reported. */
+    /* Ignored, because the file is read again after the folders, and damage is then reported. */
     struct td_error unused;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     if (td_alias_read_file(store, &arena, &read, &id, &unused) == TD_OK && read.taken.count > 0)
