@@ -318,7 +318,7 @@ static td_status list_names(struct td_call *call)
 }
 
 /* Admits a call that stores its outputs. Checks their names and conditions, and that each output
- * fits in the store in addition to the previous ones. */
+ * fits in the store in addition to the previous outputs. */
 static td_status admit_store(struct td_call *call, struct td_admission *admission)
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);

@@ -1,7 +1,8 @@
 /* services.h - the parts of the daemon below HTTP that calls can use.
  *
- * Threads  Opened before the first connection and closed after the last one (services_open.h). In
- *          between, the only members that change are atomic or do their own locking. */
+ * Threads  Opened before the first connection and closed after the last connection
+ *          (services_open.h). In between, the only members that change are atomic or do their own
+ *          locking. */
 #ifndef TD_SERVER_CALLS_SERVICES_H
 #define TD_SERVER_CALLS_SERVICES_H
 

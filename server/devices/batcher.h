@@ -8,10 +8,10 @@
  *
  * A batch is the oldest waiting item and the items that merge with it (kernels/merge.h), in order
  * of arrival. It has at most `batch_limit` items and must fit in staging and device memory. An item
- * that does not merge is a batch of one. Tables therefore take turns by age, and no table starves.
- * An idle device starts at once or, if `batch_wait_us` is set, that long after the oldest item
- * arrived. The second batch starts shortly before the expected end of the first, or when it is
- * full.
+ * that does not merge is a batch of one item. Tables therefore take turns by age, and no table
+ * starves. An idle device starts a batch at once or, if `batch_wait_us` is set, at this time after
+ * the arrival of the oldest item. The second batch starts shortly before the expected end of the
+ * first, or when it is full.
  *
  * Tables     A resident input is uploaded once and remains on the device until it is evicted (least
  *            recently used first) or its version is stale (table_cache.h). An item can also just

@@ -390,7 +390,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
 }
 
 /* Tracks the start and the end of a connection. If the library could not set up a connection, it
- * reports neither of them. */
+ * reports neither its start nor its end. */
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
                                enum MHD_ConnectionNotificationCode change)
 {

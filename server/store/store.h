@@ -17,13 +17,13 @@
  *            skipped; the rest is served. The store reads only headers, bool data (bytes other than
  *            0 and 1 are invalid), and the offsets of strings (which must be within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder. After a crash at any point the
- *            folder has either the complete old version or the complete new one, and the next start
- *            removes the temporary file. A PUT, update or DELETE that fails changes neither memory
- *            nor folder. There is one exception, which its error describes: if the folder can be
- *            neither fsynced nor restored, both have changed. A tensor persisted by PUT is mapped
- *            from its file afterwards, as after a restart. Only the offsets of its strings count
- *            against the quota, because they are in memory. A tensor persisted by an update remains
- *            in memory for the next update.
+ *            folder has either the complete old version or the complete new version, and the next
+ *            start removes the temporary file. A PUT, update or DELETE that fails changes neither
+ *            memory nor folder. There is one exception, which its error describes: if the folder
+ *            can be neither fsynced nor restored, both have changed. A tensor persisted by PUT is
+ *            mapped from its file afterwards, as after a restart. Only the offsets of its strings
+ *            count against the quota, because they are in memory. A tensor persisted by an update
+ *            remains in memory for the next update.
  * Lock       Only the process that holds the lock of a data folder changes it. Other processes
  *            serve its files, and a PUT, update or DELETE that would change the folder fails with
  *            DATA_DIR_LOCKED until they get the lock (td_store_retry_lock, td_store_rescan).
@@ -33,9 +33,9 @@
  *            sends the data.
  * Damage     NAME.tensord has checksums. TD_VERIFY_START compares a file with them before serving
  *            its tensor, and TD_VERIFY_BACKGROUND while serving it (td_store_verify). A damaged
- *            file is handled like a truncated one: the tensor, and the results of updates and calls
- *            in flight that used it, are refused until the tensor is replaced or deleted or the
- *            file changes. If the header of NAME.tensord is damaged or malformed, NAME is not
+ *            file is handled like a truncated file: the tensor, and the results of updates and
+ *            calls in flight that used it, are refused until the tensor is replaced or deleted or
+ *            the file changes. If the header of NAME.tensord is damaged or malformed, NAME is not
  *            listed, and is refused unless another file or a PUT provides it.
  * Versions   Version numbers increase with every change of the store. ETags are strong. The ETag of
  *            a mapped or persisted tensor is derived from the checksums in its file, or from the

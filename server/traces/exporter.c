@@ -17,7 +17,7 @@
 enum { BODY_BYTES = 1 << 20 };
 
 #define BATCH_NS       INT64_C(1000000000)
-/* Delay before the second attempt. Each later delay is twice as long as the previous one. */
+/* Delay before the second attempt. Each later delay is twice as long as the previous delay. */
 #define FIRST_DELAY_NS INT64_C(1000000000)
 #define MOST_DELAY_NS  INT64_C(30000000000) /* maximum delay, even if the collector requests more */
 
@@ -164,7 +164,7 @@ static int64_t delay_of(int attempt, const struct td_collector_reply *reply, uin
 }
 
 /* Sends the body, several times if necessary. While the exporter is stopping, the first failed
- * attempt is the last one. */
+ * attempt is the last attempt. */
 static void post(struct td_exporter *exporter, size_t bytes, struct td_collector_reply *reply)
 {
     for (int attempt = 0;; attempt++) {

@@ -16,9 +16,9 @@ static td_status at_set(td_status status, struct td_error *err)
     return td_error_at_attribute(err, status, "set");
 }
 
-/* Checks the number of edits and conditions. A flip can remove all aliases and set as many new
- * ones, but no more. Each edit takes 323 bytes, which do not count against any memory limit, and
- * all edits are checked under the lock. */
+/* Checks the number of edits and conditions. A flip can remove all aliases and set the maximum
+ * number of new aliases, but no more. Each edit takes 323 bytes, which do not count against any
+ * memory limit, and all edits are checked under the lock. */
 static td_status check_size(const struct td_alias_flip *flip, struct td_error *err)
 {
     enum { MOST = 2 * TD_STORE_TENSORS };

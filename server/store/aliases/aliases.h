@@ -27,7 +27,7 @@ struct td_alias_change {
 };
 
 struct td_alias_flip {
-    const struct td_alias_change *set;    /* each name once */
+    const struct td_alias_change *set;    /* changes to make, with each name at most once */
     const struct td_alias_change *wanted; /* required state of these aliases before the flip */
     int n_set, n_wanted;
     bool persist;                   /* makes the flip fail unless flips are persisted */

@@ -1,10 +1,10 @@
 /* retention.h - --keep-versions: removes old versions of a table, except for versions that an alias
  * names.
  *
- * The newest versions are the last ones in natural order of VERSION, regardless of when they were
- * made. A version that cannot be read does not count, so it does not displace a readable version.
- * Only files that the server wrote are removed; versions in other files are kept, and count.
- * Nothing is removed while aliases.json cannot be read, because it might name any version.
+ * The newest versions are the last versions in natural order of VERSION, regardless of when they
+ * were made. A version that cannot be read does not count, so it does not displace a readable
+ * version. Only files that the server wrote are removed; versions in other files are kept, and
+ * count. Nothing is removed while aliases.json cannot be read, because it might name any version.
  *
  * Threads    As for a DELETE: the functions lock names and remove files. Calls in flight keep their
  *            versions.

@@ -12,7 +12,7 @@
  *                               "keys.offsets" and "keys.bytes". "padding" (U8) before them aligns
  *                               them to 64 bytes. "checksums" follows the data (checksums.h), and
  *                               the metadata "checksum" names the kind of checksum. Files of older
- *                               servers have neither.
+ *                               servers have neither checksums nor this metadata.
  *            STEM.npy           Holds the tensor STEM.
  *            X.keys.npy         Holds the keys of the rows in X.npy. X.keys@V.npy holds the keys
  *                               of X@V.npy. The file of keys and the file of rows are one source:

@@ -304,7 +304,7 @@ static void exchange(struct td_data_dir *dir, struct td_data_folder *now, bool r
 {
     pthread_rwlock_wrlock(&dir->exchanging);
     struct td_data_folder before = dir->folder;
-    /* Release the old lock first, because it would prevent taking the new one. */
+    /* Release the old lock first, because it would prevent taking the new lock. */
     if (!replaced) {
         dir->folder = closed;
         close_folder(&before);

@@ -24,7 +24,7 @@ TD_MUST_CHECK td_status td_store_verify_new(struct td_store *store, struct td_ve
                                             struct td_error *err);
 
 /* Adds the files whose bytes do not match their checksums to the list of problems, even if a client
- * has put a tensor in memory in place of the damaged one. Called by a scan. */
+ * has put a tensor in memory in place of the damaged tensor. Called by a scan. */
 void td_store_note_damaged(struct td_store *store);
 
 #endif

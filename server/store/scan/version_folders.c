@@ -468,7 +468,8 @@ static void report_unlisted(struct td_scan_report *report, const struct td_versi
     free(files);
 }
 
-/* Records how many tensors of the folder cannot be served, and the reason for the first one. */
+/* Records how many tensors of the folder cannot be served, and the reason for the first of these
+ * tensors. */
 static void count_unreadable(const struct taking *taking, struct td_version_folder *folder)
 {
     folder->n_unreadable = 0;
