@@ -77,7 +77,8 @@ struct td_services {
     atomic_bool tokens_kept, certificate_kept; /* the last reload of these files failed */
     /* the server is not ready; each reply closes its connection */
     atomic_bool draining;
-    atomic_bool refusing;          /* refuse new and queued calls, and stop running calls */
+    /* True if new and queued calls are refused, and running calls are stopped. */
+    atomic_bool refusing;
     atomic_int_fast64_t in_flight; /* accepted requests that a task has not answered yet */
     /* Number of requests in flight that are queued for a worker or running on a worker. */
     atomic_int_fast64_t suspended;

@@ -50,8 +50,7 @@ struct td_client {
     atomic_int connections; /* open connections */
     /* Number of open restricted connections that were not ended. */
     atomic_int restricted;
-    /* The flow of queued calls of the client, in the workers' queue and in the disk threads'
-     * queue. */
+    /* Flows of the client's queued calls, in the workers' queue and in the disk threads' queue. */
     struct td_job_flow flow, disk_flow;
     struct td_refused refused;
     atomic_int_fast64_t requests; /* number of the client's calls that are queued or running */

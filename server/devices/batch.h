@@ -63,9 +63,9 @@ bool td_batch_is_lost(td_status status);
  * batch. */
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
-/* Starts one call, or n calls that can be merged. The items still belong to the caller after a
- * failure, and also if *prepares is set, which means that an upload that they need was started
- * instead. */
+/* Starts one call, or n calls that can be merged. After a failure, the items still belong to the
+ * caller. If *prepares is set, they also still belong to the caller, and an upload that they need
+ * was started instead. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        bool *prepares, struct td_error *err);
 

@@ -122,7 +122,7 @@ struct td_store {
     atomic_bool stopping;
     /* True if a version might be pending. Set when a pending version becomes current. */
     atomic_bool unverified;
-    /* True if damage was found in a version, which might have been replaced since. */
+    /* True if damage was found in a version, even if that version was later replaced. */
     atomic_bool damage_found;
     /* Version that is being compared, referenced, or NULL. */
     struct td_version *verifying;

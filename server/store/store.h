@@ -300,12 +300,13 @@ td_status td_store_no_keys(const char *table, struct td_error *err);
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                                         bool *persisted, struct td_error *err);
 
-/* Private copy of the current version, for changing a few bytes of it. If the spare copy of the
- * previous version exists and no reader holds it, only the slices that have changed since are
- * copied, so the cost of the second and later changes depends only on the size of the last change.
- * An update never writes to the current version. Otherwise, readers would have to wait for the
- * writer, which might be a worker that runs a nested request for the same tensor. Other writers of
- * the name wait until the update ends. Strings are not copied and must not be written to. */
+/* Private copy of the current version, for changing a few bytes of it. An update reuses the spare
+ * copy of the previous version if it exists and no reader holds it. Only the slices that have
+ * changed since then are copied, so the cost of the second and later changes depends only on the
+ * size of the last change. An update never writes to the current version. Otherwise, readers would
+ * have to wait for the writer, which might be a worker that runs a nested request for the same
+ * tensor. Other writers of the name wait until the update ends. Strings are not copied and must not
+ * be written to. */
 struct td_store_update {
     /* Change this tensor in place, or replace it with a tensor in the arena. */
     struct td_tensor tensor;
@@ -345,8 +346,8 @@ TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
 void td_store_update_abort(struct td_store_update *update); /* NULL is allowed */
 
 /* Scans the data folder for new, changed and removed files. Replaces the tensors of changed files.
- * A tensor stored by PUT is kept unless its file has changed since. If the path of the folder now
- * leads to another folder, the store uses that folder from then on. */
+ * A tensor stored by PUT is kept unless its file has changed after the PUT. If the path of the
+ * folder now leads to another folder, the store uses that folder from then on. */
 void td_store_rescan(struct td_store *store);
 
 /* td_store_is_locked_out is true if the folder cannot be changed because this process does not hold

@@ -8,9 +8,9 @@
 
 /* Publishes the versions of the folder and sets the folder's aliases, all at once. Takes over the
  * references to the versions. Persists the aliases if this process is allowed to write aliases.json
- * and the file is not damaged; otherwise, they are persisted as soon as both are true. Does not set
- * the aliases if a folder with this name and digest has set them before. Changes nothing on
- * failure. */
+ * and the file is not damaged; otherwise, the server persists them as soon as both conditions hold.
+ * Does not set the aliases if a folder with this name and digest has set them before. Changes
+ * nothing on failure. */
 TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
                                              const struct td_alias_folder *folder,
                                              struct td_error *err);

@@ -23,8 +23,8 @@ static bool is_tensor(struct td_store *store, const char *name)
     return is;
 }
 
-/* True if a folder set the alias while the file could not be written, and the file as just read
- * does not list this folder. A restart would set the alias again, so the target in the file is
+/* True if a folder set the alias while the file could not be written, and the file that was just
+ * read does not list this folder. A restart would set the alias again, so the target in the file is
  * ignored. */
 static bool is_pending(const struct td_store *store, const struct td_alias *alias,
                        const struct td_string_map *read_taken)
@@ -207,7 +207,7 @@ static td_status show_hidden(struct td_store *store, struct td_error *err)
     for (int i = 0; i < now->count; i++)
         if (now->aliases[i].hidden && !is_tensor(store, now->aliases[i].name))
             td_alias_edit(&edits, now->aliases[i].name, now->aliases[i].target);
-    /* If a tensor has been put under the name since, set_aliases hides the alias again. */
+    /* If a tensor of this name has been put in the meantime, set_aliases hides the alias again. */
     if (edits.count > 0)
         status = set_aliases(store, &edits, NULL, err);
     free(edits.aliases);

@@ -30,7 +30,7 @@ struct td_alias_flip {
     const struct td_alias_change *set;    /* changes to make, with each name at most once */
     const struct td_alias_change *wanted; /* required state of these aliases before the flip */
     int n_set, n_wanted;
-    bool persist;                   /* makes the flip fail unless flips are persisted */
+    bool persist;                   /* makes the flip fail if it would not be persisted */
     const struct td_access *access; /* names that the token grants, or NULL for all names */
     /* Writer that holds the lock on the aliases (td_store_plan_flip). If it is NULL, the flip
      * blocks its thread until other flips have ended. */

@@ -120,9 +120,8 @@ static void call_ready(const struct ready_list *ready)
         ready->writers[i]->ready(ready->writers[i]);
 }
 
-/* Admits the waiting writers that can lock their names after `left` has released its names, or all
- * waiting writers that can lock their names if `left` is NULL. Calls ready() of each admitted
- * writer. */
+/* Admits the waiting writers that can lock their names now that `left` has released its names. If
+ * `left` is NULL, considers all waiting writers. Calls ready() of each admitted writer. */
 static void admit_next(struct td_store *store, const struct td_writer *left)
 {
     struct ready_list ready;

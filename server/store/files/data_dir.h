@@ -163,8 +163,8 @@ bool td_data_file_wanted(const char *name);
 
 /* td_data_keys_file writes the name of the file that holds the keys of a table: "m.keys@v.npy" for
  * "m@v.npy". It returns false if the file of the table is not a .npy file.
- * td_data_table_of_keys_file writes the name of the table's file for the name of the file of keys,
- * and returns false for other files. */
+ * td_data_table_of_keys_file does the reverse: it writes the name of the table's file, and returns
+ * false if the file is not a file of keys. */
 bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
 bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
 

@@ -71,7 +71,7 @@ void td_store_unreserve_file(struct td_store *store,
 void td_store_forget_file(struct td_store *store, const char *file);
 
 /* True if the file has changed since the last scan. Unknown content counts as unchanged, so it does
- * not replace a version that a client has stored since. */
+ * not replace a version that a client has stored after the scan. */
 bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
 
 /* Records which content a scan saw, whether or not it was loaded, and that the file is not refused.

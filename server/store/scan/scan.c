@@ -151,8 +151,8 @@ static td_status take_tensor(const struct file_scan *scan, const struct td_file_
     return TD_OK;
 }
 
-/* True if the file is unchanged since it was read. Otherwise its tensor might have been deleted or
- * written since. */
+/* True if the file is unchanged since it was read. Otherwise, its tensor might have been deleted or
+ * written after it was read. */
 static bool is_unchanged_since_read(const struct file_scan *scan, const struct td_file_id *id)
 {
     struct td_file_id now;
@@ -368,7 +368,7 @@ static void tell_inspector(const struct file_scan *scan, const struct td_data_co
 
 /* Replaces the tensors of the file's old record with the tensors that the file contains now. If no
  * memory is available for the new record, loads nothing. Without a record, the next scan would load
- * the file again and replace tensors that clients have stored since. */
+ * the file again and replace tensors that clients have stored in the meantime. */
 static void load_content(const struct file_scan *scan, const struct td_data_content *content,
                          const struct td_known_file *before)
 {

@@ -539,8 +539,8 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
     return status;
 }
 
-/* Adds the folder to the list of problems, with the reason that it is not served or, if it is
- * served, that a restart would not serve it. */
+/* Adds the folder to the list of problems. The reason says why the folder is not served or, if it
+ * is still served, why a restart would not serve it. */
 static void refuse(struct td_store *store, const struct td_version_folder *folder,
                    const char *reason)
 {
@@ -664,7 +664,7 @@ static void check_file(const struct td_store *store, struct known_file *file, in
 
 /* True if the versions of an unchanged folder must be made again. This is necessary if a mapping
  * was lost. It is also necessary if a file matches the manifest but the mapped file, possibly
- * another inode, might have been written since. */
+ * another inode, might have been written after it was mapped. */
 static bool is_stale(struct td_store *store, const struct td_version_folder *folder)
 {
     bool any = false;
