@@ -69,8 +69,8 @@ typedef enum td_stage {
 struct td_task {
     /* Checks the path and the headers on the I/O thread, before the body arrives. */
     td_status (*begin)(struct td_call *call);
-    /* Accepts one argument of the query. After begin, called once for each argument. If NULL, the
-     * query is ignored. */
+    /* Accepts one argument of the query. Called once for each argument, after the begin stage. If
+     * NULL, the query is ignored. */
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
@@ -230,7 +230,7 @@ struct td_call {
     struct td_reply reply;
     struct td_times times;
 
-    struct td_arena arena; /* the arena's first block is in the shell */
+    struct td_arena arena; /* the first block is in the td_call_shell */
 };
 
 /* Memory of a call. Small allocations use the block, which is not cleared between calls. */

@@ -91,7 +91,7 @@ struct td_services {
     pthread_mutex_t mutex; /* guards the members below */
     struct td_call_shell *free_calls;
     int n_free_calls;
-    int n_calls; /* number of call shells, kept or in use */
+    int n_calls; /* number of struct td_call_shell, kept or in use */
 };
 
 #endif

@@ -39,7 +39,7 @@ void td_services_expire(struct td_services *services, int64_t now_ns, bool every
 /* Resources that the daemon holds, as GET /readyz reports them: sizes in bytes, then counts. */
 struct td_services_holdings {
     struct td_buffer_pool_usage buffers;
-    uint64_t calls; /* bytes of call shells, kept or in use */
+    uint64_t calls; /* bytes of struct td_call_shell, kept or in use */
     struct td_store_usage store;
     struct td_connection_counts connections;
     int64_t requests;

@@ -268,7 +268,8 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
 
 /* ---- current versions ------------------------------------------------------------------------ */
 
-/* Returns the current version of the entry, referenced, or NULL. Call with store->lock held. */
+/* Returns the current version of the entry, with a reference for the caller, or NULL. Call with
+ * store->lock held. */
 static struct td_version *ref_current(const struct td_entry *entry)
 {
     if (!entry)

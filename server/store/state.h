@@ -35,7 +35,7 @@ struct td_store {
     /* Number of versions to keep of each table; 0 keeps all. */
     int64_t keep_versions;
     const struct td_store_inspector *inspector; /* NULL for none */
-    /* Never lock the folder. */
+    /* True to never lock the folder. */
     bool read_only;
 
     /* Guards the members down to the next lock. Never held for long. */
@@ -124,7 +124,7 @@ struct td_store {
     atomic_bool unverified;
     /* True if damage was found in a version, even if that version was later replaced. */
     atomic_bool damage_found;
-    /* Version that is being compared, referenced, or NULL. */
+    /* Version that is being compared, to which the store holds a reference, or NULL. */
     struct td_version *verifying;
     /* Number of blocks of `verifying` that have been compared. */
     uint64_t verified_blocks;

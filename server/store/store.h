@@ -97,7 +97,7 @@ struct td_store_options {
     /* Allocator for the tensors that are not mapped. */
     struct td_memory *memory;
     const struct td_log *log;
-    /* Never lock the folder. The store then cannot change it. */
+    /* True to never lock the folder, so the store cannot change it. */
     bool read_only;
     /* Function that returns true to end the opening early, or NULL. The opening thread calls the
      * function before each file and before each MiB that it verifies. After an early end,
@@ -207,14 +207,14 @@ struct td_store_write {
     /* Precondition. If it does not hold, the change returns PRECONDITION_FAILED and sets err->etag
      * to the current ETag. */
     struct td_condition condition;
-    /* Write the tensor to the data folder. The change returns INVALID_ARGUMENT if the store has no
-     * data folder. */
+    /* True to write the tensor to the data folder. The change returns INVALID_ARGUMENT if the store
+     * has no data folder. */
     bool persist;
-    /* The change is a DELETE, possibly of an alias or a version. */
+    /* True if the change is a DELETE, possibly of an alias or a version. */
     bool removes;
     /* Names that the token allows, or NULL for all names. */
     const struct td_access *access;
-    /* The tensor is the result of an op, which is stored in memory only. The change returns
+    /* True if the tensor is the result of an op, which is stored in memory only. The change returns
      * CONFLICT if a file contains a tensor of the name, even if a client has replaced that tensor
      * in memory. */
     bool is_result;

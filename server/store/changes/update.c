@@ -24,7 +24,7 @@ struct update {
     bool persist, entered;
     /* Executor for parallel copies, or NULL to copy on this thread only. */
     struct td_exec *exec;
-    struct td_version *before; /* the current version, referenced */
+    struct td_version *before; /* the current version, with a reference */
     struct td_tensor begun;    /* initial value of base.tensor */
     /* Buffer of the copy, or NULL for strings. */
     struct td_buffer *buffer;
@@ -151,7 +151,7 @@ static void end(struct update *update)
         td_writer_leave(update->store, &update->writer);
 }
 
-/* Looks up the current version and checks the write against it. The name is locked. */
+/* Looks up the current version and checks the write against it. The caller has locked the name. */
 static td_status find_before(struct update *update, const struct td_store_write *write,
                              struct td_error *err)
 {

@@ -408,7 +408,7 @@ static td_status check_aliases(struct td_store *store, const char *name, struct 
                : td_alias_check_file(store, err);
 }
 
-/* Deletes a tensor whose name is locked. */
+/* Deletes a tensor. The caller has locked its name. */
 static td_status delete_tensor(struct td_store *store, const struct td_store_write *write,
                                bool *persisted, struct td_error *err)
 {

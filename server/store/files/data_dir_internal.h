@@ -56,7 +56,7 @@ struct td_reserved_file {
 
 struct td_data_dir {
     char *path;
-    /* Change nothing in the folder, and take no lock. */
+    /* True to change nothing in the folder, and to take no lock. */
     bool read_only;
     const struct td_log *log;
     /* Guards the next two members. Changes of the folder hold it for reading. */
