@@ -148,8 +148,7 @@ td_status td_data_dir_write_text(struct td_data_dir *dir, const char *file, cons
     *done = false;
     td_data_hold(dir);
     td_status status = td_data_check_lock(dir, file, bytes, err);
-    /* Otherwise, the user who made the link would not notice that the server ignores the other
-     * file. */
+    /* Otherwise, whoever made the link would not notice that the server ignores the other file. */
     if (status == TD_OK && td_data_dir_is_link(dir, file))
         status = td_error_set(err, TD_CONFLICT,
                               "%s is a symbolic link, which the server does not replace; change "
