@@ -16,9 +16,9 @@
 /* Each role includes the permissions of the roles before it. */
 typedef enum td_access_role {
     TD_ACCESS_NONE,
-    TD_ACCESS_READ,  /* ops, lists, tensors, metrics */
-    TD_ACCESS_WRITE, /* changes of tensors */
-    TD_ACCESS_ADMIN, /* changes of the daemon */
+    TD_ACCESS_READ,  /* runs ops; reads lists, tensors and metrics */
+    TD_ACCESS_WRITE, /* changes tensors */
+    TD_ACCESS_ADMIN, /* changes the daemon */
     TD_ACCESS_ROLES
 } td_access_role;
 
@@ -32,7 +32,7 @@ struct td_prefix {
 
 struct td_access {
     td_access_role role;
-    bool read_only; /* refuse every change, regardless of the role */
+    bool read_only; /* every change is refused, regardless of the role */
     /* Number of prefixes of table names, or 0 to allow all tables. */
     int n_prefixes;
     const struct td_prefix *prefixes;
@@ -47,8 +47,8 @@ TD_MUST_CHECK td_status td_access_need_role(const struct td_access *access, td_a
  * If not all prefixes fit, writes the number of omitted prefixes. */
 const char *td_access_tables_text(const struct td_access *access, char *text, size_t size);
 
-/* Sets a FORBIDDEN error with the message, and a hint that lists the token's tables. For requests
- * that the token's prefixes do not allow. */
+/* Sets a FORBIDDEN error with the message, and a hint that lists the token's tables. Used for
+ * requests that the token's prefixes do not allow. */
 td_status td_access_forbid(const struct td_access *access, struct td_error *err, const char *format,
                            ...) __attribute__((format(printf, 3, 4)));
 

@@ -252,8 +252,8 @@ struct td_tls_identity *td_tls_session_begin(struct td_tls *tls, struct gnutls_s
     (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, identity->credentials);
     if (identity->clients) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUEST);
-        /* Sends no names of authorities, because with names some clients would choose no
-         * certificate after a reload. */
+        /* Sends no names of authorities, because some clients would otherwise send no certificate
+         * after a reload. */
         gnutls_certificate_send_x509_rdn_sequence(session, 1);
     }
     return identity;

@@ -31,7 +31,7 @@ enum {
 #define TD_TLS_PRIORITIES                                                                          \
     "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-DHE-RSA:%SERVER_PRECEDENCE"
 
-/* Paths of PEM files, or "" for none. `certificate` and `key` require each other. */
+/* Paths of PEM files, or "" for none. `certificate` and `key` must be set together. */
 struct td_tls_files {
     const char *certificate; /* followed in the file by its intermediate certificates, in order */
     const char *key;         /* unencrypted private key of the certificate */
@@ -44,7 +44,7 @@ struct td_tls_identity;
 /* Reads the files. Returns NULL, with the message set, if a file cannot be read or is invalid.
  * Borrows the paths. */
 struct td_tls *td_tls_open(const struct td_tls_files *files, char *message, size_t size);
-void td_tls_free(struct td_tls *tls); /* NULL is fine */
+void td_tls_free(struct td_tls *tls); /* NULL is allowed */
 
 /* Reads the files again. If a file is invalid, returns false with the message set, and keeps the
  * current identity. */
@@ -67,7 +67,7 @@ struct td_tls_identity *td_tls_session_begin(struct td_tls *tls,
 /* Counts a handshake. */
 void td_tls_count(struct td_tls *tls, bool complete);
 
-void td_tls_identity_unref(struct td_tls_identity *identity); /* NULL is fine */
+void td_tls_identity_unref(struct td_tls_identity *identity); /* NULL is allowed */
 
 /* Returns FORBIDDEN unless the session's client has a certificate that the current authority
  * signed. Always returns OK if clients need no certificate. *checked, initially 0, is the number of

@@ -1,7 +1,7 @@
 /* token_list.h - the tokens read from a token file.
  *
- * Stores the HMAC-SHA-256 digest of each token, with a random key. One thread fills a list and
- * seals it. A sealed list does not change.
+ * Stores a digest of each token, computed with HMAC-SHA-256 and a random key. One thread fills a
+ * list and seals it. A sealed list does not change.
  *
  * Ownership  Lists are shared and reference-counted. Freeing a list wipes its content.
  * Threads    A sealed list can be used by any thread.
@@ -16,7 +16,7 @@
 struct td_token_list;
 
 struct td_token_key {
-    struct hmac_sha256_ctx hmac; /* HMAC context with the key set */
+    struct hmac_sha256_ctx hmac; /* HMAC context that already holds the key */
 };
 
 struct td_bearer {

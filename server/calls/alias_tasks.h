@@ -5,7 +5,7 @@
  *     flip      POST    {"set": {"movies": "movies@2", "old": null}, "if": {"movies": "movies@1"}}
  *
  * A flip runs on a worker because it might wait for the disk. The token must be allowed to write to
- * the aliases that a flip sets and to name their targets. A list contains only aliases whose name
+ * the aliases that a flip sets and to name their targets. The list contains only aliases whose name
  * and target the token is allowed to name.
  *
  * Errors   The errors of td_store_flip; MALFORMED_REQUEST for an invalid body. */

@@ -2,7 +2,8 @@
  *
  *     placed: due ─► submit ─► (elsewhere) ─► back: done, refused, or here
  *
- * Ownership  In the call's arena. From submit to `back`, the call belongs to whoever computes it.
+ * Ownership  In the call's arena. From submit to `back`, the call belongs to the thread or device
+ *            that computes it.
  * Threads    `back` can run on any thread. The call's owner calls the other functions. */
 #ifndef TD_SERVER_CALLS_AWAY_H
 #define TD_SERVER_CALLS_AWAY_H

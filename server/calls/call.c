@@ -332,7 +332,7 @@ static void release_request(struct td_call *call)
     td_client_limits_discharge(call);
 }
 
-/* Appends to the error which deadline passed or would pass, and what set it. */
+/* Appends to the error the deadline that passed or would pass, and the source of this deadline. */
 static void name_deadline(struct td_call *call)
 {
     const bool queued = call->schedule.start_by_ns < call->schedule.deadline_ns &&

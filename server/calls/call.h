@@ -53,7 +53,7 @@ typedef td_status td_handler(struct td_call *call);
 /* What a call changes: nothing, data in memory, or the data folder. */
 typedef enum td_effect { TD_EFFECT_NONE, TD_EFFECT_MEMORY, TD_EFFECT_DISK } td_effect;
 
-/* The stages of a task, in order. A call that changes nothing stays at TD_NEXT_CHANGE while its
+/* The stages of a task, in order. A call that changes nothing remains at TD_NEXT_CHANGE while its
  * reply is encoded. */
 typedef enum td_stage {
     TD_NEXT_DECODE,
@@ -69,8 +69,8 @@ typedef enum td_stage {
 struct td_task {
     /* Checks the path and the headers on the I/O thread, before the body arrives. */
     td_status (*begin)(struct td_call *call);
-    /* Accepts one argument of the query. After begin, called once for each argument. If NULL, the
-     * query is ignored. */
+    /* Accepts one argument of the query. Called once for each argument, after the begin stage. If
+     * NULL, the query is ignored. */
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
@@ -84,18 +84,20 @@ struct td_task {
     /* Returns what the call changes, and fills in the writer that the change needs, except its
      * deadline and ready(). If NULL, the call changes nothing. */
     td_effect (*effect)(struct td_call *call, struct td_writer *writer);
-    /* Makes the change after the writer has entered. Only for calls with must_queue. */
+    /* Makes the change. The call's writer then holds the locks on its names. Only for calls with
+     * must_queue. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
     /* Returns the resident table to upload to the device before encode, or NULL. Only for calls
      * with must_queue. If the upload succeeds, the call's state becomes TD_AWAY_DONE. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
-    /* True if compute can run on a device. The request then has the op's arguments. */
+    /* True if the compute stage can run on a device. In that case, the request contains the op's
+     * arguments. */
     bool on_device;
 
-    /* Returns the number of bytes that admit reads. Called after decode. If NULL, admit reads only
-     * a few bytes. */
+    /* Returns the number of bytes that the admit stage reads. Called after the decode stage. If
+     * NULL, the admit stage reads only a few bytes. */
     uint64_t (*admit_bytes)(const struct td_call *call);
 };
 
@@ -148,7 +150,7 @@ struct td_call_http {
     const char *route;   /* pattern that the path matches, or NULL */
     td_access_role role; /* role that the route requires */
     const char *origin;  /* origin of the page if --allow-origin names it, or NULL */
-    bool preflight;      /* a CORS preflight */
+    bool preflight;      /* the request is a CORS preflight */
 
     uint32_t body_chunks;            /* number of body chunks so far */
     size_t discarded;                /* body bytes read after the request was refused */
@@ -228,7 +230,7 @@ struct td_call {
     struct td_reply reply;
     struct td_times times;
 
-    struct td_arena arena; /* the arena's first block is in the shell */
+    struct td_arena arena; /* the first block is in the td_call_shell */
 };
 
 /* Memory of a call. Small allocations use the block, which is not cleared between calls. */
@@ -245,7 +247,7 @@ struct td_call *td_call_new(struct td_services *services);
 /* Generates an ID for a request that has none. */
 void td_request_id_make(struct td_services *services, char id[TD_REQUEST_ID_SIZE]);
 
-/* Releases everything the call holds and keeps the shell for the next call. Accepts NULL. */
+/* Releases everything the call holds, and keeps its memory for the next call. Accepts NULL. */
 void td_call_free(struct td_call *call);
 
 /* Frees the shells kept for later calls. */

@@ -40,8 +40,8 @@ static bool has_table(const struct td_catalog *catalog, const char *name)
 }
 
 /* Hides other names in the error for an unknown name. The error then suggests only names that the
- * request is allowed to use, as if no others existed. If the table exists, the error already says
- * that it has no keys. */
+ * request is allowed to use, as if no other names existed. If the table exists, the error already
+ * says that it has no keys. */
 static td_status hide(const struct td_catalog *catalog, const char *name, size_t length,
                       td_status status, struct td_error *err)
 {
@@ -97,7 +97,8 @@ struct td_found_table {
     struct td_found_table *next;
     struct td_store_name name;
     const struct td_buffer *owner; /* version of the tensor, kept alive by the call's arena */
-    /* The tensor that was current together with the others, or NULL before td_catalog_agree. */
+    /* The tensor that was current at the same time as the other tensors, or NULL before
+     * td_catalog_agree. */
     const struct td_tensor *agreed;
 };
 

@@ -8,13 +8,13 @@
  * A call sees the names as they were at one moment. While the call is decoded, the names are looked
  * up one after another. If any name has changed by the end, td_catalog_agree looks them all up at
  * one moment, and the request is decoded again with the result. This is rare, and costs nothing if
- * no name has changed. If each call had a copy of all names, every replaced version would stay in
+ * no name has changed. If each call had a copy of all names, every replaced version would remain in
  * memory during decoding.
  *
  * Ownership  Borrows the store, the prefixes of the access and the names of the request.
  * Threads    The thread that owns the call.
- * Errors     FORBIDDEN before the store is asked, so the error does not depend on which names
- *            exist. */
+ * Errors     FORBIDDEN is returned before the store is searched, so the error does not depend on
+ *            which names exist. */
 #ifndef TD_SERVER_CALLS_CATALOG_H
 #define TD_SERVER_CALLS_CATALOG_H
 

@@ -189,7 +189,7 @@ void td_companions_explain(struct td_call *call)
 const char *td_companions_table(struct td_call *call, const char *name)
 {
     char whole[TD_TENSOR_NAME];
-    struct td_error unused; /* not used, because the caller has no error to return */
+    struct td_error unused; /* ignored, because this function returns no error */
     return is_part_name(name, whole) ? td_arena_text(&call->arena, whole, strlen(whole), &unused)
                                      : NULL;
 }

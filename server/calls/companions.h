@@ -2,8 +2,8 @@
  * NAME.offset and NAME.zero_point.
  *
  * A request that scales the rows of a quantised table but leaves out the offset or zero point would
- * get a wrong result without an error. The check refuses the request. The op's descriptor marks the
- * inputs (td_companion in kernels/op.h).
+ * get a wrong result without an error. td_companions_check refuses it. The op's descriptor marks
+ * the inputs (td_companion in kernels/op.h).
  *
  * A part that cannot be read still counts as a part of the table, and so does an alias of a version
  * that the token does not allow. The request is refused with the error that naming the part would
@@ -11,9 +11,9 @@
  * parts, because prefixes have no '@', and a prefix of NAME is also a prefix of NAME.offset.
  *
  * Errors     INVALID_ARGUMENT; FORBIDDEN, DEVICE_UNAVAILABLE, ... for a part that cannot be read
- * Cost       None unless a request scales a resident table and adds nothing, or the table's rows
- *            contain its scales. Then, for each input that could be added, one search among the
- *            names, or two if an alias names the table. */
+ * Cost       None unless a request scales a resident table and omits the offset and the zero point,
+ *            or the table's rows contain its scales. Then, for each input that could be added, one
+ *            search of the names, or two if an alias names the table. */
 #ifndef TD_SERVER_CALLS_COMPANIONS_H
 #define TD_SERVER_CALLS_COMPANIONS_H
 

@@ -4,7 +4,7 @@
  *
  * Threads  Main thread.
  * Errors   A startup error is returned in `message`. A reload error is logged and the previous
- *          content stays in effect, because another process might be writing the file at that
+ *          content remains in effect, because another process might be writing the file at that
  *          moment. */
 #ifndef TD_SERVER_CALLS_CREDENTIALS_H
 #define TD_SERVER_CALLS_CREDENTIALS_H

@@ -75,7 +75,7 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
 }
 
 /* Copies the outputs to the arena. Returns false if allocation fails, in which case some outputs
- * stay in staging memory. */
+ * remain in staging memory. */
 static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
     for (int i = 0; i < args->n_outputs; i++)

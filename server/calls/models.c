@@ -274,7 +274,7 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
     return TD_OK;
 }
 
-/* Logs a tensor whose name is taken by an op, unless the maximum number of lines is reached. */
+/* Logs a tensor that has the same name as an op, unless the maximum number of lines is reached. */
 static void log_hidden(struct td_services *services, const char *name, int *logged)
 {
     enum { MOST = 100 };

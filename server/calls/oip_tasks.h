@@ -2,7 +2,7 @@
  * statistics, repository, shared memory. Inference is in op_task.h.
  *
  * The models are the ops, which are built in and always loaded, and the tables (models.h). Features
- * of the protocol that tensord lacks (CUDA shared memory, trace and log settings) return
+ * of the protocol that tensord does not support (CUDA shared memory, trace and log settings) return
  * NOT_SUPPORTED (501). Listing and unregistering CUDA regions succeed as if none were registered,
  * because clients make these calls when they start. */
 #ifndef TD_SERVER_CALLS_OIP_TASKS_H

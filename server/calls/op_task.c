@@ -118,9 +118,9 @@ static td_status decode(struct td_call *call)
     return status;
 }
 
-/* Returns the number of bytes that admit reads. Some ops read values to infer the shape of their
- * outputs. These values are copied first if they are not aligned, which can happen for a resident
- * table. */
+/* Returns the number of bytes that the admit stage reads. Some ops infer the shapes of their
+ * outputs from values, and values that are not aligned are copied before they are read. Values in a
+ * resident table might not be aligned. */
 static uint64_t admit_bytes(const struct td_call *call)
 {
     uint64_t bytes = td_borrowed_index_bytes(&call->request) + td_row_keys_copied(call);
@@ -153,7 +153,8 @@ struct stored {
 
 /* Writes the name of output `i` for the name "w": "w", or "w.0", "w.1", ... if the op has a list of
  * outputs, or "w.values" if the outputs have names. For "w@v", the names are "w.0@v" and so on, so
- * each output has the version v. A name that is too long stays too long, and therefore invalid. */
+ * each output has the version v. A name that is too long remains too long, and is therefore
+ * invalid. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
@@ -276,8 +277,8 @@ static void default_bounds(struct td_request *request)
             td_op_set_choice(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
 }
 
-/* Checks the format and the length of the reply. If safetensors lacks the dtype of an output and
- * the client also accepts JSON, the outputs are sent as JSON. */
+/* Checks the format and the length of the reply. If safetensors does not support the dtype of an
+ * output and the client also accepts JSON, the outputs are sent as JSON. */
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
 {
     /* Not TD_IGNORED, because clearing it would cost time for every safetensors reply. */
@@ -317,7 +318,7 @@ static td_status list_names(struct td_call *call)
 }
 
 /* Admits a call that stores its outputs. Checks their names and conditions, and that each output
- * fits in the store in addition to the previous ones. */
+ * fits in the store in addition to the previous outputs. */
 static td_status admit_store(struct td_call *call, struct td_admission *admission)
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);

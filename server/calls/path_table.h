@@ -13,7 +13,8 @@
 TD_MUST_CHECK td_status td_path_table_bind(struct td_call *call);
 
 /* Rewrites the call's error before it is sent, so the error names inputs as the request does.
- * Explains "params" as the table in the path, and calls the queries keys if the body does. */
+ * Explains that "params" is the table in the path, and calls the queries "keys" if the body
+ * does. */
 void td_path_table_explain(struct td_call *call);
 
 /* Returns the table's version as a model, or NULL if the path names no model. */

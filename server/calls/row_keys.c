@@ -47,7 +47,7 @@ static td_status no_keys(struct td_call *call, const char *member)
     return td_error_at_input(&call->error, status, "%s", member);
 }
 
-/* True if the `keys` in the body are taken as the keys of the rows only because the table in the
+/* True if the `keys` in the body are treated as the keys of the rows only because the table in the
  * path has none. */
 static bool are_queries(const struct td_call *call)
 {

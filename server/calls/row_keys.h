@@ -26,8 +26,8 @@ TD_MUST_CHECK td_status td_row_keys_bind(struct td_call *call);
  * the table's keys. */
 void td_row_keys_explain(struct td_call *call);
 
-/* Adds a hint to the call's error before it is sent, if a row number that does not exist in the
- * table might be a key. */
+/* Adds a hint to the call's error if a row number that does not exist in the table might be a key.
+ * Called before the error is sent. */
 void td_row_keys_explain_number(struct td_call *call);
 
 /* Adds the cost of td_row_keys_find. */

@@ -14,9 +14,9 @@
 
 enum { LONG_WAIT_NS = 1000000 };
 
-/* True if the request names shared memory. Decoding copies the values that determine addresses out
- * of shared memory. Because these values can be of any size, a worker decodes the request as a
- * large job. */
+/* True if the request names shared memory. Values in shared memory that determine addresses are
+ * copied when the request is decoded. Because these values can be of any size, a worker decodes the
+ * request as a large job. */
 static bool names_shared_memory(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
@@ -384,9 +384,9 @@ static struct td_worker_pool *pool_of_change(const struct td_call *call)
                                                    : call->services->workers;
 }
 
-/* Submits the call after its writer has entered, or after its wait has ended early because the
- * deadline passed or the server is stopping. If the wait ended early, the queue refuses the
- * call. */
+/* Submits the call after its writer has locked its names, or after the wait for them has ended
+ * early because the deadline passed or the server is stopping. If the wait ended early, the queue
+ * refuses the call. */
 static void ready_to_change(struct td_writer *writer)
 {
     struct td_call *call =
@@ -416,7 +416,7 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
     }
     call->job.cost_ns = job_cost(call, admitted_ns(call));
     call->job.deadline_ns = start_by(call);
-    /* Unless the writer has entered, another thread might already own the call. */
+    /* If td_writer_enter returns false, another thread might already own the call. */
     if (td_writer_enter(store, &call->schedule.writer))
         submit_to(call, pool);
     return true;

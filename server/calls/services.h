@@ -1,7 +1,8 @@
 /* services.h - the parts of the daemon below HTTP that calls can use.
  *
- * Threads  Opened before the first connection and closed after the last one (services_open.h). In
- *          between, the only members that change are atomic or do their own locking. */
+ * Threads  Opened before the first connection and closed after the last connection
+ *          (services_open.h). In between, the only members that change are atomic or do their own
+ *          locking. */
 #ifndef TD_SERVER_CALLS_SERVICES_H
 #define TD_SERVER_CALLS_SERVICES_H
 
@@ -76,10 +77,12 @@ struct td_services {
     atomic_bool tokens_kept, certificate_kept; /* the last reload of these files failed */
     /* the server is not ready; each reply closes its connection */
     atomic_bool draining;
-    atomic_bool refusing;          /* refuse new and queued calls, and stop running calls */
-    atomic_int_fast64_t in_flight; /* accepted task requests that are not answered yet */
-    atomic_int_fast64_t suspended; /* requests in flight that wait for a worker or run on one */
-    /* Number of requests that have arrived and whose replies are not sent yet. */
+    /* True if new and queued calls are refused, and running calls are stopped. */
+    atomic_bool refusing;
+    atomic_int_fast64_t in_flight; /* accepted requests that a task has not answered yet */
+    /* Number of requests in flight that are queued for a worker or running on a worker. */
+    atomic_int_fast64_t suspended;
+    /* Number of requests that have arrived but whose replies have not been sent. */
     atomic_int_fast64_t unsent;
     atomic_uint_fast64_t next_request;
     uint64_t hash_seed;    /* seed of hash tables; must not be visible in any reply */
@@ -88,7 +91,7 @@ struct td_services {
     pthread_mutex_t mutex; /* guards the members below */
     struct td_call_shell *free_calls;
     int n_free_calls;
-    int n_calls; /* number of call shells, kept or in use */
+    int n_calls; /* number of struct td_call_shell, kept or in use */
 };
 
 #endif

@@ -21,7 +21,7 @@
  * several files together if they are synced at the same time. */
 enum { DISK_THREADS = 4 };
 
-enum { RESERVED_BUFFERS = 16 }; /* two buffers for each of several metrics documents */
+enum { RESERVED_BUFFERS = 16 }; /* enough for two buffers for each of several metrics documents */
 
 static void release_spares(void *context)
 {

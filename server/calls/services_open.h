@@ -7,8 +7,8 @@
 #include "server/calls/services.h"
 
 /* Opens the parts according to services->config. If a part fails, logs the failure and returns
- * false; td_services_close then closes the parts that were opened. After services->stop_requested()
- * has returned true, tensors might be missing, and nothing may be served. */
+ * false; td_services_close then closes the parts that were opened. If services->stop_requested()
+ * has returned true, tensors might be missing, so the caller must not serve requests. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
 /* Closes all parts. Returns false if a device is left open (td_batcher_free). The process must then
  * end with _exit, because exit handlers, including the driver's, might wait for the device
@@ -39,7 +39,7 @@ void td_services_expire(struct td_services *services, int64_t now_ns, bool every
 /* Resources that the daemon holds, as GET /readyz reports them: sizes in bytes, then counts. */
 struct td_services_holdings {
     struct td_buffer_pool_usage buffers;
-    uint64_t calls; /* bytes of call shells, kept or in use */
+    uint64_t calls; /* bytes of struct td_call_shell, kept or in use */
     struct td_store_usage store;
     struct td_connection_counts connections;
     int64_t requests;

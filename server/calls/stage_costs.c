@@ -4,7 +4,7 @@
 #include "server/calls/services.h"
 
 enum {
-    JSON_FIXED = 1500,    /* fixed cost of a request or reply in JSON */
+    JSON_FIXED = 1500,    /* cost of a JSON request or reply without data */
     JSON_IN_PER_BYTE = 3, /* decoding */
     JSON_OUT_PER_BYTE = 2,
     BINARY_FIXED = 500,

@@ -3,8 +3,8 @@
  *
  * The constants are from tests/bench, rounded up. An estimate only needs to distinguish tiny calls
  * from others, so one set of constants serves all machines. No sum overflows, because bytes and
- * rows belong to tensors that exist or are known to fit, and a sixteenth of any number of FLOPs
- * leaves room for them.
+ * rows belong to tensors that exist or are known to fit, and large numbers of FLOPs are divided by
+ * 16.
  *
  * Threads  The thread that owns the call. */
 #ifndef TD_SERVER_CALLS_STAGE_COSTS_H

@@ -4,7 +4,7 @@
  * selects one row. All versions of a name, such as movies@1 and movies@2, are counted together.
  *
  * Cost     A few comparisons for a request without a resident table. The first read of a version
- *          looks up its name under a mutex; the version keeps its place.
+ *          looks up its name under a mutex; after that, the version stores its place.
  * Threads  Runs on the shard's thread. */
 #ifndef TD_SERVER_CALLS_TABLE_READS_H
 #define TD_SERVER_CALLS_TABLE_READS_H

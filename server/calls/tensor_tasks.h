@@ -4,7 +4,7 @@
  *     put       PUT     creates a new version; 201 if the tensor did not exist
  *     delete    DELETE  204
  *
- * Writers always run on a worker, because they might wait for each other and for the disk. A GET
+ * Changes always run on a worker, because they might wait for each other and for the disk. A GET
  * runs on a worker if its reply is long text or slow to measure. A tensor's data is sent from the
  * resident version without a copy, even if the name is replaced or deleted in the meantime.
  *

@@ -63,7 +63,7 @@ static td_status no_keys(struct td_call *call)
     return td_table_without_keys(state->write.name, NULL, NULL, call->op, &call->error);
 }
 
-/* Stands for an existing index in the cost estimate, which never reads the index. */
+/* Represents an existing index in the cost estimate, which never reads the index. */
 static const struct td_key_index there_is_one;
 
 /* Describes the current version for decoding and inference. Keeps no reference to the version,

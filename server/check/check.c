@@ -185,8 +185,9 @@ static void say_locked(struct check *check, long process)
         check->config->data_dir, holder);
 }
 
-/* Checks access to the data folder. Returns false if it cannot be opened. If it cannot be changed,
- * the report is a warning only if --disk-quota shows that changes are intended. */
+/* Checks whether the data folder can be read and changed. Returns false if it cannot be read. If
+ * permission to change the folder is missing, prints a warning with --disk-quota, which shows that
+ * changes are intended, and otherwise reports the folder as ok. */
 static bool check_access(struct check *check, bool *can_change)
 {
     const char *dir = check->config->data_dir;

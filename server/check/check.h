@@ -1,11 +1,12 @@
-/* check.h - the report of --check-config, with one line for each item that the daemon would use.
+/* check.h - the report of --check-config, with one line for each address, file or other resource
+ * that the daemon would use.
  *
  *     ok       listen 127.0.0.1:8080: can be bound
  *     warning  table.npy: skipped: it is empty or not a regular file
  *     error    metrics-listen 127.0.0.1:9100: Address already in use
  *
  * The check changes nothing. After an error, the daemon would not start. After a warning, the
- * daemon would start without the item that the line names.
+ * daemon would start without the resource that the line names.
  *
  * Threads    Main thread, in a process that does not serve. */
 #ifndef TD_SERVER_CHECK_CHECK_H

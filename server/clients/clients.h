@@ -50,8 +50,7 @@ struct td_client {
     atomic_int connections; /* open connections */
     /* Number of open restricted connections that were not ended. */
     atomic_int restricted;
-    /* The flow of queued calls of the client, in the workers' queue and in the disk threads'
-     * queue. */
+    /* Flows of the client's queued calls, in the workers' queue and in the disk threads' queue. */
     struct td_job_flow flow, disk_flow;
     struct td_refused refused;
     atomic_int_fast64_t requests; /* number of the client's calls that are queued or running */
@@ -70,7 +69,8 @@ struct td_clients *td_clients_new(uint64_t seed);
 /* Frees the table. Call only when no references are left. Accepts NULL. */
 void td_clients_free(struct td_clients *clients);
 
-/* Stores the address of an IPv4 or IPv6 peer. Returns false for another address family. */
+/* Stores the IPv4 or IPv6 address of a peer. Returns false if the peer's address is of another
+ * family. */
 bool td_address_of(const struct sockaddr *peer, struct td_address *address);
 struct td_address td_address_map_ipv4(const struct in_addr *ipv4);
 
@@ -79,7 +79,7 @@ struct td_address td_address_map_ipv4(const struct in_addr *ipv4);
 void td_address_print(const struct td_address *address, char *text, size_t size);
 
 /* Return the client key of an address, of a token's digest, and of a peer's socket address.
- * td_client_key_of returns false for another address family. */
+ * td_client_key_of returns false if the peer's address is neither IPv4 nor IPv6. */
 struct td_client_key td_client_key_of_address(const struct td_address *address);
 struct td_client_key td_client_key_of_token(const uint8_t digest_part[16]);
 bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key);

@@ -19,7 +19,7 @@ enum {
 #define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits longer than this can be ended */
 #define FRESH_NS     INT64_C(1000000000) /* time within which the first request should arrive */
 #define MOST_CREDIT_NS                                                                             \
-    INT64_C(60000000000) /* maximum time that a transfer can stand still, regardless of its rate */
+    INT64_C(60000000000) /* maximum time that a transfer can stall, regardless of its rate */
 #define COUNT_EACH_NS INT64_C(20000000)
 
 struct td_connections {
@@ -37,7 +37,7 @@ struct td_connections {
     int first_restricted; /* first socket of the list, or -1 */
     struct td_connection_counts counts;
     int64_t counted_ns; /* time at which phases were last counted */
-    int swept, sampled; /* next socket of the sweep and of the sample */
+    int swept, sampled; /* number of the next socket of the sweep, and of the sample */
     struct td_connection records[];
 };
 
@@ -405,13 +405,13 @@ void td_connection_skip_read(struct td_connection *connection, int socket)
                               memory_order_relaxed);
 }
 
-/* One look at a connection that is waiting, receiving or sending. */
+/* State of one look of a sweep at a connection that is waiting, receiving or sending. */
 struct look {
     int phase;
     int64_t since_ns; /* start of the phase */
     uint64_t bytes;   /* bytes received, or acknowledged bytes of replies */
-    uint64_t before;  /* bytes of replies acknowledged at the previous look */
-    bool is_first;    /* the first look at this phase */
+    uint64_t before;  /* acknowledged bytes of replies at the previous look */
+    bool is_first;    /* true for the first look at this phase */
     int64_t now_ns;
     const struct td_progress_limits *limits;
 };

@@ -51,7 +51,7 @@ enum td_phase {
 };
 
 /* Limit that was reached when the connection was accepted. A connection restricted by a limit can
- * only ask for the server's state. */
+ * only request the server's state. */
 enum td_restriction {
     TD_UNRESTRICTED,
     TD_CONNECTIONS_REACHED, /* --connection-limit */
@@ -87,20 +87,21 @@ struct td_connection {
     /* The following members are the state of sweeps. The mutex guards them. */
     /* Next socket in the list of restricted connections, or -1 at the end of the list. */
     int next_restricted;
-    /* Phase at the last look. */
+    /* Phase in the last sweep. */
     int seen_phase;
-    /* Value of since_ns at the last look. */
+    /* Value of since_ns in the last sweep. */
     int64_t seen_since_ns;
-    /* Time of the last look at a transfer, or time of the first bytes of headers. 0 before that. */
+    /* Time at which a sweep last examined the transfer, or time of the first bytes of the headers.
+     * Initially 0. */
     int64_t seen_ns;
     uint64_t seen_bytes; /* bytes transferred at seen_ns */
-    /* Remaining time for which the transfer can stand still. */
+    /* Remaining time for which the transfer can stall. */
     int64_t credit_ns;
-    /* Acknowledged bytes of all replies, as of the last look that asked the kernel. */
+    /* Acknowledged bytes of all replies when a sweep last asked the kernel. */
     uint64_t acknowledged;
-    /* Number of bytes transferred when a look last found progress. */
+    /* Number of bytes transferred when a sweep last found progress. */
     uint64_t moved_bytes;
-    int64_t moved_ns; /* time of that look */
+    int64_t moved_ns; /* time of that sweep */
 };
 
 /* Maximum numbers of open connections. */
@@ -109,9 +110,9 @@ struct td_connection_limits {
     int per_client; /* for one client */
 };
 
-/* Limits on slow clients. A body or a reply can stand still for header_timeout_ns. Each byte adds
- * the time that it takes at min_rate, up to a total of one minute. A client is idle while it sends
- * no byte of a request and acknowledges no byte of a reply. */
+/* Limits on slow clients. A body or a reply can stall for header_timeout_ns. Each byte adds the
+ * time that it takes at min_rate, up to a total of one minute. A client is idle while it sends no
+ * byte of a request and acknowledges no byte of a reply. */
 struct td_progress_limits {
     /* Maximum time from the first byte of a request to the end of its headers. */
     int64_t header_timeout_ns;
@@ -134,7 +135,7 @@ struct td_connection_counts {
     uint64_t memory_bytes;
 };
 
-/* Makes a table for sockets with numbers below n_sockets. Each unrestricted connection takes
+/* Makes a table for sockets with numbers below n_sockets. Each unrestricted connection uses
  * connection_bytes of the memory budget. Returns NULL if allocation fails. */
 struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *budget,
                                           size_t connection_bytes);
@@ -183,23 +184,22 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
 enum { TD_FEW_CONNECTIONS = 8 };
 bool td_connections_one_has_many(const struct td_connections *connections);
 
-/* Ends a waiting, unrestricted connection to make room for a connection of `client`. Candidates
- * have waited for seconds, or belong to a client with more connections than `client`. Among them,
- * prefers the client with the most connections, then the oldest connection. Skips connections whose
- * request has arrived. Does not end a fresh connection for a client with only one connection fewer,
- * because the two would just change places. Looks at only part of the table. Returns false if no
- * connection was ended. */
+/* Ends a waiting, unrestricted connection to make room for a connection of `client`. A connection
+ * can be ended if it has waited for a long time, or if its client has more connections than
+ * `client`. If that client has only one connection more, fresh connections cannot be ended, because
+ * the two clients would just change places. Chooses the oldest of these connections from the client
+ * with the most connections. Skips connections whose request has arrived. Searches only part of the
+ * table. Returns false if no connection was ended. */
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 
-/* Among the restricted connections of the client with the most of them, ends the oldest one that is
- * not being answered. Many connections of one client therefore do not end another client's
- * connection. A connection whose request has arrived is ended only if `also_requested` is set.
- * Returns false if no connection was ended. */
+/* Finds the client with the most restricted connections, and ends the oldest of these that is not
+ * being answered. A client with many connections therefore does not cause another client's
+ * connection to be ended. A connection whose request has arrived is ended only if `also_requested`
+ * is set. Returns false if no connection was ended. */
 bool td_connections_end_restricted(struct td_connections *connections, bool also_requested);
 
-/* Looks at the next part of the connections, which are divided into `parts` parts. Each call looks
- * at one part. */
+/* Sweeps the next of `parts` equal parts of the connections. */
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts);
 

@@ -17,8 +17,9 @@ typedef enum td_encoding { TD_ENCODING_NONE, TD_ENCODING_GZIP, TD_ENCODING_DEFLA
 /* Returns the name of the encoding: "gzip" or "deflate". */
 const char *td_encoding_name(td_encoding encoding);
 
-/* Returns the encoding that accept_encoding prefers according to its q-values, or gzip if both are
- * equal. Returns TD_ENCODING_NONE if accept_encoding accepts neither encoding or is NULL. */
+/* Returns the encoding that accept_encoding prefers according to its q-values, or gzip if it rates
+ * both encodings equally. Returns TD_ENCODING_NONE if accept_encoding accepts neither encoding or
+ * is NULL. */
 td_encoding td_deflate_choose(const char *accept_encoding);
 
 /* Compresses the body and sets Content-Encoding. */

@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 enum {
-    FIRST_GUESS = 4,      /* first buffer, as a multiple of the compressed size */
+    FIRST_GUESS = 4,      /* size of the first buffer, as a multiple of the compressed size */
     FIRST_MOST = 1 << 20, /* maximum size of the first buffer */
     ANY_HEADER = 32 + 15, /* window of 32 KiB; zlib detects gzip or zlib */
     RAW = -15             /* some clients send raw data as "deflate", against the RFC */

@@ -76,7 +76,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "0 means no limit per client")                                                               \
     X(memory_limit, "memory-limit", BYTES, "0", 1 << 20, INT64_MAX, "BYTES",                       \
       "memory for requests, connections and resident tensors that are not mapped; 0 means half "   \
-      "of the RAM, or half of the control groups' limit if that is lower")                                        \
+      "of the RAM, or half of the control groups' limit if that is lower")                         \
     X(client_memory, "client-memory", BYTES, "0", 0, INT64_MAX, "BYTES",                           \
       "memory for the requests of one client that are in progress; requests that need more get "   \
       "429; 0 means half of the memory limit")                                                     \

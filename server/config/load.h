@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-/* Loads the configuration from all sources. Replaces zeros that stand for "one per CPU" or "half of
- * the RAM" with numbers. After TD_CONFIG_WRONG, the caller has nothing to free. */
+/* Loads the configuration from all sources. Replaces zeros that mean "one per CPU" or "half of the
+ * RAM" with numbers. After TD_CONFIG_WRONG, the caller has nothing to free. */
 enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
                                      char **environment, char message[TD_CONFIG_MESSAGE]);
 

@@ -234,7 +234,7 @@ static bool is_folder(const char *path)
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* Rejects an argument that does not start with "--" and a name. */
+/* Rejects an argument that is not an option, and suggests what was probably meant. */
 static bool reject_argument(const char *argument, char message[TD_CONFIG_MESSAGE])
 {
     const char *name = argument + strspn(argument, "-");

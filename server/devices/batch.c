@@ -85,7 +85,7 @@ static bool is_large_and_lacking(const struct td_batch *batch, const struct td_t
            td_table_cache_lacks(batch->shared->table_cache, tensor);
 }
 
-/* Takes a table that is small or already on the device. Otherwise stores the table in *missing,
+/* References a table that is small or already on the device. Stores any other table in *missing,
  * unless *missing is already set. */
 static td_status take_or_miss(struct td_batch *batch, const struct td_tensor *tensor,
                               struct td_device_table **out, struct td_tensor *missing,
@@ -99,7 +99,7 @@ static td_status take_or_miss(struct td_batch *batch, const struct td_tensor *te
     return TD_OK;
 }
 
-/* Takes table i of the launch, and the table's index. */
+/* References table i of the launch, and the table's index. */
 static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *missing,
                               struct td_error *err)
 {
@@ -115,8 +115,8 @@ static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *m
                                 index ? td_device_table_data(index) : NULL, &batch->arena, err);
 }
 
-/* Takes all tables, so no table is evicted while another is uploaded. If a table must be uploaded
- * first, stores it in *missing. */
+/* References all tables, so no table is evicted while another is uploaded. If a table must be
+ * uploaded first, stores it in *missing. */
 static td_status take_tables(struct td_batch *batch, struct td_tensor *missing,
                              struct td_error *err)
 {

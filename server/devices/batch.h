@@ -8,9 +8,9 @@
  * Therefore, an item can be given back at any time before the end. launch.h defines the layout,
  * results.h the results.
  *
- * An upload (item.h) is a batch of one item, with a table and nothing to run. If calls need a large
- * table that is not on the device, start uploads the table in a batch without items, and the calls
- * must be started again.
+ * An item (item.h) is a call or an upload. An upload is a batch of one item, with a table and
+ * nothing to run. If calls need a large table that is not on the device, start uploads the table in
+ * a batch without items, and the calls must be started again.
  *
  * Errors      A failed start leaves nothing in flight and the items unchanged: MEMORY_EXHAUSTED (no
  *             room for them now), RESOURCE_LIMIT (never room for all of them), UNSUPPORTED_DTYPE
@@ -37,7 +37,7 @@ struct td_batch_device {
     struct td_memory *memory;   /* memory for merged arguments */
     int batch_limit;
     int64_t hang_ns;
-    uint64_t copy_bytes_per_us; /* rate that the device measured; 0: unknown */
+    uint64_t copy_bytes_per_us; /* measured copy rate of the device; 0: unknown */
     uint64_t direct_bytes;      /* td_device_info.direct_bytes */
     /* bytes moved by all batches in flight, including table uploads */
     uint64_t bytes;
@@ -63,9 +63,9 @@ bool td_batch_is_lost(td_status status);
  * batch. */
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
-/* Starts one call, or n calls that can be merged. On failure, the items still belong to the caller.
- * They also still belong to the caller if *prepares is set, which means that an upload that they
- * need was started instead. */
+/* Starts one call, or n calls that can be merged. After a failure, the items still belong to the
+ * caller. If *prepares is set, they also still belong to the caller, and an upload that they need
+ * was started instead. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        bool *prepares, struct td_error *err);
 

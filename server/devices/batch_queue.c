@@ -21,7 +21,7 @@ void td_batch_queue_destroy(struct td_batch_queue *queue)
 void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
                            const struct td_error *err)
 {
-    struct td_item_list refused; /* items added during the loop stay in the queue */
+    struct td_item_list refused; /* items added during the loop remain in the queue */
     td_item_list_init(&refused);
     td_item_list_move(&refused, &queue->waiting);
     while (refused.first)

@@ -4,10 +4,11 @@
  *
  * A batch is the oldest item and the items that merge with it (kernels/merge.h), in queue order, up
  * to `batch_limit` items and `batch_bytes` of staging memory. An item that does not merge is a
- * batch of one. Picked items stay in the queue until their batch has started.
+ * batch of one item. Picked items remain in the queue until their batch has started.
  *
  * Ownership  Borrows items from add to take. Gives back (item.h) late items, refused items, and
- *            items whose client has disconnected. Items that are added in the meantime stay.
+ *            items whose client has disconnected. Items that are added in the meantime remain
+ *            queued.
  * Threads    One thread at a time. Any thread can call prepare. */
 #ifndef TD_SERVER_DEVICES_BATCH_QUEUE_H
 #define TD_SERVER_DEVICES_BATCH_QUEUE_H

@@ -57,7 +57,9 @@ struct td_batcher {
     struct td_device_opener *opener;   /* opener of a device that is being opened, or NULL */
     int64_t open_ns;                   /* time of the next attempt to open a device */
     struct td_batch_queue queue;
-    bool blocked;            /* the next batch needs memory or a table of a batch in flight */
+    /* True if the next batch cannot start because a batch in flight uses the memory or table that
+     * it needs. */
+    bool blocked;
     int64_t last_end_ns;     /* end time of the last batch */
     int64_t start_ns;        /* moving average of the time to start a batch */
     int64_t housekeeping_ns; /* time of the next housekeeping */
@@ -269,8 +271,8 @@ static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struc
     }
     if (err->status == TD_MEMORY_EXHAUSTED && !*trimmed) {
         /* Trims only once, because a failed start itself leaves memory to trim. Frees only scratch
-         * memory, because a start that lacked staging memory has already released the free staging
-         * memory. */
+         * memory, because a start that failed for lack of staging memory has already released all
+         * free staging memory. */
         *trimmed = true;
         if (td_device_session_trim_scratch(batcher->session))
             return n;
@@ -359,9 +361,9 @@ static bool is_given_up(const struct td_batcher *batcher, const struct td_batch 
     return true;
 }
 
-/* Returns the batch in flight to wait for, which is the oldest one. If the oldest batch is an
- * upload and another batch is in flight, returns the other batch, because no computation depends on
- * the upload yet and the upload can take long. */
+/* Returns the batch in flight to wait for, which is the oldest. If the oldest batch is an upload
+ * and another batch is in flight, returns the other batch, because no computation depends on the
+ * upload yet and the upload can take long. */
 static int next_to_end(const struct td_batcher *batcher)
 {
     const int oldest = td_device_session_oldest_batch(batcher->session);

@@ -8,12 +8,12 @@
  *
  * A batch is the oldest waiting item and the items that merge with it (kernels/merge.h), in order
  * of arrival. It has at most `batch_limit` items and must fit in staging and device memory. An item
- * that does not merge is a batch of one. Tables therefore take turns by age, and no table starves.
- * An idle device starts at once or, if `batch_wait_us` is set, that long after the oldest item
- * arrived. The second batch starts shortly before the expected end of the first, or when it is
- * full.
+ * that does not merge is a batch of one item. Tables therefore take turns by age, and no table
+ * starves. An idle device starts a batch at once or, if `batch_wait_us` is set, at this time after
+ * the arrival of the oldest item. The second batch starts shortly before the expected end of the
+ * first, or when it is full.
  *
- * Tables     A resident input is uploaded once and stays on the device until it is evicted (least
+ * Tables     A resident input is uploaded once and remains on the device until it is evicted (least
  *            recently used first) or its version is stale (table_cache.h). An item can also just
  *            upload a table (TD_BATCH_UPLOAD).
  * Failures   An error of one item (a bad index) affects only that item. An error of the device
@@ -56,8 +56,8 @@ void td_batcher_drain(struct td_batcher *batcher);
 
 /* Drains the batcher and closes the device. Waits up to another second for replies in staging
  * memory and for a device that does not respond. After that, the device is left open and the
- * replies stay valid. Returns false if any device was left open, in which case a thread might still
- * be inside its driver. Accepts NULL. */
+ * replies remain valid. Returns false if any device was left open, in which case a thread might
+ * still be inside its driver. Accepts NULL. */
 bool td_batcher_free(struct td_batcher *batcher);
 
 /* True if the device was available when it was last used. `why` points to TD_DEVICE_TEXT bytes and

@@ -32,9 +32,10 @@ struct td_batcher_counts {
     uint64_t waiting, in_flight; /* current number of items */
     /* Batches and items launched since the server started, without uploads. */
     uint64_t batches, items;
-    uint64_t failed_items;                 /* items given back as DEVICE_UNAVAILABLE */
-    uint64_t opens;                        /* number of times the device was opened */
-    uint64_t tables, table_bytes, evicted; /* tables on the device */
+    uint64_t failed_items; /* items given back as DEVICE_UNAVAILABLE */
+    uint64_t opens;        /* number of times the device was opened */
+    /* Number and size of the tables on the device, and number of evictions so far. */
+    uint64_t tables, table_bytes, evicted;
     uint64_t staging_bytes;
     /* Moving averages that help choose between the device and the CPU. */
     uint64_t wait_ns, batch_ns;

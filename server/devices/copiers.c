@@ -14,7 +14,7 @@ struct td_copiers {
     pthread_mutex_t mutex; /* also guards the fields of jobs */
     /* `work` signals that a slice can start. `done` signals that a job is done. */
     pthread_cond_t work, done;
-    struct td_copy_job *first; /* jobs with slices that no thread has started */
+    struct td_copy_job *first; /* list of the jobs with slices that no thread has started */
     bool stopping;
     uint64_t helped;
     int n_threads;

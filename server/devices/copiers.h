@@ -6,8 +6,8 @@
  * A single thread uses only a fraction of the memory bandwidth of the host and the device.
  * The source can be a mapped file, which is read from the disk while it is copied.
  *
- * Ownership  The caller's struct td_copy_job and the copied memory must stay until the job is done
- *            or cancelled.
+ * Ownership  The caller's struct td_copy_job and the copied memory must remain valid until the job
+ *            is done or cancelled.
  * Threads    Any thread, but only one thread at a time for each job. */
 #ifndef TD_SERVER_DEVICES_COPIERS_H
 #define TD_SERVER_DEVICES_COPIERS_H

@@ -13,7 +13,7 @@ struct td_devices {
     struct td_device_library library;
     struct td_copiers *copiers;
     struct td_batcher *batcher;
-    char why[256]; /* why there is no device */
+    char why[256]; /* reason that there is no device */
 };
 
 /* ---- start and stop -------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* devices.h - the compute device that the server uses besides the CPU: plugin, batcher,
+/* devices.h - the compute device that the server uses in addition to the CPU: plugin, batcher,
  * description.
  *
  *     --gpu auto|off|cuda|reference|PATH ──► plugin (gpu/device.h) ──► batcher (batcher.h)

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 /* The state is a number: even outside calls, odd inside. Each call gets a new number, so give_up
- * cannot mistake one call for a later one. */
+ * cannot mistake one call for a later call. */
 #define GIVEN_UP UINT64_MAX
 
 /* Guard of this thread. It is thread-local, because the functions of a vtable have no context of

@@ -7,7 +7,7 @@
  *                                                 never comes back, even if the device's
  *                                                 function does
  *
- * After give_up, everything that the thread inside uses is left to it: its stack, with the
+ * After give_up, nothing that the stuck thread uses can be freed or reused: its stack, with the
  * variables for results, and the memory that it passed to the device. The device might still read
  * and write them. Callers must therefore keep results on their stack or in memory of the device's
  * session.

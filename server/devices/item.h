@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Counts of items. Relaxed atomics, because the counts are independent and serve only for reports
+/* Counts of items. Relaxed atomics, because the counts are independent and are used only in reports
  * and estimates. */
 struct td_batch_item_counts {
     atomic_uint_fast64_t waiting, in_flight;
@@ -25,7 +25,7 @@ struct td_batch_item_counts {
 
 typedef enum td_batch_kind {
     TD_BATCH_OP, /* one call of an op */
-    /* Upload of a resident table. The table stays on the device as long as its version lives, and
+    /* Upload of a resident table. The table remains on the device as long as its version lives, and
      * is evicted last. Uploads are never merged. */
     TD_BATCH_UPLOAD
 } td_batch_kind;

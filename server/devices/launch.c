@@ -206,7 +206,7 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
                                     "the request on the device");
 }
 
-/* Removes the index of keys that are copied like other inputs, because their index stays on the
+/* Removes the index of keys that are copied like other inputs, because their index remains on the
  * host. */
 static void forget_indices(struct td_launch *launch)
 {

@@ -25,7 +25,9 @@ struct td_launch {
     struct td_op_args args; /* data pointers are host addresses until they are bound */
     /* The merged calls, or NULL if the launch is one call that is not merged. */
     const struct td_op_args **calls;
-    const int64_t *item_end; /* NULL unless the calls are concatenated */
+    /* [n_items]: end of each call's queries in the concatenated queries (kernels/merge.h), or NULL
+     * if the calls are not concatenated. */
+    const int64_t *item_end;
     int n_items, n_inputs, n_reports;
     int n_outputs;   /* number of outputs of one item */
     size_t *begins;  /* [n_items][n_outputs]: byte offsets from the start of the outputs */

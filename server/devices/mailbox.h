@@ -23,7 +23,8 @@ struct td_batch_mailbox {
     pthread_cond_t open_tried; /* wakes other threads when opening a device succeeds or fails */
     struct td_item_list items;
     bool stopping, draining, trim_wanted;
-    bool woken;                              /* the thread must wake up once, without an item */
+    /* True if the batcher's thread must wake up once even though no item has arrived. */
+    bool woken;
     bool tried;                              /* an attempt to open a device has ended */
     bool refused;                            /* the device's options are invalid */
     const struct td_device_session *session; /* NULL while the device is not available */

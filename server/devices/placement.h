@@ -13,7 +13,7 @@
 
 #include "server/devices/devices.h"
 
-/* With `auto`, a computation that takes the CPU less than this time stays on the CPU. */
+/* With "auto", a computation that takes the CPU less than this time runs on the CPU. */
 enum { TD_DEVICES_MIN_NS = 50000 };
 
 /* Places an inferred request with this cost, which takes cpu_ns on the CPU, and sets *on_device.

@@ -4,8 +4,8 @@
  *            reference. Small portions of a merged launch are copied into the arena, because
  *            otherwise a client that does not read its reply would hold the staging memory of all
  *            items.
- * Errors     INDEX_OUT_OF_BOUNDS if the device reported a bad index that no policy has replaced;
- *            MEMORY_EXHAUSTED.
+ * Errors     INDEX_OUT_OF_BOUNDS if the device reported a bad index that the bounds policy did not
+ *            replace; MEMORY_EXHAUSTED.
  * Threads    The batcher's thread. */
 #ifndef TD_SERVER_DEVICES_RESULTS_H
 #define TD_SERVER_DEVICES_RESULTS_H

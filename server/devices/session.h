@@ -58,7 +58,7 @@ int td_device_session_free_batch(const struct td_device_session *session);
 /* Returns the batch in flight that started first, or -1. */
 int td_device_session_oldest_batch(const struct td_device_session *session);
 
-/* Frees the scratch memory that idle batches have on the device. Returns false if there is none. */
+/* Frees the scratch memory that idle batches hold on the device. Returns false if there is none. */
 bool td_device_session_trim_scratch(struct td_device_session *session);
 /* Frees scratch memory, and also free staging memory, which is slow to pin again. */
 bool td_device_session_trim(struct td_device_session *session);
@@ -74,7 +74,7 @@ bool td_device_session_close_lost(struct td_device_session *session);
 
 /* Frees the host side. Nothing may be in flight unless the device is lost. The device stays open
  * and keeps its memory, its pinned memory and any version of a table that it might still read.
- * Staging buffers stay valid. */
+ * Staging buffers remain valid. */
 void td_device_session_abandon(struct td_device_session *session);
 
 #endif

@@ -26,7 +26,7 @@ struct td_staging {
     uint64_t limit;
     pthread_mutex_t mutex; /* guards the members below */
     uint64_t bytes;
-    uint64_t out, out_bytes; /* buffers in use */
+    uint64_t out, out_bytes; /* number and size of the buffers in use */
     bool abandoned;          /* releasing the last buffer frees this struct */
     struct staged *classes[N_CLASSES];
 };

@@ -3,10 +3,10 @@
  *     take ──► a batch, then clients' replies ──► last unref ──► free, for the next take
  *
  * Allocating pinned memory is slow, so buffers are kept by size class and reused, even for requests
- * of half their size. Size classes are a quarter of a power of two apart. A free buffer is released
- * to the device only to make room for another class. Replies can hold half of the limit. Beyond
- * that, replies are copied (td_staging_is_scarce), because a client that does not read its reply
- * would hold memory that others need.
+ * of half their size. There are four size classes per power of two. A free buffer is released to
+ * the device only to make room for another class. Replies can hold half of the limit. Beyond that,
+ * replies are copied (td_staging_is_scarce), because a client that does not read its reply would
+ * hold memory that others need.
  *
  * Bounds     At most `limit` bytes, in use or free. All of them count against the pool's budget.
  * Ownership  The memory belongs to the device that allocated it and must not outlive the device, so
@@ -55,7 +55,7 @@ bool td_staging_trim(struct td_staging *staging);
 void td_staging_free(struct td_staging *staging);
 
 /* Frees the staging memory of a lost device without calling the device, which frees its memory when
- * it is closed. Buffers in use stay valid until then. */
+ * it is closed. Buffers in use remain valid until then. */
 void td_staging_abandon(struct td_staging *staging);
 
 #endif

@@ -10,7 +10,7 @@
  *            td_supervisor_hurry.
  * Ownership  Borrows the context and the device's vtable until td_supervisor_free. A thread whose
  *            call did not return is left behind. Even if the call returns later, the thread uses
- *            nothing any more.
+ *            neither the context nor the vtable.
  * Threads    serve and take_over never run at the same time. Any thread can call hurry. */
 #ifndef TD_SERVER_DEVICES_SUPERVISOR_H
 #define TD_SERVER_DEVICES_SUPERVISOR_H

@@ -5,14 +5,14 @@
  * reference to the owner, so no other version can get the same address. A version is stale, and is
  * dropped, when the cache holds its only reference or the store has replaced it.
  *
- * Streams    A table is uploaded on the stream of its first user: a small table by use, a large
- *            table by its caller (upload.h) after add. Streams are not ordered, so other streams
- *            wait while td_table_cache_uploading is true, until finish_uploads is called for the
- *            uploading stream.
+ * Streams    A table is uploaded on the stream of its first user: a small table by
+ *            td_table_cache_use, a large table by the caller of td_table_cache_add (upload.h).
+ *            Streams are not ordered, so other streams wait while td_table_cache_uploading is true,
+ *            until td_table_cache_finish_uploads is called for the uploading stream.
  * Eviction   Tables in use are never evicted. Kept tables are evicted last.
- * Threads    The batcher's thread. Any thread can call has and count.
- * Errors     use: MEMORY_EXHAUSTED if evicting all unused tables does not make room; otherwise the
- *            device's error. */
+ * Threads    The batcher's thread. Any thread can call td_table_cache_has and td_table_cache_count.
+ * Errors     td_table_cache_use: MEMORY_EXHAUSTED if evicting all unused tables does not make room;
+ *            otherwise the device's error. */
 #ifndef TD_SERVER_DEVICES_TABLE_CACHE_H
 #define TD_SERVER_DEVICES_TABLE_CACHE_H
 

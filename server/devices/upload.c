@@ -14,8 +14,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Takes pinned memory for all pieces, each of at most `bytes` bytes. If one piece fails, takes
- * none. */
+/* Gets pinned memory for all pieces, each of at most `bytes` bytes. If the memory for one piece is
+ * not available, releases the other pieces. */
 static bool take_pieces(struct td_upload *upload, size_t bytes, struct td_error *err)
 {
     struct td_staging *staging = upload->device.staging;

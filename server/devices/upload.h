@@ -9,7 +9,8 @@
  * next piece while the batcher's thread does other work. A stream has one upload at a time, and no
  * other work.
  *
- * Ownership  Borrows the table and the memory on the device. Holds pinned memory from take to end.
+ * Ownership  Borrows the table and the memory on the device. Holds pinned memory from
+ *            td_upload_take to td_upload_end.
  * Threads    The batcher's thread.
  * Errors     The errors of the device. `take` returns MEMORY_EXHAUSTED if it finds no pinned
  *            memory. */
@@ -50,12 +51,12 @@ struct td_upload {
     int in_flight;
 };
 
-/* Takes the pinned memory for an upload. Copying starts with td_upload_begin. */
+/* Gets the pinned memory for an upload. Copying starts with td_upload_begin. */
 TD_MUST_CHECK td_status td_upload_take(struct td_upload *upload,
                                        const struct td_upload_device *device, size_t bytes,
                                        struct td_error *err);
 
-/* Starts the copy of the bytes for which td_upload_take took memory. */
+/* Starts to copy the bytes for which td_upload_take got memory. */
 void td_upload_begin(struct td_upload *upload, void *to, const void *from);
 
 /* Does one step of the upload, taking at most timeout_ns. Sets *done when the device has the whole

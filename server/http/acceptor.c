@@ -19,7 +19,7 @@
 
 enum {
     LONGEST_WAIT_MS = 100, /* maximum wait for a place for a restricted connection */
-    PAUSE_MS = 10,         /* interval between attempts to accept while files or memory are short */
+    PAUSE_MS = 10, /* interval between attempts to accept while files or memory are scarce */
     /* Maximum number of connections accepted on one socket before the next socket's turn. */
     TURN = 16
 };
@@ -29,7 +29,7 @@ struct td_acceptor {
     struct td_acceptor_options options;
     pthread_t thread;
     int wake;             /* eventfd that stops the thread */
-    atomic_bool stopping; /* accept no more connections, not even waiting ones */
+    atomic_bool stopping; /* no more connections are accepted, not even waiting connections */
     bool running;         /* the thread has not been joined */
     int64_t logged_ns;    /* time at which a failure was last logged */
 };
@@ -88,9 +88,9 @@ static enum td_restriction restriction_of(const struct td_services *services,
     return td_connections_charge(services->connections) ? TD_UNRESTRICTED : TD_MEMORY_REACHED;
 }
 
-/* Makes a place for a restricted connection. If all places are taken, ends another restricted
- * connection. Returns false if none can be ended now, because all are about to be handed over,
- * answered or closed. */
+/* Makes a place for a restricted connection. If all places are in use, ends another restricted
+ * connection. Returns false if no restricted connection can be ended now, because all of them are
+ * about to be handed over, answered or closed. */
 static bool make_restricted_place(const struct td_services *services, bool also_requested)
 {
     struct td_connections *connections = services->connections;
@@ -154,8 +154,8 @@ static bool concerns_one_connection(int error)
            error == EOPNOTSUPP || error == ENETUNREACH || error == EPERM;
 }
 
-/* Accepts at most TURN of the connections that wait on the socket. Sets *more if others might still
- * be waiting. Returns false if a connection cannot be accepted now. */
+/* Accepts at most TURN of the connections that wait on the socket. Sets *more if more connections
+ * might be waiting. Returns false if a connection cannot be accepted now. */
 static bool accept_some(struct td_acceptor *acceptor, const struct td_listener *listener,
                         bool *more)
 {

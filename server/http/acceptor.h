@@ -2,9 +2,9 @@
  * an I/O thread.
  *
  * A connection that exceeds a limit is still accepted, but can only ask for the server's health.
- * There are TD_RESTRICTED_CONNECTIONS places for restricted connections. If all are taken, the
- * acceptor ends the oldest restricted connection of the client with the most of them. Health probes
- * are therefore answered whatever other clients do, and a refused client is told why.
+ * There are TD_RESTRICTED_CONNECTIONS places for restricted connections. If all are in use, the
+ * acceptor finds the client with the most restricted connections and ends the oldest of these.
+ * Health probes are therefore answered whatever other clients do, and a refused client is told why.
  *
  * The first I/O thread serves the first few connections of each client. A client with hundreds of
  * connections uses the other threads, so the requests of a client with few connections do not wait
@@ -15,8 +15,8 @@
  *
  * Ownership  Borrows the services, the proxies, the listening sockets and the I/O threads.
  * Threads    The module has one thread. The main thread calls start and stop.
- * Errors     While files or memory are short, connections wait in the kernel's backlog. This is
- *            logged at most once per second. */
+ * Errors     While file descriptors or memory are scarce, connections wait in the kernel's backlog.
+ *            This is logged at most once per second. */
 #ifndef TD_SERVER_HTTP_ACCEPTOR_H
 #define TD_SERVER_HTTP_ACCEPTOR_H
 
@@ -29,15 +29,16 @@ struct td_acceptor;
 
 enum {
     TD_RESTRICTED_CONNECTIONS = 64,
-    TD_ENDING = 192,        /* maximum number of ended connections that are not closed yet */
-    TD_FIRST_IO_THREADS = 1 /* in addition to --io-threads, for clients with few connections */
+    TD_ENDING = 192, /* maximum number of ended connections that are not closed yet */
+    /* Number of additional I/O threads, which serve clients with few connections. */
+    TD_FIRST_IO_THREADS = 1
 };
 
 struct td_acceptor_options {
     struct td_services *services;
     const struct td_proxies *proxies;
     const struct td_listeners *listeners; /* non-blocking */
-    bool leave_waiting; /* connections that wait at the stop are left to another process */
+    bool leave_waiting; /* at the stop, leave waiting connections to another process */
     struct td_io_thread *io_threads;
     int n_io_threads;
 };

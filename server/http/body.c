@@ -10,7 +10,7 @@
 enum {
     /* Bodies up to this size are stored in the call itself. */
     IN_CALL = 16 << 10,
-    FIRST_BUFFER = 16 << 10, /* first buffer of a larger body */
+    FIRST_BUFFER = 16 << 10, /* size of the first buffer of a larger body */
     /* Factor from the bytes received to the size of the next buffer. */
     GROWTH = 8,
     /* After this many bytes, the buffer gets the size in Content-Length. */

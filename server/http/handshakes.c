@@ -21,11 +21,11 @@ struct td_handshake {
     /* Links in the list of an I/O thread, and later in the list of incomplete handshakes. */
     struct td_handshake *next, **link;
     struct MHD_Connection *connection;
-    gnutls_session_t session; /* the library's */
+    gnutls_session_t session; /* session that the library made */
     int socket;
     uint32_t waits_for;               /* events that epoll waits for */
     struct td_tls_identity *identity; /* NULL until the client has sent something */
-    bool held;                        /* the last message waits for the library to send it */
+    bool held;                        /* the library must still send the last message */
 };
 
 struct td_handshakes {

@@ -20,7 +20,7 @@ struct header_fields {
     struct td_call *call;
     /* Header that was repeated although it is allowed only once. */
     const char *repeated;
-    /* Bit set of the places of lists that have several lines. */
+    /* Bit i is set if place i holds a list that was sent in several lines. */
     unsigned lists;
     struct td_field host, content_length, transfer_encoding;
     struct td_field request_id, inference_header;
@@ -29,10 +29,10 @@ struct header_fields {
 
 /* Meaning of repeated lines with the same header. */
 enum repetition {
-    ONCE, /* a repetition is an error */
-    LAST, /* the last line counts */
+    ONCE, /* repeating the header is an error */
+    LAST, /* only the last line is used */
     LIST, /* the lines form one list (RFC 9110, section 5.3) */
-    VOID  /* no line counts */
+    VOID  /* all lines are ignored */
 };
 
 /* Place where the value of a header is stored. */
@@ -155,8 +155,8 @@ static enum MHD_Result append_line(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* Joins the lines of each list that has several lines. Measures the lines first, so the memory of
- * the headers bounds the memory of the result. */
+/* Joins the lines of each list that was sent in several lines. Measures the lines first, so the
+ * arena allocates no more than the joined list needs. */
 static td_status join_lists(struct header_fields *fields)
 {
     struct td_call *call = fields->call;

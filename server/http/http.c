@@ -45,12 +45,12 @@ enum {
     DISCARDED_BODY = 64 << 10,
     /* Number of ended connections after which memory is returned to the system. */
     STORM = 1024,
-    REQUESTS_PER_YIELD = 8, /* takes about 0.1 ms */
+    REQUESTS_PER_YIELD = 8, /* number of requests that take about 0.1 ms together */
     /* Sweeps end idle connections. The library's own timeout counts only its writes to the kernel,
      * so a short timeout would end a reply that is read slowly but steadily. The timeout must not
      * be off either. If the library closes a connection without an event while the client's bytes
      * fill the receive buffer, it releases the connection only when it looks for the least recently
-     * active one. It does so at each event, but only if a timeout is set. */
+     * active connection, which it does at each event if a timeout is set. */
     LIBRARY_TIMEOUT_S = 3600
 };
 
@@ -340,7 +340,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 }
 
 /* True if the first I/O thread serves clients with few connections while another client has many.
- * Other threads then leave the processor to the first one. */
+ * Other threads then leave the processor to the first I/O thread. */
 static bool first_is_shared(const struct td_http *http)
 {
     const struct td_connections *connections = http->services->connections;
@@ -390,7 +390,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
 }
 
 /* Tracks the start and the end of a connection. If the library could not set up a connection, it
- * reports neither of them. */
+ * reports neither its start nor its end. */
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
                                enum MHD_ConnectionNotificationCode change)
 {

@@ -2,7 +2,7 @@
  * workers run their calls.
  *
  * Threads  libmicrohttpd's epoll threads (--io-threads) run all functions here except td_http_start
- *          and td_http_stop. A connection stays on one of these threads. A worker resumes a
+ *          and td_http_stop. Only one of these threads serves a connection. A worker resumes a
  *          connection through call->finished.
  * Errors   transport_errors.c writes the replies to libmicrohttpd's own errors, which
  *          concern request framing. */

@@ -29,8 +29,8 @@ struct td_linger {
 
     pthread_mutex_t mutex; /* guards the following members */
     int taken[TD_LINGER_SOCKETS];
-    int n_taken; /* sockets that the thread has not received yet */
-    int n_all;   /* number of all sockets, whether in `taken` or with the thread */
+    int n_taken; /* number of sockets that the thread has not received yet */
+    int n_all;   /* total number of sockets, in `taken` and with the thread */
     bool stop;
 };
 

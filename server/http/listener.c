@@ -58,8 +58,8 @@ void td_listener_shut(int fd)
     /* Closing the socket would reset the connections that wait in its backlog, and so would
      * shutting it down. Instead, a filter drops the first segments of new connections, which have
      * SYN but not ACK. Clients repeat them a second later, when the socket is closed or another
-     * process has it. If filters are not allowed, the only connections that are reset are those
-     * being established at that moment. */
+     * process has it. If filters are not allowed, only connections that are being established at
+     * that moment are reset. */
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, offsetof(struct tcphdr, th_flags)),
         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TH_SYN | TH_ACK),

@@ -55,7 +55,8 @@ struct td_listeners {
 };
 
 /* Returns the socket that `open` (td_listener_open or td_listener_reserve) makes at the address. On
- * failure, returns -1 and sets *why, which says so if another listener might use the address. */
+ * failure, returns -1 and sets *why to the reason, which says whether another listener of this
+ * daemon might use the address. */
 int td_listeners_open_beside(const struct td_listeners *listeners, const char *address,
                              int (*open)(const char *address, const char **why), const char **why);
 

@@ -82,7 +82,7 @@ static void add_reply_headers(const struct td_call *call, struct headed *headed)
         add_header(headed, "Connection", "close");
 }
 
-/* Makes a response from the reply's bytes, which stay in the call. The library's completion
+/* Makes a response from the reply's bytes, which remain in the call. The library's completion
  * callback frees the call after the response is sent. */
 static struct MHD_Response *make_response(struct td_call *call)
 {

@@ -66,7 +66,7 @@ static void text_between(const char *page, size_t size, const char *open, const 
     const char *end =
         begin ? memmem(begin, size - (size_t)(begin - page), close, strlen(close)) : NULL;
     size_t length = 0;
-    char within = 0; /* the end of the tag or entity being skipped */
+    char within = 0; /* character that ends the tag or entity being skipped */
     if (end)
         for (const char *at = begin + strlen(open); at < end && length < SENTENCE_SIZE - 1; at++) {
             if (within) {
@@ -168,7 +168,7 @@ void td_transport_refuse(void *context, int socket, const char *sentence)
     refuse(errors, socket, TD_REQUEST_TIMEOUT, sentence, errors->services->tls != NULL);
 }
 
-/* Drops up to 64 KiB of input. If the input stayed unread, the kernel would reset the connection,
+/* Drops up to 64 KiB of input. If the input remained unread, the kernel would reset the connection,
  * and the client might lose the reply. */
 static void drop_input(int socket)
 {

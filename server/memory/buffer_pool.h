@@ -4,10 +4,10 @@
  *                        ▲                                       │
  *                        └─────────── the next take ◄────────────┘
  *
- * The first access to a fresh page costs many times more than copying into a warm one. A released
- * buffer therefore stays warm for the next request, and is unmapped after some seconds without use
- * (td_buffer_pool_trim). There are four size classes per power of two, so at most 1/4 of a buffer
- * is unused.
+ * The first access to a fresh page costs many times more than copying into a warm page. A released
+ * buffer is therefore kept warm for the next request, and is unmapped after some seconds without
+ * use (td_buffer_pool_trim). There are four size classes per power of two, so at most 1/4 of a
+ * buffer is unused.
  *
  * Bounds     The bytes in use and the warm bytes together never exceed `limit`. Warm buffers are
  *            evicted to make room.

@@ -28,7 +28,7 @@ static struct sigaction previous;
 static uintptr_t page_size = 4096;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the following variables */
-static int freed[TD_GUARD_RANGES];                        /* unused ranges before `used` */
+static int freed[TD_GUARD_RANGES]; /* stack of the unused ranges before `used` */
 static int n_freed;
 
 static int find(uintptr_t address, uintptr_t *end)

@@ -6,7 +6,7 @@
  * ends the process, as it would without the handler.
  *
  * A truncated file has zeros up to the end of its last page, which raise no signal. The last byte
- * that was not zero reveals the truncation, because it is now zero or faults.
+ * that was not zero reveals the truncation, because a read of this byte now returns zero or faults.
  *
  *     the owner of a mapping  guards the range, and does not return the mapping after it is marked
  *     a reader                checks the ends of the files that it has read, and compares

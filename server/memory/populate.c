@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* added in Linux 5.14; older headers lack it */
+#define MADV_POPULATE_WRITE 23 /* added in Linux 5.14 and missing from older headers */
 #endif
 
 struct td_populator {

@@ -29,7 +29,7 @@ struct region {
     void *map;              /* starts at the region's first page */
     size_t map_bytes;
     int fd, guard;
-    atomic_bool truncated; /* the object was found to be too short */
+    atomic_bool truncated; /* the object has been too short at least once */
 };
 
 struct td_shm {

@@ -32,13 +32,13 @@ struct td_exposition {
 void td_exposition_begin(struct td_exposition *exposition, struct td_text *text, bool openmetrics);
 void td_exposition_end(struct td_exposition *exposition);
 
-/* Starts a family. `name` has no suffix for its type, and must stay valid while the family is
+/* Starts a family. `name` has no suffix for its type, and must remain valid while the family is
  * written. */
 void td_family(struct td_exposition *exposition, const char *name, td_metric_type type,
                const char *help);
 
-/* Adds a label to the next sample. If there is no room for its labels, the sample is omitted. The
- * value can be any UTF-8 text. */
+/* Adds a label to the next sample. If the labels of the sample do not fit, the sample is omitted.
+ * The value can be any UTF-8 text. */
 void td_label(struct td_exposition *exposition, const char *name, const char *value);
 
 /* Write a sample with the labels added since the last sample. The suffix is "", or "_bucket",

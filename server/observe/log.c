@@ -32,7 +32,7 @@ static void put_end(struct td_text *out, const char *text)
 {
     out->at = mempcpy(out->at, text, strlen(text));
     if (out->at > out->end)
-        out->end = out->at; /* so that there is no room for a field */
+        out->end = out->at; /* leaves no room for another field */
 }
 
 static bool is_plain(unsigned char byte)

@@ -106,8 +106,7 @@ enum { TD_STAGE_DECODE, TD_STAGE_QUEUE, TD_STAGE_COMPUTE, TD_STAGE_ENCODE, TD_ST
 const char *td_stage_name(int stage);
 
 /* Reply statuses that have separate counters, the most frequent first. All other statuses are
- * counted as the last status. 499 stands for clients that disconnected before their reply was
- * made. */
+ * counted as the last status. 499 counts clients that disconnected before their reply was made. */
 #define TD_COUNTED_CODES(X)                                                                        \
     X(200)                                                                                         \
     X(400)                                                                                         \

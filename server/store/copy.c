@@ -1,7 +1,7 @@
 #include "server/store/copy.h"
 
-/* Copies smaller than this come from the heap, because the smallest buffer of the pool has 16
- * KiB. */
+/* Size below which a copy is allocated on the heap, because the pool's smallest buffer has
+ * 16 KiB. */
 enum { SMALL = 8 << 10 };
 
 td_status td_store_copy(struct td_memory *memory, const struct td_tensor *tensor,

@@ -268,7 +268,8 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
 
 /* ---- current versions ------------------------------------------------------------------------ */
 
-/* Returns the current version of the entry, referenced, or NULL. Call with store->lock held. */
+/* Returns the current version of the entry, with a reference for the caller, or NULL. Call with
+ * store->lock held. */
 static struct td_version *ref_current(const struct td_entry *entry)
 {
     if (!entry)
@@ -646,7 +647,7 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
     struct td_entry *entry = calloc(1, sizeof *entry);
     pthread_rwlock_wrlock(&store->lock);
     const int count = store->n_entries + store->n_reserved;
-    /* Only the writer of a name adds or removes it. */
+    /* Only the writer that has locked a name adds or removes it. */
     const bool found = find(store, version->name, strlen(version->name)) != NULL;
     const bool claimed = td_alias_claims_locked(store, version->name);
     const bool reserved =

@@ -9,8 +9,8 @@
  * Ownership  An entry holds a reference to its current version and owns its spare copy. Returned
  *            versions carry a reference that the caller releases.
  * Threads    Any. The functions take the lock, and release no version while they hold it. Only the
- *            writer of a name (writers.h) publishes or drops it, and takes and keeps its spare
- *            copy. */
+ *            writer that has locked a name (writer_queue.h) publishes or drops the name, and takes
+ *            or keeps its spare copy. */
 #ifndef TD_SERVER_STORE_ENTRIES_H
 #define TD_SERVER_STORE_ENTRIES_H
 
@@ -60,11 +60,12 @@ enum { TD_ABSENCE = 512 };
 const char *td_store_explain_absence(struct td_store *store, const char *name, char *text,
                                      size_t size);
 
-/* Returns the current version of a tensor, referenced, or NULL. Does not resolve aliases. */
+/* Returns the current version of a tensor, with a reference for the caller, or NULL. Does not
+ * resolve aliases. */
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);
 
 /* Looks up `count` names in one state of the store, and resolves aliases. Sets versions[i] to the
- * current version of names[i], referenced, or to NULL. */
+ * current version of names[i], with a reference for the caller, or to NULL. */
 void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,
                             struct td_version **versions);
 
@@ -78,18 +79,20 @@ TD_MUST_CHECK td_status td_store_check_found(struct td_store *store, const char 
 TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, size_t length,
                                       struct td_version **out, struct td_error *err);
 
-/* Returns the current versions of a range of names, sorted by name and referenced, in a malloc'ed
- * array. Returns NULL if no memory is available. */
+/* Returns a malloc'ed array of the current versions of a range of names, sorted by name, with a
+ * reference to each version for the caller. Returns NULL if no memory is available. */
 struct td_version **td_store_all_current(struct td_store *store, const struct td_name_range *range,
                                          int *count);
 
-/* Returns the next pending version, referenced, or NULL if no version is pending. Searches all
- * entries, starting at the entry *place, and sets *place to the entry after the version found. */
+/* Returns the next pending version, with a reference for the caller, or NULL if no version is
+ * pending. Searches all entries, starting at the entry *place, and sets *place to the entry after
+ * the version found. */
 struct td_version *td_store_next_pending(struct td_store *store, int *place);
 
-/* td_store_expired returns the current versions that have expired, referenced, in a malloc'ed
- * array. It returns NULL if no version has expired, or if no memory is available, after which the
- * next call tries again. td_store_expire_again makes the next call search again. */
+/* td_store_expired returns a malloc'ed array of the current versions that have expired, with a
+ * reference to each version for the caller. It returns NULL if no version has expired, or if no
+ * memory is available, after which the next call tries again. td_store_expire_again makes the next
+ * call search again. */
 struct td_version **td_store_expired(struct td_store *store, int64_t now_ns, int *count);
 void td_store_expire_again(struct td_store *store, int64_t now_ns);
 
@@ -105,7 +108,7 @@ uint64_t td_store_last_number(struct td_store *store);
 /* Counts `bytes` against the quota for a version that replaces `replaced` bytes (0 if it replaces
  * nothing). The replaced bytes do not count in addition. Until the version is published or
  * abandoned, the larger of the two sizes counts for other writers. Sets *outgoing to the bytes that
- * must not count twice. Pass *outgoing on in the version, or to td_store_unreserve. Returns
+ * must not count twice. Store *outgoing in the version, or pass it to td_store_unreserve. Returns
  * RESOURCE_LIMIT if the bytes do not fit. */
 TD_MUST_CHECK td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t bytes,
                                          uint64_t *outgoing, struct td_error *err);
@@ -152,7 +155,7 @@ enum td_name_use td_store_use_locked(const struct td_store *store, const char *n
                                      const struct td_version **current);
 
 /* Call td_store_begin_delete before removing the files of a version. It returns CONFLICT if an
- * alias names the version. Afterwards no alias can name the version until it is dropped or
+ * alias names the version. Afterwards, no alias can name the version until td_store_drop or
  * td_store_cancel_delete is called. */
 TD_MUST_CHECK td_status td_store_begin_delete(struct td_store *store, const char *name,
                                               struct td_error *err);

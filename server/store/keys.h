@@ -1,4 +1,4 @@
-/* keys.h - the keys of a table: a vector with one key per row, and the index of the keys.
+/* keys.h - the keys of a table: a vector with one key per row, and the index of this vector.
  *
  *     version ─► keys ─► tensor and index, in a mapped file or in the store's memory
  *

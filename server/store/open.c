@@ -59,7 +59,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota,
                                                     options->read_only, options->log)
                                  : NULL;
-    /* Load the aliases before the files, so no tensor takes the name of an alias. */
+    /* Load the aliases before the files, so no tensor gets the name of an alias. */
     if (store->dir)
         (void)td_alias_load(store);
     if (options->dir[0] && (!store->dir || !td_store_scan(store))) {

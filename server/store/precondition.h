@@ -16,8 +16,8 @@ struct td_condition {
     const char *if_match, *if_none_match;
 };
 
-/* Sets *listed to true if a list of entity tags, or "*", matches `etag`. No list matches a NULL
- * `etag`, which stands for a tensor that does not exist. `etag` is strong. A weak tag in the list
+/* Sets *listed to true if a list of entity tags, or "*", matches `etag`. A NULL `etag` means that
+ * the tensor does not exist, and no list matches it. `etag` is strong. A weak tag in the list
  * matches only if `weak` is true. Returns MALFORMED_REQUEST, naming the header, if the list is
  * malformed. */
 TD_MUST_CHECK td_status td_etag_listed(const char *header, const char *list, const char *etag,

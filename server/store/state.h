@@ -1,13 +1,13 @@
 /* state.h - the state of the store, private to its files. README.md lists the files; store.h is
  * their interface.
  *
- * A reader takes the read lock, finds the entry and references its version. A writer first enters
- * with the name, so no other writer changes the name. It prepares a version without the store's
- * lock, and takes the write lock only to publish the version.
+ * A reader takes the read lock, finds the entry and references its version. A writer first locks
+ * the name (writer_queue.h), so no other writer changes it. It prepares a version without the
+ * store's lock, and takes the write lock only to publish the version.
  *
  * Threads    td_store_open sets the members before the first lock. The comment of each lock says
  *            what the lock guards. `scanning` is the only lock that a thread holds while it takes
- *            another one. */
+ *            another lock. */
 #ifndef TD_SERVER_STORE_STATE_H
 #define TD_SERVER_STORE_STATE_H
 
@@ -35,7 +35,7 @@ struct td_store {
     /* Number of versions to keep of each table; 0 keeps all. */
     int64_t keep_versions;
     const struct td_store_inspector *inspector; /* NULL for none */
-    /* Never lock the folder. */
+    /* True to never lock the folder. */
     bool read_only;
 
     /* Guards the members down to the next lock. Never held for long. */
@@ -72,15 +72,16 @@ struct td_store {
     /* True while this process is replacing aliases.json. */
     bool writes_aliases_file;
 
-    /* Used only by the writer of the aliases, except for the atomic members. */
+    /* Used only while the lock on the aliases (writer_queue.h) is held, except for the atomic
+     * members. */
 
-    /* True if an alias has released a name since the last scan started, and a file contains a
-     * tensor of that name. */
+    /* True if an alias has been removed since the last scan started, and a file contains a tensor
+     * of the same name. */
     bool name_freed;
     /* Folders whose aliases have been set, as aliases.json lists them. */
     struct td_taken_folder *taken;
     int n_taken;
-    /* True if aliases.json lacks a folder or aliases that must be written to it. */
+    /* True if folders or aliases are missing from aliases.json and must be written to it. */
     bool to_write;
     /* True if aliases.json contains aliases but no folders, as if written by hand. Cleared when a
      * scan ends. */
@@ -93,9 +94,9 @@ struct td_store {
 
     /* Guards the writers (writer_queue.h). */
     pthread_mutex_t writing;
-    /* Signals that a writer that blocks its thread has entered. */
+    /* Signals that a writer whose thread waits has received its names. */
     pthread_cond_t written;
-    /* Writers that have entered. */
+    /* Writers that hold their names. */
     struct td_writer *writers;
     /* Waiting writers in the order of their arrival. */
     struct td_writer *waiting_writers;
@@ -121,9 +122,9 @@ struct td_store {
     atomic_bool stopping;
     /* True if a version might be pending. Set when a pending version becomes current. */
     atomic_bool unverified;
-    /* True if damage was found in a version, which might have been replaced since. */
+    /* True if damage was found in a version, even if that version was later replaced. */
     atomic_bool damage_found;
-    /* Version that is being compared, referenced, or NULL. */
+    /* Version that is being compared, to which the store holds a reference, or NULL. */
     struct td_version *verifying;
     /* Number of blocks of `verifying` that have been compared. */
     uint64_t verified_blocks;

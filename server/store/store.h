@@ -15,15 +15,15 @@
  *            It is a safetensors file with dtype and shape in its metadata, and can hold strings
  *            and complex128. A malformed file, or a tensor with an invalid name, is logged and
  *            skipped; the rest is served. The store reads only headers, bool data (bytes other than
- *            0 and 1 are invalid), and the offsets of strings (which must stay within the file).
+ *            0 and 1 are invalid), and the offsets of strings (which must be within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder. After a crash at any point the
- *            folder has either the complete old version or the complete new one, and the next start
- *            removes the temporary file. A PUT, update or DELETE that fails changes neither memory
- *            nor folder. There is one exception, which its error describes: if the folder can be
- *            neither fsynced nor restored, both have changed. A tensor persisted by PUT is mapped
- *            from its file afterwards, as after a restart. Only the offsets of its strings count
- *            against the quota, because they are in memory. A tensor persisted by an update stays
- *            in memory for the next update.
+ *            folder has either the complete old version or the complete new version, and the next
+ *            start removes the temporary file. A PUT, update or DELETE that fails changes neither
+ *            memory nor folder. There is one exception, which its error describes: if the folder
+ *            can be neither fsynced nor restored, both have changed. A tensor persisted by PUT is
+ *            mapped from its file afterwards, as after a restart. Only the offsets of its strings
+ *            count against the quota, because they are in memory. A tensor persisted by an update
+ *            remains in memory for the next update.
  * Lock       Only the process that holds the lock of a data folder changes it. Other processes
  *            serve its files, and a PUT, update or DELETE that would change the folder fails with
  *            DATA_DIR_LOCKED until they get the lock (td_store_retry_lock, td_store_rescan).
@@ -33,9 +33,9 @@
  *            sends the data.
  * Damage     NAME.tensord has checksums. TD_VERIFY_START compares a file with them before serving
  *            its tensor, and TD_VERIFY_BACKGROUND while serving it (td_store_verify). A damaged
- *            file is handled like a truncated one: the tensor, and the results of updates and calls
- *            in flight that used it, are refused until the tensor is replaced or deleted or the
- *            file changes. If the header of NAME.tensord is damaged or malformed, NAME is not
+ *            file is handled like a truncated file: the tensor, and the results of updates and
+ *            calls in flight that used it, are refused until the tensor is replaced or deleted or
+ *            the file changes. If the header of NAME.tensord is damaged or malformed, NAME is not
  *            listed, and is refused unless another file or a PUT provides it.
  * Versions   Version numbers increase with every change of the store. ETags are strong. The ETag of
  *            a mapped or persisted tensor is derived from the checksums in its file, or from the
@@ -97,11 +97,11 @@ struct td_store_options {
     /* Allocator for the tensors that are not mapped. */
     struct td_memory *memory;
     const struct td_log *log;
-    /* Never lock the folder. The store then cannot change it. */
+    /* True to never lock the folder, so the store cannot change it. */
     bool read_only;
     /* Function that returns true to end the opening early, or NULL. The opening thread calls the
-     * function before each file and before each MiB that it verifies. After an early end, the store
-     * lacks everything not yet loaded. */
+     * function before each file and before each MiB that it verifies. After an early end,
+     * everything not yet loaded is missing from the store. */
     bool (*stop_requested)(void);
     /* Inspector, or NULL. With an inspector, the store loads the folder but changes nothing in it,
      * not even the lock, and reports to the inspector what it would otherwise log about files. */
@@ -110,7 +110,7 @@ struct td_store_options {
 
 /* Opens a store. Returns NULL, and logs the reason, if the folder cannot be read. */
 struct td_store *td_store_open(const struct td_store_options *options);
-void td_store_free(struct td_store *store); /* NULL is fine */
+void td_store_free(struct td_store *store); /* NULL is allowed */
 
 /* Returns the total size of the files that count against disk_quota, or 0 without a disk quota. */
 uint64_t td_store_counted_bytes(struct td_store *store);
@@ -207,21 +207,21 @@ struct td_store_write {
     /* Precondition. If it does not hold, the change returns PRECONDITION_FAILED and sets err->etag
      * to the current ETag. */
     struct td_condition condition;
-    /* Write the tensor to the data folder. The change returns INVALID_ARGUMENT if the store has no
-     * data folder. */
+    /* True to write the tensor to the data folder. The change returns INVALID_ARGUMENT if the store
+     * has no data folder. */
     bool persist;
-    /* The change is a DELETE, possibly of an alias or a version. */
+    /* True if the change is a DELETE, possibly of an alias or a version. */
     bool removes;
     /* Names that the token allows, or NULL for all names. */
     const struct td_access *access;
-    /* The tensor is the result of an op, which is stored in memory only. The change returns
+    /* True if the tensor is the result of an op, which is stored in memory only. The change returns
      * CONFLICT if a file contains a tensor of the name, even if a client has replaced that tensor
      * in memory. */
     bool is_result;
     /* Seconds until td_store_expire removes the tensor, or 0 to keep it. */
     int64_t ttl_s;
-    /* Writer that has entered for the name, as described by td_store_plan_write. If it is NULL, the
-     * change blocks its thread until the other writers of the name have left. */
+    /* Writer that holds the lock on the name (td_store_plan_write). If it is NULL, the change
+     * blocks its thread until the other writers of the name have finished. */
     struct td_writer *writer;
 };
 
@@ -273,8 +273,8 @@ TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
                                            bool *created, struct td_error *err);
 
 /* td_store_put_keys publishes a version with the same rows and these keys. td_store_admit_keys
- * checks whether that would succeed. Without `persist` the rows stay where they are, and a restart
- * restores the keys in the file. *created is true if the table had no keys before. */
+ * checks whether that would succeed. Without `persist`, the rows remain where they are, and a
+ * restart restores the keys in the file. *created is true if the table had no keys before. */
 TD_MUST_CHECK td_status td_store_admit_keys(struct td_store *store,
                                             const struct td_store_write *write,
                                             const struct td_tensor *keys, struct td_error *err);
@@ -300,12 +300,13 @@ td_status td_store_no_keys(const char *table, struct td_error *err);
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                                         bool *persisted, struct td_error *err);
 
-/* Private copy of the current version, for changing a few bytes of it. If the spare copy of the
- * previous version exists and no reader holds it, only the slices that have changed since are
- * copied, so the cost of the second and later changes depends only on the size of the last change.
- * An update never writes to the current version. Otherwise, readers would have to wait for the
- * writer, which might be a worker that runs a nested request for the same tensor. Other writers of
- * the name wait until the update ends. Strings are not copied and must not be written to. */
+/* Private copy of the current version, for changing a few bytes of it. An update reuses the spare
+ * copy of the previous version if it exists and no reader holds it. Only the slices that have
+ * changed since then are copied, so the cost of the second and later changes depends only on the
+ * size of the last change. An update never writes to the current version. Otherwise, readers would
+ * have to wait for the writer, which might be a worker that runs a nested request for the same
+ * tensor. Other writers of the name wait until the update ends. Strings are not copied and must not
+ * be written to. */
 struct td_store_update {
     /* Change this tensor in place, or replace it with a tensor in the arena. */
     struct td_tensor tensor;
@@ -337,16 +338,16 @@ TD_MUST_CHECK td_status td_store_update_copy(struct td_store_update *update, int
 /* Publishes the change. If the number of rows is unchanged, slice_bytes bytes were written at each
  * of the `count` offsets. A tensor that replaces update->tensor (strings) is published as a whole.
  * Also returns the errors of td_store_put_table about keys. Ends the update even on failure, in
- * which case the previous version stays current. */
+ * which case the previous version remains current. */
 TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                const uint64_t *offsets, int64_t count,
                                                size_t slice_bytes, struct td_arena *arena,
                                                struct td_tensor_listing *out, struct td_error *err);
-void td_store_update_abort(struct td_store_update *update); /* NULL is fine */
+void td_store_update_abort(struct td_store_update *update); /* NULL is allowed */
 
 /* Scans the data folder for new, changed and removed files. Replaces the tensors of changed files.
- * A tensor stored by PUT stays, unless its file has changed since. If the path of the folder now
- * leads to another folder, the store uses that folder from then on. */
+ * A tensor stored by PUT is kept unless its file has changed after the PUT. If the path of the
+ * folder now leads to another folder, the store uses that folder from then on. */
 void td_store_rescan(struct td_store *store);
 
 /* td_store_is_locked_out is true if the folder cannot be changed because this process does not hold

@@ -166,7 +166,7 @@ static bool add_header(struct td_collector *collector, const char *header)
     return headers != NULL;
 }
 
-/* Adds the headers in a list "name=value,..." as "name: value". */
+/* Adds the headers in a list of the form "name=value,..." to each request. */
 static bool add_headers(struct td_collector *collector, const char *list)
 {
     bool added = add_header(collector, "Content-Type: application/json") &&
@@ -253,7 +253,7 @@ void td_collector_free(struct td_collector *collector)
 
 /* ---- a request ------------------------------------------------------------------------------- */
 
-/* Runs the transfer to its end. Returns false if the time was too short. */
+/* Runs the transfer to its end. Returns false if the time limit is reached first. */
 static bool transfer(struct td_collector *collector, const atomic_int_fast64_t *stop_by_ns,
                      CURLcode *result)
 {

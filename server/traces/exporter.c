@@ -17,7 +17,7 @@
 enum { BODY_BYTES = 1 << 20 };
 
 #define BATCH_NS       INT64_C(1000000000)
-/* Delay before the second attempt. Each later delay is twice as long as the previous one. */
+/* Delay before the second attempt. Each later delay is twice as long as the previous delay. */
 #define FIRST_DELAY_NS INT64_C(1000000000)
 #define MOST_DELAY_NS  INT64_C(30000000000) /* maximum delay, even if the collector requests more */
 
@@ -30,7 +30,7 @@ struct td_exporter {
 
     /* Used by all threads. */
     _Atomic(struct td_span *) given; /* newest span first */
-    atomic_int queued;               /* spans that were given and are neither sent nor lost yet */
+    atomic_int queued;               /* number of requests whose spans are not yet sent or lost */
     atomic_uint_fast64_t exported, dropped, failed;
     atomic_int_fast64_t stop_by_ns; /* TD_NEVER until the exporter stops */
     /* eventfd that is signalled for a full batch and at the end. */
@@ -42,7 +42,7 @@ struct td_exporter {
     struct td_collector *collector;
     /* Spans in the order in which they were given. */
     struct td_span *pending, **pending_end;
-    bool failing; /* the last batch was not accepted */
+    bool failing; /* the collector did not accept the last batch */
     /* The exporter is stopping, and the collector does not respond. */
     bool given_up;
     char body[BODY_BYTES];
@@ -68,7 +68,8 @@ void td_exporter_give(struct td_exporter *exporter, struct td_span *span)
     while (!atomic_compare_exchange_weak_explicit(&exporter->given, &head, span,
                                                   memory_order_release, memory_order_relaxed));
     if (queued % TD_EXPORTER_BATCH == 0)
-        /* The write fails only if the counter is full. The thread is then awake. */
+        /* The write fails only if the counter is full, which means that the thread has been
+         * woken. */
         (void)!write(exporter->wake, &one, sizeof one);
 }
 
@@ -163,7 +164,7 @@ static int64_t delay_of(int attempt, const struct td_collector_reply *reply, uin
 }
 
 /* Sends the body, several times if necessary. While the exporter is stopping, the first failed
- * attempt is the last one. */
+ * attempt is the last attempt. */
 static void post(struct td_exporter *exporter, size_t bytes, struct td_collector_reply *reply)
 {
     for (int attempt = 0;; attempt++) {

@@ -32,8 +32,8 @@ void td_exporter_stop(struct td_exporter *exporter, int64_t for_ns);
 
 const struct td_sampler *td_exporter_sampler(const struct td_exporter *exporter);
 
-/* Queues the span, which the exporter then owns, or drops it. NULL stands for a span that could not
- * be allocated, and counts as dropped. */
+/* Queues the span, which the exporter then owns, or drops it. NULL means that the span could not be
+ * allocated, which counts as dropped. */
 void td_exporter_give(struct td_exporter *exporter, struct td_span *span);
 
 /* Counts of spans since the server started. A request and each of its stages are spans. */

@@ -1,8 +1,8 @@
 /* affinity.h - wakes a worker away from the processor of the thread that it will help.
  *
  * A worker that helped a thread on its own processor and fell asleep there is often woken there
- * again. On a machine with two processors, Linux does not search for an idle processor while one is
- * busy. The worker then waits for the thread that it is meant to help, for up to several
+ * again. On a machine with two processors, Linux does not search for an idle processor while one of
+ * them is busy. The worker then waits for the thread that it is meant to help, for up to several
  * milliseconds.
  *
  * An affinity belongs to one worker. The lock that guards the worker's sleep also guards the

@@ -52,7 +52,7 @@ struct td_job {
     uint64_t number;   /* number in the order of submission */
     int64_t queued_ns; /* time of queueing */
 
-    /* The job takes no place in the queue. Used by the pool. */
+    /* True if the job uses no place in the queue. Used by the pool. */
     bool unplaced;
 };
 
@@ -109,8 +109,8 @@ struct td_job *td_job_queue_take_small(struct td_job_queue *queue);
 uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_flow *flow,
                             int job_class);
 
-/* Returns the approximate cost of the small jobs that would be taken before a large job if large
- * jobs with a total cost of large_ns were taken before it. */
+/* Returns the approximate cost of the small jobs that would be taken before a large job that waits
+ * for other large jobs with a total cost of large_ns. */
 uint64_t td_job_queue_smalls_ahead(const struct td_job_queue *queue, uint64_t large_ns);
 
 /* Adds a cost to the virtual time of the job's flow, whether or not the job is queued. */

@@ -72,7 +72,7 @@ struct td_worker_pool {
     /* Total cost of the queued jobs. Changed under the mutex, with relaxed order. */
     atomic_uint_fast64_t queued_ns[TD_JOB_CLASSES];
     struct accuracy accuracies[TD_JOB_CLASSES];
-    atomic_bool yields; /* relaxed, because one quantum more or less does not matter */
+    atomic_bool yields; /* relaxed, because one quantum more or less makes no difference */
 
     pthread_mutex_t mutex; /* guards the following members */
     pthread_cond_t work;

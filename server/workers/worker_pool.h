@@ -50,10 +50,10 @@ void td_worker_pool_free(struct td_worker_pool *pool);
 bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_flow *flow);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
-/* For work that no client waits for and that must not take anything from clients. reserve_free
- * returns false if the queue is full, and drops no job. submit_if_idle queues the job only if a
- * worker is idle and no job is queued or about to be queued; otherwise, it returns false. The job
- * takes no place in the queue, so no request is refused because of it. */
+/* For work that no client waits for and that must not delay clients. td_worker_pool_reserve_free
+ * drops no job, and returns false if the queue is full. td_worker_pool_submit_if_idle queues the
+ * job only if a worker is idle and no job is queued or about to be queued. Otherwise, it returns
+ * false. The job uses no place in the queue, so it causes no refusals. */
 bool td_worker_pool_reserve_free(struct td_worker_pool *pool);
 bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job);
 

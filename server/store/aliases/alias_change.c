@@ -110,7 +110,8 @@ void td_alias_publish(struct td_store *store, const struct td_alias_list *list,
     store->claims = NULL;
     atomic_fetch_add(&store->changes, 1);
     pthread_rwlock_unlock(&store->lock);
-    /* The list needs no lock here, because only the writer of the aliases replaces it. */
+    /* The list needs no lock here, because only a thread that holds the lock on the aliases
+     * replaces it. */
     if (source && !store->inspector)
         log_changes(store, source, &before, list);
     free(before.aliases);

@@ -5,7 +5,8 @@
  * of all aliases as a whole. If the aliases are persisted, the change writes aliases.json before
  * publishing.
  *
- * Threads    The writer of the aliases has entered, except where td_alias_enter is called. */
+ * Threads    The caller holds the lock on the aliases (writer_queue.h), unless it calls
+ *            td_alias_enter. */
 #ifndef TD_SERVER_STORE_ALIAS_CHANGE_H
 #define TD_SERVER_STORE_ALIAS_CHANGE_H
 
@@ -13,10 +14,10 @@
 #include "server/store/changes/writer_queue.h"
 #include "server/store/files/data_dir.h"
 
-/* Waits until no other writer is changing aliases, and enters. Leave with td_writer_leave. */
+/* Waits for the lock on the aliases. Release the lock with td_writer_leave. */
 void td_alias_enter(struct td_store *store, struct td_writer *writer);
 
-/* True if this process is allowed to write aliases.json, because it holds the lock of the store's
+/* True if this process can write aliases.json, which means that it holds the lock of the store's
  * data folder and the folder is not read-only. */
 bool td_alias_may_write(const struct td_store *store);
 
@@ -31,8 +32,8 @@ void td_alias_edit(struct td_alias_list *edits, const char *name, const char *ta
 /* Sorts the edits by name. */
 void td_alias_sort(struct td_alias_list *edits);
 
-/* Claims the names in these edits. Then no tensor can take a claimed name, and no version that the
- * edits name can be deleted. NULL ends the claim. */
+/* Claims the names in these edits, so no tensor can be stored under a claimed name and no version
+ * that the edits name can be deleted. NULL ends the claim. */
 void td_alias_claim(struct td_store *store, const struct td_alias_list *claims);
 
 /* Makes the list and the versions of `folder` current at the same time, and ends the claim. The

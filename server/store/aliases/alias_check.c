@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True if the token grants the name. NULL stands for a request that needs no token. */
+/* True if the token grants the name. `access` is NULL for a request that needs no token. */
 static bool may_know(const struct td_access *access, const char *name)
 {
     return !access || td_access_has_table(access, name, strlen(name));
@@ -274,8 +274,8 @@ td_status td_alias_check_flip(struct td_store *store, const struct td_alias_flip
             status = td_error_at_attribute(err, status, "set");
     }
     pthread_rwlock_unlock(&store->lock);
-    /* A lookup of such a version gets the same error. A folder is refused with the first error,
-     * because it might itself be the refused folder. */
+    /* A lookup of the missing version gets the same error. A folder is refused with the first
+     * error, because it might itself be the refused folder. */
     if (missing && !folder && td_table_version(missing) &&
         td_store_check_refused(store, missing, err) != TD_OK)
         status = td_error_at_attribute(err, TD_DEVICE_UNAVAILABLE, "set");

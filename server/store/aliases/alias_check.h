@@ -1,8 +1,8 @@
 /* alias_check.h - checks of flips and of the DELETE of an alias. Private to server/store.
  *
- * Threads    The writer of the aliases has entered and the names of the flip are claimed, so the
+ * Threads    The caller holds the lock on the aliases and has claimed the names of the flip, so the
  *            result of a check remains true. The function named _locked is called with store->lock
- *            held; the others are called without it. */
+ *            held; the other functions are called without it. */
 #ifndef TD_SERVER_STORE_ALIAS_CHECK_H
 #define TD_SERVER_STORE_ALIAS_CHECK_H
 

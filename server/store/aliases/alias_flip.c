@@ -16,9 +16,9 @@ static td_status at_set(td_status status, struct td_error *err)
     return td_error_at_attribute(err, status, "set");
 }
 
-/* Checks the number of edits and conditions. A flip can remove all aliases and set as many new
- * ones, but no more. Each edit takes 323 bytes, which do not count against any memory limit, and
- * all edits are checked under the lock. */
+/* Checks the number of edits and conditions. A flip can remove all aliases and set the maximum
+ * number of new aliases, but no more. Each edit takes 323 bytes, which do not count against any
+ * memory limit, and all edits are checked under the lock. */
 static td_status check_size(const struct td_alias_flip *flip, struct td_error *err)
 {
     enum { MOST = 2 * TD_STORE_TENSORS };
@@ -52,7 +52,7 @@ static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_li
     return status;
 }
 
-/* Makes the flip after the writer of the aliases has entered. */
+/* Makes the flip. The caller holds the lock on the aliases. */
 static td_status flip_entered(struct td_store *store, const struct td_alias_flip *flip,
                               struct td_error *err)
 {
@@ -103,7 +103,7 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
 
 /* ---- DELETE of an alias ---------------------------------------------------------------------- */
 
-/* Deletes the alias after the writer of the aliases has entered. */
+/* Deletes the alias. The caller holds the lock on the aliases. */
 static td_status delete_entered(struct td_store *store, const struct td_store_write *write,
                                 bool *persisted, struct td_error *err)
 {

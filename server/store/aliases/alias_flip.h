@@ -12,8 +12,8 @@
 TD_MUST_CHECK td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
                                         bool *persisted, struct td_error *err);
 
-/* Adds the aliases whose version is not served to the problems. Called after the files of the data
- * folder have been read. */
+/* Adds to the list of problems the aliases whose versions are not served. Called after the files of
+ * the data folder have been read. */
 void td_alias_check_targets(struct td_store *store);
 
 /* Frees the aliases. Called by td_store_free. */

@@ -46,8 +46,7 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     td_status status = td_taken_note(store, folder->name, folder->digest, err);
     if (status == TD_OK && persist)
         status = td_alias_write_file(store, list, &done, err);
-    /* If the folder sets no aliases, its entry in the file only saves the next start a
-     * comparison. */
+    /* If the folder sets no aliases, its entry in aliases.json only makes the next start faster. */
     if (!done && folder->n_set > 0) {
         td_taken_forget(store, folder->name);
         return status;
@@ -58,15 +57,16 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     return TD_OK;
 }
 
-/* Reads which folders the process that writes the file has taken, because that process might have
- * flipped their aliases since. The aliases themselves are read after the folders, because they name
- * versions in the folders. */
+/* Reads from aliases.json which folders have set their aliases, because the process that writes the
+ * file might have flipped these aliases since. The aliases themselves are read after the folders,
+ * because they name versions in the folders. */
 static void read_taken(struct td_store *store)
 {
     struct td_file_id id;
     struct td_alias_file read;
     struct td_arena arena;
-    struct td_error unused; /* the file is read again after the folders, and its damage reported */
+    /* Ignored, because the file is read again after the folders, and damage is then reported. */
+    struct td_error unused;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     if (td_alias_read_file(store, &arena, &read, &id, &unused) == TD_OK && read.taken.count > 0)
         (void)td_taken_set(store, &read.taken, &unused);
@@ -89,7 +89,7 @@ static void warn_of_aliases(const struct td_store *store, const struct td_alias_
 /* Aliases that a folder changes. */
 struct folder_changes {
     /* The first n_given aliases are the aliases that the folder sets. The folder removes the
-     * others, whose names are allocated. */
+     * remaining aliases, whose names are allocated. */
     struct td_alias_change *set;
     int n_set, n_given;
 };
@@ -102,9 +102,9 @@ static bool sets(const struct td_alias_folder *folder, const char *name)
     return false;
 }
 
-/* True if the folder makes the alias of a part, such as the scales, obsolete, because the alias
- * names a part of another version of the rows and the version that the folder sets lacks this part.
- * This happens when floats replace bytes. Sets `name` to the alias of the part. */
+/* True if the folder makes the alias of a part, such as the scales, obsolete. Its target is then a
+ * part of another version of the rows, and the version that the folder sets does not have this
+ * part, for example because floats replace bytes. Sets `name` to the alias of the part. */
 static bool loses_part(struct td_store *store, const struct td_alias_folder *folder,
                        const struct td_alias_change *rows, const char *part,
                        char name[TD_TENSOR_NAME])

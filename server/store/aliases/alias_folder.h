@@ -8,9 +8,9 @@
 
 /* Publishes the versions of the folder and sets the folder's aliases, all at once. Takes over the
  * references to the versions. Persists the aliases if this process is allowed to write aliases.json
- * and the file is not damaged; otherwise, they are persisted as soon as both are true. Does not set
- * the aliases if a folder with this name and digest has set them before. Changes nothing on
- * failure. */
+ * and the file is not damaged; otherwise, the server persists them as soon as both conditions hold.
+ * Does not set the aliases if a folder with this name and digest has set them before. Changes
+ * nothing on failure. */
 TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
                                              const struct td_alias_folder *folder,
                                              struct td_error *err);
@@ -19,8 +19,8 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
 /* Forgets folders that no longer exist, oldest first, until at most TD_TAKEN_KEPT of them are left.
- * Writes aliases.json if it lacks folders or aliases and this process is allowed to write it.
- * Called after a scan. */
+ * Writes aliases.json if folders or aliases are missing from it and this process is allowed to
+ * write it. Called after a scan. */
 void td_alias_forget_gone(struct td_store *store);
 
 #endif

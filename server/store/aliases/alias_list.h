@@ -1,8 +1,8 @@
 /* alias_list.h - the aliases of a store, and the names that a flip has claimed. Private to
  * server/store.
  *
- * A flip claims its names before it checks them. Until the flip ends, no tensor can take a claimed
- * name and no claimed target can be deleted, so the results of the checks remain true.
+ * A flip claims its names before it checks them. Until the flip ends, no tensor can be stored under
+ * a claimed name and no claimed target can be deleted, so the results of the checks remain true.
  *
  * Threads    Functions named _locked are called with store->lock held, at least for reading. */
 #ifndef TD_SERVER_STORE_ALIAS_LIST_H
@@ -46,7 +46,8 @@ const struct td_alias *td_alias_in(const struct td_alias_list *list, const char 
 const struct td_alias *td_alias_find_locked(const struct td_store *store, const char *name,
                                             size_t length);
 
-/* True if no tensor can take this name, because it is an alias or a flip is making it one. */
+/* True if no tensor can be stored under this name, because it is an alias or a flip is adding an
+ * alias of this name. */
 bool td_alias_claims_locked(const struct td_store *store, const char *name);
 
 /* True if an alias names this version, or a flip is setting an alias to it. */

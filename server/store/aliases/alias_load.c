@@ -23,8 +23,8 @@ static bool is_tensor(struct td_store *store, const char *name)
     return is;
 }
 
-/* True if a folder set the alias while the file could not be written, and the file as just read
- * does not list this folder. A restart would set the alias again, so the target in the file is
+/* True if a folder set the alias while the file could not be written, and the file that was just
+ * read does not list this folder. A restart would set the alias again, so the target in the file is
  * ignored. */
 static bool is_pending(const struct td_store *store, const struct td_alias *alias,
                        const struct td_string_map *read_taken)
@@ -85,8 +85,8 @@ static void hide_taken_names(struct td_store *store, struct td_alias_list *edits
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Removes the problems of the edited aliases, adds a problem for each hidden alias, and notes
- * whether any alias has released a name that a tensor in a file also has. */
+/* Removes the problems of the edited aliases, and adds a problem for each hidden alias. Sets
+ * store->name_freed if an alias is removed and a file contains a tensor of the same name. */
 static void note_edits(struct td_store *store, const struct td_alias_list *edits)
 {
     char unused[TD_FILE_NAME];
@@ -105,9 +105,9 @@ static void note_edits(struct td_store *store, const struct td_alias_list *edits
 }
 
 /* Returns TENSOR_NOT_FOUND if the file moves an alias from a version that is served to a version
- * that is not. No alias then changes, because the file might flip several aliases that belong
- * together. At startup, no alias has a served version to keep. `folder` is the folder that is being
- * published, or NULL; its versions count as served. */
+ * that is not served. No alias then changes, because the file might flip several aliases that
+ * belong together. At startup, no alias has a served version to keep. `folder` is the folder that
+ * is being published, or NULL; its versions count as served. */
 static td_status check_targets(struct td_store *store, const struct td_alias_list *edits,
                                const struct td_alias_folder *folder, struct td_error *err)
 {
@@ -207,7 +207,7 @@ static td_status show_hidden(struct td_store *store, struct td_error *err)
     for (int i = 0; i < now->count; i++)
         if (now->aliases[i].hidden && !is_tensor(store, now->aliases[i].name))
             td_alias_edit(&edits, now->aliases[i].name, now->aliases[i].target);
-    /* If a tensor has been put under the name since, set_aliases hides the alias again. */
+    /* If a tensor of this name has been put in the meantime, set_aliases hides the alias again. */
     if (edits.count > 0)
         status = set_aliases(store, &edits, NULL, err);
     free(edits.aliases);
@@ -225,8 +225,8 @@ static td_status check_readable(struct td_store *store, struct td_error *err)
                : td_error_set(err, status, "%s cannot be read: %s", TD_ALIASES_FILE, why.message);
 }
 
-/* Handles a file that could not be read or written before and no longer exists. The aliases in
- * effect stay, and are written to a new file after the folders have been scanned. */
+/* Handles a file that could not be read or written before and no longer exists. The aliases remain
+ * in effect, and are written to a new file after the folders have been scanned. */
 static td_status keep_aliases(struct td_store *store, struct td_error *err)
 {
     if (!td_alias_may_write(store))

@@ -1,7 +1,7 @@
 /* alias_load.h - reads aliases.json and puts its aliases into effect. Private to server/store.
  *
- * Threads    td_alias_load: same as for a scan. The other functions are called by a thread that has
- *            entered as the writer of the aliases. */
+ * Threads    td_alias_load: same as for a scan. The callers of the other functions hold the lock on
+ *            the aliases (writer_queue.h). */
 #ifndef TD_SERVER_STORE_ALIAS_LOAD_H
 #define TD_SERVER_STORE_ALIAS_LOAD_H
 
@@ -11,12 +11,14 @@
 
 /* Reads aliases.json unless it is unchanged since it was last read or written. Its aliases replace
  * the aliases in effect. If the file is damaged, or if it disappears after it could not be read, no
- * alias changes, and the problem is logged and listed. Returns true if, since the last call, an
- * alias has released the name of a tensor in a file, so a scan would serve that tensor. */
+ * alias changes, and the problem is logged and listed. Returns true if an alias has been removed
+ * since the last call and a file contains a tensor of the same name, which a scan would then
+ * serve. */
 bool td_alias_load(struct td_store *store);
 
-/* Does the same as td_alias_load. Returns true if the aliases of the file are in effect. `folder`
- * is NULL, or a folder that is being published. The file is allowed to name its versions. */
+/* Like td_alias_load, for a caller that holds the lock on the aliases. Returns true if the aliases
+ * of the file are in effect. `folder` is NULL, or a folder that is being published. The file is
+ * allowed to name its versions. */
 bool td_alias_load_entered(struct td_store *store, const struct td_alias_folder *folder);
 
 /* Reads the file into the arena and sets *id. Does not put the aliases into effect. */

@@ -10,7 +10,7 @@
  *             of it. If this process cannot write the folder, the flip fails. Without a data
  *             folder, flips last until the process ends.
  * Deleting    A version that an alias names cannot be deleted. If somebody removes its file from
- *             the folder, the alias stays, and requests that use it get DEVICE_UNAVAILABLE until
+ *             the folder, the alias remains, and requests that use it get DEVICE_UNAVAILABLE until
  *             the version exists again.
  * Ownership   Functions borrow their arguments for the call.
  * Threads     Any. Flips run one at a time. A persisted flip can wait for the disk, so it must not
@@ -27,27 +27,27 @@ struct td_alias_change {
 };
 
 struct td_alias_flip {
-    const struct td_alias_change *set;    /* each name once */
+    const struct td_alias_change *set;    /* changes to make, with each name at most once */
     const struct td_alias_change *wanted; /* required state of these aliases before the flip */
     int n_set, n_wanted;
-    bool persist;                   /* makes the flip fail unless flips are persisted */
+    bool persist;                   /* makes the flip fail if it would not be persisted */
     const struct td_access *access; /* names that the token grants, or NULL for all names */
-    /* Writer that has entered for the aliases (td_store_plan_flip). If it is NULL, the flip blocks
-     * its thread until other flips have ended. */
+    /* Writer that holds the lock on the aliases (td_store_plan_flip). If it is NULL, the flip
+     * blocks its thread until other flips have ended. */
     struct td_writer *writer;
 };
 
 /* True if every flip is persisted, because the store has a data folder. */
 bool td_store_persists_aliases(const struct td_store *store);
 
-/* Describes the writer that a flip needs, except for its deadline and ready(). Returns true if the
+/* Fills in the writer that a flip needs, except for its deadline and ready(). Returns true if the
  * flip might wait for the disk. */
 bool td_store_plan_flip(const struct td_store *store, struct td_writer *writer);
 
 /* Makes the flip. Errors:
  * INVALID_ARGUMENT     a name cannot be an alias, or a target is not a version
- * FORBIDDEN            `access` lacks the table of a part such as the scales, or the version that
- *                      the alias of that table names
+ * FORBIDDEN            `access` does not include the table of a part such as the scales, or the
+ *                      version that the alias of that table names
  * PRECONDITION_FAILED  an alias does not match `wanted`
  * TENSOR_NOT_FOUND     a target does not exist
  * DEVICE_UNAVAILABLE   a target does not exist, but a refused file or folder might define it
@@ -70,8 +70,8 @@ int td_store_count_aliases(struct td_store *store);
 bool td_store_alias_target(struct td_store *store, const char *name, size_t length,
                            char target[TD_TENSOR_NAME]);
 
-/* Lists the refused and damaged items of the data folder in the arena, sorted by source. Sets
- * *others to the number of problems that are left out of the list. */
+/* Lists the problems of the data folder, sorted by source, in the arena. Sets *others to the number
+ * of problems that are left out of the list. */
 enum { TD_PROBLEMS_LISTED = 64 };
 struct td_problem_listing {
     const char *source; /* file or folder of the data folder, or an alias */

@@ -2,7 +2,7 @@
  * as "taken", so a restart does not set their aliases again and undo a flip. Private to
  * server/store/aliases.
  *
- * Threads    The writer of the aliases has entered. */
+ * Threads    The caller holds the lock on the aliases (writer_queue.h). */
 #ifndef TD_SERVER_STORE_TAKEN_FOLDERS_H
 #define TD_SERVER_STORE_TAKEN_FOLDERS_H
 
@@ -18,7 +18,7 @@ enum { TD_TAKEN_KEPT = 4096 };
 /* Returns the index of the folder in store->taken, or store->n_taken if it is not in the list. */
 int td_taken_place(const struct td_store *store, const char *name);
 
-/* True if the folder has been taken with this digest of its manifest. */
+/* True if the list contains the folder with this digest of its manifest. */
 bool td_taken_has(const struct td_store *store, const char *name, const char *digest);
 
 /* True if the list that was read from aliases.json contains the folder. */
@@ -31,13 +31,13 @@ TD_MUST_CHECK td_status td_taken_note(struct td_store *store, const char *name, 
 /* Removes the folder if it is in the list. */
 void td_taken_forget(struct td_store *store, const char *name);
 
-/* Removes folders that no longer exist, starting with those taken first, until at most
- * TD_TAKEN_KEPT of them are left. Returns true if it removed any. */
+/* Removes folders that no longer exist, oldest first, until at most TD_TAKEN_KEPT of them are left.
+ * Returns true if it removed any. */
 bool td_taken_forget_oldest(struct td_store *store);
 
-/* Takes over the list that was read from aliases.json, but keeps known folders that the list lacks.
- * A person or an earlier process wrote the file without these folders, but their aliases have been
- * set. */
+/* Takes over the list that was read from aliases.json, but keeps known folders that are missing
+ * from it. A person or an earlier process wrote the file without these folders, but their aliases
+ * have been set. */
 td_status td_taken_set(struct td_store *store, const struct td_string_map *read,
                        struct td_error *err);
 

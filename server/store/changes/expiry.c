@@ -30,7 +30,7 @@ void td_expiry_keep(struct td_version *version, const struct td_version *before)
     version->expires_ns = version->persisted ? TD_NEVER : before->expires_ns;
 }
 
-/* Removes the version if it is still current. Returns false if another writer has entered for the
+/* Removes the version if it is still current. Returns false if another writer has locked the
  * name. */
 static bool remove_expired(struct td_store *store, const struct td_version *version)
 {

@@ -90,7 +90,7 @@ static bool is_named(struct td_store *store, const char *version)
 struct scope {
     const char *prefix;
     const struct td_writer *caller;
-    /* Versions with higher numbers stay, because a scan has just found their files. */
+    /* Versions with higher numbers are kept, because a scan has just found their files. */
     uint64_t last;
 };
 

@@ -1,6 +1,6 @@
 /* Updates of a few bytes of a tensor. Two versions alternate: the current version, which can have
- * readers, and the spare copy, which lacks the changes of the last update. An update copies the
- * missing slices to the spare copy, changes it, and makes it current. */
+ * readers, and the spare copy, which does not contain the changes of the last update. An update
+ * copies the missing slices to the spare copy, changes it, and makes it current. */
 #include "server/observe/clock.h"
 #include "server/store/changes/expiry.h"
 #include "server/store/changes/writers.h"
@@ -16,7 +16,7 @@ struct update {
      * back. */
     struct td_store_update base;
     struct td_store *store;
-    /* Used if the caller has not entered with its own writer. */
+    /* Used if the caller has not locked the name with a writer of its own. */
     struct td_writer writer;
     char name[TD_TENSOR_NAME];
     /* Names of `writer`. */
@@ -24,7 +24,7 @@ struct update {
     bool persist, entered;
     /* Executor for parallel copies, or NULL to copy on this thread only. */
     struct td_exec *exec;
-    struct td_version *before; /* the current version, referenced */
+    struct td_version *before; /* the current version, with a reference */
     struct td_tensor begun;    /* initial value of base.tensor */
     /* Buffer of the copy, or NULL for strings. */
     struct td_buffer *buffer;
@@ -151,8 +151,7 @@ static void end(struct update *update)
         td_writer_leave(update->store, &update->writer);
 }
 
-/* Looks up the current version and checks the write against it. The writer of the name has
- * entered. */
+/* Looks up the current version and checks the write against it. The caller has locked the name. */
 static td_status find_before(struct update *update, const struct td_store_write *write,
                              struct td_error *err)
 {
@@ -250,8 +249,8 @@ td_status td_store_update_begin(struct td_store *store, const struct td_store_wr
 
 /* ---- commit --------------------------------------------------------------------------------- */
 
-/* Keeps the replaced version as the spare copy for the next update, because it lacks only these
- * slices. Takes over the reference to the replaced version. */
+/* Keeps the replaced version as the spare copy for the next update, because it differs from the new
+ * version only in these slices. Takes over the reference to the replaced version. */
 static void keep_as_spare(struct update *update, struct td_version *replaced, uint64_t number,
                           const uint64_t *offsets, int64_t count, size_t slice_bytes)
 {

@@ -113,7 +113,7 @@ td_status td_store_admit(struct td_store *store, const struct td_store_write *wr
 
 /* ---- the next version ------------------------------------------------------------------------ */
 
-/* Change of one name. Its writer stays entered from begin_change to end_change. */
+/* Change of one name. The name is locked from begin_change to end_change. */
 struct change {
     struct td_store *store;
     const struct td_store_write *write;
@@ -408,7 +408,7 @@ static td_status check_aliases(struct td_store *store, const char *name, struct 
                : td_alias_check_file(store, err);
 }
 
-/* Deletes a tensor for whose name the writer has entered. */
+/* Deletes a tensor. The caller has locked its name. */
 static td_status delete_tensor(struct td_store *store, const struct td_store_write *write,
                                bool *persisted, struct td_error *err)
 {

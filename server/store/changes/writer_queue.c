@@ -55,7 +55,8 @@ static bool blocks_its_thread(const struct td_writer *writer)
     return !writer->ready;
 }
 
-/* True if the writer can enter now. `end` is the first waiting writer that came later, or NULL. */
+/* True if the writer can lock its names now. `end` is the first waiting writer that came later, or
+ * NULL. */
 static bool may_enter(const struct td_store *store, const struct td_writer *writer,
                       const struct td_writer *end)
 {
@@ -92,8 +93,8 @@ static bool is_full(const struct ready_list *list)
     return list->count == (int)(sizeof list->writers / sizeof *list->writers);
 }
 
-/* Admits waiting writers that can enter, in order of arrival, until `ready` is full. Considers only
- * the writers that `left` excludes, or all waiting writers if `left` is NULL. */
+/* Admits waiting writers that can lock their names, in order of arrival, until `ready` is full.
+ * Considers only the writers that `left` excludes, or all waiting writers if `left` is NULL. */
 static void admit_waiting(struct td_store *store, const struct td_writer *left,
                           struct ready_list *ready)
 {
@@ -119,8 +120,8 @@ static void call_ready(const struct ready_list *ready)
         ready->writers[i]->ready(ready->writers[i]);
 }
 
-/* Admits the waiting writers that can enter because `left` has left, or all waiting writers that
- * can enter if `left` is NULL. Calls ready() of each admitted writer. */
+/* Admits the waiting writers that can lock their names now that `left` has released its names. If
+ * `left` is NULL, considers all waiting writers. Calls ready() of each admitted writer. */
 static void admit_next(struct td_store *store, const struct td_writer *left)
 {
     struct ready_list ready;

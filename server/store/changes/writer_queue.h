@@ -1,23 +1,24 @@
-/* writer_queue.h - one writer at a time per name. Other writers of the name wait for their turn.
+/* writer_queue.h - locks on names, so only one writer at a time changes a name. Other writers of
+ * the name wait for their turn.
  *
  *     enter ─► no other writer has the names ──────────────────► change ─► leave
  *           └► another writer has one: the writer waits, and ready() is called when its turn comes
  *
- * A writer gets all its names at once or none of them, so writers that hold names never wait for
- * each other. The only exception is a scan, which blocks its thread and can enter for more names
- * while it has some. A scan therefore waits only for writers that have entered, and those writers
+ * A writer locks all its names at once or none of them, so writers that hold names never wait for
+ * each other. The only exception is a scan, which blocks its thread and can lock more names while
+ * it holds some. A scan therefore waits only for writers that hold their names, and those writers
  * finish by themselves.
  *
- * Order      Writers that share a name change it in the order in which they entered.
+ * Order      Writers that share a name change it in the order in which they called td_writer_enter.
  * Deadlines  td_writers_expire also calls ready() of a writer whose deadline has passed. That
- *            writer does not have its names, must not change anything, and td_writer_has_entered
- *            is false for it.
- * Ownership  The caller owns the td_writer and its names. Both must stay valid until the writer has
- *            left, or until ready() was called for a writer that has not entered.
+ *            writer does not hold its names and must not change anything, and td_writer_has_entered
+ *            returns false for it.
+ * Ownership  The caller owns the td_writer and its names. Both must remain valid until
+ *            td_writer_leave, or until ready() is called for a writer whose deadline has passed.
  * Threads    Any. ready() is called with no lock held, on the thread that called td_writer_leave or
  *            td_writers_expire. It must not block.
- * Cost       Entering and leaving compare the names of all writers. The queues of the requests that
- *            write bound the number of writers. */
+ * Cost       td_writer_enter and td_writer_leave compare the names of all writers. The queues of
+ *            the requests that write bound the number of writers. */
 #ifndef TD_SERVER_STORE_WRITER_QUEUE_H
 #define TD_SERVER_STORE_WRITER_QUEUE_H
 
@@ -31,9 +32,9 @@ struct td_writer {
     /* Names of tensors, sorted by strcmp. */
     const char *const *names;
     int n_names;
-    /* The writer has all names NAME@VERSION with this VERSION, or NULL if it has none. */
+    /* The writer locks all names NAME@VERSION with this VERSION, or none if it is NULL. */
     const char *version;
-    /* The writer has all aliases. */
+    /* The writer locks all aliases. */
     bool aliases;
     /* Deadline of the wait. */
     int64_t deadline_ns;
@@ -44,18 +45,17 @@ struct td_writer {
     bool entered;
 };
 
-/* Enters and returns true if the writer can have all its names now. Otherwise queues the writer and
- * returns false. ready() is then called later, possibly before this function returns. */
+/* Locks the names and returns true if no other writer holds any of them. Otherwise, queues the
+ * writer and returns false. ready() is then called later, possibly before this function returns. */
 bool td_writer_enter(struct td_store *store, struct td_writer *writer);
 
-/* Enters and returns true if the writer can have all its names now. Otherwise returns false without
- * queuing the writer. */
+/* Like td_writer_enter, but returns false without queuing the writer. */
 bool td_writer_try(struct td_store *store, struct td_writer *writer);
 
-/* Blocks the thread until the writer has its names. */
+/* Blocks the thread until the writer holds its names. */
 void td_writer_wait(struct td_store *store, struct td_writer *writer);
 
-/* Ends the change. Calls ready() of each writer whose turn has come. */
+/* Ends the change and releases the names. Calls ready() of each writer whose turn has come. */
 void td_writer_leave(struct td_store *store, struct td_writer *writer);
 
 /* Removes from the queue the writers whose deadline has passed, or all waiting writers if

@@ -13,7 +13,7 @@
  * is then copied. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
-/* ---- entering and checks --------------------------------------------------------------------- */
+/* ---- locking names and checks ---------------------------------------------------------------- */
 
 struct td_writer *td_store_enter(struct td_store *store, const struct td_store_write *write,
                                  struct td_writer *own)

@@ -3,7 +3,7 @@
  *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs
  *           ─► fill: number, bytes or file, ETag ─► publish, or abandon ─► leave
  *
- * Threads    Any. A writer that has entered can block on a disk. */
+ * Threads    Any. A thread can wait for a disk while its writer holds names. */
 #ifndef TD_SERVER_STORE_WRITERS_H
 #define TD_SERVER_STORE_WRITERS_H
 
@@ -24,16 +24,16 @@ TD_MUST_CHECK td_status td_store_check_replace(const struct td_store_write *writ
                                                const struct td_version *before,
                                                struct td_error *err);
 
-/* Returns the writer with which the caller has entered for this change. If the caller has not
- * entered, waits until `own` has entered and returns `own`. */
+/* Returns the writer that holds the lock on the name: write->writer if the caller has already
+ * locked the name, or else `own`, after waiting for the lock. */
 struct td_writer *td_store_enter(struct td_store *store, const struct td_store_write *write,
                                  struct td_writer *own);
 
-/* Leaves with `own` if td_store_enter entered with it. */
+/* Releases the name if td_store_enter has locked it with `own`. */
 void td_store_leave(struct td_store *store, const struct td_store_write *write,
                     struct td_writer *own);
 
-/* Makes the next version of a name for which the caller has entered. The arena keeps the version.
+/* Makes the next version of a name that the caller has locked. The arena keeps the version.
  * Reserves the name, so td_version_publish cannot fail. The caller ends with td_version_publish or
  * td_version_abandon. Returns the errors of td_store_reserve_name. */
 TD_MUST_CHECK td_status td_version_prepare(struct td_store *store, const char *name,
@@ -66,12 +66,12 @@ struct td_version *td_version_publish(struct td_store *store, struct td_version 
 TD_MUST_CHECK td_status td_version_check_folder(const struct td_version *version,
                                                 struct td_error *err);
 
-/* Deletes a name for which the caller has entered. `before` is the current version, or NULL if the
- * file of the name is damaged. Returns FORBIDDEN if the version comes from a version folder, or if
- * `own_only` is true and the name is in a file that the server did not write. Returns CONFLICT if
- * an alias names the version, or if a file that holds the name has changed since the last scan.
- * Also returns the errors of td_data_dir_remove. *had_file is true if files were removed from the
- * data folder. */
+/* Deletes a name that the caller has locked. `before` is the current version, or NULL if the file
+ * of the name is damaged. Returns FORBIDDEN if the version comes from a version folder. With
+ * `own_only`, also returns FORBIDDEN if the server did not write the file that contains the name.
+ * Returns CONFLICT if an alias names the version, or if a file that contains the name has changed
+ * since the last scan. Also returns the errors of td_data_dir_remove. *had_file is true if files
+ * were removed from the data folder. */
 TD_MUST_CHECK td_status td_version_delete(struct td_store *store, const char *name,
                                           const struct td_version *before, bool own_only,
                                           bool *had_file, struct td_error *err);

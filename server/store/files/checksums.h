@@ -40,9 +40,9 @@ uint64_t td_checksums_blocks(const struct td_checksums *checksums);
 void td_checksums_range(const struct td_checksums *checksums, uint64_t block, uint64_t *begin,
                         uint64_t *end);
 
-/* Returns a digest of the first and the last page of a file, which a start reads anyway. If a table
- * was computed again, these pages usually differ, even if its file has the same size and time as
- * the previous file. Changes that affect only other pages are not detected. */
+/* Returns a digest of the first and the last page of a file, which the server reads at startup
+ * anyway. If a table was computed again, these pages usually differ, even if its file has the same
+ * size and time as the previous file. Changes that affect only other pages are not detected. */
 uint64_t td_digest_ends(const void *data, size_t size);
 
 /* Returns a digest of all digests, which therefore covers every byte of the file before them. */

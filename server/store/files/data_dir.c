@@ -103,7 +103,7 @@ void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME])
 
 void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
 {
-    /* Try twice, because a leftover hidden file can be large and would stay until the next
+    /* Try twice, because a leftover hidden file can be large and would remain until the next
      * start. */
     enum { TRIES = 2 };
     int reason = 0;

@@ -12,7 +12,7 @@
  *                               "keys.offsets" and "keys.bytes". "padding" (U8) before them aligns
  *                               them to 64 bytes. "checksums" follows the data (checksums.h), and
  *                               the metadata "checksum" names the kind of checksum. Files of older
- *                               servers have neither.
+ *                               servers have neither checksums nor this metadata.
  *            STEM.npy           Holds the tensor STEM.
  *            X.keys.npy         Holds the keys of the rows in X.npy. X.keys@V.npy holds the keys
  *                               of X@V.npy. The file of keys and the file of rows are one source:
@@ -35,7 +35,7 @@
  *            write that would make the sum exceed the quota is refused before it starts. A write
  *            that does not increase the sum is never refused.
  * Failures   A failed change of the folder is undone. If the folder can be neither fsynced nor
- *            restored, the change stays, *done is true, and the error says so. Until the next
+ *            restored, the change remains, *done is true, and the error says so. Until the next
  *            successful fsync of the folder, a power failure can leave either state. Each file is
  *            complete in both states.
  * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for
@@ -93,9 +93,9 @@ struct td_data_tensor {
     struct td_tensor tensor;
     /* Keys of the rows. `data` is NULL if there are no keys. */
     struct td_tensor keys;
-    /* Why the keys cannot be read, or NULL if they can be read or do not exist. */
+    /* Reason that the keys cannot be read, or NULL if they can be read or do not exist. */
     const char *keys_refused;
-    /* Image of the index of the keys, mapped like the keys, or NULL. */
+    /* Image of the keys' index, mapped like the keys, or NULL. */
     const void *index;
     size_t index_bytes;
     /* Range of the fault guard, or -1 if nothing is mapped. */
@@ -128,7 +128,7 @@ struct td_data_content {
  * be opened. */
 struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, bool read_only,
                                      const struct td_log *log);
-void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
+void td_data_dir_free(struct td_data_dir *dir); /* NULL is allowed */
 
 /* If the path now leads to another folder, opens that folder. Tries to take the lock if this
  * process does not hold it. Sets *changed to true if the folder was replaced or the lock was taken,
@@ -144,9 +144,9 @@ TD_MUST_CHECK bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed);
 
 /* Reasons why a process that starts now could not change a folder. */
 struct td_data_access {
-    /* errno if the process lacks the permission, otherwise 0. */
+    /* errno if the process does not have the permission, otherwise 0. */
     int denied;
-    /* The process lacks the permission only for the lock file. */
+    /* True if permission is missing only for the lock file. */
     bool only_lock;
     /* Another process holds the lock. */
     bool locked;
@@ -163,8 +163,8 @@ bool td_data_file_wanted(const char *name);
 
 /* td_data_keys_file writes the name of the file that holds the keys of a table: "m.keys@v.npy" for
  * "m@v.npy". It returns false if the file of the table is not a .npy file.
- * td_data_table_of_keys_file writes the name of the table's file for the name of the file of keys,
- * and returns false for other files. */
+ * td_data_table_of_keys_file does the reverse: it writes the name of the table's file, and returns
+ * false if the file is not a file of keys. */
 bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
 bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
 

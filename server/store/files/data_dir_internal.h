@@ -56,15 +56,15 @@ struct td_reserved_file {
 
 struct td_data_dir {
     char *path;
-    /* Change nothing in the folder, and take no lock. */
+    /* True to change nothing in the folder, and to take no lock. */
     bool read_only;
     const struct td_log *log;
     /* Guards the next two members. Changes of the folder hold it for reading. */
     pthread_rwlock_t exchanging;
     struct td_data_folder folder;
-    /* Why the path no longer leads to the folder, or 0 if it does. */
+    /* errno that explains why the path no longer leads to the folder, or 0 if it does. */
     int gone;
-    /* Why the last refresh failed, or 0 if it succeeded. Used only by td_data_dir_refresh. */
+    /* errno of the last refresh, or 0 if it succeeded. Used only by td_data_dir_refresh. */
     int unreadable;
     /* Seed of hidden names. Process ids are not unique across containers. */
     uint64_t seed;
@@ -86,9 +86,9 @@ bool td_data_file_is(const char *name, const char *suffix);
 
 struct td_file_id td_data_id_of(const struct stat *info);
 
-/* Sets and returns the error for errno `reason`, which occurred while changing a file or writing
- * `bytes` bytes. Also logs the error, at most once a second, because the operator must act on it.
- * Call this function only once for each failed change. */
+/* Sets and returns the error for a file that could not be changed, or to which `bytes` bytes could
+ * not be written. `reason` is the errno. Also logs the error, at most once a second, because the
+ * operator must act on it. Call this function only once for each failed change. */
 td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
                              struct td_error *err);
 
@@ -109,12 +109,13 @@ bool td_data_list(int folder, int (*filter)(const struct dirent *item),
                   int (*order)(const struct dirent **a, const struct dirent **b),
                   char (**names)[TD_FILE_NAME], int *count);
 
-/* Logs errno `reason`, which occurred while opening or listing the folder. */
+/* Logs that the folder could not be opened or listed. `reason` is the errno. */
 void td_data_log_unreadable(const struct td_data_dir *dir, int reason);
 
-/* td_data_check_quota checks whether a file of `bytes` bytes fits the quota in place of the present
- * file of that name. It returns RESOURCE_LIMIT (disk_bytes), or an error of td_data_disk_error.
- * td_data_reserve also counts the file until td_data_unreserve is called. */
+/* td_data_check_quota returns RESOURCE_LIMIT (disk_bytes) if a file of `bytes` bytes does not fit
+ * the quota, or an error of td_data_disk_error. The size of the existing file, which the new file
+ * replaces, does not count. td_data_reserve makes the same check, and counts the file until
+ * td_data_unreserve is called. */
 TD_MUST_CHECK td_status td_data_check_quota(struct td_data_dir *dir, const char *file,
                                             uint64_t bytes, struct td_error *err);
 TD_MUST_CHECK td_status td_data_reserve(struct td_data_dir *dir, struct td_reserved_file *reserved,
@@ -145,7 +146,7 @@ int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);
 
 /* Renames the finished file to its final name. Returns 0 or errno. A hidden hard link keeps the
  * replaced file, so it can be restored if the folder cannot be fsynced. If hard links are not
- * supported, or if restoring fails, the new file stays and *done is true. */
+ * supported, or if restoring fails, the new file remains and *done is true. */
 int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done);
 
 /* A mapped file. Each tensor of the file holds a reference. */

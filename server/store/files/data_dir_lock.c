@@ -304,7 +304,7 @@ static void exchange(struct td_data_dir *dir, struct td_data_folder *now, bool r
 {
     pthread_rwlock_wrlock(&dir->exchanging);
     struct td_data_folder before = dir->folder;
-    /* Release the old lock first, because it would prevent taking the new one. */
+    /* Release the old lock first, because it would prevent taking the new lock. */
     if (!replaced) {
         dir->folder = closed;
         close_folder(&before);
@@ -324,7 +324,7 @@ static void exchange(struct td_data_dir *dir, struct td_data_folder *now, bool r
 }
 
 /* Records why the path no longer leads to the folder. Changes are refused from then on, because a
- * restart would not find them. The folder stays open and locked in case the path leads to it
+ * restart would not find them. The folder remains open and locked in case the path leads to it
  * again. */
 static void note_gone(struct td_data_dir *dir, int reason)
 {

@@ -31,7 +31,7 @@ static td_status refuse(struct td_error *err, const char *why)
     return td_error_set(err, TD_MALFORMED_REQUEST, "%s", why);
 }
 
-/* Sets and returns the error for errno `reason`, which occurred while reading a file. */
+/* Sets and returns the error for a file that cannot be read. `reason` is the errno. */
 static td_status unreadable(struct td_error *err, int reason)
 {
     const td_status status = reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE;
@@ -140,7 +140,7 @@ static bool parse_shape(const char *text, struct td_shape *shape)
 
 /* A copy of the offsets of mapped strings, and the mapping that holds the bytes of the strings. */
 struct strings {
-    struct td_buffer base; /* first: release casts back */
+    struct td_buffer base; /* must be first, because release casts back */
     struct td_buffer *mapping;
     uint64_t offsets[];
 };
@@ -257,8 +257,8 @@ static const struct td_safetensors_entry *find_entry(const struct sorted_entries
     return found ? sorted->entries[place] : NULL;
 }
 
-/* True if the entry is not a table but holds keys of a table: "w.keys", "w.keys.offsets" or
- * "w.keys.bytes" beside "w". */
+/* True if the entry is not a table but holds the keys of a table: "w.keys", "w.keys.offsets" or
+ * "w.keys.bytes" in a file that contains "w". */
 static bool has_keys_of_table(const struct sorted_entries *sorted, const char *name)
 {
     static const char *const suffixes[] = { ".keys", ".keys.offsets", ".keys.bytes" };
@@ -341,8 +341,9 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
     return status;
 }
 
-/* True if the file looks like a file from an older server. If a flipped bit hides the digests of a
- * newer file, unknown entries or metadata remain in the file. */
+/* True if the file has only entries and metadata of files from older servers, which have no
+ * digests. If a flipped bit hides the digests of a newer file, its other new entries or metadata
+ * still show that the file is newer. */
 static bool has_only_known(const struct td_safetensors *file, bool strings)
 {
     static const char *const keys[] = { "tensord", "dtype", "shape", "version" };

@@ -53,7 +53,8 @@ static td_status read_open(int fd, const char *file, size_t most, char **text, s
     return unreadable(file, reason, err);
 }
 
-/* Returns TD_OK if the folder has no entry of this name, otherwise the error for errno `reason`. */
+/* Returns TD_OK if the folder has no entry of this name. Otherwise returns an error; `reason` is
+ * the errno. */
 static td_status not_opened(int folder, const char *file, int reason, struct td_error *err)
 {
     struct stat info;

@@ -122,7 +122,7 @@ struct output {
     int fd;
     /* Number of bytes written to the file, and how many of them were handed to the disk. */
     off_t written, begun;
-    struct td_checksum_writer checksums; /* of the data */
+    struct td_checksum_writer checksums; /* digests of the data */
     const struct td_stop *stop;
     struct td_error *err; /* receives the error of `stop` */
 };

@@ -304,7 +304,8 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
     return gives;
 }
 
-/* True if the file certainly contains the name. Call with files_mutex held. */
+/* Writes the file name (`stem` and `suffix`) to `file`. Returns true if this file certainly
+ * contains the tensor. Call with files_mutex held. */
 static bool is_certain(const struct td_store *store, const char *name, const char *stem,
                        const char *suffix, char file[TD_FILE_NAME])
 {

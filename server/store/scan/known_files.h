@@ -3,8 +3,8 @@
  * A scan compares the folder with this list. The functions do not access the folder.
  *
  * Ownership  The store owns the list. td_store_recall_file returns a copy that the caller frees.
- * Threads    Any. The functions take files_mutex. Only the writer of a name, or the scan, changes
- *            the record of a file.
+ * Threads    Any. The functions take files_mutex. Only a writer that has locked a name, or the
+ *            scan, changes the record of the file that contains the name.
  * Errors     MEMORY_EXHAUSTED, before anything is written or loaded. A reserved record can be added
  *            to the list without an allocation. */
 #ifndef TD_SERVER_STORE_KNOWN_FILES_H
@@ -67,11 +67,11 @@ const struct td_known_name *td_known_file_find(const struct td_known_file *known
  * file. */
 void td_store_remember_file(struct td_store *store, struct td_known_file *known);
 void td_store_unreserve_file(struct td_store *store,
-                             struct td_known_file *known); /* NULL is fine */
+                             struct td_known_file *known); /* NULL is allowed */
 void td_store_forget_file(struct td_store *store, const char *file);
 
 /* True if the file has changed since the last scan. Unknown content counts as unchanged, so it does
- * not replace a version that a client has stored since. */
+ * not replace a version that a client has stored after the scan. */
 bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
 
 /* Records which content a scan saw, whether or not it was loaded, and that the file is not refused.
@@ -85,8 +85,8 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
 void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
                            uint64_t last, const char *why);
 
-/* Records that the content of a known file is damaged. The record stays until the file is replaced,
- * even if clients store tensors in memory in place of the tensors in the file. */
+/* Records that the content of a known file is damaged. The record is kept until the file is
+ * replaced, even if clients store tensors in memory in place of the tensors in the file. */
 void td_store_file_damaged(struct td_store *store, const char *file, const char *reason);
 
 /* Adds the damaged files to the list of problems. */
@@ -106,7 +106,7 @@ bool td_store_find_refused(struct td_store *store, const char *name, struct td_r
  * the copy with td_known_file_free. */
 TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char *file,
                                              struct td_known_file **out, struct td_error *err);
-void td_known_file_free(struct td_known_file *known); /* NULL is fine */
+void td_known_file_free(struct td_known_file *known); /* NULL is allowed */
 
 /* True if the file's record contains the name, and the tensor has an equivalent dtype. Sets
  * *not_served to the flag in the record. */

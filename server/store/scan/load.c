@@ -46,8 +46,8 @@ static td_status take_keys(struct td_store *store, struct td_version *version, c
     return TD_OK;
 }
 
-/* Reserves the name of the version. An error stays listed until the next scan, so its message must
- * remain true even after the alias is removed. */
+/* Reserves the name of the version. An error remains listed until the next scan, so its message
+ * must remain true even after the alias is removed. */
 static td_status reserve_name(struct td_store *store, struct td_version *version,
                               struct td_error *err)
 {

@@ -1,6 +1,5 @@
-/* problems.h - the list of items of the data folder that are not served: a damaged aliases.json, a
- * refused alias or version folder, or a file that cannot be served completely. Private to
- * server/store.
+/* problems.h - the list of problems of the data folder: a damaged aliases.json, a refused alias or
+ * version folder, or a file that cannot be served completely. Private to server/store.
  *
  * td_store_list_problems of aliases.h returns the list, which clients see with the aliases. A
  * problem is logged when it is reported, and listed until it is solved.

@@ -21,8 +21,8 @@
 #include <string.h>
 
 /* Files whose content this scan does not know, because they are malformed or could not be read. No
- * other file can take the name of a tensor that might be in one of them. `files` is large enough
- * for all files. */
+ * other file can provide a tensor that might be in one of them. `files` is large enough for all
+ * files. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
     int count;
@@ -151,8 +151,8 @@ static td_status take_tensor(const struct file_scan *scan, const struct td_file_
     return TD_OK;
 }
 
-/* True if the file is unchanged since it was read. Otherwise its tensor might have been deleted or
- * written since. */
+/* True if the file is unchanged since it was read. Otherwise, its tensor might have been deleted or
+ * written after it was read. */
 static bool is_unchanged_since_read(const struct file_scan *scan, const struct td_file_id *id)
 {
     struct td_file_id now;
@@ -368,7 +368,7 @@ static void tell_inspector(const struct file_scan *scan, const struct td_data_co
 
 /* Replaces the tensors of the file's old record with the tensors that the file contains now. If no
  * memory is available for the new record, loads nothing. Without a record, the next scan would load
- * the file again and replace tensors that clients have stored since. */
+ * the file again and replace tensors that clients have stored in the meantime. */
 static void load_content(const struct file_scan *scan, const struct td_data_content *content,
                          const struct td_known_file *before)
 {
@@ -703,7 +703,8 @@ void td_store_scan_again(struct td_store *store, bool always)
         (void)scan_folder(store); /* errors are logged */
         /* Read aliases.json after the versions that it names. */
         if (td_alias_load(store))
-            /* An alias has released the name of a tensor in a file, so scan again. */
+            /* An alias was removed, and a file contains a tensor of the same name, so scan
+             * again. */
             (void)scan_folder(store);
         td_alias_forget_gone(store);
         td_alias_check_targets(store);

@@ -1,7 +1,7 @@
 /* scan.h - loads new, changed and removed files of the data folder, at startup and on a rescan.
  *
- * Threads    Any, but only one scan at a time. A scan enters as the writer of each name
- *            (writer_queue.h), so its thread might wait for other writers. */
+ * Threads    Any, but only one scan at a time. A scan locks each name that it changes
+ *            (writer_queue.h), so its thread might wait for writers. */
 #ifndef TD_SERVER_STORE_SCAN_H
 #define TD_SERVER_STORE_SCAN_H
 

@@ -14,8 +14,8 @@ void td_scan_report_begin(struct td_scan_report *report, const struct td_store_i
                                        .begun_ns = td_now_ns() };
 }
 
-/* Uses up one line of a kind. Returns false if no line is left, or if the log level excludes the
- * line. */
+/* Counts a line against the maximum number of its kind. Returns false if no line is left, or if the
+ * log level excludes the line. */
 static bool take_line(struct td_scan_report *report, int *lines, enum td_log_level level)
 {
     if (!report->log || !td_log_wants(report->log, level))

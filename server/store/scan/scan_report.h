@@ -29,7 +29,7 @@ struct td_scan_report {
     int added, replaced, removed; /* tensors of the current file */
     /* Number of replaced tensors whose last changes were only in memory. */
     int unpersisted;
-    /* Number of tensors in the files before the current one. */
+    /* Number of tensors in the files before the current file. */
     int total_added, total_replaced, total_removed;
     int unchanged; /* tensors */
     /* Number of skipped files, and of skipped tensors in other files. */

@@ -17,14 +17,14 @@ TD_MUST_CHECK td_status td_store_verify_header(const struct td_store *store,
  * td_store_options returns true. */
 bool td_store_must_stop(const struct td_store *store);
 
-/* Verifies the checksums of a mapped version before it is published, leaves this to
- * td_store_verify, or does neither, depending on the store's options. Returns DRAINING if
+/* Depending on the store's options, verifies the checksums of a mapped version before it is
+ * published, leaves the verification to td_store_verify, or does nothing. Returns DRAINING if
  * td_store_must_stop returns true. */
 TD_MUST_CHECK td_status td_store_verify_new(struct td_store *store, struct td_version *version,
                                             struct td_error *err);
 
 /* Adds the files whose bytes do not match their checksums to the list of problems, even if a client
- * has put a tensor in memory in place of the damaged one. Called by a scan. */
+ * has put a tensor in memory in place of the damaged tensor. Called by a scan. */
 void td_store_note_damaged(struct td_store *store);
 
 #endif

@@ -25,7 +25,7 @@
 
 enum { MOST_MANIFEST_BYTES = 64 << 20 };
 
-/* File of a folder that was taken. */
+/* File of a loaded folder. */
 struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
@@ -39,13 +39,13 @@ struct known_file {
 struct td_version_folder {
     struct td_version_folder *next;
     char name[TD_FILE_NAME];
-    /* Digest of the manifest as of when the folder was taken. */
+    /* Digest of the manifest when the folder was loaded. */
     char digest[TD_MANIFEST_DIGEST];
     /* True if this scan has seen the folder. */
     bool seen;
-    /* True if the folder is taken, false if it is refused. */
+    /* True if the folder is loaded, false if it is refused. */
     bool taken;
-    /* True if the folder has been taken at least once since the server started. */
+    /* True if the folder has been loaded at least once since the server started. */
     bool was_taken;
     /* The result of td_version_folders_find_gone. */
     bool gone;
@@ -141,9 +141,9 @@ static td_status compare_digest(const struct td_store *store,
                         wanted);
 }
 
-/* ---- a folder that is being taken ------------------------------------------------------------ */
+/* ---- loading a folder ------------------------------------------------------------------------ */
 
-/* Tensor of the folder that is being taken. */
+/* Tensor of the folder that is being loaded. */
 struct taken_tensor {
     const struct td_data_tensor *found;
     const struct td_manifest_file *file;
@@ -158,7 +158,7 @@ struct taking {
     int folder;       /* descriptor of the folder */
     struct td_arena arena;
     char digest[TD_MANIFEST_DIGEST]; /* digest of the manifest */
-    /* True if the folder was taken before with this manifest. */
+    /* True if the folder has already set its aliases with this manifest. */
     bool known;
     /* True if the versions exist and are being made again. */
     bool again;
@@ -166,7 +166,7 @@ struct taking {
     struct td_data_content *contents; /* contents of the files */
     struct taken_tensor *tensors;
     int n_tensors;
-    /* Writer for all names of the folder. Its `version` is NULL until it has entered. */
+    /* Writer for all names of the folder. Its `version` is NULL until it has locked them. */
     struct td_writer writer;
 };
 
@@ -398,7 +398,7 @@ static void release(struct taking *taking)
 
 /* ---- the record of a folder ------------------------------------------------------------------ */
 
-/* Fills the record of the folder before the folder is taken, so a lack of memory cannot leave the
+/* Fills the record of the folder before the folder is loaded, so a lack of memory cannot leave the
  * record incomplete later. */
 static td_status make_record(struct taking *taking, struct td_version_folder *folder,
                              struct td_error *err)
@@ -468,7 +468,8 @@ static void report_unlisted(struct td_scan_report *report, const struct td_versi
     free(files);
 }
 
-/* Records how many tensors of the folder cannot be served, and the reason for the first one. */
+/* Records how many tensors of the folder cannot be served, and the reason for the first of these
+ * tensors. */
 static void count_unreadable(const struct taking *taking, struct td_version_folder *folder)
 {
     folder->n_unreadable = 0;
@@ -482,7 +483,7 @@ static void count_unreadable(const struct taking *taking, struct td_version_fold
     }
 }
 
-/* Adds a taken folder to the list of problems if some of its tensors cannot be served. Otherwise
+/* Adds a loaded folder to the list of problems if some of its tensors cannot be served. Otherwise
  * removes the folder from the list. */
 static void note_unreadable(struct td_store *store, const struct td_version_folder *folder)
 {
@@ -538,8 +539,8 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
     return status;
 }
 
-/* Adds the folder to the list of problems, with the reason that it is not served or, if it is
- * served, that a restart would not serve it. */
+/* Adds the folder to the list of problems. The reason says why the folder is not served or, if it
+ * is still served, why a restart would not serve it. */
 static void refuse(struct td_store *store, const struct td_version_folder *folder,
                    const char *reason)
 {
@@ -568,10 +569,10 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
     release(&taking);
 }
 
-/* ---- folders that were taken before ---------------------------------------------------------- */
+/* ---- folders that were loaded before --------------------------------------------------------- */
 
-/* Reason that a restart would not serve a folder as it was taken, or "". A file that was written in
- * place takes precedence over other reasons. */
+/* Reason that a restart would not serve a folder with its current content, or "". A file that was
+ * written in place takes precedence over other reasons. */
 struct folder_change {
     char reason[TD_FILE_NAME + 400];
     /* True if the mapped bytes have changed. */
@@ -622,7 +623,7 @@ static void check_manifest(const struct td_version_folder *folder, int descripto
         note_change(change, MANIFEST, false);
 }
 
-/* Checks that a file still has the size and the SHA-256 that it had when the folder was taken. */
+/* Checks that a file still has the size and the SHA-256 that it had when the folder was loaded. */
 static td_status compare_file(const struct td_store *store, struct known_file *file, int descriptor,
                               struct td_error *err)
 {
@@ -663,7 +664,7 @@ static void check_file(const struct td_store *store, struct known_file *file, in
 
 /* True if the versions of an unchanged folder must be made again. This is necessary if a mapping
  * was lost. It is also necessary if a file matches the manifest but the mapped file, possibly
- * another inode, might have been written since. */
+ * another inode, might have been written after it was mapped. */
 static bool is_stale(struct td_store *store, const struct td_version_folder *folder)
 {
     bool any = false;
@@ -701,8 +702,8 @@ static void take_again(struct td_store *store, struct td_version_folder *folder,
     release(&taking);
 }
 
-/* Checks that no file beside the folder has one of the folder's names. A restart, which reads the
- * files before the folders, would otherwise refuse the folder. */
+/* Checks that no file in the data folder itself contains one of the folder's names. Otherwise, a
+ * restart would refuse the folder, because the server reads the files before the folders. */
 static void check_names(struct td_store *store, const struct td_version_folder *folder,
                         struct folder_change *change)
 {
@@ -715,8 +716,8 @@ static void check_names(struct td_store *store, const struct td_version_folder *
                      folder->tensors[i], file);
 }
 
-/* Checks a folder that was taken. Reads only files that might have changed, and reports everything
- * that a restart would not serve as it was taken. */
+/* Checks a loaded folder, and reads only those of its files that might have changed. If a restart
+ * would not serve the folder with its current content, adds the folder to the list of problems. */
 static void check_unchanged(struct td_store *store, struct td_version_folder *folder,
                             int descriptor)
 {
@@ -815,7 +816,8 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
     return folder;
 }
 
-/* Reports a folder that cannot be read. The versions that were taken from it before stay. */
+/* Reports a folder that cannot be read. Versions that were loaded from it before are still
+ * served. */
 static void refuse_unreadable(struct td_store *store, struct td_scan_report *report,
                               const struct td_version_folder *folder, int reason)
 {
@@ -827,7 +829,7 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
     td_scan_report_file(report, folder->name);
 }
 
-/* Handles a folder that was taken and still exists but has lost its manifest. Keeps the record, so
+/* Handles a loaded folder that still exists but no longer contains a manifest. Keeps the record, so
  * the problem remains listed. */
 static void lose_manifest(struct td_store *store, struct td_scan_report *report,
                           struct td_version_folder *folder)
@@ -869,7 +871,7 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
         if (folder->taken) {
             check_unchanged(store, folder, descriptor);
             report->unchanged += folder->n_tensors;
-            /* The log already reported these tensors when the folder was taken. */
+            /* The log already reported these tensors when the folder was loaded. */
             report->skipped += folder->n_unreadable;
         } else {
             take_folder(store, report, folder, descriptor);

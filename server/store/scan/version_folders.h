@@ -1,5 +1,5 @@
 /* version_folders.h - version folders: a sub-folder V of the data folder with a manifest.json is
- * taken as a whole or not at all.
+ * loaded as a whole or not at all.
  *
  *     V/manifest.json ─► read ─► files mapped, sizes and SHA-256 compared ─► versions made, not yet
  *     published ─► aliases checked and persisted ─► versions and aliases published at once
@@ -7,18 +7,18 @@
  * Each tensor NAME in the files of the folder becomes NAME@V. A refused folder changes nothing. The
  * reason is logged and listed with the aliases, and the next scan tries again.
  *
- * A folder is refused if a file beside it certainly holds one of its names. Each scan checks this
- * again, because a restart would refuse the folder. A damaged file that only might hold the name
- * does not cause a refusal, because the content of the folder is certain: its files match the
- * digests in the manifest.
+ * A folder is refused if a file in the data folder itself certainly holds one of its names. Each
+ * scan checks this again, because a restart would refuse the folder. A damaged file that only might
+ * hold the name does not cause a refusal, because the content of the folder is certain: its files
+ * match the digests in the manifest.
  *
  * The aliases of a folder are set once. aliases.json lists the folders whose aliases have been set,
- * so a restart does not undo later flips. aliases.json also has the digest of each manifest. For a
- * folder that was taken before, a start therefore compares only sizes, unless files are verified at
- * the start. When a folder is removed, its versions are dropped.
+ * so a restart does not undo later flips. aliases.json also has the digest of each manifest. At
+ * startup, the server therefore compares only the sizes of a listed folder's files, unless it
+ * verifies all files at startup. When a folder is removed, its versions are dropped.
  *
- * Threads    As in scan.h, with `scanning` held. The scan enters as the writer of all names of a
- *            version before it makes the versions. */
+ * Threads    As in scan.h, with `scanning` held. The scan locks all names NAME@V of a folder V
+ *            before it makes the versions. */
 #ifndef TD_SERVER_STORE_VERSION_FOLDERS_H
 #define TD_SERVER_STORE_VERSION_FOLDERS_H
 
@@ -37,7 +37,7 @@ void td_version_folders_find_gone(struct td_store *store);
  * removed. */
 bool td_version_folder_has_gone(const struct td_store *store, const struct td_version *version);
 
-/* Takes new folders, in natural order of their names, and drops the versions of removed folders. */
+/* Loads new folders, in natural order of their names, and drops the versions of removed folders. */
 void td_version_folders_scan(struct td_store *store, struct td_scan_report *report);
 
 /* True if the folder of this name is a known version folder, so a scan does not report it. */
