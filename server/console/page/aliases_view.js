@@ -8,7 +8,7 @@ import {listOps} from "./ops.js";
 
 const baseOf = (name) => name.split("@")[0];
 
-// `problem`: the element beside the control that shows an error from the server.
+// `problem`: the element next to the control, for errors from the server.
 async function flip(set, wanted, problem, ondone) {
   replace(problem);
   try {

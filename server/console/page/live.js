@@ -8,7 +8,7 @@ import {by, distribution, parse, quantile, sum} from "./exposition.js";
 import {bytes, count, seconds} from "./numbers.js";
 
 const everyMs = 2000, spanMs = 15 * 60 * 1000, mostLines = 8;
-const mostColumns = 5; // columns of a table that fits beside another table
+const mostColumns = 5; // columns in a table that fits next to another
 
 // True for real work, not requests from this page or from probes.
 const isWork = ({op}) => !["health", "metrics", "metadata", "console", "none"].includes(op);

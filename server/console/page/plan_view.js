@@ -1,4 +1,4 @@
-// Shows the plan of an op: the equation with coloured labels and the sum it computes, beside the equation's field, and the order
+// Shows the plan of an op: the equation with coloured labels and the sum it computes, next to the equation's field, and the order
 // of the contractions.
 
 import * as api from "./api.js";

@@ -377,7 +377,7 @@ class TryView {
     return others;
   }
 
-  // Runs the op on numbered cells. Ops that compute have no such sources.
+  // Runs the op on numbered cells to find the source of each output cell. Does not apply to ops that compute.
   async findSources(signal) {
     await Promise.all(this.form.all().map(({ready}) => ready));
     const moved = this.form.inputs.filter((group) => isMoved(group.spec) && !group.isEmpty()).map(({spec, tensors}) => ({spec, tensors}));
