@@ -1,16 +1,16 @@
 # The image of tensord. docker, podman and buildah can build it:
 #
-#   docker build -t tensord .                    the daemon and the libraries it uses, nothing else
-#   docker build -t tensord-gpu --target gpu .   the same on a base with CUDA's libraries, with the plugin for devices
+#   docker build -t tensord .                    the daemon and its libraries, nothing else
+#   docker build -t tensord-gpu --target gpu .   the daemon and the device plugin, on a base with CUDA's libraries
 #   docker build -t tensord-test --target test . builds and runs the test suite instead
 #   docker run --rm -p 8080:8080 -v "$PWD/tables:/data:ro" tensord
 #   docker run --rm -p 8080:8080 --gpus all tensord-gpu
 #
-# Options are environment variables (TENSORD_MAX_BODY=64M), which the health check reads too, or follow the image's name
-# (--max-body 64M). The daemon runs as user 65532, to whom a volume at /data must belong if clients may change it.
+# Set options in environment variables (TENSORD_MAX_BODY=64M), which the health check reads too, or after the image's name
+# (--max-body 64M). The daemon runs as user 65532. If clients may change a volume at /data, this user must own it.
 #
-# BASE is any Debian 12 or newer, or Ubuntu 24.04. CUDA_BUILD and CUDA_BASE are one of them with CUDA, the first with nvcc and
-# the headers, the second with cuBLAS. VERSION and REVISION are those of the labels.
+# BASE is Debian 12 or newer, or Ubuntu 24.04. CUDA_BUILD and CUDA_BASE are one of these systems with CUDA: CUDA_BUILD has nvcc and
+# the headers, CUDA_BASE has cuBLAS. VERSION and REVISION go into the labels.
 ARG BASE=docker.io/library/debian:12-slim
 ARG CUDA_BUILD=docker.io/nvidia/cuda:12.8.1-devel-ubuntu24.04
 ARG CUDA_BASE=docker.io/nvidia/cuda:12.8.1-runtime-ubuntu24.04
@@ -18,7 +18,7 @@ ARG CUDA_BASE=docker.io/nvidia/cuda:12.8.1-runtime-ubuntu24.04
 FROM ${BASE} AS build
 ENV TENSORD_CACHE=/opt/tensord
 WORKDIR /src
-# Before the sources, so that the dependencies stay cached while only sources change.
+# Comes before the sources, so the dependencies stay cached while only sources change.
 COPY deploy/dependencies.sh deploy/libmicrohttpd.sha256 deploy/progress.sh deploy/
 RUN deploy/dependencies.sh
 COPY . .
@@ -30,7 +30,7 @@ RUN cmake --preset release -DTD_TESTS=ON && cmake --build --preset release --par
 RUN ctest --test-dir build --output-on-failure
 
 FROM ${CUDA_BUILD} AS gpu-build
-# Compute capabilities, such as "80;90"; empty: all that nvcc supports.
+# Compute capabilities, such as "80;90". Empty: every capability that nvcc supports.
 ARG CUDA_ARCHITECTURES=
 ENV TENSORD_CACHE=/opt/tensord
 WORKDIR /src

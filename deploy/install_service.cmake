@@ -1,6 +1,6 @@
-# install_service.cmake - installs the units and the configuration of the service, with the folders of the prefix.
+# install_service.cmake - installs the service's units and configuration, with the folders of the prefix filled in.
 #
-# Given: source and build, this folder in the tree and in the build; bindir and sysconfdir, which may be relative.
+# Variables: source and build, this folder in the source tree and in the build; bindir and sysconfdir, which can be relative.
 if(NOT IS_ABSOLUTE "${sysconfdir}")
     if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
         set(sysconfdir /${sysconfdir})
@@ -14,16 +14,16 @@ endif()
 
 foreach(unit IN ITEMS tensord.service tensord.socket)
     file(READ ${source}/systemd/${unit} text)
-    # The comment that says how to install it.
+    # Removes the comment that explains how to install the unit.
     string(REGEX REPLACE "#\n#   cmake [^\n]*\n" "#\n" text "${text}")
     string(REPLACE /usr/local/bin/ ${bindir}/ text "${text}")
     string(REPLACE /etc/tensord/ ${sysconfdir}/tensord/ text "${text}")
     file(WRITE ${build}/${unit} "${text}")
-    # systemd looks for units there, in /usr and in /usr/local.
+    # systemd looks for units in this folder below /usr and /usr/local.
     file(INSTALL ${build}/${unit} DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/system)
 endforeach()
 
-# What an administrator has written stays.
+# Keeps a configuration that the administrator has written.
 if(NOT EXISTS "$ENV{DESTDIR}${sysconfdir}/tensord/tensord.json")
     file(INSTALL ${source}/systemd/tensord.json DESTINATION ${sysconfdir}/tensord)
 endif()

@@ -3,13 +3,14 @@
 
   tests/check_architecture.py [ROOT]
 
-Its diagram has a box for each module (a folder, or one file) and arrows from a module to those it uses. Checked are:
-  - every #include between two modules follows arrows downwards, in one step or several;
-  - every arrow is used by at least one #include, and there is no cycle;
+The document's diagram has a box for each module (a folder or one file), and arrows from each module to the modules it uses.
+The script checks that
+  - every #include between two modules follows arrows downwards, in one or more steps;
+  - every arrow has at least one #include, and there is no cycle;
   - every source file belongs to a box, and every box has files;
-  - every source file is named in a README of its folder, or of a folder above;
-  - every function of docs/request.md is in the file that stands beside it.
-Prints a line for each fault and exits with 1; else prints one line that begins with "ok".
+  - every source file is named in the README of its folder or of a folder above;
+  - every function in docs/request.md is defined in the file next to it.
+Prints a line for each fault and exits with status 1. Without faults, prints a line that starts with "ok".
 """
 import pathlib
 import re
@@ -18,11 +19,11 @@ import sys
 
 SOURCES = {".c", ".h", ".inc", ".cc", ".cu", ".cuh", ".def"}
 FOLDERS = ("kernels", "api", "gpu", "server")
-ANY_OP = "kernels/OP"  # the box of all folders of kernels/ that have no box of their own
+ANY_OP = "kernels/OP"  # the box of all folders in kernels/ without their own box
 
 
 def sources(root):
-    """The source files of the tree, those not yet committed included."""
+    """Returns the source files of the tree, including uncommitted files."""
     command = ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "--", *FOLDERS]
     files = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
     return sorted(f for f in files if pathlib.PurePath(f).suffix in SOURCES
@@ -30,7 +31,7 @@ def sources(root):
 
 
 def read_diagram(text):
-    """Boxes by path and arrows between them, from the Mermaid block."""
+    """Returns the boxes by path, and the arrows between them, from the Mermaid block."""
     block = re.search(r"```mermaid\n(.*?)```", text, re.S)
     if not block:
         sys.exit("docs/architecture.md has no mermaid block")
@@ -44,7 +45,7 @@ def read_diagram(text):
 
 
 def module_of(path, boxes):
-    """The module of a file: the path of its box, or the folder of an op, since all ops have one box."""
+    """Returns the module of a file: the path of its box, or the folder of an op, because all ops share a box."""
     if path in boxes:
         return path
     folder = pathlib.PurePath(path).parent
@@ -62,7 +63,7 @@ def box_of(module, boxes):
 
 
 def below(arrows):
-    """For each box, all boxes that can be reached from it."""
+    """Returns, for each box, all boxes that arrows lead to."""
     reach = {a: {b for x, b in arrows if x == a} for a, _ in arrows}
     changed = True
     while changed:
@@ -99,12 +100,12 @@ def check_includes(root, files, boxes, arrows):
 
 
 def names(readme, stem):
-    """Does the README name the file: `stem`, `stem.c`, `stem.[ch]`, `folder/stem.c`?"""
+    """True if the README names the file: `stem`, `stem.c`, `stem.[ch]` or `folder/stem.c`."""
     return re.search(rf"`(?:[\w/]*/)?{re.escape(stem)}(?:\.[\w\[\]]+)?`", readme)
 
 
 def check_readmes(root, files):
-    """A README in the folder of a file, or in one above, names it; a .h and its .c have one name."""
+    """Checks that a README in the folder of each file, or in a folder above, names the file. A .h and its .c share a name."""
     faults = []
     for path in map(pathlib.PurePath, files):
         if re.search(r"_(generic|avx2|avx512\w*)$", path.stem):
@@ -112,12 +113,12 @@ def check_readmes(root, files):
         folders = [root / folder for folder in path.parents if str(folder) != "."]
         readmes = [(folder / "README.md").read_text() for folder in folders if (folder / "README.md").is_file()]
         if not any(names(readme, path.stem) for readme in readmes):
-            faults.append(f"{path}: no README.md of its folders names it")
+            faults.append(f"{path}: no README.md in its folder or above names it")
     return faults
 
 
 def check_request(root):
-    """The table of docs/request.md: a function, then its file."""
+    """Checks the table of docs/request.md, in which a file follows each function."""
     rows = re.findall(r"\| `(\w+)` \| `([\w/.]+)` \|", (root / "docs/request.md").read_text())
     faults = [] if rows else ["docs/request.md names no function"]
     for function, path in rows:

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Checks that the documentation of the ops agrees with their descriptors.
+"""Checks that the documentation of the ops matches their descriptors.
 
     check_docs.py [--binary PATH]
 
-Each op of kernels/ops.def has a section "## NAME" in the README.md of its folder, with a table of its inputs, one of its
-attributes where it has any, one of its outputs, a line "Errors: CODE, ...", and a curl command that runs it. Names,
-dtypes, defaults, ranges and shape rules must equal those of GET /v1/ops/NAME. docs/api.md has a row for each op, which is
-made from the same description, and a row for each route of GET /openapi.json with its summary; the table of README.md
-names each op. Other documents have no table of ops or their folders, which would need a line for each new op, and a link
-to a folder of ops names only ops of that folder.
+The README.md of each op's folder must have a section "## NAME" with a table of the op's inputs, of its attributes if it has
+any, and of its outputs, a line "Errors: CODE, ...", and a curl command that runs the op. Names, dtypes, defaults, ranges and
+shape rules must match GET /v1/ops/NAME. docs/api.md must have a row for each op, made from the same description, and a row
+with the summary of each route of GET /openapi.json. The table of README.md must name each op. Other documents must not have a
+table of ops or of their folders, which would need a line for each new op. A link to a folder of ops must name only ops of
+that folder.
 
-Prints one line per error and exits with 1; else prints one line that begins with "ok".
+Prints a line for each error and exits with status 1. Without errors, prints a line that starts with "ok".
 """
 import argparse, glob, json, os, re, sys
 
@@ -37,19 +37,19 @@ def read(path):
 
 
 def folders():
-    """{op: its folder in kernels/}"""
+    """Returns {op: its folder in kernels/}."""
     return {op: folder for folder, op in re.findall(r"^TD_OP\((\w+), (\w+)\)$", read("kernels/ops.def"), re.M)}
 
 
 # ---------------------------------------------------------------- Markdown
 def sections(text):
-    """{heading of the second level: what follows it}"""
+    """Returns {second-level heading: the text below it}."""
     parts = re.split(r"^## (.+)$", text, flags=re.M)
     return {name.strip(): body for name, body in zip(parts[1::2], parts[2::2])}
 
 
 def tables(text):
-    """[(header cells, rows of cells)]"""
+    """Returns [(header cells, rows of cells)]."""
     found = []
     for block in re.findall(r"(?:^\|.*\|[ \t]*\n)+", text, re.M):
         rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]] for line in block.splitlines()]
@@ -62,9 +62,9 @@ def bare(cell):
     return cell.replace("`", "").replace("\\|", "|").strip()
 
 
-# ---------------------------------------------------------------- the words of a table
+# ---------------------------------------------------------------- words in tables
 def dtypes(cell):
-    """the set that a cell names: "any", "any but bool, string", "integers, float32"; None for another text"""
+    """Returns the set that a cell names: "any", "any but bool, string", "integers, float32"; None for any other text."""
     every, _, without = cell.partition(" but ")
     names = set()
     for part, take in ((every, True), (without, False)):
@@ -109,7 +109,7 @@ def same_default(cell, attr):
 def rows_of(where, text, header):
     found = [rows for head, rows in tables(text) if head and bare(head[0]) == header]
     if len(found) > 1:
-        fault(where, f"there are {len(found)} tables of {header}s")
+        fault(where, f"{len(found)} tables of {header}s; expected one")
     return found[0] if found else []
 
 
@@ -130,7 +130,7 @@ def check_output(where, row, spec):
     dtype, shape = bare(row[1]), bare(row[2])
     if "dtype_of" in spec:
         if dtype not in (f"dtype of {spec['dtype_of']}", f"the attribute {spec['dtype_of']}"):
-            fault(where, f"{spec['name']} has \"{dtype}\"; dtype of {spec['dtype_of']} is expected")
+            fault(where, f"{spec['name']} has \"{dtype}\"; expected dtype of {spec['dtype_of']}")
     elif "dtype_rule" in spec:
         if dtype != spec["dtype_rule"]:
             fault(where, f"{spec['name']} has the dtype \"{dtype}\"; the descriptor says {spec['dtype_rule']}")
@@ -166,12 +166,12 @@ def check_op(path, text, op):
     if got != want:
         fault(where, f"its errors differ from the descriptor's in {', '.join(sorted(got ^ want))}")
     if not re.search(rf"curl .*/v1/{op['name']}[ '?]", text):
-        fault(where, "no curl command runs it")
+        fault(where, "no curl command runs the op")
 
 
 # ---------------------------------------------------------------- docs/api.md, README.md
 def op_row(op, folder):
-    """inputs with "..." for a list and in brackets if optional, attributes with their defaults, outputs"""
+    """Returns the inputs, with "..." for a list and in brackets if optional, the attributes with their defaults, and the outputs."""
     inputs = [f"[`{spec['name']}`]" if spec.get("optional") else f"`{spec['name']}`" + (" ..." if spec.get("list") else "")
               for spec in op["inputs"]]
     attributes = [f"`{spec['name']}`" + ("" if spec["required"] else f" = {expected_default(spec)}") for spec in op["attributes"]]
@@ -181,7 +181,7 @@ def op_row(op, folder):
 
 
 def route_rows(document, names):
-    """{how the row of a route begins}, of those that are not /v2's; the routes of single ops are one row"""
+    """Returns {start of the row of each route}, without the routes of /v2. The routes of single ops share a row."""
     rows = set()
     for path, operations in document["paths"].items():
         if path == "/v2" or path.startswith("/v2/"):
@@ -202,17 +202,17 @@ def check_api(document, ops, folder_of):
     for op in ops:
         row = op_row(op, folder_of[op["name"]])
         if row + "\n" not in text:
-            fault("docs/api.md", f"there is no row\n{row}")
+            fault("docs/api.md", f"missing row:\n{row}")
     for name in re.findall(r"^\| \[`(\w+)`\]\(", text, re.M):
         if name not in folder_of:
-            fault("docs/api.md", f"{name} is no op")
+            fault("docs/api.md", f"{name} is not an op")
     rows = route_rows(document, folder_of)
     for row in sorted(rows):
         if "\n" + row not in text:
-            fault("docs/api.md", f"there is no row that begins with\n{row}")
+            fault("docs/api.md", f"missing row that starts with:\n{row}")
     for line in re.findall(r"^\| `[A-Z]+ /.*$", text, re.M):
         if not any(line.startswith(row) for row in rows):
-            fault("docs/api.md", f"the daemon has no such route, or another summary of it:\n{line}")
+            fault("docs/api.md", f"the daemon has no such route, or its summary differs:\n{line}")
 
 
 def check_readme(folder_of):
@@ -224,15 +224,15 @@ def check_readme(folder_of):
 
 # ---------------------------------------------------------------- all documents
 def check_other(path, folder_of):
-    """tables and links of a document that is not one op's"""
+    """Checks the tables and links of a document that does not belong to an op."""
     text = read(path)
     for head, rows in tables(text):
         if path not in ("README.md", "docs/api.md") and head and bare(head[0]) in ("op", "ops") and \
                 any(bare(row[0]) in folder_of for row in rows):
-            fault(path, "a table lists ops: that belongs to the README.md of their folders")
+            fault(path, "a table lists ops; move the table to the README.md of their folders")
         for row in rows:
             if bare(row[0]).split("/")[0] in folder_of.values() and "/" in row[0]:
-                fault(path, f"a table lists {bare(row[0])}: that belongs to the README.md of the folder")
+                fault(path, f"a table lists {bare(row[0])}; move the row to the README.md of the folder")
     for label, folder in re.findall(r"\[([^]]*)\]\((?:\.\./)*kernels/(\w+)(?:/README\.md)?\)", text):
         for op in re.findall(r"`(\w+)`", label):
             if folder_of.get(op) != folder:
@@ -240,8 +240,8 @@ def check_other(path, folder_of):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compares the documentation of the ops with their descriptors.")
-    parser.add_argument("--binary", help="the daemon (default: build/tensord)")
+    parser = argparse.ArgumentParser(description="Compares the ops' documentation with their descriptors.")
+    parser.add_argument("--binary", help="path of the daemon (default: build/tensord)")
     args = parser.parse_args()
     os.environ["TD_TEST_BINARY"] = os.path.abspath(args.binary or os.path.join(ROOT, "build", "tensord"))
     sys.path.insert(0, os.path.join(HERE, "http"))
@@ -250,14 +250,14 @@ def main():
     with daemon.Daemon() as server, daemon.Client(server) as client:
         names = [op["name"] for op in client.request("GET", "/v1/ops").json()["ops"]]
         if names != list(folder_of):
-            fault("kernels/ops.def", f"the daemon lists {', '.join(names)}")
+            fault("kernels/ops.def", f"the ops differ from the daemon's, which are {', '.join(names)}")
         ops = [client.request("GET", "/v1/ops/" + name).json() for name in names]
         document = client.request("GET", "/openapi.json").json()
     for op in ops:
         path = f"kernels/{folder_of[op['name']]}/README.md"
         text = sections(read(path)).get(op["name"]) if os.path.exists(os.path.join(ROOT, path)) else None
         if text is None:
-            fault(path, f"there is no section ## {op['name']}")
+            fault(path, f"missing section ## {op['name']}")
         else:
             check_op(path, text, op)
     check_api(document, ops, folder_of)
@@ -270,7 +270,7 @@ def main():
     for line in faults:
         print(line)
     if not faults:
-        print(f"ok: {len(ops)} ops and {len(document['paths'])} paths are documented as they are described")
+        print(f"ok: {len(ops)} ops and {len(document['paths'])} paths match their documentation")
     sys.exit(1 if faults else 0)
 
 

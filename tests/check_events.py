@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""check_events.py - does docs/operation.md say what to do about every event of the log that needs someone?
+"""check_events.py - checks that docs/operation.md says what to do about every log event that needs attention.
 
     tests/check_events.py
 
-Those are the events that the daemon logs at error or warn. Each must be in the table of docs/operation.md whose columns are
-event, level and what to do, with its level; and each event of that table must be one of the daemon's. Prints one line per
-error and exits with 1; else prints one line that begins with "ok".
+These are the events that the daemon logs at level error or warn. docs/operation.md must list each of them with its level, in
+the table with the columns event, level and what to do. Each event in the table must exist in the daemon. Prints a line for
+each error and exits with status 1. Without errors, prints a line that starts with "ok".
 """
 import os
 import re
@@ -14,12 +14,12 @@ import sys
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 LOGGED = re.compile(r'\bTD_LOG_(ERROR|WARN),\s*"([a-z_]+)"')
 DOCUMENT = "docs/operation.md"
-# Logged at a level that a variable holds, so that LOGGED does not find them.
+# Events whose level is in a variable, so LOGGED does not find them.
 ELSEWHERE = {"request": "warn", "table_skipped": "warn"}
 
 
 def logged():
-    """{event: the levels that it is logged at}"""
+    """Returns {event: the levels at which the daemon logs it}."""
     found = {event: {level} for event, level in ELSEWHERE.items()}
     for folder, _, files in os.walk(os.path.join(ROOT, "server")):
         for file in files:
@@ -31,7 +31,7 @@ def logged():
 
 
 def documented():
-    """{event: level}"""
+    """Returns {event: level} from the document."""
     found = {}
     with open(os.path.join(ROOT, DOCUMENT), encoding="utf-8") as document:
         table = document.read().split("| event | level | what to do |\n", 1)[1].split("\n\n", 1)[0]
@@ -50,4 +50,4 @@ for line in wrong:
     print(line)
 if wrong:
     sys.exit(1)
-print(f"ok: {len(code)} events of the log are explained in {DOCUMENT}")
+print(f"ok: {len(code)} log events are explained in {DOCUMENT}")

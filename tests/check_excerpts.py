@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""check_excerpts.py - are the excerpts of code in the documents still those of the code?
+"""check_excerpts.py - checks that the code excerpts in the documents match the code.
 
     tests/check_excerpts.py [ROOT]
 
-An excerpt is a block of C in a document whose first line is a comment that names a file: /* kernels/shape.c */. Each
-run of lines between lines that are only "..." must stand in that file as it is. Prints DOCUMENT:LINE and the first
-line that differs for each that does not, and exits with 1; else prints one line that begins with "ok".
+An excerpt is a block of C whose first line is a comment that names a file: /* kernels/shape.c */. A line "..." stands for
+omitted lines. Each run of lines between such lines must appear unchanged in the file. For each run that does not, prints
+DOCUMENT:LINE and the first line that differs, and exits with status 1. If all match, prints a line that starts with "ok".
 """
 import os
 import re
@@ -22,7 +22,7 @@ def documents():
 
 
 def first_difference(run, code):
-    """The first line of the run that does not follow the lines before it in the code; None if all do."""
+    """Returns the first line of the run that does not follow the previous lines in the code, or None."""
     lines = run.splitlines()
     for end in range(1, len(lines) + 1):
         if "\n" + "\n".join(lines[:end]) + "\n" not in "\n" + code:
@@ -45,7 +45,7 @@ for path in documents():
                 place = text.count("\n", 0, block.start()) + 1
                 print(f"{os.path.relpath(path, ROOT)}:{place}: {block[1]} has no such line: {line}")
 if n_excerpts == 0:
-    print("no document has an excerpt")
+    print("no document contains an excerpt")
 if wrong or n_excerpts == 0:
     sys.exit(1)
-print(f"ok: {n_excerpts} excerpts in the documents are those of the code")
+print(f"ok: {n_excerpts} excerpts in the documents match the code")

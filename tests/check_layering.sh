@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# check_layering.sh - checks that every #include follows the arrows between folders, and between modules of a folder.
+# check_layering.sh - checks that every #include follows the arrows between folders and between the modules of a folder.
 #
 #     server ──► api ──► kernels        server ──► gpu ──► kernels        tests ──► what they test
 #
-# The modules of a folder are listed from the lowest to the highest: a module includes itself and those before it,
+# The script lists the modules of a folder from the lowest to the highest. A module may include itself and the modules before it,
 # so there are no cycles. "." is the folder itself.
 #
 # In api/ (except api/clients) and server/, no whole string and no path in a string is the name of an op. In the
@@ -12,7 +12,7 @@
 #
 #   tests/check_layering.sh [ROOT]
 #
-# Prints FILE:LINE and the reason for each violation and exits with 1; else prints one line that begins with "ok".
+# Prints FILE:LINE and the reason for each violation, and exits with status 1. Without violations, prints a line that starts with "ok".
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
@@ -21,7 +21,7 @@ for folder in kernels api gpu server tests; do
     if [ -d "$folder" ]; then folders+=("$folder"); fi
 done
 
-# A name of an op counts if it is a whole string or a segment of a path; in the console, also if it is the name of a member.
+# A name of an op counts if it is a whole string or a segment of a path, and in the console also if it is the name of a member.
 named=0
 if [ -e kernels/ops.def ]; then
     names=$(sed -n 's/^TD_OP(.*, \(.*\))$/\1/p' kernels/ops.def kernels/changes.def | paste -sd'|')
@@ -38,7 +38,7 @@ fi
 find "${folders[@]}" -type f -regex '.*[.]\(c\|h\|inc\|def\|cc\|cpp\|cxx\|hh\|hpp\|cu\|cuh\)' |
     LC_ALL=C sort | awk -v named=$named '
 BEGIN {
-    # The folders that a folder may include, itself included.
+    # The folders that each folder may include, including itself.
     may["kernels"] = "kernels"
     may["api"] = "api kernels"
     may["gpu"] = "gpu kernels"
@@ -56,7 +56,7 @@ BEGIN {
     modules["gpu/cuda"] = "kernels runtime ops ."
     modules["server"] = "config observe traces auth memory workers clients compression store devices calls console http check ."
 
-    # What a folder may not take from the system or from a library, as a regular expression.
+    # Headers of the system and of libraries that a folder must not include, as a regular expression.
     http = "microhttpd[.]h"
     json = "(cjson/|cJSON[.]h|simdjson|yyjson|dragonbox)"
     threads = "(pthread|threads|semaphore|sched)[.]h|thread|mutex|future|condition_variable"
@@ -76,14 +76,14 @@ function wrong(line, reason)
     n_wrong++
 }
 
-# The longest entry of `may` that contains the file.
+# Returns the longest entry of `may` that contains the file.
 function place_of(file,    parts)
 {
     split(file, parts, "/")
     return (parts[1] "/" parts[2]) in may ? parts[1] "/" parts[2] : parts[1]
 }
 
-# The number of the module of a file in the list of a folder, from 1; 0: in none.
+# Returns the position of the module of a file in the list of a folder, from 1, or 0 if no module contains the file.
 function height(file, folder,    rest, module, list, n, i)
 {
     rest = substr(file, length(folder) + 2)
@@ -104,7 +104,7 @@ function module_of(file, folder,    rest)
     return rest ~ /\// ? substr(rest, 1, index(rest, "/") - 1) : "."
 }
 
-# Checks two files of a folder with modules: the included one must be in the same module or a lower one.
+# Checks that a file includes only files of its own module or of a lower one in the same folder.
 function check_modules(line, name,    folder, from, to)
 {
     for (folder in modules) {
@@ -124,7 +124,7 @@ function check_own(line, name, place,    folder, i, n, allowed)
     folder = name
     sub("/.*", "", folder)
     if (folder !~ /^(kernels|api|gpu|server|tests)$/ || name ~ /(^|\/)[.][.]?\//) {
-        # Paths relative to the file are only for files that tests generate.
+        # Only files that tests generate may be included by a relative path.
         if (place !~ /^tests/)
             wrong(line, "\"" name "\" is not a path from the root")
         return
@@ -139,7 +139,7 @@ function check_own(line, name, place,    folder, i, n, allowed)
     for (i = 1; i <= n; i++)
         if (allowed[i] == folder)
             return
-    wrong(line, place "/ includes " name ": there is no arrow from " place " to " folder)
+    wrong(line, place "/ includes " name ", but there is no arrow from " place " to " folder)
 }
 
 function check_foreign(line, name, place,    rule)
@@ -148,7 +148,7 @@ function check_foreign(line, name, place,    rule)
     if (place == "gpu" && path !~ /^gpu\/cuda\//)
         rule = rule "|" cuda
     if (rule != "" && name ~ ("^(" rule ")"))
-        wrong(line, place "/ includes <" name ">, which it must not know")
+        wrong(line, place "/ includes <" name ">, which " place "/ must not use")
 }
 
 {
@@ -156,9 +156,9 @@ function check_foreign(line, name, place,    rule)
     place = place_of($0)
     n_files++
     if ($0 ~ /[.](cc|cpp|cxx|hh|hpp)$/ && $0 !~ /^api\/json\/[^\/]*[.]cc$/ && $0 !~ /^tests\//)
-        wrong(1, "C++ belongs into api/json/*.cc")
+        wrong(1, "C++ is allowed only in api/json/*.cc")
     if ($0 ~ /[.](cu|cuh)$/ && $0 !~ /^gpu\/cuda\//)
-        wrong(1, "CUDA belongs into gpu/cuda/")
+        wrong(1, "CUDA is allowed only in gpu/cuda/")
     line = 0
     while ((getline text < path) > 0) {
         line++
@@ -178,10 +178,10 @@ function check_foreign(line, name, place,    rule)
 
 END {
     if (n_files == 0) {
-        print "there is no source file here"
+        print "no source files found"
         exit 1
     }
     if (n_wrong > 0 || named)
         exit 1
-    printf "ok: %d includes of %d files follow the arrows\n", n_includes, n_files
+    printf "ok: %d includes in %d files follow the arrows\n", n_includes, n_files
 }'

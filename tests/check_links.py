@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""check_links.py - do the links of the documents lead somewhere?
+"""check_links.py - checks that the links in the documents have targets.
 
     tests/check_links.py [ROOT]
 
-A link to a file or folder of the repository must exist, and a #place must be a heading of that document, in the form that
-GitHub gives it. Prints DOCUMENT:LINE and the link for each that leads nowhere, and exits with 1; else prints one line that begins
-with "ok".
+The target of a link must be an existing file or folder of the repository, and #anchor must be a heading of the document in
+GitHub's form. Prints DOCUMENT:LINE and the target of each broken link, and exits with status 1. If no link is broken, prints
+a line that starts with "ok".
 """
 import os
 import re
@@ -23,13 +23,13 @@ def documents():
 
 
 def read(path):
-    """the text with its blocks of code empty, so that lines keep their numbers"""
+    """Returns the text with empty lines in place of code blocks, so line numbers do not change."""
     with open(path, encoding="utf-8") as f:
         return BLOCK.sub(lambda block: "\n" * block[0].count("\n"), f.read())
 
 
 def places(path):
-    """the anchors of the headings"""
+    """Returns the anchors of the headings."""
     found = {}
     for heading in re.findall(r"^#+ (.+)$", read(path), re.M):
         heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
@@ -50,7 +50,7 @@ for path in documents():
         file = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
         if not os.path.exists(file) or (place and (not file.endswith(".md") or place not in places(file))):
             wrong += 1
-            print(f"{os.path.relpath(path, ROOT)}:{text.count(chr(10), 0, link.start()) + 1}: {target} leads nowhere")
+            print(f"{os.path.relpath(path, ROOT)}:{text.count(chr(10), 0, link.start()) + 1}: {target} does not exist")
 if wrong or n_links == 0:
     sys.exit(1)
-print(f"ok: {n_links} links in the documents lead to files and headings")
+print(f"ok: {n_links} links in the documents have existing targets")

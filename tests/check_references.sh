@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# check_references.sh - checks that every file that a comment or a document names exists.
+# check_references.sh - checks that every file named in a comment or a document exists.
 #
 #   tests/check_references.sh [ROOT]
 #
-# Looks for names of source files, scripts and documents in the comments of C, C++ and CUDA and in all of *.md. A
-# name is a path from the root, from the folder of the file that has it, or the end of a path in the same one of the
-# folders at the top; tests/ and documents at the top name files of all folders. Files named by
-# #include <...> are system headers. Prints FILE:LINE and the name for each missing file and exits with 1; else prints
-# one line that begins with "ok".
+# Looks for names of source files, scripts and documents in the comments of C, C++ and CUDA, and in all of *.md. A name is a path from
+# the root, a path from the folder of the file that contains it, or the end of a path in the same top-level folder. In tests/ and in
+# top-level documents, a name can be the end of a path in any folder. The script ignores system headers in #include <...>. It prints
+# FILE:LINE and the name of each missing file, and exits with status 1. If no file is missing, it prints a line that starts with "ok".
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
@@ -23,7 +22,7 @@ function top_of(path)
     return path ~ /\// ? substr(path, 1, index(path, "/") - 1) : ""
 }
 
-# Without "folder/.." and "./" steps.
+# Returns the path without "folder/.." and "./" steps.
 function normal(path)
 {
     while (sub(/(^|\/)[.]\//, "/", path) || sub(/(^|\/)[^\/.][^\/]*\/[.][.](\/|$)/, "/", path))
@@ -59,7 +58,7 @@ function check_text(path, line, text,    name)
     }
 }
 
-# The comments of a line of code; within is whether one is open.
+# Returns the comments in a line of code. `within` is true while a comment is open.
 function comment_of(text,    out, end)
 {
     out = ""
@@ -111,5 +110,5 @@ END {
     }
     if (n_wrong > 0)
         exit 1
-    printf "ok: %d names of files in comments and documents are those of files\n", n_names
+    printf "ok: all %d file names in comments and documents exist\n", n_names
 }'

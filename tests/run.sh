@@ -1,35 +1,35 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2317 # functions that run through eval and trap
-# run.sh - all tests of tensord, on a machine that may have nothing installed yet.
+# run.sh - runs the tests of tensord. The machine does not need anything installed.
 #
-#   tests/run.sh                the whole: what a change must pass
-#   tests/run.sh quick          while you work: release build, unit tests, a look at HTTP
-#   tests/run.sh long           the whole, and what takes longer than it is allowed to
+#   tests/run.sh                the set `whole`, which every change must pass
+#   tests/run.sh quick          while you work: release build, unit tests, a few HTTP tests
+#   tests/run.sh long           the set `whole`, and stages that take too long for it
 #   tests/run.sh unit http      the stages whose names contain one of these words, and the builds that they need
-#   tests/run.sh --list         all stages: in which of the three sets they are, and what they need
-#   tests/run.sh --times        the stages of the last run by time, and its slowest tests
+#   tests/run.sh --list         lists all stages, the sets they belong to, and what they need
+#   tests/run.sh --times        shows the times of the last run's stages and its slowest tests
 #
-# Each stage prints one line when it ends: ok, FAILED (with the end of its log), skipped with the reason, or not run
-# because its build failed, which counts as failed. The last line counts them; the exit status is 0 only if at
-# least one passed and none failed. Logs are in build/test-logs/. Works as root and with sudo; a second run rebuilds only what
-# changed. ccache is used where it is installed.
+# Each stage prints one line when it ends: ok, FAILED (with the end of its log), skipped (with the reason), or not run. A stage is not
+# run if its build failed; this counts as a failure. The last line shows the totals. The exit status is 0 only if at least one stage
+# passed and none failed. Logs are in build/test-logs/. The script works as root and with sudo. A second run rebuilds only what has
+# changed. The script uses ccache if it is installed.
 #
-# No test depends on the speed or the load of the machine. A stage that fails has found a fault, so each runs once.
+# Tests do not depend on the speed or the load of the machine. A failing stage has found a fault, so the script does not repeat it.
 #
-# Stages run beside each other, as many as there are processors and one more. A stage that takes half as long again as its
-# budget in CONTRIBUTING.md is named at the end.
+# Stages run in parallel, one more than there are processors. At the end, the script names each stage that took at least 50 % longer
+# than its budget in CONTRIBUTING.md.
 #
-# What is in `long` only:
-#   valgrind          finds what AddressSanitizer finds in the same cases, at a multiple of the time.
-#   tidy-analyzer     clang-tidy with clang's analyzer, which takes four times as long as all else.
-#   unit-tsan-others  unit tests of single ops, which take minutes there.
-#   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
-#   unit-effort       unit tests of kernels and formats, with ten times as many random cases.
+# Stages only in `long`:
+#   valgrind          runs the same cases as AddressSanitizer and finds the same faults, but takes several times as long.
+#   tidy-analyzer     clang-tidy with clang's analyzer, which takes four times as long as the other checks.
+#   unit-tsan-others  unit tests of single ops, which take minutes with ThreadSanitizer.
+#   http-tsan-topics  HTTP topics that use the same threads as http-tsan.
+#   unit-effort       unit tests of kernels and formats with ten times as many random cases.
 #   trial-*-long      many rounds of tests/trials instead of a few.
-#   mlserver, kserve  packages of hundreds of megabytes.
-#   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
-#   wheel             the wheel: everything is compiled twice, without ccache the second time.
-#   fuzz              3 minutes for each target of tests/fuzz, after a build with clang. In the whole, unit tests run the seeds.
+#   mlserver, kserve  need packages of hundreds of megabytes.
+#   package           builds the Debian package, installs it in a minimal system and boots it; needs root and debootstrap.
+#   wheel             compiles everything twice, the second time without ccache.
+#   fuzz              3 minutes for each target of tests/fuzz, after a build with clang. In `whole`, unit tests run the seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,21 +37,21 @@ readonly LOGS=build/test-logs
 JOBS=$(nproc)
 readonly JOBS
 
-# What a sanitizer finds ends the process with its own exit status, which the tests notice.
+# A sanitizer that finds a fault ends the process with its own exit status, so the tests notice.
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=print_stacktrace=1
-# By default a process that ends while it still has threads waits a whole second for races between them.
+# By default, a process that ends while it has threads waits a second for races between them.
 export TSAN_OPTIONS=halt_on_error=1:exitcode=98:atexit_sleep_ms=100
 
 # ---------------------------------------------------------------- the stages' commands
-# Exit status 77 means skipped; then the last line that begins with "skipped" says why.
+# Exit status 77 means skipped. The last line that starts with "skipped" gives the reason.
 
-# Without the CUDA plugin, which has a stage of its own.
+# Builds without the CUDA plugin, which has its own stage.
 build() {
     cmake --preset "$1" -DTD_WERROR=ON -DTD_GPU=OFF && cmake --build --preset "$1" -j "$JOBS"
 }
 
-# ctest itself does not print why a test was skipped.
+# ctest does not print why a test was skipped, so this function does.
 unit() {
     local status=0
     ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$JOBS" "${@:2}" || status=$?
@@ -59,11 +59,11 @@ unit() {
     return "$status"
 }
 
-# Ten times as many random cases as usual.
+# Runs ten times as many random cases as usual.
 unit_effort() { TD_TEST_EFFORT=10 unit "$@"; }
 
-# unit_tsan -E: the tests that start threads, without those of single ops, which run in threads by the same loops as
-# kernels/random. unit_tsan -R: those of single ops.
+# unit_tsan -E: tests that start threads, except those of single ops, whose threads run the same loops as kernels/random.
+# unit_tsan -R: the tests of single ops.
 unit_tsan() {
     unit build-tsan -L threads "$1" '^kernels/.*(dynamic_partition|dynamic_stitch|embedding_bag|permute|scatter|statistics|sumprod|top_k)$'
 }
@@ -76,16 +76,16 @@ layering() {
 format_check() {
     git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.inc' | xargs clang-format --dry-run -Werror
     if git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.inc' '*.cu' '*.cuh' | LC_ALL=C.UTF-8 xargs grep -nE '^.{101}'; then
-        echo "these lines have more than 100 columns; clang-format leaves comments as they are"
+        echo "these lines are longer than 100 columns; clang-format does not wrap comments"
         return 1
     fi
-    echo "formatted as .clang-format says"
+    echo "the format matches .clang-format"
 }
 
-# tidy: all but the analyzer, which follows paths through functions and takes most of the time.
-# clang-tidy on our sources; tests and the client examples are held to the compiler's warnings only, and so
-# are the loops that are built once per instruction set, which consist of GCC's vectors, and the CUDA plugin, which
-# the build that clang-tidy looks at leaves out.
+# tidy: all checks except the analyzer, which follows paths through functions and takes most of the time. Runs clang-tidy on the
+# sources except tests and client examples, which only need to compile without warnings. It also skips two kinds of files: the loops
+# that are built once for each instruction set, because they consist of GCC's vectors, and the CUDA plugin, which clang-tidy's build
+# does not include.
 tidy() {
     git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'gpu/*.c' 'api/*.cc' ':!api/clients/*' \
         ':!gpu/cuda/*' |
@@ -101,10 +101,10 @@ clients() { python3 tests/clients/run.py "$1"; }
 quickstart() { deploy/quickstart.sh --once --port "$(PYTHONPATH=tests/http python3 -B -c 'import daemon; print(daemon.free_ports(1)[0])')"; }
 trial() { python3 "tests/trials/$1.py" --binary "$2/tensord" --rounds "$3"; } # NAME BUILD ROUNDS
 
-# The CUDA plugin: exports one function, depends on no library of CUDA's to be loaded, and says what it lacks where there
-# is no GPU. Where there is one, the device contract is tested too. Before that, what the option TD_GPU of the build says.
-# To save time, the plugin is built for one architecture (9.0) and its host code with -O1: with -O3 the loops of kernels/ take as
-# long to compile as the CUDA kernels, which do not change.
+# The CUDA plugin: tests that it exports one function, that it loads no CUDA library at start, and that it says what is missing if
+# there is no GPU. With a GPU, also tests the device contract. Before that, tests the messages of the build option TD_GPU. To save
+# time, builds for one architecture (9.0), and host code with -O1: with -O3, the loops of kernels/ take as long to compile as the
+# CUDA kernels, which the option does not affect.
 gpu_plugin() {
     local plugin=$PWD/build-plugin/tensord-gpu-cuda.so exported needed status=0
     tests/gpu/test_build_option.sh || return 1
@@ -127,7 +127,7 @@ gpu_plugin() {
     [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }
 
-# The same sources on an emulation of CUDA on the host, and the way from a request to them and back.
+# Tests the same sources on an emulation of CUDA on the host, from a request to its reply.
 gpu_emulation() {
     if ctest --test-dir build -N -R '^gpu/emulation$' | grep -q 'Total Tests: 1'; then
         ctest --test-dir build -R '^gpu/emulation$' -V | sed -n 's/^[0-9]*: \(skipped\)/\1/p'
@@ -148,13 +148,13 @@ stage() {
     command[$1]=$(printf '%q ' "${@:4}")
 }
 
-# The sets: q quick, w whole, l long. Stages whose needs are ready start in this order. Most long ones come first, so that
-# none of these runs alone at the end.
+# The sets: q quick, w whole, l long. Stages whose needs are ready start in this order. Most long stages come first, so none of them
+# runs alone at the end.
 #     name                sets needs         command
 stage build-release       qwl  -             build release
 stage layering            -wl  -             layering
 stage format              -wl  -             format_check
-stage unit-release        qwl  build-release unit build -E '^gpu/emulation/' # a stage of its own
+stage unit-release        qwl  build-release unit build -E '^gpu/emulation/' # gpu/emulation has its own stage
 stage build-asan          -wl  -             build asan
 stage build-tsan          -wl  -             build tsan
 stage unit-asan           -wl  build-asan    unit build-asan
@@ -195,7 +195,7 @@ stage http-tsan           -wl  build-tsan    http build-tsan --only test_concurr
     --only test_devices --only test_lifecycle
 stage http-tsan-topics    --l  build-tsan    http build-tsan --only test_clients --only test_oip_memory \
     --only test_tensors --only test_scatter --only test_store_option --only test_traces
-for trial in crash:20:500 faults:2:40 hostile:1:30 restart:8:200 replicas:1:15 soak:1:20; do # NAME:ROUNDS:ROUNDS in the long set
+for trial in crash:20:500 faults:2:40 hostile:1:30 restart:8:200 replicas:1:15 soak:1:20; do # NAME:ROUNDS:ROUNDS in the set long
     IFS=: read -r trial rounds many <<<"$trial"
     stage trial-$trial      -w-  build-release trial "$trial" build "$rounds"
     stage trial-$trial-long --l  build-release trial "$trial" build "$many"
@@ -231,24 +231,24 @@ list() {
 }
 
 # ---------------------------------------------------------------- times
-# The stages by time, with their budgets and the processor time they used, and the ten slowest tests, as the last run wrote them.
-times() { cat "$LOGS/times" 2>/dev/null || { echo "run.sh: no run has ended yet" >&2; exit 1; }; }
+# Prints the times written by the last run: the stages with their budgets and processor times, and the ten slowest tests.
+times() { cat "$LOGS/times" 2>/dev/null || { echo "run.sh: there are no times yet, because no run has finished" >&2; exit 1; }; }
 
-# The table "stage | seconds" of CONTRIBUTING.md.
+# Reads the table "stage | seconds" of CONTRIBUTING.md.
 read_budgets() {
     local name seconds
     while read -r name seconds; do budget[$name]=$seconds; done < <(
         sed -n '/^| stage | seconds |$/,/^$/s/^| `\([a-z-]*\)` | \([0-9]*\) |$/\1 \2/p' CONTRIBUTING.md)
 }
 
-# Tests with their times: the lines of ctest, and lines "TIME seconds name".
+# Prints tests with their times, from the lines of ctest and from lines "TIME seconds name".
 slowest_tests() {
     local name
     for name in "${names[@]}"; do
         [ -n "${took[$name]:-}" ] && [ -e "$LOGS/$name.log" ] || continue
         sed -nE -e 's/^TIME ([0-9.]+) (.*)/\1 \2/p' -e 's/^.*Test +#[0-9]+: (\S+) \.+ +Passed +([0-9.]+) sec.*/\2 \1/p' "$LOGS/$name.log" |
             sed "s/\$/ ($name)/"
-    done | sort -rn | sed -n 1,10p # head would end sort by a signal
+    done | sort -rn | sed -n 1,10p # head would end sort with a signal
 }
 
 write_times() {
@@ -271,7 +271,7 @@ report_over_budget() {
     done
 }
 
-# ---------------------------------------------------------------- what was asked for
+# ---------------------------------------------------------------- selection
 want() {
     local need
     state[$1]=waiting
@@ -290,7 +290,7 @@ want_word() {
         want "$name"
         found=yes
     done
-    [ $found = yes ] || { echo "run.sh: no stage has \"$1\" in its name: tests/run.sh --list shows them" >&2; exit 2; }
+    [ $found = yes ] || { echo "run.sh: no stage has \"$1\" in its name; tests/run.sh --list shows the names" >&2; exit 2; }
 }
 
 for word in "${@:-whole}"; do
@@ -306,14 +306,14 @@ for word in "${@:-whole}"; do
     esac
 done
 
-# ---------------------------------------------------------------- what is printed
-count() { # count STATE...: the stages in one of these states
+# ---------------------------------------------------------------- output
+count() { # count STATE...: prints the number of stages in one of these states
     local name n=0
     for name in "${names[@]}"; do [[ " $* " != *" ${state[$name]} "* ]] || n=$((n + 1)); done
     echo $n
 }
 
-# On a terminal the last line shows what is running and what is left; elsewhere a line when a stage starts.
+# On a terminal, the last line shows which stages are running and how many are left. Otherwise, each stage prints a line at its start.
 clear_progress() { [ ! -t 1 ] || printf '\r\033[K'; }
 
 show_progress() {
@@ -326,15 +326,15 @@ show_progress() {
     printf '\r\033[K%s' "${line:0:$(($(tput cols 2>/dev/null || echo 80) - 1))}"
 }
 
-# The line of a log that counts its tests, where it has one.
+# Prints the line of a log that counts its tests, if it has one.
 summary() { grep -E 'tests passed|[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1 || true; }
 
-# report NAME STATUS: the line of a stage that has ended. What a passed stage left out is listed below it.
+# report NAME STATUS: prints the line of a stage that has ended, and below it the tests that a passed stage skipped.
 report() {
     local name=$1 status=$2 log=$LOGS/$1.log seconds=$((SECONDS - begun[$1])) reason
     took[$name]=$seconds
     clear_progress
-    [ -r "$log" ] || log=/dev/null # it was removed, or could not be written
+    [ -r "$log" ] || log=/dev/null # the log was removed or could not be written
     case $status in
     0)
         state[$name]=ok
@@ -355,8 +355,8 @@ report() {
 }
 
 # ---------------------------------------------------------------- running
-# tell NAME STATUS: a stage's end, with the seconds of processor time that its ended processes have used, those of the
-# kernel included. In a pipe `times` would be another shell's, without children.
+# tell NAME STATUS: reports the end of a stage, with the processor time in seconds that its ended processes used, including time in
+# the kernel. In a pipe, `times` would measure another shell without children.
 tell() {
     local line user system
     builtin times >"$LOGS/$1.used"
@@ -366,8 +366,8 @@ tell() {
     echo "$1 $2 $((${user%m*} * 60 + ${user#*m} + ${system%m*} * 60 + ${system#*m}))" >&"$ended"
 }
 
-# A stage has a process group of its own, so that all its processes can be ended at once. When it ends it writes a line
-# into the pipe `ended`.
+# Runs a stage in its own process group, so all its processes can be ended at once. When the stage ends, it writes a line into the
+# pipe `ended`.
 start() {
     local name=$1
     state[$name]=running begun[$name]=$SECONDS gone[$name]=
@@ -387,7 +387,7 @@ start() {
 
 signal_group() { kill "-$1" -- "-${pid[$2]}" 2>/dev/null || true; }
 
-# Starts the stages whose needs are ready, in their order, while there are places.
+# Starts the stages whose needs are ready, in their order, while there is room.
 start_ready() {
     local name need ready
     for name in "${names[@]}"; do
@@ -412,18 +412,18 @@ start_ready() {
 finish() { # finish NAME STATUS PROCESSOR_SECONDS
     used[$1]=$3
     wait "${pid[$1]}" || true
-    signal_group KILL "$1" # what it left behind
+    signal_group KILL "$1" # end the processes it left behind
     report "$1" "$2"
 }
 
-# Writes an empty line into the pipe each second. `read -t` would not do: bash loses what it had read of a line when its
-# time runs out.
+# Writes an empty line into the pipe each second. `read -t` does not work here, because bash loses the part of a line that it has read
+# when the time runs out.
 tick() {
     while sleep 1 && kill -0 $$ 2>/dev/null; do echo >&"$ended"; done
 }
 
-# Reports the next stage that ends; returns after a tick without one, for the line of progress. A stage that was killed
-# writes no line: it was gone at the tick before this one, and what it had written would have come between the two.
+# Reports the next stage that ends, or returns after a tick to update the progress line. A killed stage writes no line. Such a stage
+# was already gone at the previous tick, because otherwise its line would have arrived between the two ticks.
 reap() {
     local name status seconds
     read -r name status seconds <&"$ended"
@@ -441,16 +441,16 @@ reap() {
     done
 }
 
-# However this script ends, its stages end before it.
+# Ends the stages before this script ends, for whatever reason it ends.
 end() {
     local status=$? name running=() line
     trap '' INT TERM HUP
-    set +e # nothing here changes the exit status
+    set +e # nothing in this function changes the exit status
     for name in "${names[@]}"; do [ "${state[$name]}" != running ] || running+=("$name"); done
     clear_progress
     if [ ${#running[@]} -gt 0 ]; then
         for name in "${running[@]}"; do signal_group TERM "$name"; done
-        for _ in 1 2 3; do read -r -t 2 line <&"$ended" || break; done # some seconds, to clean up
+        for _ in 1 2 3; do read -r -t 2 line <&"$ended" || break; done # gives the stages a few seconds to clean up
         for name in "${running[@]}"; do
             signal_group KILL "$name"
             printf '%-22s interrupted; its log is %s\n' "$name" "$LOGS/$name.log"
@@ -465,12 +465,12 @@ end() {
     printf '\n'
 }
 
-# In braces, so that bash has read this file to its end before it runs: the file may change meanwhile.
+# The braces make bash read the whole file before it runs it, because the file may change during the run.
 {
     mkdir -p "$LOGS"
     if ! deploy/dependencies.sh --test >"$LOGS/dependencies.log" 2>&1; then
         tail -n 20 "$LOGS/dependencies.log"
-        echo "the dependencies could not be installed: see $LOGS/dependencies.log"
+        echo "the dependencies could not be installed; see $LOGS/dependencies.log"
         exit 1
     fi
     if command -v ccache >/dev/null; then

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The speed of this build, relative to another revision and to the drop server, in turns.
+"""Compares the speed of this build with another revision and with the drop server.
 
     against.py [REVISION] [--binary build/tensord] [--only NAME] [--seconds S] [--rounds N] [--io-threads N]
 
-REVISION is f79eba4 by default, the fixed baseline of small requests: comparisons with the parent alone hide a loss that
-grows in many small steps. The revision is built once, in build/against. Needs wrk and the target `benchmarks`.
+The default REVISION is f79eba4, the fixed baseline of small requests. A comparison only with the parent commit would hide
+a loss that grows in many small steps. The script builds the revision once, in build/against. Needs wrk and the target
+`benchmarks`.
 
-Each round gives one turn to each of the three servers. Figures are medians over the rounds, the quietest ones; a ratio
-is the median of the ratios of the rounds. CPU is the user and system time of the server for each request.
+In each round, each of the three servers has one turn. Figures are medians over the quietest rounds. A ratio is the median
+of the rounds' ratios. CPU is the server's user and system time for each request.
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile
 from turns import HERE, Broken, DropServer, machine, spread, take_turns, upload_turn, wrk_turn
@@ -19,7 +20,7 @@ from inputs import (LOOKUP, LOOKUP_IDS, SMALL_BINARY, SMALL_INDICES, SMALL_JSON,
 BASELINE = "f79eba4"
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 MATRIX = 512
-# Revisions from before TLS do not link the libraries that the package of libmicrohttpd needs.
+# Revisions from before TLS do not link the libraries that libmicrohttpd's package needs.
 LIBRARIES = "-lgnutls -lnettle -lhogweed"
 
 
@@ -32,11 +33,11 @@ class Revision(daemon.Daemon):
         return self.binary
 
     def __exit__(self, *_):
-        self.stop()  # does not compare what an old revision holds with what it held at its start
+        self.stop()  # without the check that an old revision holds the same resources as at its start
 
 
 def build(revision):
-    """the path of the program of a revision, which is built unless it is there"""
+    """Returns the path of a revision's program. Builds the program unless it exists."""
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", revision + "^{commit}"], check=True,
                             stdout=subprocess.PIPE, text=True).stdout.strip()
     tree = os.path.join(ROOT, "build", "against", commit)
@@ -55,7 +56,7 @@ def build(revision):
 
 # ---------------------------------------------------------------- cases
 class Case:
-    """one request; reply: the bytes of the drop server's reply"""
+    """One request. reply: size in bytes of the drop server's reply"""
 
     def __init__(self, request, check, reply=64, connections=16, uploads=0):
         self.request, self.check, self.reply, self.connections, self.uploads = request, check, reply, connections, uploads
@@ -64,7 +65,7 @@ class Case:
 def check_einsum(server, request, shape):
     reply = send(server, request)
     if reply.status != 200 or daemon.read_safetensors(reply.body)[0]["output"][:2] != ("float32", shape):
-        raise Broken(f"a wrong reply: {reply}")
+        raise Broken(f"wrong reply: {reply}")
 
 
 def einsum(equation, *operands):
@@ -126,7 +127,7 @@ def main():
     parser.add_argument("revision", nargs="?", default=BASELINE)
     parser.add_argument("--binary", default=os.path.join(ROOT, "build", "tensord"))
     parser.add_argument("--only", choices=cases(), metavar="NAME", help=", ".join(cases()))
-    parser.add_argument("--seconds", type=int, default=2, help="length of a turn")
+    parser.add_argument("--seconds", type=int, default=2, help="length of a turn in seconds")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--io-threads", type=int)
     args = parser.parse_args()

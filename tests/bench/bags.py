@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""The op embedding_bag against PyTorch, whose loops are those of FBGEMM.
+"""Compares the op embedding_bag with PyTorch, which uses FBGEMM's loops.
 
     bags.py [--tools build/tests/bench] [--dtypes float32,float16,byte_rowwise,int8] [--columns 16,64,256] [--rounds N]
             [--tables cache,"1 GiB"] [--threads N]
 
-A call sums 20,000 random rows in bags of 1, 20 or 100, of a table of 512 KiB or 1 GiB of float32, or of as many rows of
-another dtype; a round is 100 calls.  tensord (bench_bags.c) and torch.nn.functional.embedding_bag, for byte_rowwise
-torch.ops.quantized.embedding_bag_byte_rowwise_offsets, have two threads each (--threads) and alternate.  int8 has scale and offset beside
-the table; it is compared with byte_rowwise of PyTorch.  A figure is in ns a row, that of the tenth
-fastest call of a round, which other processes hardly disturb, then that of the median call; of both the median of the rounds.  A
-ratio is the median of the ratios of each round, above 1 if tensord is faster.  "others" is the part of the machine that other processes used.
+A call sums 20,000 random rows in bags of 1, 20 or 100.  The table has 512 KiB or 1 GiB of float32, or the same number of
+rows of another dtype.  A round is 100 calls.  tensord (bench_bags.c) and PyTorch alternate, with two threads each
+(--threads).  PyTorch runs torch.nn.functional.embedding_bag, or for byte_rowwise
+torch.ops.quantized.embedding_bag_byte_rowwise_offsets.  int8 has separate scale and offset tensors, and is compared with
+PyTorch's byte_rowwise.
+
+Figures are in ns per row: first the tenth fastest call of a round, which other processes hardly disturb, then the median
+call.  Both are medians over the rounds.  A ratio is the median of the rounds' ratios, above 1 if tensord is faster.
+"others" is the fraction of the machine that other processes used.
 """
 import argparse, math, os, statistics, sys, tempfile, time
 
@@ -23,7 +26,7 @@ BAGS = (1, 20, 100)
 TABLES = {"cache": 512 << 10, "1 GiB": 1 << 30}  # bytes as float32
 
 
-# ---------------------------------------------------------------- PyTorch, in a process of its own
+# ---------------------------------------------------------------- PyTorch, in a separate process
 def mixed(np, begin, end):
     z = (np.arange(begin, end, dtype="uint64") + np.uint64(1)) * np.uint64(0x9e3779b97f4a7c15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
@@ -72,7 +75,7 @@ def work(dtype, columns, rows, threads):
 
 # ---------------------------------------------------------------- the rounds
 def take_round(runners, bag, same):
-    """ns a row of each, (of the tenth fastest call, of the median), and the part of the machine that others used"""
+    """Returns, for each program, the ns per row of the tenth fastest and of the median call, and the fraction used by others."""
     busy, capacity = turns.machine_seconds()
     own = turns.own_seconds() + sum(turns.cpu_seconds(r.process) for r in runners)
     answers = [r.ask("ns", bag).split() for r in runners]
@@ -85,7 +88,7 @@ def take_round(runners, bag, same):
 
 
 def compare(dtype, columns, table, args, log):
-    """the ratios of the bags"""
+    """Returns the ratio for each size of bag."""
     rows = TABLES[table] // (4 * columns)
     rival = "byte_rowwise" if dtype == "int8" else dtype
     runners = [peers.Runner("bags", [os.path.join(args.tools, "bench_bags"), dtype, str(columns), str(rows), str(args.threads)], args.threads, log),
@@ -114,7 +117,7 @@ def main():
     parser.add_argument("--columns", default="16,64,256")
     parser.add_argument("--tables", default="cache,1 GiB")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=2, help="of each of the two (default: 2)")
+    parser.add_argument("--threads", type=int, default=2, help="number of threads of each program (default: 2)")
     parser.add_argument("--work", nargs=4, metavar=("DTYPE", "COLUMNS", "ROWS", "THREADS"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:

@@ -1,13 +1,13 @@
-/* bench_bags - sums of bags by the op embedding_bag, for bags.py and for profiles.
+/* bench_bags - runs the op embedding_bag on sums of bags, for bags.py and for profiling.
  *
  *     bench_bags dtype columns rows threads [weighted] [isa]
  *
- * A table of float32, float16, int8 (with scale and offset as inputs) or byte_rowwise; with a
- * weight for each index, and with the loops of an instruction set, as `tensord --isa` has them. A
- * line on the standard input is the number of rows of a bag; it is answered with "ns", those of a
- * row in the tenth fastest and in the median of 100 calls with 20,000 random rows each, and the sum
- * of all elements of the output of the first of them. The elements, scales, offsets and rows are
- * those that bags.py gives to PyTorch. */
+ * The table is float32, float16, int8 (with scale and offset as inputs) or byte_rowwise.
+ * "weighted" adds a weight for each index; isa selects the loops of an instruction set, as
+ * `tensord --isa` does. Each line of standard input is the number of rows in a bag. The reply is
+ * "ns", followed by the ns per row in the tenth fastest and in the median of 100 calls with 20,000
+ * random rows each, and the sum of all output elements of the first call. The elements, scales,
+ * offsets and rows are the same as those that bags.py gives to PyTorch. */
 #include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/half.h"
 #include "tests/bench/measure.h"
@@ -121,7 +121,7 @@ static void make_table(struct bench *b, const char *name, int64_t columns, int64
 
 /* ---- Calls -------------------------------------------------------------------------------- */
 
-/* The number of elements of the output. */
+/* Returns the number of elements of the output. */
 static int64_t call(struct bench *b, int q)
 {
     char space[2048];
@@ -203,7 +203,7 @@ static void on_pool(struct td_exec *exec, void *context)
     serve(bench);
 }
 
-/* False for a word that is none. */
+/* Returns false for an unknown word. */
 static bool set_option(struct bench *b, const char *word)
 {
     if (strcmp(word, "weighted") == 0)

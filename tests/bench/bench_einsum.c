@@ -4,21 +4,22 @@
  *
  * It prints "ready WORKERS ISA" and then executes lines of standard input:
  *
- *     op NAME                          begins a case and discards the previous one
+ *     op NAME                          starts a case and discards the previous one
  *     copy BYTES                       the same for memcpy, in chunks of 256 KiB
  *     attr NAME VALUE
  *     input NAME DTYPE SHAPE FILE      SHAPE as 2,3 ("-": a scalar); repeated names make a list
- *     run FILE                         computes once; the outputs are written to FILE, one after
+ *     run FILE                         computes once and writes the outputs to FILE, one after
  *                                      another
  *                                      -> "ran READ WRITTEN FLOPS PEAK ANNOUNCED"
- *     time SECONDS                     computes repeatedly for so long
+ *     time SECONDS                     computes repeatedly for SECONDS
  *                                      -> "timed CALLS BEST_NS MEDIAN_NS"
  *
- * Other lines are answered with "ok", lines that fail with "refused REASON"; the exit status is 1
- * if one failed. A run, and a series of timed calls, is one job of the worker pool. A call is what
- * the daemon does between a decoded request and its encoding: inference (with an einsum's plan),
- * outputs from the warm buffers, the run, and releasing the memory. PEAK is the memory that the run
- * used besides its outputs, ANNOUNCED what td_cost had estimated for it. */
+ * The reply to any other line is "ok", and to a line that fails "refused REASON". The exit status
+ * is 1 if a line failed. A run is one job of the worker pool, and so is a series of timed calls. A
+ * call does what the daemon does between decoding a request and encoding the reply: inference
+ * (with an einsum's plan), allocating outputs from the warm buffers, the run, and releasing the
+ * memory. PEAK is the memory that the run used in addition to its outputs. ANNOUNCED is td_cost's
+ * estimate of that memory. */
 #include "kernels/op.h"
 #include "server/memory/buffer_pool.h"
 #include "server/observe/clock.h"
@@ -36,14 +37,14 @@
 enum {
     MAX_LIST = 64,
     MAX_SAMPLES = 1 << 16,
-    SAMPLE_NS = 20000,   /* shorter calls are timed several at once */
+    SAMPLE_NS = 20000,   /* calls that are shorter are timed in groups */
     LONG_NS = 1000000000 /* longer calls need no warm-up */
 };
 #define FIRST_BLOCK  ((size_t)32 << 10) /* of a call's arena, as in the daemon */
 #define MEMORY_LIMIT ((uint64_t)16 << 30)
 #define WARM_LIMIT   ((uint64_t)4 << 30)
 #define COPY_GRAIN                                                                                 \
-    ((int64_t)256 << 10) /* as fast as one half per thread, and a late thread costs little */
+    ((int64_t)256 << 10) /* as fast as one half for each thread, and a late thread costs little */
 
 struct bench {
     int n_workers;
@@ -95,8 +96,8 @@ static td_status copy(struct bench *bench, struct td_exec *exec, struct td_error
     return td_exec_for(exec, (int64_t)bench->copy_bytes, COPY_GRAIN, copy_range, bench, err);
 }
 
-/* Results stay in the arena until the caller resets it. The kernel allocates from `scratch`, which
- * in the daemon is the arena itself. */
+/* Runs the op once. Results stay in the arena until the caller resets it. The kernel allocates from
+ * `scratch`, which is the arena itself in the daemon. */
 static td_status call(struct bench *bench, struct td_worker *worker, struct td_arena *arena,
                       struct td_arena *scratch, struct td_error *err)
 {
@@ -158,7 +159,7 @@ static td_status run_once(struct task *task, struct td_worker *worker)
     return status;
 }
 
-/* Nanoseconds of `calls` calls together; negative if one failed. */
+/* Returns the time of `calls` calls in nanoseconds, or a negative number if a call failed. */
 static double time_calls(struct task *task, struct td_worker *worker, int64_t calls)
 {
     struct bench *bench = task->bench;
@@ -178,8 +179,8 @@ static double time_calls(struct task *task, struct td_worker *worker, int64_t ca
 static td_status run_repeatedly(struct task *task, struct td_worker *worker)
 {
     double *samples = task->bench->samples;
-    /* The first call wakes threads and fills caches, and does not count; the second one determines
-     * the number of calls in a sample. */
+    /* The first call wakes threads and fills caches, so it does not count. The second call
+     * determines the number of calls in a sample. */
     const double first = time_calls(task, worker, 1);
     const double one = first < 0 || first > LONG_NS ? first : time_calls(task, worker, 1);
     if (one < 0)
@@ -215,7 +216,7 @@ static void never_dropped(struct td_job *job, td_status why)
 {
     (void)job;
     (void)why;
-    abort(); /* nothing expires, and the pool ends after its last job */
+    abort(); /* nothing expires, and the pool ends only after its last job */
 }
 
 static td_status submit(struct bench *bench, struct task *task)

@@ -1,12 +1,12 @@
-/* bench_einsum_memory - the memory-bound kernels of einsum compared with memory bandwidth.
+/* bench_einsum_memory - compares the memory-bound kernels of einsum with memory bandwidth.
  *
  *     bench_einsum_memory [rounds [word]]
  *
- * Each case runs on one thread and on two, alternating with the plain loop that bounds it: memcpy
- * if it writes as much as it reads, a reading loop (the sum of 64-bit words) if it only reads, a
- * writing loop if it only writes; of the same number of bytes, split across the same threads.
- * Figures are the best of the rounds, in GB/s of operands read and results written. With a word,
- * only cases whose name contains it. */
+ * Each case runs on one thread and on two, and alternates with a plain loop that sets the upper
+ * bound: memcpy if the case writes as much as it reads, a reading loop (the sum of 64-bit words)
+ * if it only reads, or a writing loop if it only writes. The loop handles the same number of bytes
+ * on the same threads. Figures are the best of the rounds, in GB/s of operands read and results
+ * written. With a word, the program runs only the cases whose names contain it. */
 #include "kernels/einsum/contraction.h"
 #include "kernels/einsum/permute/permute.h"
 #include "kernels/einsum/sumprod/sumprod.h"
@@ -23,12 +23,12 @@
 
 /* ---- Two threads ------------------------------------------------------------------------- */
 
-/* The caller and one helper thread, which sleeps between loops as those of the server do. */
+/* The caller and one helper thread, which sleeps between loops as the server's threads do. */
 struct pair {
     struct td_exec exec; /* first: parallel_for casts back */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool requested, running; /* guarded by the mutex, as are the fields below */
+    bool requested, running; /* the mutex guards this field and the fields below */
     td_range_fn *fn;
     void *context;
     int64_t count, grain;
@@ -142,7 +142,7 @@ static void run_plain(struct plain *plain, struct td_exec *exec)
 
 /* ---- Cases ------------------------------------------------------------------------------- */
 
-/* An equation of one or two operands with the extents of its letters. */
+/* An equation of one or two operands, with the extents of its letters. */
 struct bench {
     const char *a, *b, *c; /* b NULL: one operand */
     const char *letters;
@@ -262,7 +262,7 @@ static void run_case(struct prepared *prepared, struct td_exec *exec)
         abort();
 }
 
-/* Values in [0, 1), or bytes that are valid in every dtype. */
+/* Returns values in [0, 1), or bytes that are valid in every dtype. */
 static char *filled(int64_t numel, td_dtype dtype)
 {
     const size_t size = td_dtype_info(dtype)->size;
@@ -286,7 +286,7 @@ static void prepare(struct prepared *prepared, const struct bench *bench)
                                      : TD_CONTRACT_SUMPROD,
                          .loops = prepared->loops },
     };
-    /* Loops in the order of C, then the summed ones in the order of A. */
+    /* The loops in the order of C, followed by the summed loops in the order of A. */
     char order[2 * MAX_LOOPS + 1];
     snprintf(order, sizeof(order), "%s%s", bench->c, bench->letters);
     for (const char *letter = order; *letter; letter++) {

@@ -1,18 +1,18 @@
-/* bench_find - finding rows of keys through an index, relative to a loop written by hand.
+/* bench_find - compares finding the rows of keys through an index with a hand-written loop.
  *
  *     bench_find [int64|string [keys [rounds [threads]]]]
  *     bench_find serve keys threads
  *
- * Random keys (10 million) in huge pages if possible get an index, built by one thread and by all
- * (2), which is then written to a file and opened from there. A batch is a call of the op find with
- * 10,000 queries, of which nine in ten have a row; there are 100 different batches, so that what
- * they read is not in the caches. "hand" is a table written for int64 keys and 32-bit rows alone,
- * of the same size, with the same prefetches and SSE2, on the same threads. The two alternate; a
- * figure is the median over the rounds, in ns a query; the ratio is hand / find, the median of the
- * ratios of each round. Strings have no hand-written table.
+ * Random keys (10 million), in huge pages if possible, get an index. One thread builds it, then
+ * all threads (2). The program writes the index to a file and opens it from there. A batch is a
+ * call of the op find with 10,000 queries; nine in ten queries have a row. There are 100 different
+ * batches, so the data they read is not in the caches. "hand" is a table written only for int64
+ * keys and 32-bit rows, with the same size, prefetches, SSE2 and threads. The two alternate. A
+ * figure is the median over the rounds, in ns per query. The ratio is hand / find, the median of
+ * the rounds' ratios. Strings have no hand-written table.
  *
- * serve is for find.py: a line "go" on the standard input is answered with "ns" and those of find
- * and of hand, after one round. */
+ * find.py uses "serve": for each line "go" on standard input, the program runs one round and
+ * prints "ns" and the figures of find and hand. */
 #include "kernels/find/find.h"
 #include "kernels/key_index/key_index.h"
 #include "tests/bench/measure.h"
@@ -61,7 +61,7 @@ static void check(td_status status, const struct td_error *err)
         fail(err->message);
 }
 
-/* ---- The table written by hand ----------------------------------------------------------- */
+/* ---- The hand-written table -------------------------------------------------------------- */
 
 struct hand_block {
     uint8_t tags[12];
@@ -93,7 +93,7 @@ static inline uint64_t hand_home(const struct hand *hand, uint64_t hash)
     return (uint64_t)(((unsigned __int128)hash * hand->n_blocks) >> 64);
 }
 
-/* Bit i: slot i has the tag. */
+/* Returns a bit mask; bit i is set if slot i has the tag. */
 static inline unsigned hand_slots(const struct hand_block *block, uint8_t tag)
 {
 #ifdef __SSE2__
@@ -200,7 +200,7 @@ static void call_hand(struct bench *b)
     check(td_exec_for(b->exec, BATCH, (BATCH - 1) / b->threads + 1, hand_range, b, &err), &err);
 }
 
-/* ns a query, over all batches. */
+/* Returns the ns per query over all batches. */
 static double time_of(void (*call)(struct bench *), struct bench *b)
 {
     const double begin = now_ns();
@@ -280,7 +280,7 @@ static struct td_tensor vector(td_dtype dtype, int64_t n)
     return t;
 }
 
-/* Number i of the vector: the key itself, or its digits. */
+/* Sets element `i` of the vector to the key itself, or to its digits. */
 static void set(struct td_tensor *t, int64_t i, uint64_t key)
 {
     if (t->dtype != TD_DTYPE_STRING) {

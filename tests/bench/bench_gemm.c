@@ -1,13 +1,13 @@
-/* bench_gemm.c - matrix products compared with BLAS: floating-point operations per second of these
- * kernels, OpenBLAS and BLIS, measured alternately in one process.
+/* bench_gemm.c - compares matrix products with BLAS: the floating-point operations per second of
+ * these kernels, OpenBLAS and BLIS, measured alternately in one process.
  *
  *     bench_gemm [rounds]
  *
- * OpenBLAS and BLIS are loaded if they are installed (Debian: libopenblas0-pthread,
- * libblis4-serial). On two threads each BLAS uses the fastest of its methods: its own threads
- * (OpenBLAS), one half of the rows per thread, one half of the columns per thread. Figures are the
- * best of the rounds; a ratio compares with the best BLAS. bfloat16 and float16 have no BLAS to
- * compare with. */
+ * The program loads OpenBLAS and BLIS if they are installed (Debian: libopenblas0-pthread,
+ * libblis4-serial). On two threads, each BLAS uses its fastest method: its own threads (OpenBLAS),
+ * half of the rows for each thread, or half of the columns for each thread. Figures are the best
+ * of the rounds. A ratio compares with the best BLAS. For bfloat16 and float16, there is no BLAS
+ * to compare with. */
 #include "kernels/einsum/gemm/gemm.h"
 #include "kernels/workspace.h"
 #include "tests/bench/measure.h"
@@ -29,8 +29,8 @@ struct pool {
     int64_t count, grain;
     _Atomic int64_t next;
     atomic_int turn, helping;
-    atomic_bool open;     /* a loop is running, and the helper may join it */
-    atomic_bool spinning; /* else the helper sleeps between polls */
+    atomic_bool open;     /* a loop is running and the helper can join it */
+    atomic_bool spinning; /* otherwise the helper sleeps between polls */
 };
 
 static void work(struct pool *pool)
@@ -74,7 +74,7 @@ static td_status pool_for(struct td_exec *self, int64_t count, int64_t grain, td
         work(pool);
         return TD_OK;
     }
-    /* The caller does not wait for a late helper, which finds the loop closed. */
+    /* The caller does not wait for a late helper. Such a helper finds the loop closed. */
     atomic_store(&pool->open, true);
     atomic_fetch_add(&pool->turn, 1);
     work(pool);
@@ -129,13 +129,13 @@ enum { MAX_LOOPS = 6 };
 struct product {
     int64_t batch, m, n, k;
     bool is_double, b_transposed;
-    td_dtype half; /* float16 or bfloat16, which no BLAS has; 0: float32 or float64 */
+    td_dtype half; /* float16 or bfloat16, which no BLAS supports; 0: float32 or float64 */
     struct td_loop loops[MAX_LOOPS];
     struct td_contraction contraction;
     void *a, *b, *c;
     struct td_workspace workspace;
     const struct blas *blas;
-    int halves; /* 0: whole; 1: of the rows; 2: of the columns */
+    int halves; /* 0: all; 1: half of the rows; 2: half of the columns */
 };
 
 static void run_kernels(struct product *p)
@@ -145,7 +145,7 @@ static void run_kernels(struct product *p)
         exit(1);
 }
 
-/* Rows [m0, m0 + m) and columns [n0, n0 + n) of product i of the batch. */
+/* Computes rows [m0, m0 + m) and columns [n0, n0 + n) of product i of the batch. */
 static void blas_block(const struct product *p, int64_t i, int64_t m0, int64_t m, int64_t n0,
                        int64_t n)
 {
@@ -190,7 +190,7 @@ static void run_blas(struct product *p)
         blas_products(p, 0, 1);
 }
 
-/* Nanoseconds of one run: the mean of the runs in 2 ms. */
+/* Returns the nanoseconds of one run, the mean of the runs in 2 ms. */
 static double time_of(void (*run)(struct product *), struct product *p)
 {
     int64_t times = 0;
@@ -212,7 +212,7 @@ static void keep_best(double *best, double ns)
 
 #define MAX_BLAS 2
 
-/* Best times of the kernels and of each BLAS on `threads` threads. */
+/* Measures the best times of the kernels and of each BLAS on `threads` threads. */
 static void compare(struct product *p, const struct blas *blas, int n_blas, int threads, int rounds,
                     double *kernels_ns, double *blas_ns)
 {

@@ -1,12 +1,12 @@
-/* bench_json - the speed of decoding and encoding JSON, relative to the standard library and
+/* bench_json - compares the speed of decoding and encoding JSON with the standard library and
  * simdjson.
  *
  *     bench_json [rounds]
  *
- * "read" is td_json_decode of a gather request. Baselines: simdjson's on-demand parser, a double
- * per element, and std::from_chars without checks of the syntax. "write" is td_json_encode of a
- * reply. Baseline: std::to_chars in a loop. They alternate; figures are medians. Buffers are warm,
- * as in the server. */
+ * "read" is td_json_decode of a gather request. Baselines: simdjson's on-demand parser, one double
+ * for each element, and std::from_chars without syntax checks. "write" is td_json_encode of a
+ * reply. Baseline: std::to_chars in a loop. The functions alternate; figures are medians. Buffers
+ * are warm, as in the server. */
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -56,7 +56,7 @@ double median(std::vector<double> values)
     return values[values.size() / 2];
 }
 
-/* Runs the functions alternately; medians in ns. */
+/* Runs the functions alternately. Returns their medians in ns. */
 std::vector<double> race(int rounds, const std::vector<std::function<void()>> &contestants)
 {
     std::vector<std::vector<double>> times(contestants.size());
@@ -98,7 +98,7 @@ std::string padded(const std::string &text)
 const std::string oip_index =
     "{\"name\":\"indices\",\"datatype\":\"INT32\",\"shape\":[],\"data\":0}";
 
-volatile double sink; /* so that the baselines are not optimized away */
+volatile double sink; /* keeps the compiler from removing the baselines */
 
 template <typename T> void by_from_chars(const std::string &array, std::vector<T> &out)
 {
@@ -185,7 +185,7 @@ void writing(int rounds, const char *name, std::vector<T> &values, int64_t colum
     bench_call_free(call);
 }
 
-/* The same numbers in a request and a reply of /v1 and of the Open Inference Protocol. */
+/* Compares the same numbers in a request and a reply of /v1 and of the Open Inference Protocol. */
 template <typename T>
 void protocols(int rounds, const char *name, std::vector<T> &values, const char *dtype,
                const char *datatype)
@@ -217,7 +217,7 @@ void protocols(int rounds, const char *name, std::vector<T> &values, const char 
     bench_call_free(call);
 }
 
-/* Repeats a short function until it can be timed. */
+/* Repeats a short function until it takes long enough to measure. */
 double repeated(int rounds, const std::function<size_t()> &once)
 {
     constexpr int times = 2000;
@@ -301,7 +301,7 @@ int main(int argc, char **argv)
     std::printf("read  that request                  %6.0f ns\n", repeated(rounds, [&] {
                     return bench_decode_file(call, "gather", file.data(), file.size());
                 }));
-    /* Formatted as by tritonclient. */
+    /* In the same format as tritonclient. */
     std::string oip =
         "{\"inputs\":[{\"name\":\"params\",\"shape\":[16,8],\"datatype\":\"FP32\",\"parameters\":"
         "{\"binary_data_size\":512}},{\"name\":\"indices\",\"shape\":[4],\"datatype\":\"INT32\","

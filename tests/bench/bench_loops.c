@@ -1,10 +1,11 @@
-/* bench_loops.c - the cost of distributing a job's loops to workers: loops of two chunks, back to
- * back, on a pool of two workers.
+/* bench_loops.c - measures the cost of distributing a job's loops to workers: loops of two chunks,
+ * one after the other, on a pool of two workers.
  *
  *     bench_loops [chunk in us] [gap between loops in us] [loops]
  *
- * Prints microseconds per loop, medians of 9 runs: on one worker, on two, and the processor time of
- * the process for two. Without any cost a loop on two workers would take half as long. */
+ * Prints microseconds per loop, medians of 9 runs: on one worker, on two, and the processor time
+ * of the process with two. If distribution were free, a loop on two workers would take half as
+ * long. */
 #include "server/observe/clock.h"
 #include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"

@@ -1,8 +1,9 @@
-/* bench_npy.c - the speed of converting .npy arrays in Fortran order or of big-endian elements.
+/* bench_npy.c - measures the speed of converting .npy arrays in Fortran order or with big-endian
+ * elements.
  *
  *     bench_npy [MiB of an array]
  *
- * Prints GB/s of the array, medians of 7 runs. Baselines: memcpy, and the plain loop in C order,
+ * Prints GB/s of the array, medians of 7 runs. Baselines: memcpy, and a plain loop in C order,
  * which has a cache miss for every element. */
 #include "api/files/npy.h"
 #include "tests/bench/measure.h"
@@ -66,7 +67,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *says;
         td_dtype dtype;
-        struct td_shape shape; /* a dimension of 0 is computed from the size */
+        struct td_shape shape; /* a dimension of 0 is computed from the array's size */
         bool big_endian, fortran;
     } cases[] = {
         { "float32 [4096, n], Fortran", TD_DTYPE_FLOAT32, { 2, { 4096, 0 } }, false, true },

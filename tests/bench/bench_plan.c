@@ -1,10 +1,10 @@
-/* bench_plan - the time that parsing an equation and planning its steps take.
+/* bench_plan - measures the time to parse an equation and to plan its steps.
  *
  *     bench_plan [rounds]
  *
- * "equation" is td_equation_parse, "plan" is all of td_einsum_plan_make, both in an arena whose
- * first block is 32 KB, as a call's is; medians over the rounds, in microseconds. "bytes" is the
- * size of the plan in the arena. */
+ * "equation" is td_equation_parse, and "plan" is all of td_einsum_plan_make. Both use an arena
+ * with a first block of 32 KB, as a call does. Figures are medians over the rounds, in
+ * microseconds. "bytes" is the size of the plan in the arena. */
 #include "kernels/einsum/plan.h"
 #include "tests/bench/measure.h"
 
@@ -18,7 +18,7 @@
 static const struct {
     const char *equation;
     int64_t extent; /* of every label */
-    bool chain;     /* the labels have different extents instead */
+    bool chain;     /* if true, the labels have different extents instead */
 } cases[] = {
     { "ij->ji", 64, false },
     { "ij,jk->ik", 64, false },
@@ -31,7 +31,7 @@ static const struct {
     { "ab,bc,cd,de,ef,fg,gh,hi,ij,jk,kl,lm,mn,no,op,pq->aq", 64, true },
 };
 
-/* One dimension for each letter, and one for "...". Returns the number of inputs. */
+/* Makes one dimension for each letter and one for "...". Returns the number of inputs. */
 static int shapes_of(int number, struct td_shape *shapes)
 {
     int n = 0;
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
                 check(td_einsum_plan_make(cases[c].equation, pointers, n, TD_DTYPE_FLOAT32, &arena,
                                           &plan, &err),
                       &err);
-                /* If the plan needs a second block, the first one is full. */
+                /* If the plan needs a second block, the first block is full. */
                 bytes = arena.nodes ? sizeof(first) : (size_t)(arena.next - arena.first);
                 td_arena_reset(&arena);
             }

@@ -1,16 +1,16 @@
-/* bench_rows - gather on one thread, relative to a copying loop written by hand for the case.
+/* bench_rows - compares gather on one thread with a copying loop written by hand for each case.
  *
  *     bench_rows [rounds]
  *
- * Random rows of a table of 1 GiB (in huge pages if possible), then of 256 KiB, are copied to a
- * warm output. "gather" is the complete run of the op: check, resolve, copy. "hand" is memcpy with
- * a constant row width and prefetches to either cache, at the best of several distances; "plain" is
- * the same without prefetches; neither checks indices. The three alternate; figures are medians, in
- * GB of output per second. The ratio is gather / hand, the median of the ratios of each round,
- * since both meet the same noise in a round.
+ * The first part copies random rows of a table of 1 GiB (in huge pages if possible), then of 256
+ * KiB, to a warm output. "gather" is the complete run of the op: check, resolve, copy. "hand" is
+ * memcpy with a constant row width and prefetches to either cache, at the best of several
+ * distances. "plain" is the same without prefetches. "hand" and "plain" do not check indices. The
+ * three alternate; figures are medians, in GB of output per second. The ratio is gather / hand,
+ * the median of the rounds' ratios, because both meet the same noise in a round.
  *
- * Then small rows in the cache, where the loop around the copy dominates, in ns per row: "hand" is
- * a typed loop for that case. */
+ * The second part copies small rows in the cache, where the loop around the copy dominates.
+ * Figures are in ns per row. "hand" is a typed loop for that case. */
 #include "kernels/gather/gather.h"
 #include "tests/bench/measure.h"
 #include "tests/support/random.h"
@@ -31,8 +31,8 @@
 
 struct distance {
     int64_t ahead; /* rows; 0: no prefetch */
-    size_t reach;  /* bytes of a row that are prefetched */
-    bool to_l2;    /* to the second cache, not the first */
+    size_t reach;  /* number of bytes of a row to prefetch */
+    bool to_l2;    /* to the second-level cache, not the first */
 };
 
 static inline __attribute__((always_inline)) void hand_loop(char *restrict out,
@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) void hand_loop(char *restrict out,
     }
 }
 
-/* One build per width and index type: HAND(16) and so on. */
+/* One build for each width and index type: HAND(16) and so on. */
 #define HAND(bytes)                                                                                \
     case bytes:                                                                                    \
         if (wide)                                                                                  \
@@ -93,7 +93,7 @@ static void check(td_status status, const struct td_error *err)
     exit(1);
 }
 
-/* A tensor in existing memory. */
+/* Returns a tensor in existing memory. */
 static struct td_tensor over(void *data, td_dtype dtype, struct td_shape shape)
 {
     struct td_tensor tensor;
@@ -103,7 +103,7 @@ static struct td_tensor over(void *data, td_dtype dtype, struct td_shape shape)
     return tensor;
 }
 
-/* An inferred op, which can be run repeatedly. */
+/* An inferred op that can run repeatedly. */
 struct call {
     const struct td_op *op;
     struct td_op_args args;

@@ -1,12 +1,13 @@
-/* bench_scatter - the speed of updating rows of a large table in place.
+/* bench_scatter - measures the speed of updating rows of a large table in place.
  *
  *     bench_scatter [rounds [threads [row bytes]]]
  *
- * 64 MB of updates, at most a million, are written to random rows of a 1 GiB table (in huge pages
- * if possible). The op runs as in the daemon, on a worker pool of `threads` (2), with checks of the
- * indices; "set" replaces, "add" adds float32. "loop" is memcpy row by row on one thread, without
- * checks. "memcpy" copies as many bytes, one block per thread. They alternate; figures are medians,
- * in ns per row; ratios are medians over the rounds, above 1 if "set" is faster. */
+ * A round writes 64 MB of updates, at most a million, to random rows of a 1 GiB table (in huge
+ * pages if possible). The op runs as in the daemon, on a worker pool of `threads` (2), and checks
+ * the indices. "set" replaces; "add" adds float32. "loop" is memcpy row by row on one thread,
+ * without checks. "memcpy" copies the same number of bytes, one block for each thread. They
+ * alternate; figures are medians, in ns per row. Ratios are medians over the rounds, above 1 if
+ * "set" is faster. */
 #include "kernels/scatter/scatter.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/on_pool.h"
@@ -98,7 +99,7 @@ static void run_memcpy(const struct bench *b)
 {
     struct td_error err;
     int64_t bytes = b->n * (int64_t)b->row_bytes;
-    bool parallel = bytes > 256 * 1024; /* below, waking a thread costs more */
+    bool parallel = bytes > 256 * 1024; /* for fewer bytes, waking a thread costs more */
     check(td_exec_for(b->exec, bytes, parallel ? (bytes - 1) / b->threads + 1 : bytes, copy_range,
                       NULL, &err),
           &err);
@@ -107,7 +108,7 @@ static void run_memcpy(const struct bench *b)
 static double time_of(void (*f)(const struct bench *), struct bench *b)
 {
     b->set = (b->set + 1) %
-             INDEX_SETS; /* other rows than in the previous round, which are in the cache */
+             INDEX_SETS; /* other rows than in the previous round, whose rows are in the cache */
     double begin = now_ns();
     f(b);
     return (now_ns() - begin) / (double)b->n;

@@ -1,8 +1,8 @@
-/* bench_statistics - statistics of a tensor, beside a loop that only reads it.
+/* bench_statistics - compares the statistics of a tensor with a loop that only reads the tensor.
  *
  *     bench_statistics dtype rows columns threads
  *
- * Prints GB/s of both, the medians of 9 runs that alternate, and the ratio. */
+ * Prints the GB/s of both, medians of 9 alternating runs, and the ratio. */
 #include "kernels/half.h"
 #include "kernels/statistics/statistics.h"
 #include "tests/bench/measure.h"
@@ -32,7 +32,7 @@ static void check(td_status status, const struct td_error *err)
 struct reading {
     const char *data;
     size_t bytes;
-    atomic_uint_fast64_t sum; /* so that the loop has a result */
+    atomic_uint_fast64_t sum; /* gives the loop a result */
 };
 
 static void read_range(void *context, int64_t begin, int64_t end)

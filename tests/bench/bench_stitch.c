@@ -1,12 +1,12 @@
-/* bench_stitch - the speed of dynamic_stitch and dynamic_partition.
+/* bench_stitch - measures the speed of dynamic_stitch and dynamic_partition.
  *
  *     bench_stitch [rounds [threads [row bytes]]]
  *
  * The ops run as in the daemon: on a worker pool of `threads` (2), with warm buffers and checks of
- * the indices. "loop" is memcpy row by row on one thread, as in TensorFlow's CPU kernels, without
- * checks and without clearing rows that no index names. "memcpy" copies as many bytes, one block
- * per thread. The three alternate; figures are medians, in ns per row; ratios are medians over the
- * rounds, above 1 if the op is faster. */
+ * the indices. "loop" is memcpy row by row on one thread, as in TensorFlow's CPU kernels. It does
+ * not check indices, and does not clear rows that no index names. "memcpy" copies the same number
+ * of bytes, one block for each thread. The three alternate; figures are medians, in ns per row.
+ * Ratios are medians over the rounds, above 1 if the op is faster. */
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 #include "server/memory/buffer_pool.h"
@@ -34,8 +34,8 @@ static void check(td_status status, const struct td_error *err)
 
 /* ---- Cases ------------------------------------------------------------------------------- */
 
-/* Order of the indices: a permutation; ascending lists, as a partition returns them; random, so
- * that some rows are named twice and some never. */
+/* The order of the indices: a permutation; ascending lists, as a partition returns them; or random
+ * indices, so some rows are named twice and some never. */
 enum order { PERMUTED, ASCENDING, RANDOM, N_ORDERS };
 static const char *const order_names[N_ORDERS] = { "permuted", "ascending", "random" };
 
@@ -161,7 +161,7 @@ static void run_memcpy(const struct bench *b)
 {
     struct td_error err;
     int64_t bytes = b->n * (int64_t)b->row_bytes;
-    bool parallel = bytes > 256 * 1024; /* below, waking a thread costs more */
+    bool parallel = bytes > 256 * 1024; /* for fewer bytes, waking a thread costs more */
     check(td_exec_for(b->exec, bytes, parallel ? (bytes - 1) / b->threads + 1 : bytes, copy_range,
                       NULL, &err),
           &err);

@@ -1,4 +1,4 @@
-"""Devices: the gain from batching when launches are slow, and the cost of a device that is not used."""
+"""Measures the gain from batching on a device with slow launches, and the cost of a device that is not used."""
 import statistics
 from turns import report, row, take_turns, wrk_turn
 import daemon

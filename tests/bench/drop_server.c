@@ -1,10 +1,10 @@
-/* drop_server - the baseline of the benchmarks: a server on the same libmicrohttpd, with the same
- * flags, threads and connection memory, that discards every body and sends a fixed reply.
+/* drop_server - the baseline of the benchmarks: a server on the same libmicrohttpd with the same
+ * flags, threads and connection memory. It discards every body and sends a fixed reply.
  *
  *     drop_server [--reply BYTES] [--io-threads N] [--connection-memory BYTES]
  *
  * Prints its port and serves until it is killed. The difference to tensord is the cost of decoding
- * the request, the op, encoding the reply, and two further headers. */
+ * the request, the op, encoding the reply, and two additional headers. */
 #include <arpa/inet.h>
 
 #include <getopt.h>
@@ -18,7 +18,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
                               const char *method, const char *version, const char *data,
                               size_t *bytes, void **state)
 {
-    static int seen; /* its address marks a request whose headers have been seen */
+    static int seen; /* its address marks a request whose headers have arrived */
     (void)path;
     (void)method;
     (void)version;
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
         MHD_create_response_from_buffer(reply, body, MHD_RESPMEM_PERSISTENT);
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
-    /* As server/http/http.c starts its own; a pool of one is refused there too. */
+    /* The same options as in server/http/http.c; it does not accept a pool of one thread either. */
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
         handle, response, MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,

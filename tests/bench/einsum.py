@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""einsum, dynamic_stitch and dynamic_partition against NumPy, PyTorch and TensorFlow, and against memcpy.
+"""Compares einsum, dynamic_stitch and dynamic_partition with NumPy, PyTorch and TensorFlow, and with memcpy.
 
     einsum.py [--binary build/tensord] [--only PART] [--match TEXT] [--peers NAME,...] [--rounds N] [--seconds S]
               [--best]
 
-PART is einsum or rows.  The libraries are installed with pip at the first run (see peers.py); one that cannot be
-installed is skipped, with the reason.  Each uses two threads; they alternate in turns of S seconds.  A figure is the
-median over N rounds of the medians of the turns; a ratio is the median of the ratios of each round to the fastest
-peer of the case, above 1 if tensord is faster.  Rounds in which other processes used more than 5 % of the machine
-are repeated, up to 2 N in all, and the N rounds with the least such use count; it is printed as "others".  --best
-reports the fastest call instead of the median, which other load on the machine distorts less.
+PART is einsum or rows.  The first run installs the libraries with pip (see peers.py).  It skips a library that cannot be
+installed, and prints the reason.  Each program uses two threads, and the programs alternate in turns of S seconds.  A
+figure is the median over N rounds of the turns' medians.  A ratio compares tensord with the fastest peer of the case: it
+is the median of the rounds' ratios, above 1 if tensord is faster.  The script repeats rounds in which other processes used
+more than 5 % of the machine, up to 2 N rounds in all.  The N quietest rounds count, and the use by other processes in them
+is printed as "others".  --best reports the fastest call, which other load on the machine distorts less than the median.
 
-A slow case never fails the run; a wrong result does, and an einsum that uses more memory than its plan announced.
+A slow case never fails the run.  A wrong result does, and so does an einsum that uses more memory than its plan announced.
 """
 import argparse, collections, math, os, platform, statistics, sys, tempfile
 
@@ -24,7 +24,7 @@ from peers import Refused, Runner
 THREADS = 2
 KIB, MIB = 1 << 10, 1 << 20
 
-# what: the group of the case in the summary; inputs are written to files when the case begins
+# what: the group of the case in the summary. Inputs are written to files when the case starts.
 Einsum = collections.namedtuple("Einsum", "what equation dtype shapes")
 Rows = collections.namedtuple("Rows", "op row_bytes n_rows parts")
 Case = collections.namedtuple("Case", "op attrs inputs")
@@ -70,8 +70,8 @@ EINSUMS = [
     single("ab,bc,cd->ad", (1000, 2), (2, 1000), (1000, 50), what="chains"),
     single("abc,cde,efg,bdf,gh->ah", *[(16, 16, 16)] * 4, (16, 16), what="chains"),
 ]
-# Of a result of positive terms, relative to its largest element.  float32 sums of a few thousand terms are off by
-# some 1e-6 in any order; results in a 16-bit type are rounded to 11 or 8 bits.
+# Largest error of a result with positive terms, relative to its largest element.  float32 sums of a few thousand terms are
+# off by about 1e-6 in any order.  Results in a 16-bit type are rounded to 11 or 8 bits.
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 1e-3, "bfloat16": 8e-3, "int32": 0}
 SIZES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4}
 
@@ -184,8 +184,8 @@ def turn(runner, args):
 
 
 def take_turns(runners, args):
-    """[{name: Turn}] of the quietest rounds.  The order changes in each round.  A library whose calls take more than a
-    second, and ten times as long as the fastest, runs in the first round only."""
+    """Returns [{name: Turn}] of the quietest rounds.  The order changes in each round.  A library whose calls take more
+    than a second, and ten times as long as the fastest, runs in the first round only."""
     import turns
     rounds, names = [], list(runners)
 
@@ -223,7 +223,7 @@ class Bench:
         self.args, self.np, self.runners, self.folder, self.broken = args, np, runners, folder, 0
 
     def begin(self, case, error, tolerance):
-        """the runners that support the case, the reply of tensord's run, and notes on the others"""
+        """Returns the runners that support the case, the reply of tensord's run, and notes on the other runners."""
         able, notes, reply = {}, [], None
         output = os.path.join(self.folder, "output")
         for name, runner in self.runners.items():
@@ -242,7 +242,7 @@ class Bench:
             if name == "tensord":
                 reply = this_reply
                 if off > tolerance:
-                    raise Refused(f"a wrong result, off by {off:.2g} of the largest element")
+                    raise Refused(f"wrong result, off by {off:.2g} of the largest element")
             elif off > tolerance:
                 notes.append(f"{name}: off by {off:.1g}")
             able[name] = runner
@@ -358,12 +358,12 @@ def row(cells):
     print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
 
 
-# ---------------------------------------------------------------- all of it
+# ---------------------------------------------------------------- main
 def start(args, log):
-    """{name: Runner}, tensord first; prints which libraries are skipped"""
+    """Returns {name: Runner} with tensord first, and prints which libraries are skipped."""
     program = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench", "bench_einsum")
     if not os.access(program, os.X_OK):
-        sys.exit(f"einsum.py: there is no {program}: cmake --build build --target bench_einsum")
+        sys.exit(f"einsum.py: {program} does not exist; run cmake --build build --target bench_einsum")
     runners = {name: Runner(name, [program, str(THREADS)], THREADS, log) for name in ("tensord", "memcpy")}
     print(f"* tensord: workers and instruction set {runners['tensord'].about}", flush=True)
     for name in args.peers.split(","):
@@ -380,11 +380,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=os.path.join(HERE, "..", "..", "build", "tensord"))
     parser.add_argument("--only", choices=["einsum", "rows"], metavar="PART", help="einsum, rows")
-    parser.add_argument("--match", default="", metavar="TEXT", help="only cases whose name has this text")
+    parser.add_argument("--match", default="", metavar="TEXT", help="only cases whose name contains this text")
     parser.add_argument("--peers", default=",".join(peers.PACKAGES), metavar="NAME,...")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="length of a turn")
-    parser.add_argument("--best", action="store_true", help="the fastest call, not the median")
+    parser.add_argument("--best", action="store_true", help="report the fastest call instead of the median")
     args = parser.parse_args()
     unknown = set(args.peers.split(",")) - set(peers.PACKAGES)
     if unknown:
@@ -393,7 +393,7 @@ def main():
     try:
         peers.install("numpy")
     except Refused as e:
-        print(f"skipped: without NumPy nothing can be checked: {e}")
+        print(f"skipped: NumPy is needed to check results: {e}")
         return 77
     import numpy, turns
     print(f"{turns.machine()}; {args.rounds} rounds of {args.seconds} s each, "

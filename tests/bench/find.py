@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The op find against a loop written by hand, a dict of Python and tf.lookup.StaticHashTable of TensorFlow.
+"""Compares the op find with a hand-written loop, a Python dict and TensorFlow's tf.lookup.StaticHashTable.
 
     find.py [--tools build/tests/bench] [--keys N,...] [--peers dict,tensorflow] [--rounds N] [--wait SECONDS]
 
-Random int64 keys; a round is 100 batches (of the dict 10, in turn) of 10,000 queries each, of which nine in ten have a row.
-tensord's op and the loop by hand (bench_find.c) use two threads; so may TensorFlow, a dict has one.  They alternate; a figure
-is the median of the rounds in ns a query, a ratio the median of the ratios of each round, above 1 if tensord is faster.
-"others" is the part of the machine that other processes used, the median of the rounds.  Rounds in which it was more than 5 %
-are repeated, for SECONDS in all, and the N rounds with the least such use count.  A dict of 100 million keys takes 12 GB.
+The keys are random int64.  A round is 100 batches of 10,000 queries; nine in ten queries have a row.  The dict runs 10 of the
+batches in each round, in turn.  tensord's op and the hand-written loop (bench_find.c) use two threads, TensorFlow at most two,
+and the dict one.  They alternate.  A figure is the median over the rounds in ns per query.  A ratio is the median of the
+rounds' ratios, above 1 if tensord is faster.  "others" is the fraction of the machine that other processes used, the median
+over the rounds.  The script repeats rounds in which it was more than 5 %, for SECONDS in all, and the N quietest rounds count.
+A dict of 100 million keys takes 12 GB.
 """
 import argparse, os, statistics, sys, tempfile, time
 
@@ -19,9 +20,9 @@ import peers, turns
 THREADS, BATCH, BATCHES = 2, 10_000, 100
 
 
-# ---------------------------------------------------------------- the peers, each in a process of its own
+# ---------------------------------------------------------------- the peers, each in a separate process
 def make_keys(np, begin, end):
-    """distinct ones: splitmix64 is one to one"""
+    """Returns distinct keys, because splitmix64 is one-to-one."""
     z = (np.arange(begin, end, dtype="uint64") + np.uint64(1)) * np.uint64(0x9e3779b97f4a7c15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
@@ -84,7 +85,7 @@ def work(name, n):
 
 # ---------------------------------------------------------------- the rounds
 def take_round(runners):
-    """ns a query of each, and the part of the machine that others used"""
+    """Returns the ns per query of each program, and the fraction of the machine that others used."""
     busy, capacity = turns.machine_seconds()
     own = turns.own_seconds() + sum(turns.cpu_seconds(r.process) for r in runners)
     ns = [float(word) for r in runners for word in r.ask("ns", "go").split()]
@@ -95,7 +96,7 @@ def take_round(runners):
 
 def take_rounds(runners, rounds, seconds):
     taken = []
-    take_round(runners)  # to warm up
+    take_round(runners)  # a warm-up
     end = time.monotonic() + seconds
     while len(taken) < rounds or time.monotonic() < end and sum(others < turns.QUIET for _, others in taken) < rounds:
         taken.append(take_round(runners))
@@ -131,10 +132,10 @@ def compare(n, names, args, log):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tools", default=os.path.join(HERE, "..", "..", "build", "tests", "bench"))
-    parser.add_argument("--keys", default="10000000", help="how many, separated by commas (default: 10000000)")
+    parser.add_argument("--keys", default="10000000", help="numbers of keys, separated by commas (default: 10000000)")
     parser.add_argument("--peers", default="dict,tensorflow", help="default: dict,tensorflow")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--wait", type=int, default=60, metavar="SECONDS", help="for rounds on a quiet machine (default: 60)")
+    parser.add_argument("--wait", type=int, default=60, metavar="SECONDS", help="how long to wait for quiet rounds (default: 60)")
     parser.add_argument("--work", nargs=2, metavar=("PEER", "KEYS"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:

@@ -1,12 +1,12 @@
-"""Requests of the benchmarks, and their expected replies."""
+"""The benchmarks' requests and their expected replies."""
 import array, collections, json, os, random
-from turns import Broken  # first: it finds daemon
+from turns import Broken  # must come first, because it makes daemon importable
 import daemon
 from daemon import JSON, SAFETENSORS, Client
 
 
 class Request(collections.namedtuple("Request", "path body type accept more", defaults=(None, None, ()))):
-    """type and accept may be None; more are further headers as pairs"""
+    """type and accept can be None; more: other headers, as pairs"""
 
     def headers(self):
         own = [("Content-Type", self.type), ("Accept", self.accept)]
@@ -36,7 +36,7 @@ LOOKUP = Request("/v1/gather", json.dumps({"params": {"ref": "table"}, "indices"
 
 
 def write_table(folder):
-    """table.npy: the row at i holds i * 64, i * 64 + 1, ..., all exact in float32"""
+    """Writes table.npy. Row i holds i * 64, i * 64 + 1, ..., all exact in float32."""
     with open(os.path.join(folder, "table.npy"), "wb") as f:
         f.write(daemon.npy("float32", [TABLE_ROWS, TABLE_WIDTH], floats(range(TABLE_ROWS * TABLE_WIDTH)).tobytes()))
 
@@ -46,7 +46,7 @@ def rows_of_range(indices, width):
 
 
 def large_binary(rows, width, n_indices):
-    """(request, its output's bytes); at most 2^24 elements, so that all values are exact"""
+    """Returns (request, bytes of its output). At most 2^24 elements, so all values are exact."""
     indices = [7919 * i % rows for i in range(n_indices)]
     body = daemon.safetensors({"params": ("float32", [rows, width], floats(range(rows * width)).tobytes()),
                                "indices": ("int32", [n_indices], ints(indices).tobytes())})
@@ -66,11 +66,11 @@ def check_json(server, request, rows):
     reply = send(server, request)
     wanted = {"output": {"dtype": "float32", "shape": [len(rows), len(rows[0])], "data": rows}}
     if reply.status != 200 or reply.json() != wanted:
-        raise Broken(f"a wrong reply: {reply}")
+        raise Broken(f"wrong reply: {reply}")
 
 
 def check_binary(server, request, shape, raw, **others):
-    """others: further outputs, {name: (dtype, shape, bytes)}"""
+    """others: the other outputs, {name: (dtype, shape, bytes)}"""
     reply = send(server, request)
     if reply.status != 200 or daemon.read_safetensors(reply.body)[0] != {"output": ("float32", shape, raw), **others}:
-        raise Broken(f"a wrong reply: {reply}")
+        raise Broken(f"wrong reply: {reply}")

@@ -1,4 +1,4 @@
-"""Overload and fairness: closed-loop load by clients that retry at once (load_client.c), each from its own address."""
+"""Measures overload and fairness with clients that retry at once (load_client.c), each from its own address."""
 import collections, json, os, statistics, subprocess, time
 import daemon
 from inputs import SMALL_JSON, Request, check_json, SMALL_INDICES, SMALL_PARAMS
@@ -10,10 +10,10 @@ Load = collections.namedtuple("Load", "accepted refused failed p50 p99")
 
 FEW, MANY, HOG = "127.0.0.2", "127.0.0.3", 600
 QUEUE = 64
-SMALL_PAUSE_US = 1000 # of a connection with small requests: with none they would take the CPU that sums leave
+SMALL_PAUSE_US = 1000 # between small requests of a connection; without a pause they would take all CPU that sums leave
 WARM_UP = 0.5  # seconds of load before the measurement
 
-# Sums over resident tensors: name, float32 rows of 64, what a worker takes for it on an idle machine
+# Sums over resident tensors: name (with the time on an idle worker), number of float32 rows of 64 elements
 SUMS = (("sum_100us", 5_000), ("sum_5ms", 150_000))
 
 
@@ -44,7 +44,7 @@ class LoadCases:
         return read_load(subprocess.check_output(self.load_command(*args), text=True))
 
     def beside(self, background, foreground):
-        """the loads of two commands; the second one is shorter and runs while the first one does"""
+        """Runs two commands and returns their loads. The second command is shorter and runs while the first one runs."""
         hog = subprocess.Popen(background, stdout=subprocess.PIPE, text=True)
         time.sleep(WARM_UP)
         small = read_load(subprocess.check_output(foreground, text=True))
@@ -62,7 +62,7 @@ class LoadCases:
         return server
 
     def measured(self, server, work):
-        """what work() returns, the CPUs that the server used, and the part of the machine that others used"""
+        """Returns the result of work(), the CPUs that the server used, and the fraction of the machine that others used."""
         cpu, (busy, capacity), own, began = cpu_seconds(server.process), machine_seconds(), own_seconds(), time.monotonic()
         out = work()
         took, cpu = time.monotonic() - began, cpu_seconds(server.process) - cpu
@@ -70,7 +70,7 @@ class LoadCases:
         return out, cpu / took, max(0.0, others / (machine_seconds()[1] - capacity))
 
     def overload(self):
-        """as many connections as the queue has places, and ten times as many"""
+        """Compares as many connections as fit in the queue with ten times as many."""
         seconds = self.args.seconds
         for name, _ in SUMS:
             with self.busy_server("--queue-limit", str(QUEUE)) as server:
@@ -99,7 +99,7 @@ class LoadCases:
         line("small p99", "us", lambda t: t[0][1].p99, "below 20 ms")
 
     def fairness(self):
-        """a client with four connections, alone and beside one with 600"""
+        """Measures a client with four connections, alone and next to a client with 600."""
         seconds = self.args.seconds
         requests = {"inline": SMALL_JSON, **{name: sum_of(name) for name, _ in SUMS}}
         with self.busy_server() as server:

@@ -1,15 +1,16 @@
-/* load_client - closed-loop load from one address.
+/* load_client - generates closed-loop load from one address.
  *
  *     load_client PORT SOURCE CONNECTIONS PAUSE_US SECONDS METHOD TARGET FILE ["NAME: VALUE"]...
  *
- * Each of the connections, from the address SOURCE (127.0.0.2), sends the file to 127.0.0.1, waits
- * for the reply and sends it again after the pause; without one at once, also after a refusal: a
- * client that ignores Retry-After. Prints one line:
+ * Each connection, from the address SOURCE (127.0.0.2), sends the file to 127.0.0.1, waits for the
+ * reply, and sends the file again after the pause. Without a pause it sends again at once, even
+ * after a refusal, like a client that ignores Retry-After. Prints one line:
  *
  *     figures ACCEPTED REFUSED FAILED SECONDS P50_US P99_US REFUSED_P50_US
  *
- * Accepted are replies of 2xx, refused those of 429 and 503, failed all others and connections that
- * were closed. The latencies are those of accepted and of refused requests. */
+ * 2xx replies count as accepted, 429 and 503 as refused, and all other replies and closed
+ * connections as failed. The latencies are of accepted requests, except the last one, which is of
+ * refused requests. */
 #include "tests/bench/measure.h"
 
 #include <arpa/inet.h>
@@ -33,10 +34,10 @@ struct connection {
     size_t sent;         /* of the request */
     double begun;        /* when it was sent */
     size_t head;         /* bytes in room */
-    long long body_left; /* -1: the head is not complete */
+    long long body_left; /* -1: the head is incomplete */
     int status;
-    char room[ROOM];         /* the reply's head and what arrived with it */
-    double due;              /* in a pause: when it ends */
+    char room[ROOM];         /* the reply's head and any bytes that arrived with it */
+    double due;              /* in a pause: the end of the pause */
     struct connection *next; /* in the queue of pauses */
 };
 
@@ -53,7 +54,7 @@ struct load {
     long accepted, refused, failed;
     struct latencies of_accepted, of_refused;
     double pause_ns;
-    struct connection *first, *last; /* the queue of pauses, which end in its order */
+    struct connection *first, *last; /* the queue of pauses, in the order in which they end */
 };
 
 _Noreturn static void fail(const char *what)
@@ -79,7 +80,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* 0 if there are none. */
+/* Returns 0 if there are no latencies. */
 static double percentile(const struct latencies *latencies, double part)
 {
     return latencies->n ? latencies->us[(size_t)((double)(latencies->n - 1) * part)] : 0;
@@ -116,7 +117,7 @@ static void wait_for(struct load *load, struct connection *connection, int opera
         fail("epoll_ctl");
 }
 
-/* Sends what the socket takes of the request. */
+/* Sends as much of the request as the socket takes. */
 static void send_more(struct load *load, struct connection *connection)
 {
     const ssize_t put = send(connection->fd, load->request + connection->sent,
@@ -170,7 +171,7 @@ static void pause_connection(struct load *load, struct connection *connection)
     load->last = connection;
 }
 
-/* Begins the requests whose pause has ended. Returns the time until the next one does, at most
+/* Starts the requests whose pause has ended. Returns the time until the next pause ends, at most
  * 0.1 s. */
 static struct timespec end_pauses(struct load *load)
 {
@@ -201,7 +202,7 @@ static void end_request(struct load *load, struct connection *connection)
         begin_request(load, connection);
 }
 
-/* Reads the status and the length of the body from a complete head. */
+/* Reads the status and the body length from a complete head. */
 static void read_head(struct connection *connection)
 {
     char *end;
@@ -214,7 +215,7 @@ static void read_head(struct connection *connection)
     connection->body_left -= (long long)(connection->head - (size_t)(end + 4 - connection->room));
 }
 
-/* False if the connection was closed. */
+/* Returns false if the connection was closed. */
 static bool receive(struct load *load, struct connection *connection)
 {
     const bool in_head = connection->body_left < 0;

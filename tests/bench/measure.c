@@ -27,7 +27,7 @@ double median(double *values, int n)
     return values[n / 2];
 }
 
-/* One byte more than requested, so that a request of 0 bytes is valid too. */
+/* Allocates one byte more than requested, so a request for 0 bytes is valid too. */
 static void *must_alloc(size_t alignment, size_t bytes)
 {
     void *place = aligned_alloc(alignment, (bytes / alignment + 1) * alignment);

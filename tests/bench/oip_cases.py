@@ -1,4 +1,4 @@
-"""The Open Inference Protocol: bodies as tritonclient sends them, and tensors in shared memory."""
+"""Measures the Open Inference Protocol: bodies as tritonclient sends them, and tensors in shared memory."""
 import json, os
 from turns import Broken, DropServer, report, take_turns, upload_turn, wrk_turn
 import daemon
@@ -10,8 +10,8 @@ HEADER = "Inference-Header-Content-Length"
 
 
 def oip_request(inputs, parameters=(), outputs=None):
-    """a request of gather with a binary reply, formatted as by tritonclient; inputs are {name: (datatype, shape, bytes or
-    parameters of shared memory)}"""
+    """Returns a gather request with a binary reply, in tritonclient's format. inputs: {name: (datatype, shape, bytes or
+    shared memory parameters)}"""
     listed, blobs = [], b""
     for name, (datatype, shape, data) in inputs.items():
         where = {"binary_data_size": len(data)} if isinstance(data, bytes) else data
@@ -31,14 +31,14 @@ def check_oip(server, request, shape, raw):
     reply = send(server, request)
     length = int(reply.headers.get(HEADER) or 0)
     if reply.status != 200 or not length:
-        raise Broken(f"a wrong reply: {reply}")
+        raise Broken(f"wrong reply: {reply}")
     output, = json.loads(reply.body[:length])["outputs"]
     if (output["datatype"], output["shape"]) != ("FP32", shape) or reply.body[length:] != raw:
-        raise Broken(f"a wrong reply: {reply}")
+        raise Broken(f"wrong reply: {reply}")
 
 
 class Target:
-    """a server and its request, to compare two requests in turns"""
+    """A server and its request, for comparing two requests in turns."""
 
     def __init__(self, server, request, path):
         self.server, self.process, self.request, self.path = server, server.process, request, path
@@ -47,7 +47,7 @@ class Target:
 
 
 class Shared:
-    """shared memory, registered with a server as `name`"""
+    """Shared memory that is registered with a server as `name`."""
 
     def __init__(self, server, name, content):
         self.server, self.name, self.size = server, name, len(content)
@@ -96,12 +96,12 @@ class OipCases:
         report("oip lookup", pairs, "req/s", 1, "at least 0.95")
 
     def large(self, indices):
-        """(params as bytes, indices as an input, expected rows)"""
+        """Returns (params as bytes, indices as an input, expected rows)."""
         return (floats(range(ROWS * WIDTH)).tobytes(), ("INT32", [len(indices)], ints(indices).tobytes()),
                 rows_of_range(indices, WIDTH))
 
     def oip_round_trip(self):
-        """64 MB sent, 64 MB received"""
+        """Sends 64 MB and receives 64 MB."""
         params, indices, raw = self.large([7919 * i % ROWS for i in range(ROWS)])
         request = oip_request({"params": ("FP32", [ROWS, WIDTH], params), "indices": indices})
         file, uploads = self.file("body"), 15 * self.args.seconds
@@ -112,7 +112,7 @@ class OipCases:
         report("oip round trip", pairs, "GB/s", (len(request.body) + len(raw)) / 1e9, "at least 0.7")
 
     def shared_memory(self):
-        """params through shared memory, relative to the same over the socket; then the output as well"""
+        """Compares params in shared memory with params over the socket, then also with the output in shared memory."""
         params, indices, raw = self.large([7919 * i % ROWS for i in range(1000)])
         with self.tensord("--system-shared-memory") as tensord, Shared(tensord, "params", params) as region:
             sent = oip_request({"params": ("FP32", [ROWS, WIDTH], params), "indices": indices})
@@ -128,7 +128,7 @@ class OipCases:
                                      outputs=[{"name": "output", "parameters": output.where()}])
                 reply = send(tensord, shared)
                 if reply.status != 200 or output.read() != raw:
-                    raise Broken(f"a wrong reply: {reply}")
+                    raise Broken(f"wrong reply: {reply}")
                 self.shared_turns("shm in and out", tensord, shared, sent, "")
 
     def shared_turns(self, name, tensord, shared, sent, target):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The programs that einsum.py compares: NumPy, PyTorch, TensorFlow, and tensord's own ops.
+"""Runs the programs that einsum.py compares: NumPy, PyTorch, TensorFlow, and tensord's ops.
 
-Each runs in a process of its own, with the line protocol of bench_einsum.c:
+Each program runs in its own process and speaks the line protocol of bench_einsum.c:
 
     peers.py numpy|torch|tensorflow
 
-This file has both ends of the protocol, and makes the virtual environment of the libraries, once, in
+This file implements both ends of the protocol.  On first use it creates the libraries' virtual environment in
 ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/bench-venv (PyTorch with its dependencies is 6 GB).
 
-All use the same number of threads and return row-major tensors in separate memory: if a library returns a view of
-the input for a transposition or a diagonal, the view is copied, as a service would have to.  The libraries' heap is
-never returned to the system and uses huge pages, so that they write to warm memory, as tensord does.
+All programs use the same number of threads and return row-major tensors in separate memory.  If a library returns a view
+of the input for a transposition or a diagonal, this file copies the view, as a service would have to.  The libraries never
+return heap memory to the system and use huge pages, so they write to warm memory, as tensord does.
 """
 import importlib.metadata, math, os, signal, statistics, subprocess, sys, time
 
@@ -24,32 +24,32 @@ SAMPLE_NS, LONG_NS, MAX_SAMPLES = 20_000, 10**9, 1 << 16  # as in bench_einsum.c
 
 
 class Refused(Exception):
-    """a case or library that is not supported, and why"""
+    """Raised for a case or a library that is not supported, with the reason."""
 
 
 # ---------------------------------------------------------------- the environment
 def pip(package):
-    """None, or why the package cannot be installed"""
+    """Installs a package. Returns None, or the reason why it cannot be installed."""
     done = subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["pip failed"])[-1]
 
 
 def enter_venv(arguments):
-    """makes the virtual environment if there is none, and restarts the calling program in it"""
+    """Creates the virtual environment if it does not exist, and restarts the calling program in it."""
     if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
         return
     if not os.path.exists(PYTHON):
-        print(f"making {VENV}", flush=True)
+        print(f"creating {VENV}", flush=True)
         done = subprocess.run([sys.executable, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True)
         if done.returncode != 0:
-            sys.exit(f"cannot make a virtual environment: {done.stdout.strip()}")
+            sys.exit(f"cannot create a virtual environment: {done.stdout.strip()}")
     os.execv(PYTHON, [PYTHON, "-B", *arguments])
 
 
 def install(name):
-    """installs a library unless it is installed; raises Refused"""
+    """Installs a library if it is missing. Raises Refused."""
     try:
         importlib.metadata.version(PACKAGES[name])
     except importlib.metadata.PackageNotFoundError:
@@ -69,8 +69,8 @@ def environment(threads):
 
 # ---------------------------------------------------------------- the controlling end
 class Runner:
-    """a process that computes cases; stopped (SIGSTOP) between its turns, because the threads of some libraries spin for
-    a while after a call and would slow down the next turn"""
+    """A process that computes cases. It is stopped (SIGSTOP) between its turns, because the threads of some libraries spin
+    for a while after a call and would slow down the next turn."""
 
     def __init__(self, name, command, threads, log):
         self.name = name
@@ -98,7 +98,7 @@ class Runner:
             self.process.send_signal(signal.SIGSTOP)
 
     def begin(self, case):
-        """case: op, attrs {name: value}, inputs [(name, dtype, shape, file)]"""
+        """Starts a case: op, attrs {name: value}, inputs [(name, dtype, shape, file)]."""
         self.ask("ok", "op", case.op)
         for name, value in case.attrs.items():
             self.ask("ok", "attr", name, value)
@@ -109,7 +109,7 @@ class Runner:
         return [int(w) for w in self.ask("ran", "run", file).split()]
 
     def time(self, seconds):
-        """(calls, best, median), in ns"""
+        """Returns (calls, best, median), the times in ns."""
         return tuple(float(w) for w in self.ask("timed", "time", seconds).split())
 
     def close(self):
@@ -119,7 +119,7 @@ class Runner:
 
 # ---------------------------------------------------------------- the libraries' end
 class Library:
-    """reads tensors and runs ops with one library"""
+    """Reads tensors and runs ops with one library."""
 
     def __init__(self, threads):
         import numpy
@@ -138,7 +138,7 @@ class Library:
         return self.numpy.ascontiguousarray(result).tobytes()
 
     def call(self, op, attrs, inputs):
-        """a function without arguments"""
+        """Returns a function without arguments that runs the op."""
         if op != "einsum":
             raise Refused(f"has no {op}")
         numpy, equation, tensors = self.numpy, attrs["equation"], inputs["inputs"]
@@ -209,7 +209,7 @@ LIBRARIES = {"numpy": Library, "torch": Torch, "tensorflow": TensorFlow}
 
 
 def time_calls(function, seconds):
-    """(calls, best, median), measured as in bench_einsum.c"""
+    """Returns (calls, best, median), measured as in bench_einsum.c."""
     def several(n):
         begun = time.perf_counter_ns()
         for _ in range(n):
@@ -248,7 +248,7 @@ class Server:
 
 
 def serve(name):
-    # Standard output is used for replies only; what a library prints goes to the log.
+    # Standard output carries only replies. Output of a library goes to the log.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:
@@ -261,7 +261,7 @@ def serve(name):
     for line in sys.stdin:
         try:
             answer = server.execute(line.split())
-        except Exception as e:  # for any exception of the library the case is refused
+        except Exception as e:  # any exception of the library refuses the case
             answer = "refused " + str(e).strip().replace("\n", " ")[:200]
         print(answer, file=answers, flush=True)
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures the Python package: small calls against http.client and tritonclient, JSON against binary.
+"""Measures the Python package: small calls compared with http.client and tritonclient, and JSON compared with binary.
 
     python_client.py [--binary PATH] [--calls N] [--rounds N]
 
-Needs NumPy, and tritonclient[http] for its rows. Clients take turns on one daemon; a figure is the median of the rounds.
+Needs NumPy, and for tritonclient's rows also tritonclient[http]. The clients take turns on one daemon. A figure is the median over the rounds.
 """
 import argparse
 import http.client
@@ -23,7 +23,7 @@ from tensord import calls
 
 SMALL = np.array([2, 3], "int64")
 
-# What a user writes for one lookup; all up to the line that makes the client is done once.
+# The code that a user writes for one lookup. The lines up to the one that creates the client run only once.
 USER_CODE = {
     "http.client, prepared body": """
 import http.client
@@ -46,7 +46,7 @@ rows = client.infer("planets", [query]).as_numpy("output")
 
 
 def user(code, url):
-    """a function that runs what is done for each lookup, and the lines of the whole"""
+    """Returns a function that runs the code of one lookup, and the number of lines of the whole code."""
     call = calls.op_call("gather", calls.one, {"params": "planets", "indices": SMALL}, {})
     names = {"url": url, "address": url.partition("//")[2], "indices": SMALL, "path": call.path, "body": b"".join(call.body),
              "headers": call.headers}
@@ -58,7 +58,7 @@ def user(code, url):
 
 
 def json_lookup(url, table, indices):
-    """the same lookup in JSON, from array to array"""
+    """Returns a function that runs the same lookup in JSON, from array to array."""
     connection = http.client.HTTPConnection(url.partition("//")[2])
 
     def run():
@@ -68,7 +68,7 @@ def json_lookup(url, table, indices):
 
 
 def measured(run, calls_):
-    """microseconds a call, by the clock and of this process's processor time"""
+    """Returns the microseconds for each call: wall time, and processor time of this process."""
     begin, used = time.perf_counter(), time.process_time()
     for _ in range(calls_):
         run()
@@ -76,7 +76,7 @@ def measured(run, calls_):
 
 
 def take_turns(clients, calls_, rounds):
-    """for each client (microseconds, processor time, ratio to the first client): medians of the rounds"""
+    """Returns, for each client, (microseconds, processor time, ratio to the first client), the medians over the rounds."""
     for run in clients.values():
         measured(run, 20)
     found = {name: [] for name in clients}
@@ -114,7 +114,7 @@ def main():
     parser = argparse.ArgumentParser(description="Measures the Python package.")
     parser.add_argument("--binary", default=str(ROOT / "build" / "tensord"))
     parser.add_argument("--calls", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=21, help="turns of each client")
+    parser.add_argument("--rounds", type=int, default=21, help="number of turns of each client")
     args = parser.parse_args()
     os.environ["TENSORD"] = args.binary
     with open("/proc/cpuinfo", encoding="ascii") as info:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Lookups by key, beside Redis.
+"""Compares lookups by key with Redis.
 
     redis.py [BINARY] [--rows N] [--seconds S] [--rounds N]
 
-Both hold the same table, 64 numbers of float32 a row under a key, and get 32 random keys in each request on 16 connections: tensord by
-`gather` with keys as JSON and the rows as safetensors, loaded by wrk, Redis by MGET, loaded by redis-benchmark. The two alternate; each round is a ratio, of
-which the median is printed. Needs redis-server (Debian has a package of that name) and wrk.
+Both hold the same table: rows of 64 float32 numbers, each with a key. Each request asks for 32 random keys, on 16 connections.
+wrk sends tensord `gather` requests with keys as JSON and gets the rows as safetensors; redis-benchmark sends Redis MGET. The
+two alternate. Each round gives a ratio, and the script prints the median. Needs redis-server (Debian has a package with this
+name) and wrk.
 """
 import argparse, array, json, os, random, re, shutil, statistics, subprocess, sys, tempfile
 
@@ -33,7 +34,7 @@ def row(i):
 
 
 def key(i):
-    """as redis-benchmark writes a random number"""
+    """Returns a key in the form in which redis-benchmark writes a random number."""
     return f"key:{i:012d}"
 
 
@@ -48,11 +49,11 @@ def fill_tensord(client, rows):
         sys.exit(f"redis.py: {reply}")
     reply = client.request("POST", "/v1/tensors/table/gather", {"keys": names[-1:]}, {"Accept": "application/vnd.safetensors"})
     if not reply.body.endswith(row(rows - 1).tobytes()):
-        sys.exit(f"redis.py: a wrong reply: {reply}")
+        sys.exit(f"redis.py: wrong reply: {reply}")
 
 
 def fill_redis(port, rows):
-    """in the protocol of Redis, by a pipe"""
+    """Fills Redis through a pipe, in the protocol of Redis."""
     feed = subprocess.Popen(["redis-cli", "-p", str(port), "--pipe"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     for i in range(rows):
         name, value = key(i).encode(), row(i).tobytes()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The speed of tensord, relative to servers and loops that do the minimum of work.
+"""Compares the speed of tensord with servers and loops that do the minimum of work.
 
     run.py [--binary build/tensord] [--only NAME] [--seconds S] [--rounds N]
 
-Needs wrk, and the programs of tests/bench beside the binary: cmake --build build --target tensord benchmarks.
-tensord and the drop server (drop_server.c) alternate in turns of S seconds.  Figures are medians over N rounds; a
-ratio is the median of the ratios of each round, with the least and the largest in brackets.  CPU is the CPU time of
-the server's process per request.  Rounds in which other processes were busy are repeated, up to 3 N in all, and the
-N quietest count; "others" is the use by other processes in these.  Each case first checks one reply.  A bad ratio
+Needs wrk, and the programs of tests/bench next to the binary: cmake --build build --target tensord benchmarks.
+tensord and the drop server (drop_server.c) alternate in turns of S seconds.  Figures are medians over N rounds.  A ratio
+is the median of the rounds' ratios, with the smallest and the largest in brackets.  CPU is the CPU time of the server's
+process for each request.  The script repeats rounds in which other processes were busy, up to 3 N rounds in all.  The N
+quietest rounds count, and "others" is the use by other processes in them.  Each case first checks one reply.  A bad ratio
 never fails the run; exit status 1 means an error.
 """
 import argparse, json, os, random, sys, tempfile, threading
@@ -68,7 +68,7 @@ class Bench(DeviceCases, LoadCases, OipCases, TableCases):
                    "at least 0.65", "", reply=8192)
 
     def keyed_lookup(self):
-        """32 ids by key, of lookup and of gather, and by row number"""
+        """Looks up 32 ids by key, with lookup and with gather, and by row number."""
         keys = [10**12 + 7919 * i for i in range(TABLE_ROWS)]
         wanted = ("int64", [32], daemon.pack("int64", [keys[i] for i in LOOKUP_IDS]))
         raw, shape = rows_of_range(LOOKUP_IDS, TABLE_WIDTH), [32, TABLE_WIDTH]
@@ -81,7 +81,7 @@ class Bench(DeviceCases, LoadCases, OipCases, TableCases):
                 reply = client.request("PUT", "/v1/tensors/table/keys", daemon.npy("int64", [TABLE_ROWS], daemon.pack("int64", keys)),
                                        {"Content-Type": "application/x-npy"})
             if reply.status != 201:
-                raise Broken(f"a wrong reply: {reply}")
+                raise Broken(f"wrong reply: {reply}")
             check_binary(tensord, by_row, shape, raw)
             for op, name, more in (("lookup", "queries", {"found": ("bool", [32], b"\1" * 32)}), ("gather", "indices.keys", {})):
                 by_key = request(op, name, wanted)
@@ -153,7 +153,7 @@ class Bench(DeviceCases, LoadCases, OipCases, TableCases):
 
 # ---------------------------------------------------------------- memory
 def mixed_requests():
-    """1000 requests with their expected status: small, large, both formats, and invalid ones"""
+    """Returns 1000 requests with their expected statuses: small, large, in both formats, and invalid."""
     many = json.dumps({"params": [round(i * 0.37 % 100, 4) for i in range(100_000)],
                        "indices": list(range(0, 100_000, 10))})
     out_of_bounds = json.dumps({"params": SMALL_PARAMS, "indices": [3, 16]})
@@ -187,18 +187,18 @@ def run_mixed_requests(server, requests, threads=4):
         raise Broken(f"{len(wrong)} wrong replies; the first: {wrong[0]}")
 
 
-# ---------------------------------------------------------------- all of it
+# ---------------------------------------------------------------- main
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=os.path.join(HERE, "..", "..", "build", "tensord"))
     parser.add_argument("--only", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--seconds", type=int, default=1, help="length of a turn")
+    parser.add_argument("--seconds", type=int, default=1, help="length of a turn in seconds")
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     daemon.BINARY = args.binary
     program = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench", "drop_server")
     if not os.access(program, os.X_OK):
-        sys.exit(f"run.py: there is no {program}: cmake --build build --target tensord benchmarks")
+        sys.exit(f"run.py: {program} does not exist; run cmake --build build --target tensord benchmarks")
     print(f"{machine()}, shared with the load generator; {args.rounds} rounds of {args.seconds} s each", flush=True)
     broken = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Large resident tables: replaced during lookups, and loaded when the server starts."""
+"""Measures large resident tables: replacing them during lookups, and loading them when the server starts."""
 import array, os, statistics, threading, time
 from turns import (Broken, DropServer, output_during, output_of, report, report_p99, resident, resident_of_file, row,
                    take_turns, turn, upload_command, upload_times, wrk_command, wrk_figures)
@@ -15,12 +15,12 @@ OPTIONS = ("--memory-limit", "8G", "--tensor-quota", "5G")
 
 
 def row_of(i):
-    """all elements are i modulo 2^24, which is exact in float32"""
+    """Returns a row whose elements are all i modulo 2^24, which is exact in float32."""
     return array.array("f", [i % (1 << 24)]) * WIDTH
 
 
 def write_table(path):
-    """1 GiB as .npy, written in parts"""
+    """Writes a table of 1 GiB as .npy, in parts."""
     part = 1 << 14
     with open(path, "wb") as f:
         f.write(daemon.npy("float32", [ROWS, WIDTH], b""))
@@ -29,7 +29,7 @@ def write_table(path):
 
 
 class Watch:
-    """a thread that polls /readyz"""
+    """A thread that polls /readyz."""
 
     def __init__(self, server):
         self.server, self.in_use, self.stop = server, 0, threading.Event()
@@ -50,7 +50,7 @@ class Watch:
 
 
 class Lookups:
-    """one request, repeated; the drop server receives uploads for comparison"""
+    """Repeats one request. The drop server receives uploads for comparison."""
 
     def __init__(self, tensord, drop, request, body_file, pause_ms):
         self.tensord, self.drop, self.request, self.body_file, self.pause_ms = tensord, drop, request, body_file, pause_ms
@@ -70,7 +70,7 @@ class Lookups:
 
 class TableCases:
     def big_table(self):
-        """the path of table.npy in a folder of its own"""
+        """Returns the path of table.npy, alone in a folder."""
         folder = os.path.join(self.folder, "big")
         path = os.path.join(folder, "table.npy")
         if not os.path.exists(path):
@@ -79,7 +79,7 @@ class TableCases:
         return path
 
     def replace(self):
-        """a table of 1 GiB is replaced repeatedly, during lookups without pauses and at a moderate rate"""
+        """Replaces a table of 1 GiB repeatedly, during lookups without pauses and at a moderate rate."""
         put = Request("/v1/tensors/big", b"", "application/x-npy")
         look = Request("/v1/gather", daemon.safetensors({"indices": ("int32", [len(IDS)], ints(IDS).tobytes())},
                                                         {"params.ref": "big"}), SAFETENSORS)
@@ -88,7 +88,7 @@ class TableCases:
         body = self.file("look")
         with open(body, "wb") as f:
             f.write(look.body)
-        # With a pool limit the memory of a table is reused; without, each table gets new memory.
+        # With a pool limit, the server reuses the memory of a table. Otherwise each table gets new memory.
         for options, loads in ((("--pool-limit", "3G"), (("replace, busy", 0, 1, 0), ("replace, 2000/s", 8, 3, 0),
                                                          ("replace, 2000/s, 10 Gbit/s", 8, 3, 1250))),
                                ((), (("replace, new memory", 8, 3, 1250),))):
@@ -96,7 +96,7 @@ class TableCases:
                 with open(table, "rb") as f, Client(tensord) as client:
                     reply = client.request("PUT", put.path, f.read(), put.headers())
                 if reply.status != 201:
-                    raise Broken(f"a wrong reply: {reply}")
+                    raise Broken(f"wrong reply: {reply}")
                 check_binary(tensord, look, [len(IDS), WIDTH], raw)
                 for name, pause_ms, uploads, mb_per_s in loads:
                     self.replace_under(name, Lookups(tensord, drop, look, body, pause_ms),
@@ -104,8 +104,8 @@ class TableCases:
                 check_binary(tensord, look, [len(IDS), WIDTH], raw)
 
     def replace_under(self, name, lookups, put, dropped):
-        """lookups while the table is replaced, relative to lookups alone, and to lookups while the drop server receives as
-        many bytes, which shows the cost of any upload"""
+        """Compares lookups while the table is replaced with lookups alone, and with lookups while the drop server receives the
+        same number of bytes, which shows the cost of any upload."""
         times, memory, process = [], [], lookups.tensord.process
 
         def alone():
@@ -132,7 +132,7 @@ class TableCases:
               f" {in_use / GIB:.2f} at most", flush=True)
 
     def start(self):
-        """time from the start of the process to the first 200 of /readyz, with a cold and a warm page cache"""
+        """Measures the time from the start of the process to the first 200 of /readyz, with a cold and a warm page cache."""
         table = self.big_table()
         empty = os.path.join(self.folder, "empty")
         os.makedirs(empty, exist_ok=True)
@@ -141,7 +141,7 @@ class TableCases:
             self.start_with(name, os.path.dirname(table), table, drop, "below 100 ms")
 
     def keyed_table(self):
-        """the path of keyed.tensord in a folder of its own: KEYS rows of a byte, with keys"""
+        """Returns the path of keyed.tensord, alone in a folder: KEYS rows of one byte, with keys."""
         folder = os.path.join(self.folder, "keyed")
         os.mkdir(folder)
         keys = array.array("q", range(10**12, 10**12 + 7919 * KEYS, 7919))
@@ -149,11 +149,11 @@ class TableCases:
         with Daemon("--data-dir", folder, "--max-body", "2G", *OPTIONS) as tensord, Client(tensord) as client:
             reply = client.request("PUT", "/v1/tensors/keyed?persist=1", body, {"Content-Type": SAFETENSORS})
         if reply.status != 201:
-            raise Broken(f"a wrong reply: {reply}")
+            raise Broken(f"wrong reply: {reply}")
         return os.path.join(folder, "keyed.tensord")
 
     def keyed_start(self):
-        """as start, with 100 million keys in a file, and the time of the first lookup by key"""
+        """Measures the same as start() with 100 million keys in a file, and the time of the first lookup by key."""
         table = self.keyed_table()
         print(f"    {os.path.getsize(table) / KEYS - 9:.2f} bytes a key beside keys and rows", flush=True)
         look = Request("/v1/lookup", b'{"params":{"ref":"keyed"},"queries":[1000000000000,1],"missing":"zero"}', JSON)
@@ -161,8 +161,8 @@ class TableCases:
             self.start_with(name, os.path.dirname(table), table, drop, "below 50 ms", look)
 
     def start_with(self, name, folder, file, drop, target, then=None):
-        """file: one in the folder, whose pages are dropped from the page cache; then: a request that is sent when
-        the server is ready"""
+        """file: a file in the folder, whose pages can be dropped from the page cache; then: a request to send when the server
+        is ready"""
         times, thens, touched = [], [], 0
         for _ in range(max(5, self.args.rounds)):
             if drop:
@@ -185,7 +185,7 @@ class TableCases:
 
 
 def drop_pages(path):
-    """drops the file's pages from the page cache"""
+    """Drops the file's pages from the page cache."""
     fd = os.open(path, os.O_RDONLY)
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What TLS costs, beside the same daemon without it.
+"""Measures the cost of TLS, compared with the same daemon without TLS.
 
     tls.py [BINARY] [--seconds S] [--rounds N]
 
-requests      small gathers on 16 connections that stay open: rate, and processor time of the server for each
-connections   the same with a new connection for each request, with an ECDSA key of P-256 and an RSA key of 2048 bits
+requests      small gathers on 16 open connections: rate, and the server's processor time for each request
+connections   the same with a new connection for each request, with a P-256 ECDSA key and a 2048-bit RSA key
 large         replies of 16 MB on 4 connections: GB/s
-idle          memory of a connection that waits
+idle          memory of a waiting connection
 
-wrk makes the load, on the same two cores; median of the rounds, which alternate between the cases.
+wrk generates the load on the same two cores. Figures are medians over the rounds, which alternate between the cases.
 """
 import argparse, os, re, socket, statistics, subprocess, sys, tempfile
 
@@ -33,7 +33,7 @@ def processor_time(pid):
 
 
 def wrk(daemon, script, connections, seconds):
-    """(requests a second, bytes a second, processor seconds for each request)"""
+    """Returns (requests per second, bytes per second, processor seconds for each request)."""
     scheme = "https" if daemon.tls else "http"
     before = processor_time(daemon.process.pid)
     text = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", script, f"{scheme}://127.0.0.1:{daemon.port}/v1/gather"],
@@ -52,7 +52,7 @@ def resident(daemon):
 
 
 def idle_bytes(daemon, count=1000):
-    """of each connection, after a request"""
+    """Returns the memory of each connection after a request."""
     connections = []
 
     def open_some(n):

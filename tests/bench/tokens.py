@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What tokens cost a small request, in instructions of the whole daemon under valgrind's callgrind.
+"""Measures the cost of tokens for a small request, in instructions of the whole daemon under valgrind's callgrind.
 
     tokens.py [BINARY]
 
-A client sends the same gather 500 and 3500 times over one connection; the difference by 3000 is one request. Cases: no
-token file, with and without the header; files of 1, 100 and 10,000 tokens; two tokens in turn over one connection, which
-looks up each of them.
+A client sends the same gather 500 and 3500 times over one connection. The difference divided by 3000 is the cost of one
+request. Cases: no token file, with and without the header; files of 1, 100 and 10,000 tokens; two alternating tokens over
+one connection, so the daemon looks up each token.
 """
 import os, re, socket, subprocess, sys, tempfile, threading
 

@@ -1,4 +1,4 @@
-"""Measures servers in alternating turns, and how much of the machine other processes used meanwhile."""
+"""Measures servers in alternating turns, and the fraction of the machine that other processes used in the meantime."""
 import collections, os, platform, resource, signal, statistics, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -10,7 +10,7 @@ QUIET = 0.05  # of the machine
 
 
 class Turn(collections.namedtuple("Turn", "rate user system p99 others")):
-    """requests per second; seconds per request in user mode and in the kernel; microseconds; the fraction of the machine
+    """rate: requests per second; user, system: seconds for each request; p99: microseconds; others: fraction of the machine
     that other processes used"""
 
     @property
@@ -20,7 +20,7 @@ class Turn(collections.namedtuple("Turn", "rate user system p99 others")):
 
 
 class Broken(Exception):
-    """an error, not a bad figure"""
+    """Raised for an error, not for a bad figure."""
 
 
 # ---------------------------------------------------------------- servers
@@ -43,7 +43,7 @@ class DropServer:
 
 
 def cpu_times(process):
-    """(user, system) time of all threads so far"""
+    """Returns the (user, system) time of all threads so far."""
     with open(f"/proc/{process.pid}/stat") as f:
         fields = f.read().rpartition(")")[2].split()
     return int(fields[11]) * TICK, int(fields[12]) * TICK
@@ -54,7 +54,7 @@ def cpu_seconds(process):
 
 
 def machine_seconds():
-    """(busy, all) time of all CPUs so far"""
+    """Returns the (busy, total) time of all CPUs so far."""
     with open("/proc/stat") as f:
         user, nice, system, idle, iowait, irq, softirq, steal = map(int, f.readline().split()[1:9])
     busy = user + nice + system + irq + softirq + steal
@@ -62,7 +62,7 @@ def machine_seconds():
 
 
 def own_seconds():
-    """CPU time of this process and of the clients that have ended"""
+    """Returns the CPU time of this process and of the clients that have ended."""
     used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return sum(u.ru_utime + u.ru_stime for u in used)
 
@@ -77,7 +77,7 @@ def output_of(command):
 
 
 def output_during(command, work):
-    """output of a command that is interrupted when work() has returned"""
+    """Returns the output of a command that is interrupted after work() returns."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True)
     try:
@@ -89,8 +89,8 @@ def output_during(command, work):
 
 
 def turn(server, client, figures, beside=()):
-    """one turn: runs client(), which returns its output, of which figures(output) gives (requests, rate, p99); beside:
-    further servers whose CPU time counts"""
+    """Runs one turn. client() returns its output; figures(output) returns (requests, rate, p99); beside: other servers whose
+    CPU time does not count as use by others."""
     def beside_seconds():
         return sum(cpu_seconds(s.process) for s in beside)
     before, (busy, capacity), own = cpu_times(server.process), machine_seconds(), own_seconds() + beside_seconds()
@@ -134,7 +134,7 @@ def upload_command(server, method, request, body_file, uploads, tools, mb_per_s=
 
 
 def upload_times(output):
-    """duration of each upload in seconds"""
+    """Returns the duration of each upload in seconds."""
     return [int(l) / 1e9 for l in output.split()]
 
 
@@ -147,7 +147,7 @@ def upload_turn(server, request, body_file, uploads, tools):
 
 
 def take_turns(one_turn, server, baseline, rounds, *further):
-    """[(turn of the server, turn of the baseline, turns of further servers)], after a warm-up of each"""
+    """Returns [(turn of the server, turn of the baseline, turns of the other servers)], after a warm-up of each."""
     servers = (server, baseline, *further)
 
     def use_by_others(turns):
@@ -193,7 +193,7 @@ def resident(process, what="VmRSS"):
 
 
 def resident_of_file(process, name):
-    """bytes of a mapped file that are resident"""
+    """Returns how many bytes of a mapped file are resident."""
     total, inside = 0, False
     with open(f"/proc/{process.pid}/smaps") as f:
         for line in f:

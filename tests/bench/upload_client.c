@@ -1,10 +1,10 @@
-/* upload_client - the speed of uploads of a large body over one keep-alive connection.
+/* upload_client - measures the speed of uploads of a large body over one keep-alive connection.
  *
  *     upload_client PORT METHOD TARGET FILE UPLOADS MB_PER_S ["NAME: VALUE"]...
  *
  * Sends the file to 127.0.0.1 repeatedly, with these headers and at most at this rate (0:
- * unlimited; 10 Gbit/s are 1250). For each upload it prints the nanoseconds from the first byte
- * sent to the last byte of the reply. A reply other than 200 ends it with status 1. */
+ * unlimited; 10 Gbit/s is 1250). For each upload, prints the nanoseconds from the first byte sent
+ * to the last byte of the reply. After any reply other than 200, the program ends with status 1. */
 #include "tests/bench/measure.h"
 
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ _Noreturn static void fail(const char *what)
     exit(1);
 }
 
-/* Appends formatted text; returns the new length. */
+/* Appends formatted text and returns the new length. */
 __attribute__((format(printf, 3, 4))) static size_t add(char *to, size_t used, const char *format,
                                                         ...)
 {
@@ -50,8 +50,8 @@ struct request {
     struct iovec head, body;
 };
 
-/* The body is mapped from the file: a copy would need new memory, whose allocation would distort
- * the measurement. */
+/* Maps the body from the file. A copy would need new memory, whose allocation would distort the
+ * measurement. */
 static struct request make_request(const char *method, const char *target, const char *file,
                                    char **headers)
 {
@@ -73,7 +73,7 @@ static struct request make_request(const char *method, const char *target, const
     return (struct request){ { head, used }, { body, bytes } };
 }
 
-/* Sleeps until so many nanoseconds after `begun`. */
+/* Sleeps until `ns` nanoseconds after `begun`. */
 static void sleep_until(double begun, double ns)
 {
     const double left = begun + ns - now_ns();
@@ -83,7 +83,7 @@ static void sleep_until(double begun, double ns)
     nanosleep(&time, NULL);
 }
 
-/* Sends head and body together, at `rate` bytes per nanosecond; 0: unlimited. */
+/* Sends head and body together at `rate` bytes per nanosecond, or without limit if `rate` is 0. */
 static void send_request(int fd, struct request request, double rate)
 {
     enum { BURST = 1 << 20 };

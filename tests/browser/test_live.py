@@ -225,18 +225,18 @@ class Live(BrowserTest):
     def test_a_reply_that_is_lost_leaves_a_gap(self):
         self.open_with(LOST)
         self.answered(2)
-        self.assertIn("not known", self.said("Requests."))
+        self.assertIn("no data", self.said("Requests."))
         self.assertEqual(self.all(".rankings h3"), [])
         self.allow(4)
         self.assertIn("answered", self.said("Requests."))
         self.type(".chart", Keys.ARROW_LEFT)
-        self.assertIn("not known", self.said("Requests."))
+        self.assertIn("no data", self.said("Requests."))
 
     def test_metrics_that_are_refused_are_asked_for_again(self):
         self.open_with(REFUSED)
         self.answered(3)
         self.one(".problem-text", "No metrics: too many")
-        self.assertIn("not known", self.said("Requests."))
+        self.assertIn("no data", self.said("Requests."))
         self.allow(5)
         self.assertIn("answered", self.said("Requests."))
         self.assertEqual(self.text("#view .problem-text"), "")
@@ -256,7 +256,7 @@ class Live(BrowserTest):
         self.assertFalse(self.one(".chart[aria-label^='Batches']").is_displayed())
         self.open_with(DEVICE)
         self.one(".rankings h3")
-        self.assertRegex(self.said("Batches"), r"calls 3(\.0+)?\s?/s, batches 1(\.0+)?\s?/s, failed calls 0\s?/s; 3 calls a batch")
+        self.assertRegex(self.said("Batches"), r"calls 3(\.0+)?\s?/s, batches 1(\.0+)?\s?/s, failed calls 0\s?/s; 3 calls per batch")
 
     def test_the_charts_begin_with_the_page_and_go_on_in_other_views(self):
         self.open("/#try?op=gather")

@@ -99,7 +99,7 @@ class Page(BrowserTest):
                 data.items.add(new File(["x"], "x.npy"));
                 return !document.querySelector("main").dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));
             });"""), [True, True])
-        self.notice("nothing was read")
+        self.notice("Nothing was read")
 
     def test_the_first_paint_waits_for_no_reply(self):
         script = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument",
@@ -135,7 +135,7 @@ class WithToken(BrowserTest):
         self.expected_messages = ("401",)
         self.open("/")
         self.one("dialog[open]")
-        self.one("#token-problem", "wants a token")
+        self.one("#token-problem", "requires a token")
         self.type("#token-input", "wrong" * 8, Keys.ENTER)
         self.one("#token-problem", "does not know this token")
         self.type("#token-input", self.secret, Keys.ENTER)
@@ -154,7 +154,7 @@ class WithToken(BrowserTest):
         self.expected_messages = ("401",)
         self.open("/#tables")
         self.one("dialog[open]")
-        self.assertIn('give one with the button "Token" at the top', self.text("#view .error"))
+        self.assertIn('enter one with the "Token" button at the top', self.text("#view .error"))
         self.type("#token-input", self.secret, Keys.ENTER)
         self.one(".detail .empty")
         self.click(".bar nav a", "Docs")

@@ -74,8 +74,8 @@ class Tables(TablesTest):
         self.one(".detail h2", "films")
         self.one(".detail .help", "float32 [2,2]")
         facts = dict(zip([node.text for node in self.all(".facts dt")], [node.text for node in self.all(".facts dd")])) if self.one(".facts") else {}
-        self.assertEqual((facts["least"], facts["greatest"], facts["mean"], facts["NaN"]), ("-4.5", "3", "0.375", "0"))
-        self.assertIn("means of 2 by 2 blocks", self.attribute("aria-label", ".strip"))
+        self.assertEqual((facts["minimum"], facts["maximum"], facts["mean"], facts["NaN"]), ("-4.5", "3", "0.375", "0"))
+        self.assertIn("means by block (2 by 2 blocks)", self.attribute("aria-label", ".strip"))
 
     def test_flags_and_texts_are_described_as_such(self):
         for name, values, expected in (("flags", [True, False, True], {"elements": "3", "true": "2"}),
@@ -121,7 +121,7 @@ class Tables(TablesTest):
         field = self.one(".detail form input[type=text]")
         field.clear()
         field.send_keys("0-9999999999\n")
-        self.one(".rows .problem-text", "2 000 rows are asked for; at most 1 000 are shown")
+        self.one(".rows .problem-text", "2 000 rows requested; at most 1 000 can be shown")
 
     def test_two_versions_are_compared(self):
         self.put("t@1", [[1, 2], [3, 4]])
@@ -209,7 +209,7 @@ class Tables(TablesTest):
     def test_what_is_averaged_of_strings_is_said(self):
         self.put("words", ["a", "bcd"])
         self.show("words")
-        self.one(".lens", "means of the bytes of text of blocks, 1 to 3")
+        self.one(".lens", "mean lengths in bytes by block, 1 to 3")
 
     def file_of(self, name, values):
         folder = tempfile.TemporaryDirectory()
@@ -256,15 +256,15 @@ class Tables(TablesTest):
         self.click(".upload button")
         self.one("dialog[open]", "Replace precious?")
         self.click("dialog[open] button", "Keep it")
-        self.one(".upload [role=status]", "precious stays as it was")
+        self.one(".upload [role=status]", "precious is unchanged")
         self.assertEqual(self.values_of("precious"), [1, 2, 3])
         self.click(".upload button")
         self.one("dialog[open]", "Replace precious?")
         self.put("precious", [5, 6])  # meanwhile: what was not seen is not replaced
         self.confirm("Replace precious?", "precious")
-        self.one("dialog[open]", "changed meanwhile")
+        self.one("dialog[open]", "changed in the meantime")
         self.assertEqual(self.values_of("precious"), [5, 6])
-        self.confirm("changed meanwhile", "precious")
+        self.confirm("changed in the meantime", "precious")
         self.one(".upload [role=status]", "precious: float32 [1]")
         self.assertEqual(self.values_of("precious"), [9])
 
@@ -353,7 +353,7 @@ class Tables(TablesTest):
         field.send_keys("s")
         self.assertTrue(sure.is_enabled())
         sure.click()
-        self.notice("precious is deleted")
+        self.notice("precious was deleted")
         self.assertEqual(self.names(), [])
 
 

@@ -49,7 +49,7 @@ class Try(BrowserTest):
         self.ready("/#try?op=gather")
         self.fill(self.all(".tensor-input textarea")[0], "[[1, 2")
         self.browser.refresh()
-        self.one(".problem-text", "no JSON yet")
+        self.one(".problem-text", "not JSON yet")
         self.assertEqual(self.all(".tensor-input textarea")[0].get_attribute("value"), "[[1, 2")
 
     def test_the_language_and_the_form_of_the_answer_are_in_the_address(self):
@@ -69,7 +69,7 @@ class Try(BrowserTest):
 
     def test_members_of_a_link_that_the_form_lacks_are_told(self):
         self.ready(address("gather", {"params": [1, 2], "indices": [1], "response": "flat", "device": "cpu"}))
-        self.notice("The link also has response, device")
+        self.notice("The link also sets response, device")
 
     def test_every_other_example_runs(self):
         with self.client() as client:
@@ -89,7 +89,7 @@ class Try(BrowserTest):
                     self.assertEqual(choice.first_selected_option.text, name)
         self.ready("/#try?op=gather")
         self.type_into(".tensor-input textarea", "[1, 2]")
-        self.assertEqual(Select(self.one("#examples")).first_selected_option.text, "choose one")
+        self.assertEqual(Select(self.one("#examples")).first_selected_option.text, "choose an example")
 
     def resize(self, width, height):
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
@@ -165,7 +165,7 @@ class Try(BrowserTest):
 
     def test_what_the_op_took_is_told_beside_the_way(self):
         self.ready("/#try?op=gather")
-        self.assertRegex(self.text(".result .meta").replace("\u2009", " "), r"^computed in \d+\.\d\d ms · in the server \d+\.\d\d ms · there and back \d+\.\d\d ms$")
+        self.assertRegex(self.text(".result .meta").replace("\u2009", " "), r"^compute \d+\.\d\d ms · server \d+\.\d\d ms · round trip \d+\.\d\d ms$")
         self.assertNotIn("timing", self.text(".code"))
 
     def hover(self, index, output=0):
@@ -179,7 +179,7 @@ class Try(BrowserTest):
         self.assertEqual(self.lit(), ["params[0,1] = 2", "indices[1] = 0"])
         self.assertEqual([cell.get_attribute("title") for cell in self.all("td.pointed")], ["output[1,1] = 2"])
         self.ready(address("gather", {"params": ["a", "b"], "indices": [7, 1], "bounds": "zero"}))
-        self.assertEqual(self.hover(0), "output[0] ← no cell of an input by indices[0]")
+        self.assertEqual(self.hover(0), "output[0] ← no input cell by indices[0]")
         self.assertEqual(self.hover(1), "output[1] ← params[1] by indices[1]")
         self.ready(address("dynamic_stitch", {"indices": [[0, 2], [1]], "data": [[1, 2], [3]]}))
         self.assertEqual(self.hover(1), "output[1] ← data.1[0] by indices.1[0]")
@@ -249,7 +249,7 @@ class Try(BrowserTest):
             with self.subTest(op):
                 self.ready(address(op, request))
                 self.assertIn(self.point(0).split(" ←")[0], ("output[0]", "output[0,0]", "values[0]"))
-                self.assertNotIn("no cell of an input", self.text(".told"))
+                self.assertNotIn("no input cell", self.text(".told"))
         self.ready(address("find", {"keys": ["a", "b"], "queries": [["b", "c"]]}))
         self.assertEqual(self.point(1), "output[0,1] by queries[0,1]")
         with self.client() as client:
@@ -355,7 +355,7 @@ class Try(BrowserTest):
         self.expected_messages = ("400",)
         self.ready(address("gather", {"params": [[1, 2], [3, "a"]], "indices": [0]}))
         self.assertEqual((self.bad(), self.text(".error mark")), (["params[1,1] = a"], '"a"'))
-        self.one(".error", "at /params/1/1 of the request")
+        self.one(".error", "at /params/1/1 in the request")
         self.ready(address("gather", {"params": {"dtype": "int8", "data": [1, 300]}, "indices": [0]}))
         self.assertEqual((self.bad(), self.text(".error mark")), (["params[1] = 300"], "300"))
         self.ready(address("concat", {"inputs": [[1, 2], [3, "a"]]}))
@@ -376,7 +376,7 @@ class Try(BrowserTest):
         self.assertEqual((self.invalid(), self.text(".error mark")), (["axis"], '"a"'))
         self.ready("/#try?op=gather")
         self.type_into(".tensor-input textarea", "[[1, 2], [3]]")
-        self.assertEqual(self.invalid(), ["values, a nested list"])
+        self.assertEqual(self.invalid(), ["values (nested list)"])
 
     def test_a_bad_character_of_an_equation_is_marked(self):
         self.expected_messages = ("422",)
@@ -399,7 +399,7 @@ class Try(BrowserTest):
         self.type_into(".tensor-input textarea", "[[1, 2], [3]]")
         self.one(".tensor-input .problem-text", "[1] has 1 elements; expected 2")
         self.type_into(".tensor-input textarea", "[[1, 2")
-        self.one(".tensor-input .problem-text", "no JSON yet")
+        self.one(".tensor-input .problem-text", "not JSON yet")
 
     def tensors(self):
         with self.client() as client:
@@ -424,7 +424,7 @@ class Try(BrowserTest):
     def test_what_is_no_json_is_not_sent(self):
         self.ready("/#try?op=gather")
         self.type_into(".tensor-input textarea", '[1, 2], "store": "victim", "x": [0]').send_keys(Keys.CONTROL, Keys.ENTER)
-        self.one(".result", "params is no JSON yet, so nothing was sent")
+        self.one(".result", "params is not JSON yet, so nothing was sent")
         self.assertNotIn("victim", self.tensors())
 
     def test_tensors_without_elements_are_not_written_out(self):
@@ -536,7 +536,7 @@ class Try(BrowserTest):
         self.one(".key-search .help", "131 072 of 300 000 keys")
         field.send_keys(Keys.ENTER)
         self.assertIn('{"keys": [' + last + "]}", self.text(".code"))
-        self.click(".key-search button", "Search further")
+        self.click(".key-search button", "Search more rows")
         self.one(".key-search .help", "262 144 of 300 000 keys")
 
     def test_the_form_of_lookup_finds_keys_as_well(self):
@@ -608,7 +608,7 @@ class Try(BrowserTest):
         self.wait(lambda: self.options() == ["Dune"])
         self.click(".options li", "Dune")
         self.assertEqual(self.request()["indices"], {"keys": ["Dune"]})
-        self.notice("keys take the place")
+        self.notice("keys replace the previous contents")
         self.click(".options li", "Dune")
         self.assertEqual(self.request()["indices"], [1, 0, 1])
 

@@ -30,7 +30,7 @@ expect_again() {
     fi
 }
 
-found="CUDA found, $toolkit/bin/nvcc: the whole build makes the CUDA plugin, which takes minutes; -DTD_GPU=OFF leaves it out"
+found="CUDA found, $toolkit/bin/nvcc: a full build includes the CUDA plugin, which takes minutes; -DTD_GPU=OFF leaves it out"
 expect 0 "$found" "-DTD_NVCC=$toolkit/bin/nvcc"
 expect 0 "$found" -DTD_GPU=ON "-DTD_NVCC=$toolkit/bin/nvcc"
 expect 0 "TD_GPU is OFF: the CUDA plugin is not built" -DTD_GPU=OFF "-DTD_NVCC=$toolkit/bin/nvcc"

@@ -1,4 +1,4 @@
-// Which version each alias names, and the flip to another one.
+// The list of aliases and their versions, with controls that point an alias to another version.
 
 import * as api from "./api.js";
 import {confirmByName} from "./confirm.js";
@@ -8,7 +8,7 @@ import {listOps} from "./ops.js";
 
 const baseOf = (name) => name.split("@")[0];
 
-// `problem`: the element beside the control, for what the server says against it.
+// `problem`: the element next to the control, for errors from the server.
 async function flip(set, wanted, problem, ondone) {
   replace(problem);
   try {
@@ -20,7 +20,7 @@ async function flip(set, wanted, problem, ondone) {
   }
 }
 
-// The aliases of the parts of a quantised table change with it.
+// Changes the aliases of a quantised table's parts together with its own alias.
 async function together(alias, target, aliases) {
   const set = {[alias]: target};
   for (const part of (await listOps()).table_parts.map((name) => `.${name}`))
@@ -34,7 +34,7 @@ function controls(alias, target, aliases, tensors, ondone) {
   const versions = tensors.filter(({name}) => name.includes("@") && (baseOf(name) === baseOf(target) || name === target));
   const choice = select(versions.map(({name}) => name), target, {"aria-label": `version of ${alias}`}), problem = aProblem();
   const remove = async () => {
-    const sentence = `It names ${target}, which stays. Requests that use the name ${alias} fail from then on.`;
+    const sentence = `It names ${target}, which stays. Requests that use the name ${alias} will fail.`;
     if (await confirmByName({act: "Remove", name: alias, sentence})) flip(await together(alias, null, aliases), {[alias]: target}, problem, ondone);
   };
   return [choice, el("button", {type: "button", "aria-label": `Flip ${alias}`,
@@ -51,7 +51,7 @@ function newAlias(names, ondone) {
   return el("form", {class: "row", onsubmit: (event) => {
     event.preventDefault();
     flip({[alias.value.trim()]: target.value}, {[alias.value.trim()]: null}, problem, ondone);
-  }}, labelled("new alias", alias), labelled("of version", target), el("button", {type: "submit"}, "Set"), problem);
+  }}, labelled("new alias", alias), labelled("for version", target), el("button", {type: "submit"}, "Set"), problem);
 }
 
 // `state`: the reply of GET /v1/aliases.
@@ -59,8 +59,8 @@ export function drawAliases(state, tensors, ondone) {
   const versions = tensors.map(({name}) => name).filter((name) => name.includes("@"));
   const lines = Object.entries(state.aliases).map(([alias, target]) => line(alias, target, state.aliases, tensors, ondone));
   return el("section", {class: "aliases", "aria-label": "aliases"}, el("h3", {}, "Aliases"),
-    lines.length ? folding("list of aliases", ["alias", "names", ""], lines) : el("p", {class: "empty"}, "There are none."),
+    lines.length ? folding("list of aliases", ["alias", "names", ""], lines) : el("p", {class: "empty"}, "No aliases yet."),
     ...state.problems.map((problem) => el("p", {class: "problem-text"}, `${problem.source}: ${problem.reason}`)),
-    state.problems_not_listed ? el("p", {class: "problem-text"}, `and ${state.problems_not_listed} more problems of the data folder`) : null,
+    state.problems_not_listed ? el("p", {class: "problem-text"}, `and ${state.problems_not_listed} more problems in the data folder`) : null,
     mayWrite() && versions.length ? newAlias(versions, ondone) : null);
 }

@@ -1,4 +1,4 @@
-// Requests to the daemon that served this page. Nothing else is ever requested.
+// Requests to the daemon that served this page. The page sends no other requests.
 
 import * as json from "./json.js";
 
@@ -24,7 +24,7 @@ export function onUnauthorized(listener) {
   listeners.add(listener);
 }
 
-// What the daemon refused, with the members of its problem document.
+// An error reply from the daemon, with the members of its problem document.
 export class Problem extends Error {
   constructor(status, document, requestId) {
     super(document.detail ?? document.error ?? document.title ?? `status ${status}`);
@@ -34,10 +34,10 @@ export class Problem extends Error {
   }
 }
 
-// No reply at all.
+// Thrown if no reply arrived.
 export class Unreachable extends Error {}
 
-// A reply to a request with an earlier token, or with none, says nothing about the present one.
+// Ignores a 401 reply to a request that did not carry the current token.
 function tellUnauthorized(sent) {
   if (sent === token) for (const listener of listeners) listener();
 }
@@ -49,8 +49,8 @@ function problemOf(reply, text, sent) {
   } catch {
     document = {detail: text || reply.statusText};
   }
-  // What the server expects is a header, which the page sends; a person gives it the token.
-  if (reply.status === 401) document.detail = `${sent ? "The server does not know this token" : "This server wants a token"}: give one with the button "Token" at the top.`;
+  // The server's text asks for a header. The page sends that header; the user only enters the token.
+  if (reply.status === 401) document.detail = `${sent ? "The server does not know this token" : "This server requires a token"}; enter one with the "Token" button at the top.`;
   return new Problem(reply.status, document, reply.headers.get("X-Request-Id"));
 }
 
@@ -68,7 +68,7 @@ async function send(method, path, sent, {body, headers = {}, signal} = {}) {
   return reply;
 }
 
-// The reply of a request, its body as bytes: {status, headers, buffer, ms}. Throws Problem and Unreachable.
+// Sends a request. Returns the reply with its body as bytes: {status, headers, buffer, ms}. Throws Problem or Unreachable.
 async function requestBytes(method, path, options) {
   const begun = performance.now(), sent = token;
   const reply = await send(method, path, sent, options);
@@ -78,7 +78,7 @@ async function requestBytes(method, path, options) {
   return {status: reply.status, headers: reply.headers, buffer, ms: took};
 }
 
-// The same, with its body as text in place of the bytes.
+// Like requestBytes, but returns the body as text in place of `buffer`.
 export async function request(method, path, options) {
   const {buffer, ...reply} = await requestBytes(method, path, options);
   return {...reply, text: new TextDecoder().decode(buffer)};
@@ -95,12 +95,12 @@ export async function postJson(path, value, options = {}) {
   return request("POST", path, asJson(value, options));
 }
 
-// The same, with the body of the reply as bytes, `buffer`.
+// Like postJson, but returns the reply's body as bytes in `buffer`.
 export async function postForBytes(path, value, options = {}) {
   return requestBytes("POST", path, asJson(value, options));
 }
 
-// Uploads with progress, which fetch cannot report.
+// Uploads with progress reports, which fetch does not support.
 export function upload(path, body, {type, onprogress, headers = {}} = {}) {
   return new Promise((resolve, reject) => {
     const sender = new XMLHttpRequest(), sent = token;

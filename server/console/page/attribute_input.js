@@ -1,4 +1,4 @@
-// One attribute of a request; empty means its default, which is not sent.
+// The field of one attribute. An empty field stands for the default, and the request leaves the attribute out.
 
 import {describedAlso, el, labelled, markInvalid, replace, select} from "./dom.js";
 import * as json from "./json.js";
@@ -21,12 +21,12 @@ export class AttributeInput {
     describedAlso(this.control, this.fault);
   }
 
-  // A text without which the op does not know what to do with its inputs, as an equation.
+  // True for required text without which the inputs make no sense, such as an equation.
   comesFirst() {
     return this.spec.required && this.spec.type === "string" && !this.spec.values;
   }
 
-  // What is wrong with it; null: nothing is known.
+  // Shows `sentence` as the attribute's error; null removes the error.
   blame(sentence) {
     markInvalid(this.control, sentence !== null);
     replace(this.fault, sentence);
@@ -40,7 +40,7 @@ export class AttributeInput {
     this.control.value = value === undefined ? "" : typeof value === "string" ? value : json.stringify(value);
   }
 
-  // A number or a list as it is typed; all else in quotes: no text adds members to the request.
+  // Returns numbers and lists as typed, and anything else in quotes, so no text can add members to the request.
   requestText() {
     const text = this.control.value.trim();
     if (this.spec.type === "string" || this.spec.type === "dtype") return JSON.stringify(text);

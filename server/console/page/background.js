@@ -1,8 +1,8 @@
-// Work that would stop the page for longer than a frame is done by a worker; small work is done at once.
+// Moves work that would block the page for more than a frame to a worker. Small work runs at once.
 
 import {tasks} from "./tasks.js";
 
-const large = 100000; // bytes or characters: as text, some 10 ms of reading
+const large = 100000; // bytes or characters; parsing this much text takes about 10 ms
 
 let worker, next = 0;
 const waiting = new Map();
@@ -18,12 +18,12 @@ function start() {
   worker = new Worker("/console/worker.js", {type: "module"});
   worker.addEventListener("message", ({data}) => settle(data));
   worker.addEventListener("error", (event) => {
-    for (const id of [...waiting.keys()]) settle({id, failed: {message: `the worker of this page failed: ${event.message ?? "it was not loaded"}`}});
+    for (const id of [...waiting.keys()]) settle({id, failed: {message: `the worker of this page failed: ${event.message ?? "it could not be loaded"}`}});
     worker = null;
   });
 }
 
-// The result of a task of tasks.js; `size`: of what it reads; `buffers`: handed over, not copied.
+// Returns the result of a task in tasks.js. `size`: size of the task's input; `buffers`: transferred to the worker, not copied.
 export async function run(task, given, size, buffers = []) {
   if (size <= large) return (await tasks[task](given))[0];
   if (!worker) start();

@@ -1,12 +1,12 @@
-// Values over time on a canvas, drawn by hand: lines, bands between percentiles, or bars of parts on top of each other.
-// A gap where there is no value. The pointer, and the arrow keys, read the values of a time.
+// Charts of values over time on a canvas: lines, bands between percentiles, or stacked bars. A missing value leaves a gap.
+// The pointer and the arrow keys select a time to read its values.
 
 import {labelClass} from "./colours.js";
 import {el, replace, select} from "./dom.js";
 
 const height = 150, left = 58, bottom = 18, top = 8, colours = 8;
 
-// The next of 1, 2, 5, 10, ... that is not smaller; of bytes, the next of 1, 2, 5, ... KiB, MiB, ...
+// Rounds up to the next of 1, 2, 5, 10, ..., or for bytes to the next of 1, 2, 5, ... KiB, MiB, ...
 export function roundUp(value, unit) {
   const scale = unit === "bytes" ? 1024 ** Math.floor(Math.log(value) / Math.log(1024)) : 1;
   const power = 10 ** Math.floor(Math.log10(value / scale));
@@ -16,12 +16,13 @@ export function roundUp(value, unit) {
 
 const isEmpty = (values) => Object.keys(values).length > 0 && Object.values(values).every((value) => value === null);
 
-const recentPoints = 15; // a name that none of them has gives its colour to another one
+const recentPoints = 15; // a name absent from this many recent points gives its colour to a new name
 
 export class Chart {
-  // `kind`: lines, band or bars; `names`: of the series, which others join as they appear, up to 8; `format`: a number as text;
-  // `unit`: bytes, seconds or nothing; `span`: milliseconds along x; `also`: a text to follow the values of a time;
-  // `choices`: {name: kind} of what may be drawn, of which the reader chooses one; then add() is given the values of each.
+  // `kind`: lines, band or bars; `names`: names of the series; others are added as they appear, up to 8 in all;
+  // `format`: turns a number into text; `unit`: bytes, seconds or nothing; `span`: milliseconds along x;
+  // `also`: returns text to show after the values of a time; `choices`: {name: kind} of the statistics that the user can select;
+  // with choices, add() takes the values of every choice.
   constructor(title, {kind = "lines", names = [], format, unit, span, also = () => "", choices = null}) {
     Object.assign(this, {title, kind, names: [...names], format, unit, span, also, choices, points: [], read: null});
     this.canvas = el("canvas", {class: "chart", height, role: "img", tabindex: 0, "aria-label": title});
@@ -33,7 +34,7 @@ export class Chart {
     this.canvas.addEventListener("blur", () => this.readPoint(null));
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
     new ResizeObserver(() => this.draw()).observe(this.canvas);
-    this.fixed = names.length; // the others are named even if there is one
+    this.fixed = names.length; // without fixed names, the legend names even a single series
     this.drawLegend();
   }
 
@@ -64,7 +65,7 @@ export class Chart {
     replace(this.legend, ...(this.isNamed() ? this.names.map((name, i) => el("span", {class: "entry"}, el("i", {class: `swatch ${labelClass(i)}`, "aria-hidden": "true"}), name)) : []));
   }
 
-  // `given`: {name: number}, {choice: {name: number}} if there are choices, or null for a gap. If all numbers are null there was nothing to measure.
+  // `given`: {name: number}; with choices {choice: {name: number}}; null for a gap. If every number is null, there was nothing to measure.
   add(time, given) {
     const values = this.chosen(given);
     const added = Object.keys(values ?? {}).filter((name) => !this.names.includes(name));
@@ -79,7 +80,7 @@ export class Chart {
     this.draw();
   }
 
-  // Others make room for new names.
+  // True if the name must keep its colour when new names need room.
   isRecent(name, values) {
     return name in values || this.points.slice(-recentPoints).some((point) => point.values && name in point.values);
   }
@@ -88,7 +89,7 @@ export class Chart {
     const point = this.read ?? this.points[this.points.length - 1];
     if (!point) return;
     const values = point.values && (isEmpty(point.values) ? "" : this.names.map((name) => `${this.isNamed() ? `${name} ` : ""}${this.format(point.values[name] ?? 0)}`).join(", "));
-    const text = `${this.choices ? `${this.choice} ` : ""}${new Date(point.time).toLocaleTimeString()}: ${values ? `${values}${this.also(point.values)}` : values === "" ? "none" : "not known"}`;
+    const text = `${this.choices ? `${this.choice} ` : ""}${new Date(point.time).toLocaleTimeString()}: ${values ? `${values}${this.also(point.values)}` : values === "" ? "none" : "no data"}`;
     replace(this.lens, text);
     this.canvas.setAttribute("aria-label", `${this.title}. ${text}`);
   }
@@ -112,7 +113,7 @@ export class Chart {
     this.readPoint(this.points[Math.min(Math.max(at + step, 0), this.points.length - 1)]);
   }
 
-  // Milliseconds along x: from a minute on as many as there are points for.
+  // Returns the milliseconds along x: the time the points cover, but at least a minute.
   shownSpan() {
     const first = this.points[0]?.time ?? 0, last = this.points[this.points.length - 1]?.time ?? 0;
     return Math.min(this.span, Math.max(60000, last - first));
@@ -165,7 +166,7 @@ export class Chart {
     context.fillText("now", width - 26, height - 3);
   }
 
-  // The points between gaps.
+  // Returns the runs of points between gaps.
   runs() {
     const runs = [[]];
     for (const point of this.points)
@@ -179,13 +180,13 @@ export class Chart {
     context.lineWidth = 1.5;
     for (const run of this.runs()) {
       context.beginPath();
-      context.moveTo(x(run[0].time) - 1, y(run[0].values[name] ?? 0)); // a single point is seen, too
+      context.moveTo(x(run[0].time) - 1, y(run[0].values[name] ?? 0)); // makes a single point visible
       for (const {time, values} of run) context.lineTo(x(time), y(values[name] ?? 0));
       context.stroke();
     }
   }
 
-  // Between the first and the last series, the least and the greatest percentile.
+  // Fills the area between the first and the last series, the lowest and the highest percentile.
   drawBand(context, {x, y}, colour) {
     const low = this.names[0], high = this.names[this.names.length - 1];
     context.fillStyle = colour;

@@ -1,6 +1,6 @@
-// One scale for magnitudes, one for signed data: alike in light and dark, and for those who see few colours.
+// Two colour scales, one for magnitudes and one for signed data. Both work in light and dark mode and for colour-blind users.
 
-// Points of a curve of even lightness, dark blue to yellow.
+// A curve from dark blue to yellow with even steps in lightness.
 const sequential = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141], [39, 173, 129], [92, 200, 99], [170, 220, 50], [253, 231, 37]];
 const diverging = [[33, 102, 172], [103, 169, 207], [209, 229, 240], [247, 247, 247], [253, 219, 199], [239, 138, 98], [178, 24, 43]];
 
@@ -9,7 +9,7 @@ function along(points, part) {
   return points[low].map((from, channel) => Math.round(from + (points[high][channel] - from) * (at - low)));
 }
 
-// A function from a number to [r, g, b], for numbers between these; NaN is grey.
+// Returns a function from a number between `least` and `most` to [r, g, b]. NaN is grey.
 export function scaleOf(least, most) {
   const signed = least < 0 && most > 0, reach = Math.max(-least, most);
   return (value) => {
@@ -31,11 +31,11 @@ export function extremes(numbers) {
 
 export const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
 
-// Black or white, whichever is read better on the colour.
+// Returns black or white, whichever is easier to read on the colour.
 export function inkOn([r, g, b]) {
   const linear = [r, g, b].map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.179 ? "#000" : "#fff";
 }
 
-// For the labels of an equation: hues far from each other, as custom properties of the style sheet.
+// Colours for the labels of an equation, with hues far apart. The style sheet defines them as custom properties.
 export const labelClass = (place) => `label-${place % 8}`;

@@ -1,8 +1,8 @@
-// The dialog before what cannot be undone: it names what is lost, and wants that name typed.
+// The dialog before an action that cannot be undone. It states what is lost and asks the user to type the name.
 
 import {el, labelled, uniqueId} from "./dom.js";
 
-// Gives whether the user agrees. `act`: the verb on the button, which the title begins with; `keep`: the button that does nothing.
+// Returns true if the user agrees. `act`: the verb on the button and at the start of the title; `keep`: label of the button that cancels.
 export function confirmByName({act, name, sentence, keep = "Keep it"}) {
   const typed = el("input", {type: "text", autocomplete: "off", spellcheck: "false"}), id = uniqueId("confirm");
   const sure = el("button", {type: "submit", class: "danger", disabled: true}, act);
@@ -12,7 +12,7 @@ export function confirmByName({act, name, sentence, keep = "Keep it"}) {
   const dialog = el("dialog", {"aria-labelledby": id});
   dialog.append(el("form", {method: "dialog", onsubmit: () => {
     dialog.returnValue = "agreed";
-  }}, el("h2", {id}, `${act} ${name}?`), el("p", {}, sentence), labelled("its name, to be sure", typed),
+  }}, el("h2", {id}, `${act} ${name}?`), el("p", {}, sentence), labelled("type the name to confirm", typed),
   el("div", {class: "buttons"}, sure, el("button", {type: "button", onclick: () => dialog.close()}, keep))));
   document.body.append(dialog);
   dialog.showModal();

@@ -1,4 +1,4 @@
-// The reference: the ops, from their descriptions, and the endpoints, from the OpenAPI document.
+// The reference: ops from their descriptions, endpoints from the OpenAPI document.
 
 import * as api from "./api.js";
 import {el, reference, replace} from "./dom.js";

@@ -1,6 +1,6 @@
-// Elements without a framework.
+// Helpers that create and change elements.
 
-// el("button", {type: "button", class: "x", onclick: f, "aria-label": "y"}, child, ...): children are nodes or texts.
+// el("button", {type: "button", class: "x", onclick: f, "aria-label": "y"}, child, ...): children are nodes or text.
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -18,19 +18,19 @@ export function replace(node, ...children) {
   return node;
 }
 
-// A part that scrolls sideways where the window is narrow; by the keyboard too, since it can have the focus.
+// Returns a part that scrolls sideways in a narrow window. It takes the focus, so the keyboard can scroll it too.
 export function scroll(label, ...children) {
   return el("div", {class: "scroll", role: "group", "aria-label": label, tabindex: 0}, ...children);
 }
 
-// A table of the reference, whose rows become lines where the window is narrow; then each cell says what it is.
+// Returns a reference table. In a narrow window its rows become lines and each cell shows its heading.
 export function reference(label, heads, lines) {
   return scroll(label, el("table", {class: "reference"}, el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", {scope: "col"}, head)))),
     el("tbody", {}, ...lines.map((cells) => el("tr", {}, ...cells.map((cell, i) => el("td", {class: "text", "data-head": i && heads[i] ? heads[i] : null}, ...[cell].flat())))))));
 }
 
-// A list whose rows become blocks where there is no room for its columns; then each cell says what it is. `lines`: {cells, current};
-// `numbers`: the heads of columns of numbers.
+// Returns a list whose rows become blocks if the columns do not fit; each cell then shows its heading. `lines`: {cells, current};
+// `numbers`: headings of the columns that hold numbers.
 export function folding(label, heads, lines, numbers = []) {
   const kind = (head) => (numbers.includes(head) ? "number" : "text");
   return el("div", {class: "folds", role: "group", "aria-label": label}, el("table", {class: "listing"},
@@ -39,7 +39,7 @@ export function folding(label, heads, lines, numbers = []) {
       ...cells.map((cell, i) => el("td", {class: kind(heads[i]), "data-head": i && heads[i] ? heads[i] : null}, ...[cell].flat())))))));
 }
 
-const barHeight = 60; // of what may cover the lower edge of the window
+const barHeight = 60; // height of the bar that can cover the bottom of the window
 
 export function isInSight(node) {
   const {top, bottom} = node?.getBoundingClientRect() ?? {};
@@ -52,7 +52,7 @@ export function uniqueId(prefix) {
   return `${prefix}-${next}`;
 }
 
-// A control with its label before it.
+// Returns a control below its label.
 export function labelled(text, control, help) {
   control.id ||= uniqueId("control");
   const parts = [el("label", {for: control.id}, text), control];
@@ -64,7 +64,7 @@ export function labelled(text, control, help) {
   return el("div", {class: "field"}, ...parts);
 }
 
-// A text that describes a control besides its help.
+// Adds a text to those that describe a control to assistive technology.
 export function describedAlso(control, node) {
   node.id ||= uniqueId("text");
   control.setAttribute("aria-describedby", `${control.getAttribute("aria-describedby") ?? ""} ${node.id}`.trim());
@@ -84,7 +84,7 @@ export function select(options, value, attributes = {}) {
   return node;
 }
 
-// A sentence at the edge of the window, for some seconds.
+// Shows a message in the corner of the window for a few seconds.
 export function notify(text, kind = "info") {
   const notice = el("p", {class: `notice ${kind}`}, text);
   document.getElementById("notices").append(notice);

@@ -1,4 +1,4 @@
-// Some cells of a tensor around those that are lit, for where the tensor itself is out of sight.
+// A few cells around the highlighted ones, shown when the tensor itself is out of sight.
 
 import {el} from "./dom.js";
 import {element} from "./numbers.js";
@@ -6,13 +6,13 @@ import {cellAt, positionOf} from "./tensor.js";
 
 const rowsShown = 3, columnsShown = 5;
 
-// The places that are shown of a dimension: `lit`, and what is beside it.
+// Returns the positions to show along one dimension: `lit` and its neighbours.
 function window(lit, size, shown) {
   const first = Math.max(0, Math.min(lit - Math.floor(shown / 2), size - shown));
   return Array.from({length: Math.min(shown, size)}, (_, i) => first + i);
 }
 
-// `tensor`: {dtype, shape, flat}; `lit`: indices, of which the first is in the middle.
+// `tensor`: {dtype, shape, flat}; `lit`: indices of the highlighted cells; the first is in the centre.
 export function excerpt(tensor, name, lit) {
   const {shape} = tensor, rank = shape.length, columns = rank ? shape[rank - 1] : 1, rows = rank > 1 ? shape[rank - 2] : 1;
   const place = positionOf(lit[0], shape), first = lit[0] - (lit[0] % (rows * columns)), isLit = new Set(lit);

@@ -1,6 +1,6 @@
-// The text of /metrics: samples by name, with their labels.
+// Reads the text of /metrics into samples by name, with their labels.
 
-// Map of name to [{labels, value}].
+// Returns a map from name to [{labels, value}].
 export function parse(text) {
   const samples = new Map();
   for (const line of text.split("\n")) {
@@ -19,21 +19,21 @@ export function sum(samples, name, fits = () => true) {
   return (samples.get(name) ?? []).reduce((total, {labels, value}) => (fits(labels) ? total + value : total), 0);
 }
 
-// Sums by the value of a label.
+// Sums the samples for each value of a label.
 export function by(samples, name, label, fits = () => true) {
   const sums = Object.create(null); // a table may be called "constructor"
   for (const {labels, value} of samples.get(name) ?? []) if (fits(labels)) sums[labels[label] ?? ""] = (sums[labels[label] ?? ""] ?? 0) + value;
   return sums;
 }
 
-// What a histogram counted between two scrapes: [upper bound, how many are not above it], the bounds ascending.
+// Returns what a histogram counted between two scrapes: [upper bound, cumulative count], in ascending order of bounds.
 export function distribution(before, after, name, fits) {
   const upTo = (samples) => by(samples, `${name}_bucket`, "le", fits);
   const first = upTo(before), last = upTo(after);
   return Object.keys(last).map((text) => [text === "+Inf" ? Infinity : Number(text), last[text] - (first[text] ?? 0)]).sort((a, b) => a[0] - b[0]);
 }
 
-// A quantile of a distribution, in its unit; null without observations. Linear within a bucket.
+// Returns a quantile of a distribution in its unit, interpolated linearly within a bucket; null without observations.
 export function quantile(distribution, part) {
   const total = distribution.length ? distribution[distribution.length - 1][1] : 0;
   if (total <= 0) return null;

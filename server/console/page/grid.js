@@ -1,4 +1,4 @@
-// A tensor as a table of cells: the last dimension along a row, the one before it down, the others one block each.
+// Shows a tensor as tables of cells: the last dimension across, the one before it down, and a table for each index of the other dimensions.
 
 import {el, replace} from "./dom.js";
 import {heatmap} from "./heatmap.js";
@@ -8,7 +8,7 @@ import {cellAt, mostCells, numel, placeText, positionOf} from "./tensor.js";
 
 const cellsPerStep = 50;
 
-// The label of a row of a tensor, which is that of its first dimension.
+// Returns the label of a row, which is an index of the first dimension.
 const labelOf = (rowLabels, row) => rowLabels?.[row] ?? row;
 
 function cell(tensor, name, index, classes, rowLabels) {
@@ -18,7 +18,7 @@ function cell(tensor, name, index, classes, rowLabels) {
     title: `${placeText(place, name)} = ${text}`}, text);
 }
 
-// Fills the rows of a table, some cells a step. `marks`: the classes of each cell that has some.
+// Fills the rows of a table, a few cells in each step. `marks`: returns the CSS classes of a cell.
 function* fill(body, tensor, name, {first, rows, columns}, {marks, rowLabels, cells}) {
   let steps = 0;
   for (let row = 0; row < rows; row++) {
@@ -56,7 +56,7 @@ function* blocks(node, tensor, name, options) {
   }
 }
 
-// Moves among the cells with the arrow keys: left and right by one, up and down by a row.
+// Moves among the cells with the arrow keys: left and right by a cell, up and down by a row.
 function onKey(event, tensor, node) {
   const at = event.target.closest("td[data-index]");
   const columns = tensor.shape.length ? tensor.shape[tensor.shape.length - 1] : 1;
@@ -66,8 +66,8 @@ function onKey(event, tensor, node) {
   node.querySelector(`[data-index="${Number(at.dataset.index) + step}"]`)?.focus();
 }
 
-// {node, light(indices), mark(indices)}. onpoint(index, or -1) tells which cell the pointer or the focus is on. `rowLabels`: what the rows of
-// the first dimension are called, where that is not their number.
+// Returns {node, light(indices), mark(indices)}. onpoint(index) reports the cell under the pointer or the focus, or -1. `rowLabels`: labels
+// of the rows of the first dimension, if they are not the row numbers.
 export function grid(tensor, name, {onpoint, rowLabels} = {}) {
   const large = numel(tensor.shape) > mostCells;
   const node = el("div", {class: "grid", role: "group", "aria-label": `${name}, ${tensor.shape.length ? tensor.shape.join(" by ") : "a scalar"}`});
@@ -75,7 +75,7 @@ export function grid(tensor, name, {onpoint, rowLabels} = {}) {
   const marks = (index) => [...marked].filter(([, indices]) => indices.has(index)).map(([kind]) => kind);
   if (numel(tensor.shape) === 0) replace(node, el("p", {class: "empty"}, "no elements"));
   else if (large && tensor.dtype !== "string") {
-    node.classList.add("pictured"); // with its scale below it, it is not scrolled
+    node.classList.add("pictured"); // does not scroll, because its scale stands below it
     replace(node, heatmap(tensor, name, onpoint));
   }
   else if (large) replace(node, el("p", {class: "empty"}, `${numel(tensor.shape)} strings: too many to show`));
@@ -96,7 +96,7 @@ export function grid(tensor, name, {onpoint, rowLabels} = {}) {
     for (const kind of ["pointerleave", "focusout"]) node.addEventListener(kind, () => pointAt(-1));
   }
   node.addEventListener("keydown", (event) => onKey(event, tensor, node));
-  // Within the grid: the page itself does not move.
+  // Scrolls the grid only, not the page.
   const reveal = (cell) => {
     if (!cell) return;
     const own = cell.getBoundingClientRect(), box = node.getBoundingClientRect();

@@ -1,4 +1,4 @@
-// A tensor as a picture, with a lens that reads an element under the pointer.
+// Shows a tensor as a picture. A line below it reads the element under the pointer.
 
 import {css, scaleOf} from "./colours.js";
 import {el, replace} from "./dom.js";
@@ -6,15 +6,15 @@ import {element} from "./numbers.js";
 import {pictureOf} from "./picture.js";
 import {cellAt, placeText, positionOf} from "./tensor.js";
 
-const widestSquare = 28; // as wide as a cell of a table
+const widestSquare = 28; // the width of a table cell
 
-// The rows of a part of a table have the labels that they have in it.
+// Rows taken from a table keep the labels they have in the table.
 function placeIn({shape, rowLabels}, at) {
   const place = positionOf(at, shape);
   return rowLabels ? [rowLabels[place[0]], ...place.slice(1)] : place;
 }
 
-// `tensor.picture`: what a worker has made of it already. onpoint(index, or -1) tells which element the pointer or the keys are on.
+// `tensor.picture`: the picture, if a worker has already made it. onpoint(index) reports the element under the pointer or the keys, or -1.
 export function heatmap(tensor, name, onpoint) {
   const {rows, columns, width, height, least, greatest, pixels} = tensor.picture ?? pictureOf(tensor);
   const scale = scaleOf(least, greatest);

@@ -1,4 +1,4 @@
-// JSON with integers of 64 bits: those that a double cannot hold become BigInt, and are written as they were.
+// JSON with 64-bit integers. Those that a double cannot hold become BigInt and are written back unchanged.
 
 const supported = (() => {
   let source;
@@ -9,7 +9,7 @@ const supported = (() => {
   return source === "1";
 })();
 
-// An integer of 16 digits or more. Reading with a function takes four times as long, so it is done only where there is one.
+// Matches an integer of 16 digits or more. Parsing with a reviver takes four times as long, so only text with a match gets it.
 const longInteger = /(?:^|[[,:\s])-?\d{16,}\s*(?:[,\]}]|$)/;
 
 export function parse(text) {
@@ -30,7 +30,7 @@ export function stringify(value) {
   return value instanceof Raw ? value.text : JSON.stringify(value);
 }
 
-// Whether the text is one value and nothing more, so that it may stand in a request.
+// True if the text is exactly one JSON value, so it can be part of a request.
 export function isValue(text) {
   try {
     JSON.parse(text);
@@ -40,7 +40,7 @@ export function isValue(text) {
   }
 }
 
-// Where the JSON value that begins at `at` ends.
+// Returns the end of the JSON value that starts at `at`.
 function endOf(text, at) {
   let depth = 0;
   for (const token = /"(?:[^"\\]|\\.)*"|[{[\]}]|[^\s"{}[\],:]+|[,:]/gy; ;) {
@@ -53,7 +53,7 @@ function endOf(text, at) {
   }
 }
 
-// The members of the object or list that begins at `at` of `text`, which is JSON: {name, from, to}, where the value of each is.
+// Yields the members of the object or list that starts at `at` in the JSON `text`: {name, from, to}, the range of each value.
 function* members(text, at) {
   const list = text[at] === "[", comma = /\s*,/y;
   at += 1;
@@ -67,14 +67,14 @@ function* members(text, at) {
   }
 }
 
-// The values in an object or a list as they are written, by name or place: 1.0 is not 1 for the daemon. `text` is JSON.
+// Returns the source text of each value in a JSON object or list, by name or index. The daemon distinguishes 1.0 from 1.
 export function written(text) {
   const begin = text.search(/\S/), texts = text[begin] === "[" ? [] : Object.create(null);
   for (const {name, from, to} of members(text, begin)) texts[name] = text.slice(from, to);
   return texts;
 }
 
-// Where in `text`, which is JSON, the value is that names and numbers lead to: {from, to}, or null if there is none.
+// Returns the range {from, to} of the value that the names and numbers in `steps` lead to in the JSON `text`; null if there is none.
 export function locate(text, steps) {
   let found = {from: text.search(/\S/), to: text.trimEnd().length};
   for (const step of steps) {
@@ -85,7 +85,7 @@ export function locate(text, steps) {
   return found;
 }
 
-// Text that is JSON already, as a user typed it.
+// Text that is already JSON, as the user typed it.
 export class Raw {
   constructor(text) {
     this.text = text;

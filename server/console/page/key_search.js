@@ -1,10 +1,10 @@
-// A field that finds keys of a table by how they begin, and a list to choose them from.
+// A search field for the keys of a table by prefix, and a list to choose keys from.
 
 import {el, labelled, replace, uniqueId} from "./dom.js";
 import {searchKeys} from "./keys.js";
 import {element, grouped} from "./numbers.js";
 
-const pauseMs = 200; // after a character, before the keys are read
+const pauseMs = 200; // after the last character typed, before the search starts
 
 export class KeySearch {
   // isChosen(key), ontoggle(key)
@@ -14,7 +14,7 @@ export class KeySearch {
     this.field = el("input", {type: "search", role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": this.list.id,
       spellcheck: "false", autocomplete: "off", oninput: () => this.later(), onfocus: () => this.later(0), onkeydown: (event) => this.onKey(event)});
     this.told = el("span", {role: "status"});
-    this.further = el("button", {type: "button", hidden: true, onclick: () => this.search(this.next)}, "Search further");
+    this.further = el("button", {type: "button", hidden: true, onclick: () => this.search(this.next)}, "Search more rows");
     this.label = labelled("", this.field);
     this.options = el("div", {class: "options", hidden: true}, this.list, this.further);
     this.node = el("div", {class: "key-search", hidden: true}, this.label, el("p", {class: "help"}, this.told), this.options);
@@ -23,7 +23,7 @@ export class KeySearch {
     });
   }
 
-  // `table`: the description of one that has keys, or null.
+  // `table`: the description of a table with keys, or null.
   of(table) {
     if (table?.name === this.table?.name && table?.version === this.table?.version) return;
     this.stop();
@@ -34,8 +34,8 @@ export class KeySearch {
     if (!table) return;
     replace(this.label.querySelector("label"), `keys of ${table.name}`);
     this.list.setAttribute("aria-label", `keys of ${table.name}`);
-    this.field.placeholder = table.keys === "string" ? "how a key begins" : `how a key (${table.keys}) begins`;
-    replace(this.told, `${grouped(table.shape[0])} rows have keys`);
+    this.field.placeholder = table.keys === "string" ? "start of a key" : `start of a key (${table.keys})`;
+    replace(this.told, `${grouped(table.shape[0])} rows with keys`);
   }
 
   stop() {
@@ -48,7 +48,7 @@ export class KeySearch {
     this.timer = setTimeout(() => this.search(0), ms);
   }
 
-  // `from`: the row after those that were looked at for the same text, or 0.
+  // `from`: the row to continue from in the same search, or 0 for a new search.
   async search(from) {
     this.stop();
     const text = from ? this.text : this.field.value.trim(), running = this.running = new AbortController();
@@ -107,7 +107,7 @@ export class KeySearch {
     else if (event.key === "ArrowUp" && n) this.activate((Math.max(this.active, 0) - 1 + n) % n);
     else if (event.key === "Escape" && n) this.close();
     else if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) {
-      // The only key found needs no arrow; what was typed since is searched first.
+      // A single result needs no arrow key. If the text has changed, search for it first.
       if (this.active >= 0) this.toggle(this.active);
       else if (n === 1 && this.text === this.field.value.trim()) this.toggle(0);
       else this.later(0);

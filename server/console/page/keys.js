@@ -1,5 +1,5 @@
-// The keys of the rows of a resident table, found by how they begin. The server finds whole keys; the beginning of one is
-// compared here, page after page of the keys.
+// Finds keys of a resident table by prefix. The server finds whole keys; for a prefix, this module reads the keys page by page
+// and compares them.
 
 import * as api from "./api.js";
 import {base64} from "./files.js";
@@ -9,12 +9,12 @@ import {outputsOf} from "./tensor.js";
 
 const pageRows = 8192;
 
-// The name of the keys of a table: those of t@1 are t.keys@1.
+// Returns the name of a table's keys, which is t.keys@1 for t@1.
 export const keysOf = (name) => name.replace(/(@|$)/, ".keys$1");
 
 const isInteger = (text) => /^-?\d+$/.test(text);
 
-// The keys of the rows from `begin` up to, not including, `end`.
+// Reads the keys of the rows from `begin` up to but not including `end`.
 async function readPage(table, begin, end, signal) {
   const numbers = BigInt64Array.from({length: end - begin}, (_, i) => BigInt(begin + i));
   const rows = {dtype: "int64", shape: [end - begin], base64: base64(new Uint8Array(numbers.buffer))};
@@ -22,7 +22,7 @@ async function readPage(table, begin, end, signal) {
   return outputsOf(json.parse(reply.text))[0].tensor.data;
 }
 
-// The row of a whole key, or -1.
+// Returns the row of a whole key, or -1.
 async function rowOf(table, text, signal) {
   if (table.keys !== "string" && !isInteger(text)) return -1;
   const query = table.keys === "string" ? text : new json.Raw(text);
@@ -30,13 +30,14 @@ async function rowOf(table, text, signal) {
     const reply = await api.postJson(...await tableRequest("row_numbers", table.name, [query]), {signal});
     return outputsOf(json.parse(reply.text))[0].tensor.data[0];
   } catch (error) {
-    if (error instanceof api.Problem) return -1; // a number that no key of this dtype can be
+    if (error instanceof api.Problem) return -1; // a number outside the range of the keys' dtype
     throw error;
   }
 }
 
-// `table`: its description; `from`: the row to begin at. Gives {found: [{key, row}], next}; next is the row to go on from, or the
-// number of rows. It ends after `mostFound` keys, or after `mostRead` were read. A whole key comes first, wherever it is.
+// Searches a table for keys that start with `text`. `table`: its description; `from`: the first row to read. Returns
+// {found: [{key, row}], next}; next is the row to continue from, or the number of rows. Stops after finding `mostFound` keys or
+// reading `mostRead`. A key equal to `text` comes first, wherever its row is.
 export async function searchKeys(table, text, from, {mostFound = 50, mostRead = 131072, signal} = {}) {
   const rows = table.shape[0], found = [];
   const whole = text ? await rowOf(table, text, signal) : -1;

@@ -1,4 +1,4 @@
-// What the server does, since the page was opened, up to 15 minutes: the difference of two scrapes of /metrics a point.
+// Charts of the server's activity over the last 15 minutes, while the page is open. Each point is the difference of two scrapes of /metrics.
 
 import * as api from "./api.js";
 import {Chart} from "./chart.js";
@@ -8,16 +8,16 @@ import {by, distribution, parse, quantile, sum} from "./exposition.js";
 import {bytes, count, seconds} from "./numbers.js";
 
 const everyMs = 2000, spanMs = 15 * 60 * 1000, mostLines = 8;
-const mostColumns = 5; // of a table that stands beside others
+const mostColumns = 5; // columns in a table that fits next to another
 
-// Work, not what this page and probes ask for.
+// True for real work, not requests from this page or from probes.
 const isWork = ({op}) => !["health", "metrics", "metadata", "console", "none"].includes(op);
 
 const rate = (n) => count(n, "/s");
 
 const duration = (n) => (n === null ? "–" : seconds(n));
 
-// The samples of two scrapes, `elapsed` seconds apart.
+// The samples of two scrapes that are `elapsed` seconds apart.
 class Interval {
   constructor(before, after, elapsed) {
     Object.assign(this, {before, after, elapsed});
@@ -27,36 +27,36 @@ class Interval {
     return (sum(this.after, name, fits) - sum(this.before, name, fits)) / this.elapsed;
   }
 
-  // [name, rate] by the value of a label, the greatest first; none that is zero.
+  // Returns [name, rate] for each value of a label, the highest first, without zero rates.
   rates(name, label, fits) {
     const first = by(this.before, name, label, fits), last = by(this.after, name, label, fits);
     return Object.entries(last).map(([key, value]) => [key, (value - (first[key] ?? 0)) / this.elapsed]).filter(([, one]) => one > 0).sort((a, b) => b[1] - a[1]);
   }
 
-  // {p50, p90, p99} of a histogram; null where it counted nothing.
+  // Returns {p50, p90, p99} of a histogram; a percentile is null if the histogram counted nothing.
   percentiles(name, fits) {
     const found = distribution(this.before, this.after, name, fits);
     return Object.fromEntries(Object.entries(percentiles).map(([percentile, part]) => [percentile, quantile(found, part)]));
   }
 
-  // Of all of a request.
+  // Percentiles of whole requests.
   latency(fits = isWork) {
     return this.percentiles("tensord_request_duration_seconds", fits);
   }
 
-  // {mean, p50, p90, p99} of a stage of the requests that succeeded.
+  // Returns {mean, p50, p90, p99} of a stage, over requests that succeeded.
   stage(stage, wanted = isWork) {
     const fits = (labels) => labels.stage === stage && wanted(labels), n = this.rate("tensord_stage_duration_seconds_count", fits);
     return {mean: n > 0 ? this.rate("tensord_stage_duration_seconds_sum", fits) / n : null, ...this.percentiles("tensord_stage_duration_seconds", fits)};
   }
 
-  // {decode: ..., queue: ...} of a statistic in `kinds`, for each of these.
+  // Returns {decode: ..., queue: ...} for each statistic in `kinds`.
   stages() {
     const found = stages.map((stage) => [stage, this.stage(stage)]);
     return Object.fromEntries(Object.keys(kinds).map((kind) => [kind, Object.fromEntries(found.map(([stage, values]) => [stage, values[kind]]))]));
   }
 
-  // What is known of the device, once there is one.
+  // Returns the rates of the device, or null if there is no device.
   device() {
     if (!this.after.has("tensord_device_batches_total")) return null;
     return {calls: this.rate("tensord_device_calls_total"), batches: this.rate("tensord_device_batches_total"), "failed calls": this.rate("tensord_device_failed_calls_total")};
@@ -65,14 +65,14 @@ class Interval {
 
 const stages = ["decode", "queue", "compute", "encode"], percentiles = {p50: 0.5, p90: 0.9, p99: 0.99};
 
-// How a statistic of the stages is drawn: means add up to that of the whole, percentiles do not.
+// How to draw each statistic of the stages. The means of the stages add up to the mean of the whole; percentiles do not.
 const kinds = {mean: "bars", p50: "lines", p90: "lines", p99: "lines"};
 
-const perBatch = ({calls, batches}) => (batches > 0 ? `; ${count(calls / batches)} calls a batch` : "");
+const perBatch = ({calls, batches}) => (batches > 0 ? `; ${count(calls / batches)} calls per batch` : "");
 
 const top = (rates) => Object.fromEntries(rates.slice(0, mostLines));
 
-// Each chart: title, what Chart takes, and the values of an interval; null where there is no such thing.
+// Each chart: title, options for Chart, and a function that returns the values of an interval, or null if there is nothing to chart.
 const charts = [
   ["Requests", {names: ["answered", "refused or failed"], format: rate}, (of) => ({
     "answered": of.rate("tensord_requests_total", (labels) => isWork(labels) && labels.code < "400"),
@@ -103,7 +103,7 @@ function opLines(of) {
   });
 }
 
-// The means of the stages of an op beside each other, their lengths to one scale for all ops.
+// Draws the means of an op's stages side by side, on the same scale for all ops.
 function stageBar(means, longest) {
   const parts = means.map((mean, i) => {
     const part = el("i", {class: labelClass(i)});
@@ -131,7 +131,7 @@ function tableLines(of) {
 const errorLines = (of) => of.rates("tensord_errors_total", "error", isWork).slice(0, mostLines).map(([error, times]) =>
   [el("a", {href: `/problems/${error.toLowerCase().replace(/_/g, "-")}`}, error), rate(times)]);
 
-// The kernel tells the start relative to now, to some milliseconds. Another process is younger by a scrape at least.
+// The kernel reports the start time relative to now, accurate to a few milliseconds. A new process is at least one scrape younger.
 const isSameProcess = (before, after) => Math.abs(sum(before, "process_start_time_seconds") - sum(after, "process_start_time_seconds")) < everyMs / 2000;
 
 class LiveView {
@@ -139,11 +139,11 @@ class LiveView {
     this.charts = charts.map(([title, options]) => new Chart(title, {...options, span: spanMs}));
     this.rankings = el("div", {class: "rankings"});
     this.problem = el("p", {class: "problem-text", role: "status"});
-    this.parts = [this.problem, el("p", {class: "help"}, "A point every 2 seconds since this page was opened, of the last 15 minutes. Health, metrics and the console itself are left out."),
+    this.parts = [this.problem, el("p", {class: "help"}, "One point every 2 seconds since you opened this page, for up to 15 minutes. Health checks, metrics and the console's own requests are left out."),
       el("div", {class: "charts"}, ...this.charts.map((chart) => chart.node)), this.rankings];
   }
 
-  // The samples now; null, and why, if there are none.
+  // Returns the current samples, or null after showing why there are none.
   async samples() {
     try {
       const {text} = await api.request("GET", "/metrics");
@@ -159,20 +159,20 @@ class LiveView {
     }
   }
 
-  // One at a time: replies that come late would be out of order.
+  // Runs one scrape at a time; late replies would be out of order.
   async scrape() {
     if (this.scraping) return;
     this.scraping = true;
     const time = Date.now(), begun = performance.now(), after = await this.samples();
     this.scraping = false;
-    // Counters of another process are no difference.
+    // Counters of different processes cannot be subtracted.
     const known = after && this.before && isSameProcess(this.before, after);
     if (this.begun !== undefined) this.add(time, known ? new Interval(this.before, after, (begun - this.begun) / 1000) : null);
     this.before = after;
     this.begun = begun;
   }
 
-  // `of`: an interval; null if there is none.
+  // `of`: an interval, or null for a gap.
   add(time, of) {
     charts.forEach(([, , values], i) => {
       const found = of && values(of);
@@ -185,7 +185,7 @@ class LiveView {
       ranking("Stages by op", ["op", stageHead(), "mean", ...stages.map((stage) => `p99 ${stage}`)], stageLines(of)));
   }
 
-  // Until the page is closed, whichever view is shown. What the server refuses is asked for again only where that is seen.
+  // Scrapes until the page is closed, whichever view is shown. After the server refuses, scrapes only while this view is shown.
   start() {
     this.scrape();
     api.onToken(() => {
@@ -203,7 +203,7 @@ class LiveView {
 
 let view;
 
-// `onsamples`: called with what each scrape finds.
+// `onsamples`: called with the samples of each scrape.
 export function watch(onsamples) {
   if (!view) {
     view = new LiveView();

@@ -1,4 +1,4 @@
-// Starts the page: which view is shown, the token, the colours, and whether the server answers.
+// Starts the page: the current view, the token, the colours, and the server's state.
 
 import * as api from "./api.js";
 import {el, notify, replace} from "./dom.js";
@@ -14,7 +14,7 @@ const views = {
 const main = document.getElementById("view");
 let shown, holder;
 
-// Each view draws into an element of its own: one that is late draws nothing into the next one.
+// Gives each view its own element, so a view that finishes late cannot draw into the next view.
 async function show() {
   const {view, parameters} = read();
   const known = Object.hasOwn(views, view) ? view : "try";
@@ -38,7 +38,7 @@ async function show() {
   }
 }
 
-// The other one of light and dark; a choice that is what the system prefers is none, so that the page follows the system again.
+// Switches between light and dark. Choosing the system's preference clears the choice, so the page follows the system again.
 function setUpTheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
   const now = () => root.dataset.theme || (dark.matches ? "dark" : "light");
@@ -55,7 +55,7 @@ function setUpTheme() {
   tell();
 }
 
-// The browser may keep nothing for a page; then it keeps nothing.
+// Returns "" if the browser does not let the page store anything.
 function stored(name) {
   try {
     return localStorage.getItem(name) ?? "";
@@ -69,7 +69,7 @@ function store(name, value) {
     if (value) localStorage.setItem(name, value);
     else localStorage.removeItem(name);
   } catch {
-    // It holds until the page is closed.
+    // The choice lasts until the page is closed.
   }
 }
 
@@ -77,7 +77,7 @@ function setUpToken() {
   const dialog = document.getElementById("token-dialog"), input = document.getElementById("token-input");
   const button = document.getElementById("token-button"), problem = document.getElementById("token-problem");
   const ask = () => {
-    dialog.returnValue = ""; // what Escape leaves
+    dialog.returnValue = ""; // the value after Escape
     dialog.showModal();
   };
   let declined = false;
@@ -94,9 +94,9 @@ function setUpToken() {
     if (shown?.retry) shown.retry();
     else show();
   });
-  // Requests that nobody waits for are made every few seconds: who has closed the dialog is not asked again.
+  // The page sends requests every few seconds by itself. Do not ask again after the user closes the dialog.
   api.onUnauthorized(() => {
-    replace(problem, api.hasToken() ? "The server does not know this token." : "This server wants a token.");
+    replace(problem, api.hasToken() ? "The server does not know this token." : "This server requires a token.");
     if (!dialog.open && !declined) ask();
   });
 }
@@ -116,7 +116,7 @@ async function watchServer() {
   setTimeout(watchServer, 5000);
 }
 
-// What the server does is recorded while any view is shown. Not before the first paint: the view comes first.
+// Records the server's activity whichever view is shown. Starts after the first view is drawn.
 async function watchLoad() {
   const live = await import("./live.js");
   live.watch((samples) => {
@@ -124,7 +124,7 @@ async function watchLoad() {
   });
 }
 
-// Links between the views change the address only: a new page would lose the token, what was typed and the charts.
+// Links between the views change only the address. Loading a new page would lose the token, the user's input and the charts.
 function setUpLinks() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
@@ -138,7 +138,7 @@ function setUpLinks() {
   });
 }
 
-// A file that misses an input would be opened in place of the page.
+// Stops the browser from opening a file dropped outside an input in place of the page.
 function setUpDrops() {
   document.addEventListener("dragover", (event) => {
     if (event.defaultPrevented) return;
@@ -148,11 +148,11 @@ function setUpDrops() {
   document.addEventListener("drop", (event) => {
     if (event.defaultPrevented) return;
     event.preventDefault();
-    notify("Drop a file on the input it is for, or on the upload of Tables; nothing was read.");
+    notify("Nothing was read. Drop the file on an input, or on the upload form under Tables.");
   });
 }
 
-// Not by the address, which says what is shown.
+// Moves the focus without changing the address, which names the view.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

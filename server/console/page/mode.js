@@ -1,3 +1,3 @@
-// Whether the page offers changes: --console on or read-only.
+// True if the page offers changes. Depends on --console on or read-only.
 
 export const mayWrite = () => document.documentElement.dataset.console === "on";

@@ -1,4 +1,4 @@
-// Numbers as text: units always, digits in groups.
+// Formats numbers as text, always with units and with digits in groups.
 
 const thin = "\u2009";
 
@@ -39,9 +39,9 @@ export function seconds(n) {
   return n < 1 ? `${(n * 1e3).toPrecision(3)}${thin}ms` : `${n.toPrecision(3)}${thin}s`;
 }
 
-const mostText = 200; // characters of a string that are shown
+const mostText = 200; // characters of a string to show
 
-// An element of a tensor, in as many digits as a cell has room for.
+// Formats an element with as many digits as fit in a cell.
 export function element(value) {
   if (Array.isArray(value)) return `${element(value[0])}${Number(value[1]) < 0 ? "" : "+"}${element(value[1])}i`;
   if (typeof value === "string" && value.length > mostText) return `${value.slice(0, mostText)}…`;

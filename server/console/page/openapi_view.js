@@ -1,4 +1,4 @@
-// The OpenAPI document of the server: every endpoint with its parameters, schemas, replies, problems and an example.
+// The server's OpenAPI document: each endpoint with its parameters, schemas, replies, problems and an example.
 
 import * as api from "./api.js";
 import {copy, el, labelled, reference, replace} from "./dom.js";
@@ -15,7 +15,7 @@ const toSchema = (name) => el("button", {type: "button", class: "link", onclick:
   schema.firstChild.focus();
 }}, name);
 
-// What a value may be: texts and links to the schemas that it names.
+// Describes the type of a value, as text and links to the schemas it names.
 function typeOf(schema) {
   if (schema.$ref) return [toSchema(schema.$ref.split("/").pop())];
   if (schema.enum) return [el("code", {}, schema.enum.map((value) => JSON.stringify(value)).join(" | "))];
@@ -29,10 +29,10 @@ function typeOf(schema) {
 function limitsOf(schema) {
   const own = schema.items && schema.type === "array" ? {...schema.items, ...schema} : schema;
   const {minimum, maximum, maxItems} = own;
-  return [minimum !== undefined ? `at least ${minimum}` : "", maximum !== undefined ? `at most ${maximum}` : "", maxItems !== undefined ? `at most ${maxItems} of them` : ""].filter(Boolean).join(", ");
+  return [minimum !== undefined ? `at least ${minimum}` : "", maximum !== undefined ? `at most ${maximum}` : "", maxItems !== undefined ? `at most ${maxItems} items` : ""].filter(Boolean).join(", ");
 }
 
-// The members of an object, or what else a schema says.
+// Describes the members of an object, or else the type of the schema.
 function drawSchema(schema, label) {
   const members = Object.entries(schema.properties ?? {});
   const sentence = schema.description ? el("p", {class: "help"}, schema.description) : null;
@@ -61,7 +61,7 @@ const isSuccess = (status) => status < 400;
 
 const slugOf = (code) => code.toLowerCase().replace(/_/g, "-");
 
-// "CODE: what it means", a line each.
+// Splits a description with lines of the form "CODE: meaning".
 const codesOf = (response) => response.description.trim().split("\n").map((line) => /^([A-Z_]+): (.*)$/.exec(line)).filter(Boolean);
 
 function drawProblems(spec, operation) {
@@ -91,7 +91,7 @@ function drawOperation(spec, path, method, operation) {
     operation.security?.length === 0 ? el("p", {class: "help"}, "No token is needed.") : null];
 }
 
-// Its content is drawn when it is opened first: there are some 80 of them.
+// Returns a closed section that draws its content when it is first opened. The page has about 80 of them.
 function lazyDetails(attributes, summary, draw) {
   const body = el("div", {class: "details-body"});
   const node = el("details", attributes, el("summary", {}, ...summary), body);
@@ -121,7 +121,7 @@ function drawExplanations(spec) {
   return reference("problems", ["status", "code", ""], lines);
 }
 
-// `at`: the operation to open, or problem-CODE, as the id of its link.
+// `at`: the operation to open, or problem-CODE, taken from the link.
 export async function drawOpenApi(node, at) {
   const spec = await api.getJson("/openapi.json"), operations = operationsOf(spec);
   const drawn = operations.map((one) => ({...one, node: drawEndpoint(spec, one)}));
@@ -134,7 +134,7 @@ export async function drawOpenApi(node, at) {
     replace(told, `${drawn.filter((one) => !one.node.hidden).length} of ${drawn.length} endpoints`);
   }});
   const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => lazyDetails({class: "schema", id: schemaId(name)}, [el("code", {}, name)], () => drawSchema(schema, name)));
-  replace(node, el("p", {class: "help"}, `${spec.info.summary}, ${spec.info.version}, OpenAPI ${spec.openapi}. The document for programs: `, el("a", {href: "/openapi.json"}, "/openapi.json"), "."),
+  replace(node, el("p", {class: "help"}, `${spec.info.summary}, ${spec.info.version}, OpenAPI ${spec.openapi}. Machine-readable: `, el("a", {href: "/openapi.json"}, "/openapi.json"), "."),
     el("div", {class: "row"}, labelled("find an endpoint", filter)), told, ...sections,
     el("section", {class: "endpoints", "aria-label": "schemas"}, el("h3", {}, "Schemas"), ...schemas), el("section", {class: "endpoints", "aria-label": "problems"}, el("h3", {}, "Problems"), drawExplanations(spec)));
   const problem = at?.startsWith("problem-") ? document.getElementById(at) : null;

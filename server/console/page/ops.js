@@ -1,4 +1,4 @@
-// What the server says of its ops, asked for once.
+// The server's descriptions of its ops, each requested only once.
 
 import * as api from "./api.js";
 
@@ -13,10 +13,10 @@ export const listOps = () => once("/v1/ops");
 
 export const describe = (name) => once(`/v1/ops/${encodeURIComponent(name)}`);
 
-// The input that has this part in an op that picks rows of a table.
+// Returns the input with this part in an op that picks rows of a table.
 export const inputOf = (op, part) => op.inputs.find((input) => input.part === part);
 
-// The path and the body of a request for the "rows" of a resident table, or for the "row_numbers" of its keys.
+// Returns the path and body of a request for a resident table's "rows", or for the "row_numbers" of its keys.
 export async function tableRequest(wanted, table, queries) {
   const op = await describe((await listOps()).table_ops[wanted]);
   return [`/v1/tensors/${encodeURIComponent(table)}/${op.name}`, {[inputOf(op, "query").name]: queries}];

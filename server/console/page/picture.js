@@ -1,13 +1,13 @@
-// A tensor as the pixels of a heat map: a square an element, or means of blocks where there are more than the picture has
-// places for. Without a document, so that a worker can make it.
+// Draws the pixels of a heat map, one square for each element, or the means of blocks if the tensor is larger than the picture.
+// Does not use the document, so a worker can run it.
 
 import {extremes, scaleOf} from "./colours.js";
 import {cellAt, numel, toNumber} from "./tensor.js";
 
-const most = 512; // squares along a side
+const most = 512; // squares along each side
 const shades = 1024;
 
-// As a matrix: the last dimension along x, all others along y.
+// Views the shape as a matrix: the last dimension along x, all others along y.
 function matrixOf(shape) {
   const columns = shape.length ? shape[shape.length - 1] : 1;
   return {columns, rows: columns ? numel(shape) / columns : 0};
@@ -28,7 +28,7 @@ function blockMeans(numberAt, rows, columns, height, width) {
   return means.map((sum, at) => (counts[at] ? sum / counts[at] : NaN));
 }
 
-// {rows, columns, width, height, least, greatest, pixels}
+// Returns {rows, columns, width, height, least, greatest, pixels}.
 export function pictureOf(tensor) {
   const {columns, rows} = matrixOf(tensor.shape);
   const width = Math.min(columns, most), height = Math.min(rows, most);

@@ -1,5 +1,5 @@
-// What the plan of an op tells: its equation with labels in colours and what it sums in words, beside the field where it is typed; and the
-// order of the contractions.
+// Shows the plan of an op: the equation with coloured labels and the sum it computes, next to the equation's field, and the order
+// of the contractions.
 
 import * as api from "./api.js";
 import {labelClass} from "./colours.js";
@@ -12,7 +12,7 @@ import {numel, typeText} from "./tensor.js";
 
 const isLabel = (letter) => !/[,\s.>-]/.test(letter);
 
-// Labels in colours: each has one, wherever it is shown. `bad`: whether the letter at a place is one that the server refuses.
+// Colours labels, each the same wherever it appears. `bad`: true for a letter that the server refuses.
 class Colours {
   constructor(equation) {
     this.places = new Map([...new Set([...equation].filter(isLabel))].map((label, place) => [label, place]));
@@ -36,7 +36,7 @@ function sentence({operands, output}, tensors, colours) {
 
 const facts = (...texts) => el("span", {class: "help"}, texts.filter(Boolean).join(" · "));
 
-// A step with what it reads below it, down to the inputs.
+// Draws a step with its operands below it, down to the inputs.
 function branch(number, plan, tensors, colours) {
   if (number < tensors.length) {
     const {label, dtype, shape} = tensors[number];
@@ -55,7 +55,7 @@ function tree(plan, tensors, colours) {
     el("ul", {class: "tree"}, branch(plan.steps[plan.steps.length - 1].result, plan, tensors, colours)));
 }
 
-// Where the letters are that a problem names: by its place in the UTF-8 of the equation, or all those of a label.
+// Returns a test for the letters a problem names: the letter at a UTF-8 offset in the equation, or every occurrence of a label.
 function badLetters(equation, {offset, label}) {
   if (offset !== undefined) {
     const before = [...new TextDecoder().decode(new TextEncoder().encode(equation).subarray(0, Number(offset)))].length;
@@ -65,20 +65,20 @@ function badLetters(equation, {offset, label}) {
 }
 
 export class PlanView {
-  // `endpoint`: "POST PATH"; onproblem: of a plan that the server refuses. `labels`: as of labelsOf, null while they are not known.
+  // `endpoint`: "POST PATH"; onproblem: called if the server refuses the plan. `labels`: from labelsOf, or null if not known yet.
   constructor(endpoint, onproblem) {
     Object.assign(this, {path: endpoint.split(" ")[1], onproblem, labels: null, echo: el("div", {class: "echo"}), order: el("div", {class: "order"})});
   }
 
   showEquation(equation, problem) {
     const colours = new Colours(equation), bad = problem ? badLetters(equation, problem) : undefined;
-    // A place after the last letter is one where a letter is missing.
+    // An offset after the last letter means that a letter is missing.
     const letters = colours.of(problem?.offset === undefined ? equation : `${equation} `, bad);
     replace(this.echo, equation ? el("p", {class: "equation"}, ...letters) : null);
     return colours;
   }
 
-  // `equation`: as it is typed; `attributes`: of the request; `tensors`: [{label, dtype, shape}], where that is known.
+  // `equation`: as typed; `attributes`: of the request; `tensors`: [{label, dtype, shape}], without a shape where it is not known.
   async draw(equation, attributes, tensors, signal) {
     const colours = this.showEquation(equation);
     this.labels = null;

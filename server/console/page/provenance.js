@@ -1,20 +1,20 @@
-// Which input cells an output cell came from.
+// Finds the input cells that an output cell came from.
 //
-// Ops that only move data tell it themselves: with the elements 1, 2, 3, ... in place of their data (0 is a zero that
-// came from nowhere), the answer says for each output cell which cell it is. For sums of products and for bags the set is what
-// the labels and the offsets select. Which query picked a row follows from the description of the op's rows.
+// For an op that only moves data, the page runs the op on the elements 1, 2, 3, ... in place of its data. Each output cell then holds
+// the number of its input cell, or 0 for a zero that came from no input. For sums of products and for bags, the labels and the
+// offsets determine the cells. The description of an op's rows determines which query picked a row.
 
 import * as api from "./api.js";
 import {inputOf} from "./ops.js";
 import {fromReply, indexOf, mostCells, numel, outputsOf, positionOf, toNumber} from "./tensor.js";
 
-// Inputs whose elements an op moves without looking at them: such an input may as well be strings.
+// True for an input whose elements the op moves without reading them. An input like that also accepts strings.
 export function isMoved(input) {
   return input.role === "data" && input.dtypes.includes("string") && input.dtypes.includes("int64");
 }
 
-// `moved`: [{spec, tensors: [{shape}]}], inputs whose elements are moved. `requestWith(numbered)`: the request with these tensors, lists by
-// the input's name, in place of them. null: too large, or an op that computes.
+// Returns each output's sources, or null if the tensors are too large or if the op computes. `moved`: [{spec, tensors: [{shape}]}], the
+// inputs whose elements the op moves; `requestWith(numbered)`: the request with `numbered`, lists of tensors by input name, in their place.
 export async function trace(op, moved, requestWith, signal) {
   const total = moved.reduce((sum, {tensors}) => sum + tensors.reduce((n, {shape}) => n + numel(shape), 0), 0);
   if (moved.length === 0 || total > mostCells) return null;
@@ -30,14 +30,14 @@ export async function trace(op, moved, requestWith, signal) {
   return outputsOf(JSON.parse(reply.text)).map(({name, tensor}) => ({name, sources: fromReply(tensor).flat?.map((at) => (cells[at]?.name ? [cells[at]] : []))}));
 }
 
-// The labels of each operand and of the output of a plan's equation, one a dimension.
+// Returns the labels of each operand and of the output of a plan's equation, one for each dimension.
 export function labelsOf(equation) {
   const [operands, [output]] = equation.split("->").map((side) => side.split(",").map((labels) => [...labels]));
   return {operands, output};
 }
 
-// The cells of each operand whose products an output cell sums; of an operand at most as many as are shown as cells. A dimension of size 1
-// may have a larger label. `tensors`: [{label, shape}].
+// Returns the cells of each operand whose products an output cell sums, at most as many for each operand as fit in a table of cells.
+// A dimension of size 1 can share its label with a larger dimension. `tensors`: [{label, shape}].
 export function productSources(labels, tensors, position) {
   const fixed = new Map(labels.output.map((label, axis) => [label, position[axis]]));
   return labels.operands.flatMap((own, i) => {
@@ -50,8 +50,8 @@ export function productSources(labels, tensors, position) {
   });
 }
 
-// The same in words, a slice of each operand: "inputs.0[1,:] · inputs.1[:,0]". A label that an operand has twice is written where it is
-// not fixed: those cells are a diagonal.
+// Describes the same cells as a slice of each operand: "inputs.0[1,:] · inputs.1[:,0]". If an operand has a summed label twice, its
+// cells are a diagonal, and the slice shows the label.
 export function productSlices(labels, tensors, position) {
   const fixed = new Map(labels.output.map((label, axis) => [label, position[axis]]));
   const place = (label, size, own) => (fixed.has(label) ? Math.min(fixed.get(label), size - 1) : own.filter((other) => other === label).length > 1 ? label : ":");
@@ -61,8 +61,8 @@ export function productSlices(labels, tensors, position) {
   }).join(" · ");
 }
 
-// The cells of the table and of the queries that an output cell sums; null if a row is not one of the table, which the bounds policy replaces.
-// `table`, `queries`, `offsets`, `segments`: tensors of the form; `skipped`: the row number that does not count, or null.
+// Returns the cells of the table and of the queries that an output cell sums, or null if a row number is outside the table and the
+// bounds policy replaces it. `table`, `queries`, `offsets`, `segments`: tensors of the form; `skipped`: the row number to ignore, or null.
 export function bagSources({table, queries, offsets, segments, skipped}, [bag, ...column]) {
   if (!offsets?.cells && !segments?.cells) return null;
   const [rows, ...row] = table.shape, numbers = queries.cells.map(toNumber), starts = offsets?.cells;
@@ -74,14 +74,14 @@ export function bagSources({table, queries, offsets, segments, skipped}, [bag, .
   return places.flatMap((at) => [{name: table.label, index: numbers[at] * numel(row) + indexOf(column, row)}, {name: queries.label, index: at}]);
 }
 
-// A number of dimensions that the description of the rows has as a number, or as the name of an attribute; NaN: it has none.
+// Returns a number of dimensions that the op's description gives as a number or as the name of an attribute; NaN if it gives none.
 function dimensions(op, given, attribute, rank) {
   const value = typeof given === "string" ? Number(attribute(given) || op.attributes.find(({name}) => name === given).default) : given ?? NaN;
   return value < 0 ? value + rank : value;
 }
 
-// The query that picked an output cell, {name, first, length}: a cell, or the coordinates of an index tuple; null if the op has none, or
-// bags of them. `shapeOf(name)`: of an input; `attribute(name)`: the text of one.
+// Returns the query that picked an output cell, {name, first, length}: a cell, or the coordinates of an index tuple. Returns null if the
+// op has no queries or sums bags of rows. `shapeOf(name)`: shape of an input; `attribute(name)`: text of an attribute.
 export function queryOf(op, shapeOf, attribute, position) {
   const [table, query] = ["table", "query"].map((part) => inputOf(op, part)), shape = query && shapeOf(query.name);
   if (!shape || inputOf(op, "segments") || (table && !shapeOf(table.name))) return null;
@@ -92,7 +92,7 @@ export function queryOf(op, shapeOf, attribute, position) {
   return length ? {name: query.name, first: indexOf(at, own) * length, length} : null;
 }
 
-// The element beside a cell of the input that it is aligned with, in the same form.
+// Returns the element that is aligned with a cell of an input, in the same form as queryOf.
 export function besideOf(op, {name, index}, shapeOf) {
   const [data] = name.split("."), aligned = op.inputs.find((input) => input.aligned_with === data);
   if (!aligned) return null;

@@ -1,11 +1,11 @@
-// A request in the address of Try: as it is written, or packed if it is long.
+// Stores the request in the address of the Try view: as text, or packed if it is long.
 
 import {notify} from "./dom.js";
 import {note} from "./state.js";
 
-const mostPlain = 6000, mostPacked = 24000; // characters as written; bytes once packed
-const mostText = 1 << 20; // characters that are packed at all
-const pauseMs = 300; // after a change, before it is packed
+const mostPlain = 6000, mostPacked = 24000; // characters as text; bytes after packing
+const mostText = 1 << 20; // characters; longer requests are not packed
+const pauseMs = 300; // after a change, before packing
 
 const through = async (content, stream) => new Uint8Array(await new Response(new Blob([content]).stream().pipeThrough(stream)).arrayBuffer());
 
@@ -22,7 +22,7 @@ async function unpack(text) {
 
 let latest = null, isTold = false;
 
-// `shown`: the other parameters of the address; `body`: a text, or a Blob, which is too long; isOpen(): whether Try is still shown.
+// `shown`: the other parameters of the address; `body`: text, or a Blob, which is too long to store; isOpen(): true while Try is shown.
 export async function noteRequest(shown, body, isOpen) {
   const mine = latest = {};
   if (!isOpen()) return;
@@ -37,17 +37,17 @@ export async function noteRequest(shown, body, isOpen) {
   const packed = typeof body === "string" ? await pack(body) : null;
   if (mine !== latest || !isOpen()) return;
   if (packed) note("try", {...shown, packed});
-  else if (!isTold) notify("The request is too long for the address: a reload, or a link to this page, has the op only.");
+  else if (!isTold) notify("The request is too long for the address. A reload or a link to this page restores only the op.");
   isTold = !packed;
 }
 
-// The text of the request in the address, null if there is none.
+// Returns the request in the address as text, or null if there is none.
 export async function requestIn(parameters) {
   const packed = parameters.get("packed");
   if (!packed) return parameters.get("request");
   try {
     return await unpack(packed);
   } catch {
-    return "{"; // told as what it is: no request
+    return "{"; // not valid JSON, so the page reports it as a bad request
   }
 }

@@ -1,4 +1,4 @@
-// The outputs of a request, as tables of cells, pictures or JSON.
+// Shows the outputs of a request as tables of cells, pictures or JSON.
 
 import {el, replace, save} from "./dom.js";
 import {grid} from "./grid.js";
@@ -6,16 +6,16 @@ import {heatmap} from "./heatmap.js";
 import {bytes, ms} from "./numbers.js";
 import {mostCells, numel, typeText} from "./tensor.js";
 
-// The text of a reply: its first part, and a file of all of it.
+// Shows the first part of a reply's text, with a button that saves all of it.
 function drawText({head, buffer}) {
   const text = el("pre", {tabindex: 0, "aria-label": "reply"}, head);
   const shown = new TextEncoder().encode(head).length;
   if (shown === buffer.byteLength) return text;
   return el("div", {}, el("p", {class: "help"}, `the first ${bytes(shown)} of ${bytes(buffer.byteLength)} `,
-    el("button", {type: "button", onclick: () => save(buffer, "reply.json")}, "Save all of it")), text);
+    el("button", {type: "button", onclick: () => save(buffer, "reply.json")}, "Save all")), text);
 }
 
-// The forms of one output: [name, function that draws it].
+// Returns the ways to show an output: [name, function that draws it].
 function formsOf(tensor, name, onpoint) {
   const forms = [];
   if (numel(tensor.shape) <= mostCells) forms.push(["table", () => grid(tensor, name, {onpoint}).node]);
@@ -39,14 +39,14 @@ function drawOutput({name, tensor}, read, onpoint, {as, onshow}) {
     el("div", {class: "forms", role: "group", "aria-label": `${name} as`}, ...buttons), body);
 }
 
-// The op itself, the server with its queue, JSON and all, and the way there and back.
+// Returns the time in the op, the time in the server including the queue and JSON, and the time of the round trip.
 function times({ms: all, stages}) {
   const inServer = Object.values(stages).reduce((sum, stage) => sum + stage, 0);
-  return [stages.compute === undefined ? "" : `computed in ${ms(stages.compute)} · in the server ${ms(inServer)}`, `there and back ${ms(all)}`].filter(Boolean).join(" · ");
+  return [stages.compute === undefined ? "" : `compute ${ms(stages.compute)} · server ${ms(inServer)}`, `round trip ${ms(all)}`].filter(Boolean).join(" · ");
 }
 
-// `read`: what the task "reply" makes of the body. onpoint(output name, its shape, index of a cell or -1); `shown`: {as, onshow},
-// the form of the outputs, none being the first one, and what is called when another one is chosen.
+// `read`: the result of the task "reply". onpoint(output name, its shape, index of a cell or -1); `shown`: {as, onshow}, the form in which
+// to show outputs ("" for the first), and a function called when the user chooses another.
 export function drawResult(reply, read, onpoint, shown) {
   const replaced = read.bounds?.replaced;
   return el("div", {}, ...read.outputs.map((output) => drawOutput(output, read, onpoint, shown)),

@@ -1,8 +1,8 @@
-// Long work that needs the document, in slices between which the page answers.
+// Runs long work that needs the document in slices, so the page can respond between them.
 
-const budgetMs = 8; // half a frame; the other half is for the layout of what was added
+const budgetMs = 8; // half a frame; the other half is for layout
 
-// Runs a generator to its end: at once until it has used its first slice, then a slice a turn, while `wanted` holds.
+// Runs a generator to its end while `wanted` is true. The first slice runs at once, each later slice in its own turn of the event loop.
 export async function inSlices(steps, wanted) {
   for (;;) {
     const end = performance.now() + budgetMs;

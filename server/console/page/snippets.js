@@ -1,11 +1,11 @@
-// The request of the form as code, always what would be sent. A long body is not in the code, but in a file beside it; a token is not, but
-// in the environment variable TOKEN.
+// Shows the request of the form as code, exactly as it would be sent. A long body goes into a file next to the code, and the token
+// into the environment variable TOKEN.
 
 export const bodyFile = "request.json";
 
 const quoteShell = (text) => `'${text.replace(/'/g, "'\\''")}'`;
 
-// `body`: null if it is in the file.
+// `body`: null if the body is in the file.
 function curl(origin, path, body, token) {
   const bearer = token ? " \\\n  -H \"Authorization: Bearer $TOKEN\"" : "";
   return `curl -s ${origin}${path}${bearer} \\\n  -d ${body === null ? `@${bodyFile}` : quoteShell(body)}`;
@@ -19,7 +19,7 @@ request = urllib.request.Request("${origin}${path}", body${token ? ', {"Authoriz
 print(json.load(urllib.request.urlopen(request)))`;
 }
 
-// Prints the text: an object would have integers of 64 bits rounded.
+// Prints text, because an object would round 64-bit integers.
 function javascript(origin, path, body, token) {
   return `const reply = await fetch("${origin}${path}", {
   method: "POST",

@@ -1,6 +1,6 @@
-// What is shown, in the address: so that a question can be sent to a colleague, and the back button works.
+// Keeps the state of the view in the address, so users can share links and use the back button.
 
-// {view, parameters}: "#try?op=gather&request=…", or /docs.
+// Returns {view, parameters} for "#try?op=gather&request=…" or /docs.
 export function read() {
   const [view, query = ""] = location.hash.slice(1).split("?");
   return {view: view || (location.pathname === "/docs" ? "docs" : "try"), parameters: new URLSearchParams(query)};
@@ -11,16 +11,16 @@ export function addressOf(view, parameters = {}) {
   return `${view === "docs" ? "/docs" : "/"}#${view}${query ? `?${query}` : ""}`;
 }
 
-// Without a new entry in the history: forms write it at every change.
+// Changes the address without a new history entry, because forms call it at every change.
 export function note(view, parameters) {
   try {
     history.replaceState(null, "", addressOf(view, parameters));
   } catch {
-    // Some browsers refuse more than so many changes in half a minute; the next one says all.
+    // Some browsers limit the number of changes in half a minute. The next change stores the whole state.
   }
 }
 
-// With an entry in the history, so that Back leads to what was shown before.
+// Adds a history entry, so Back returns to the previous view.
 export function push(view, parameters) {
   const address = addressOf(view, parameters);
   if (address !== location.pathname + location.hash) history.pushState(null, "", address);

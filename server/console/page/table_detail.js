@@ -1,4 +1,4 @@
-// One resident tensor: what its values are like, any of its rows, and another one beside it.
+// The view of one resident tensor: statistics, any of its rows, and the same rows of another tensor for comparison.
 
 import * as api from "./api.js";
 import {css, extremes, scaleOf} from "./colours.js";
@@ -16,7 +16,7 @@ const mostRows = 1000;
 
 const path = (name) => `/v1/tensors/${encodeURIComponent(name)}`;
 
-const shownMembers = [["numel", "elements"], ["min", "least"], ["max", "greatest"], ["mean", "mean"], ["std", "standard deviation"], ["l2_norm", "L2 norm"],
+const shownMembers = [["numel", "elements"], ["min", "minimum"], ["max", "maximum"], ["mean", "mean"], ["std", "standard deviation"], ["l2_norm", "L2 norm"],
   ["zeros", "zeros"], ["true", "true"], ["nans", "NaN"], ["positive_infinities", "+infinity"], ["negative_infinities", "−infinity"],
   ["bytes", "bytes of text"], ["shortest", "shortest"], ["longest", "longest"]];
 
@@ -26,20 +26,20 @@ function list(statistics) {
     el("dd", {}, typeof statistics[member] === "number" && Number.isInteger(statistics[member]) ? grouped(statistics[member]) : element(statistics[member]))]));
 }
 
-const meansOf = {elements: "means", absolute: "means of the absolute values", lengths: "means of the bytes of text"};
+const meansOf = {elements: "means", absolute: "means of absolute values", lengths: "mean lengths in bytes"};
 
-// The means of blocks as a picture: the whole tensor at a glance.
+// Draws the means of blocks as a picture of the whole tensor.
 function strip({blocks, values}, name) {
   const rows = blocks.means.length, columns = rows ? blocks.means[0].length : 0;
   if (!rows || !columns) return null;
   const numbers = blocks.means.flat().map((value) => (value === null ? NaN : toNumber(value)));
   const [least, most] = extremes(numbers), scale = scaleOf(least, most), means = meansOf[values];
   const canvas = el("canvas", {class: "heatmap strip", width: columns, height: rows, role: "img",
-    "aria-label": `${means} of ${rows} by ${columns} blocks of ${name}, from ${element(least)} to ${element(most)}`});
+    "aria-label": `${means} by block (${rows} by ${columns} blocks) of ${name}, from ${element(least)} to ${element(most)}`});
   const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
   numbers.forEach((value, at) => image.data.set([...scale(value), 255], at * 4));
   context.putImageData(image, 0, 0);
-  const lens = el("output", {class: "lens"}, `${means} of blocks, ${element(least)} to ${element(most)}`);
+  const lens = el("output", {class: "lens"}, `${means} by block, ${element(least)} to ${element(most)}`);
   canvas.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();
     const row = Math.floor(((event.clientY - box.top) / box.height) * rows), column = Math.floor(((event.clientX - box.left) / box.width) * columns);
@@ -59,7 +59,7 @@ async function drawStatistics(node, name) {
   replace(node, list(statistics), statistics.blocks ? strip(statistics, name) : null);
 }
 
-// Rows by number, "0-9, 12", or by key: the queries for them.
+// Parses row numbers such as "0-9, 12", or keys, into queries.
 function queriesOf(text, isKey, rows) {
   if (isKey) return {keys: new json.Raw(text.trim().startsWith("[") ? text : `[${/^-?\d+$/.test(text.trim()) ? text.trim() : JSON.stringify(text.trim())}]`)};
   const ranges = text.split(",").map((part) => {
@@ -69,11 +69,11 @@ function queriesOf(text, isKey, rows) {
     return {begin, length: Math.max(0, Math.min(end, rows - 1) - begin + 1)};
   });
   const wanted = ranges.reduce((sum, {length}) => sum + length, 0);
-  if (wanted > mostRows) throw new Error(`${grouped(wanted)} rows are asked for; at most ${grouped(mostRows)} are shown`);
+  if (wanted > mostRows) throw new Error(`${grouped(wanted)} rows requested; at most ${grouped(mostRows)} can be shown`);
   return ranges.flatMap(({begin, length}) => Array.from({length}, (_, i) => begin + i));
 }
 
-// The keys in a field whose text is a list of them.
+// Returns the keys in a field that holds a list of keys.
 function keysIn(text) {
   try {
     return [json.parse(text)].flat();
@@ -86,13 +86,13 @@ async function takeRows(name, rows) {
   return (await runOp(...await tableRequest("rows", name, rows))).read.outputs[0].tensor;
 }
 
-// Cells, or a picture of them; strings have none. `labels`: of the rows.
+// Shows the rows as cells or as a heat map; strings are always cells. `labels`: of the rows.
 function draw(tensor, name, labels, as) {
   const isPicture = as === "heat map" && tensor.dtype !== "string" && tensor.flat?.length > 1;
   return isPicture ? {node: heatmap({...tensor, rowLabels: labels}, name), light: () => {}} : grid(tensor, name, {rowLabels: labels});
 }
 
-// `wanted`: {rows, by, with, as} of the address; keep(the same) when another part is shown.
+// `wanted`: {rows, by, with, as} from the address; keep() stores these members when the user shows something else.
 function rowsView(tensor, others, wanted, keep) {
   const rows = tensor.shape[0] ?? 0, width = rows ? numel(tensor.shape) / rows : 0;
   const first = Math.max(0, Math.min(rows, 10, Math.floor(mostCells / Math.max(width, 1))) - 1);
@@ -141,7 +141,7 @@ function rowsView(tensor, others, wanted, keep) {
 
 const isDifferent = (value, other) => value !== other && String(value) !== String(other);
 
-// The same rows of another table, those cells marked that differ.
+// Shows the same rows of another table and highlights the cells that differ.
 function compare(own, other, name, labels, as) {
   const view = draw(other, name, labels, as);
   const same = own.shape.join() === other.shape.join();
@@ -150,10 +150,10 @@ function compare(own, other, name, labels, as) {
   for (let i = 0; same && i < numel(own.shape); i++) if (isDifferent(cellAt(own, i), cellAt(other, i))) differing.push(i);
   if (numel(own.shape) <= mostCells) view.light(differing);
   return [el("h4", {}, name), el("p", {class: "help"}, same ? `${grouped(differing.length)} of ${grouped(numel(other.shape))} cells differ`
-    : `its rows have the shape [${other.shape.slice(1)}], not [${own.shape.slice(1)}]`), view.node];
+    : `cannot compare: its rows have shape [${other.shape.slice(1)}], not [${own.shape.slice(1)}]`), view.node];
 }
 
-// `others`: the names of all tables; `wanted`, keep(): as of rowsView.
+// `others`: the names of all tables; `wanted`, keep(): see rowsView.
 export async function drawDetail(node, tensor, others, wanted, keep) {
   const statistics = el("div", {class: "statistics", "aria-live": "polite"});
   replace(node, el("h2", {}, tensor.name), el("p", {class: "help"}, typeText(tensor.dtype, tensor.shape), `, ${bytes(tensor.bytes)}`,

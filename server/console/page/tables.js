@@ -1,4 +1,4 @@
-// The resident tensors, their aliases, and one of them in detail.
+// The resident tensors, their aliases, and a detailed view of the selected tensor.
 
 import {drawAliases} from "./aliases_view.js";
 import * as api from "./api.js";
@@ -17,7 +17,7 @@ class TablesView {
     this.filter = el("input", {type: "search", spellcheck: "false", oninput: () => this.drawList()});
     this.listing = el("div", {});
     this.aliases = el("div", {});
-    this.detail = el("section", {class: "detail", "aria-label": "the chosen table", tabindex: -1});
+    this.detail = el("section", {class: "detail", "aria-label": "selected table", tabindex: -1});
   }
 
   async open(parameters) {
@@ -38,7 +38,7 @@ class TablesView {
     this.drawList();
     if (this.chosen) await this.show(this.chosen);
     else if (name) replace(this.detail, el("p", {class: "problem-text"}, `There is no table ${name}.`));
-    else replace(this.detail, el("p", {class: "empty"}, tensors.length ? "Choose a table." : "There are no tables yet: upload one, or start tensord with --data-dir."));
+    else replace(this.detail, el("p", {class: "empty"}, tensors.length ? "Select a table." : "There are no tables yet. Upload one, or start tensord with --data-dir."));
   }
 
   drawList() {
@@ -52,7 +52,7 @@ class TablesView {
       found.length > 500 ? el("p", {class: "help"}, `and ${found.length - 500} more`) : null);
   }
 
-  // The names under which requests may ask for it, too.
+  // Returns a badge with the aliases of a version.
   aliasesOf(name) {
     const own = Object.entries(this.named).filter(([, target]) => target === name).map(([alias]) => alias);
     return own.length ? [" ", el("span", {class: "badge"}, `alias ${own.join(", ")}`)] : [];
@@ -64,7 +64,7 @@ class TablesView {
     await this.show(name);
   }
 
-  // With the rows, and the table beside them, that the address names.
+  // Shows a table with the rows and the second table that the address names.
   async show(name) {
     this.chosen = name;
     const {name: _, ...wanted} = this.wanted;

@@ -1,4 +1,4 @@
-// What takes long for large tensors: reading replies, typed text and files. Without a document, so that a worker can do it.
+// Work that takes long for large tensors: reading replies, typed text and files. Does not use the document, so a worker can run it.
 
 import {base64, elementsOf, readTensor} from "./files.js";
 import * as json from "./json.js";
@@ -7,7 +7,7 @@ import {compact, flatten, fromReply, inferDtype, isComplex, mostCells, numel, ou
 
 const headBytes = 20000;
 
-// As it is shown: with a picture in place of cells if it is large.
+// Replaces the cells of a large tensor with a picture.
 function shown(tensor) {
   if (!tensor.flat || numel(tensor.shape) <= mostCells) return tensor;
   const small = compact(tensor);
@@ -21,24 +21,24 @@ export function readText({text, dtype, isIndex}) {
   return shown({shape, flat, dtype: dtype || inferDtype(flat, isIndex, text)});
 }
 
-// Up to the last character that is whole.
+// Returns the first part of a reply's text, without a character that is cut off.
 const headOf = (buffer) => new TextDecoder().decode(new Uint8Array(buffer, 0, Math.min(headBytes, buffer.byteLength)), {stream: true});
 
 export const tasks = {
-  // The body of an op's reply: {outputs: [{name, tensor}], bounds, head, buffer}; `head`: the first part of the text.
+  // Reads the body of an op's reply: {outputs: [{name, tensor}], bounds, head, buffer}; `head`: the first part of the text.
   reply({buffer}) {
     const text = new TextDecoder().decode(buffer), document = json.parse(text);
     const outputs = outputsOf(document).map(({name, tensor}) => ({name, tensor: shown(fromReply(tensor))}));
     return [{outputs, bounds: document.bounds, head: headOf(buffer), buffer}, [buffer, ...outputs.flatMap(({tensor}) => buffersOf(tensor))]];
   },
 
-  // A nested list as it is typed: the tensor, and the text as it is sent.
+  // Reads a nested list as typed. Returns the tensor and the text to send.
   text(given) {
     const tensor = readText(given);
     return [{tensor, blob: new Blob([given.text])}, buffersOf(tensor)];
   },
 
-  // The names of the tensors of a file, the wanted one or the first, and that as a member of a request if it is large.
+  // Returns the names of all tensors in a file, and the wanted tensor or else the first. If it is large, also returns it as a member of a request.
   async file({file, wanted}) {
     const {names, tensor: {name, dtype, shape, bytes}} = await readTensor(file, wanted);
     const tensor = {...shown({dtype, shape, flat: elementsOf(dtype, bytes)}), name};

@@ -1,4 +1,4 @@
-// Tensors: nested lists, typed objects of replies, and places in them.
+// Tensors as nested lists and as objects of replies, and positions in them.
 
 import * as json from "./json.js";
 
@@ -7,25 +7,25 @@ export const dtypes = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint
 
 export const numel = (shape) => shape.reduce((product, size) => product * size, 1);
 
-// Beyond as many a tensor is a picture.
+// A tensor with more elements is shown as a picture.
 export const mostCells = 10000;
 
 export const isComplex = (dtype) => dtype === "complex64" || dtype === "complex128";
 
-// A nested list as shape and elements in row-major order. `depth`: that of elements, which are lists if complex.
-// Throws with the place of the first list that is longer or shorter than its siblings.
+// Returns the shape of a nested list and its elements in row-major order. Complex elements are lists themselves.
+// Throws an error that names the first list whose length differs from its siblings'.
 export function flatten(nested, complex = false) {
   const shape = [];
   for (let level = nested; Array.isArray(level) && !(complex && isPair(level)); level = level[0]) shape.push(level.length);
   const flat = [];
   const walk = (value, depth, place) => {
     if (depth === shape.length) {
-      if (Array.isArray(value) && !complex) throw new Error(`${placeText(place)} is a list; expected an element, as before it`);
+      if (Array.isArray(value) && !complex) throw new Error(`${placeText(place)} is a list; expected an element, like its siblings`);
       flat.push(value);
       return;
     }
     if (!Array.isArray(value) || value.length !== shape[depth])
-      throw new Error(`${placeText(place)} has ${Array.isArray(value) ? value.length : "no"} elements; expected ${shape[depth]}, as before it`);
+      throw new Error(`${placeText(place)} has ${Array.isArray(value) ? value.length : "no"} elements; expected ${shape[depth]}, like its siblings`);
     value.forEach((child, i) => walk(child, depth + 1, [...place, i]));
   };
   walk(nested, 0, []);
@@ -34,7 +34,7 @@ export function flatten(nested, complex = false) {
 
 const isPair = (value) => value.length === 2 && value.every((part) => !Array.isArray(part));
 
-// A large tensor with its elements in a typed array; of strings, which none has room for, without elements.
+// Moves a large tensor's elements into a typed array. A large string tensor cannot be shown and loses its elements.
 export function compact({dtype, shape, flat}) {
   if (dtype === "string") return {dtype, shape, flat: null};
   if (isComplex(dtype)) return {dtype, shape, flat: Float64Array.from({length: 2 * flat.length}, (_, i) => toNumber(flat[i >> 1][i & 1]))};
@@ -42,14 +42,14 @@ export function compact({dtype, shape, flat}) {
   return {dtype, shape, flat: Float64Array.from(flat, toNumber)};
 }
 
-// An element, wherever its elements are.
+// Returns an element of a tensor, whichever way the elements are stored.
 export function cellAt({dtype, flat}, index) {
   if (Array.isArray(flat)) return flat[index];
   if (isComplex(dtype)) return [flat[2 * index], flat[2 * index + 1]];
   return dtype === "bool" ? flat[index] !== 0 : flat[index];
 }
 
-// As the daemon infers it from a nested list, whose text says which numbers have a fraction or an exponent.
+// Infers the dtype of a nested list as the daemon does. `text` shows which numbers have a fraction or an exponent.
 export function inferDtype(flat, isIndex, text = "") {
   if (flat.length === 0) return isIndex ? "int32" : "float32";
   if (flat.every((value) => typeof value === "string")) return "string";
@@ -60,7 +60,7 @@ export function inferDtype(flat, isIndex, text = "") {
   return flat.some(large) ? "int64" : "int32";
 }
 
-// The position of element `index`, counted in row-major order.
+// Returns the position of element `index` in row-major order.
 export function positionOf(index, shape) {
   const position = new Array(shape.length);
   for (let axis = shape.length - 1; axis >= 0; axis--) {
@@ -80,7 +80,7 @@ export function placeText(position, name = "") {
 
 export const typeText = (dtype, shape) => `${dtype} [${shape.join(",")}]`;
 
-// A tensor of a reply, {dtype, shape, data} with nested data: {dtype, shape, flat}.
+// Converts a tensor in a reply, {dtype, shape, data} with nested data, to {dtype, shape, flat}.
 export function fromReply(tensor) {
   if (tensor.data === undefined) return {dtype: tensor.dtype, shape: tensor.shape, flat: null, base64: tensor.base64};
   const flat = [];
@@ -92,16 +92,16 @@ export function fromReply(tensor) {
   return {dtype: tensor.dtype, shape: tensor.shape, flat};
 }
 
-// The outputs of a reply, with the names that a user sees.
+// Returns the outputs of a reply, with the names that users see.
 export function outputsOf(document) {
   if (document.output) return [{name: "output", tensor: document.output}];
   if (Array.isArray(document.outputs)) return document.outputs.map((tensor, i) => ({name: `outputs.${i}`, tensor}));
   return Object.entries(document.outputs ?? {}).map(([name, tensor]) => ({name, tensor}));
 }
 
-// Text of a nested list, a row a line.
+// Returns the text of a nested list, one row on each line.
 export function nestedText({shape, flat}) {
-  if (flat.length === 0 && numel(shape.slice(0, shape.indexOf(0))) > mostCells) throw new Error(`a tensor of shape [${shape}] is too long to be typed`);
+  if (flat.length === 0 && numel(shape.slice(0, shape.indexOf(0))) > mostCells) throw new Error(`a tensor of shape [${shape}] is too large for a text field`);
   const write = (axis, from, step, indent) => {
     if (axis === shape.length) return json.stringify(flat[from]);
     const size = step / (shape[axis] || 1), children = [];
@@ -111,7 +111,7 @@ export function nestedText({shape, flat}) {
   return write(0, 0, flat.length || 1, 0);
 }
 
-// "[3,4]" from an array of numbers, NaN and infinities included.
+// Converts an element to a number: the magnitude if it is complex. NaN and infinities are strings in JSON.
 export function toNumber(value) {
   if (typeof value === "number") return value;
   if (typeof value === "boolean") return value ? 1 : 0;

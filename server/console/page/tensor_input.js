@@ -1,4 +1,4 @@
-// One tensor of a request: typed as text, dropped as a file, or a resident table; for row numbers also keys.
+// The fields of one input tensor: typed values, a dropped file, a resident table, or keys in place of row numbers.
 
 import * as api from "./api.js";
 import {isLarge, run} from "./background.js";
@@ -12,12 +12,13 @@ import {bytes, count} from "./numbers.js";
 import {readText} from "./tasks.js";
 import {flatten, fromReply, indexOf, mostCells, nestedText, numel, typeText} from "./tensor.js";
 
-const mostNames = 1000; // of the tensors of a file
-const mostBytes = 1 << 20; // of a resident table that is shown: strings may be long
+const mostNames = 1000; // of a file's tensors to list
+const mostBytes = 1 << 20; // of a resident table whose cells are shown; strings can be long
 
 export class TensorInput {
-  // `spec`: an input of /v1/ops; `label`: its name, with its place in a list; `help`: what it is, or ""; `tables`: a function that returns the resident tables by name;
-  // onchange: the request has changed; onparsed: the shape of what was typed is known. `ready`: a promise of that, while it is not.
+  // `spec`: an input of /v1/ops; `label`: its name, with its index in a list; `help`: its summary, or "";
+  // `tables`: returns the resident tables by name; onchange: called when the request changes; onparsed: called when the shape is known.
+  // `ready`: a promise that resolves when the shape is known, or null.
   constructor(spec, label, {help, onchange, onparsed, tables}) {
     Object.assign(this, {spec, label, help, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null, before: null});
     this.kind = select(this.kinds(), "values", {onchange: () => this.kindChosen()});
@@ -27,7 +28,7 @@ export class TensorInput {
     this.name = el("input", {type: "text", list: this.list.id, spellcheck: "false", autocomplete: "off", placeholder: "name of a table",
       oninput: () => this.changed(), onfocus: () => this.offerTables()});
     this.problem = el("p", {class: "problem-text", role: "alert"});
-    this.fault = el("p", {class: "problem-text"}); // what the server says of it; the answer has the alert
+    this.fault = el("p", {class: "problem-text"}); // an error from the server; the error view has the alert role
     for (const control of [this.text, this.name]) for (const text of [this.problem, this.fault]) describedAlso(control, text);
     this.kindOfValues = el("span", {class: "type"});
     this.preview = el("div", {class: "preview"});
@@ -40,7 +41,7 @@ export class TensorInput {
     return this.kind.value === "table" ? this.name.value.trim() : "";
   }
 
-  // Those in the list that is typed; row numbers are none.
+  // Returns the keys in the typed list. Row numbers do not count.
   chosenKeys() {
     if (this.kind.value !== (this.spec.keys ? "keys" : "values")) return [];
     return this.shape?.length === 1 && this.cells ? this.cells : [];
@@ -49,7 +50,7 @@ export class TensorInput {
   toggleKey(key) {
     const chosen = this.chosenKeys(), left = chosen.includes(key) ? chosen.filter((other) => other !== key) : [...chosen, key];
     const before = chosen.length || this.isEmpty() ? this.before : this.contents();
-    if (before !== this.before) notify(`${this.label}: keys take the place of what was there; it comes back when none is chosen.`);
+    if (before !== this.before) notify(`${this.label}: keys replace the previous contents, which return when no key is selected.`);
     if (left.length) this.set({[this.spec.keys ? "keys" : "data"]: left});
     else this.restore(before);
     this.before = left.length ? before : null;
@@ -72,7 +73,7 @@ export class TensorInput {
     this.changed(true);
   }
 
-  // Back to what chosen keys have replaced, and to the keys again.
+  // Swaps the keys with the contents they replaced.
   kindChosen() {
     if (this.before?.kind === this.kind.value && this.shownKind !== this.kind.value) {
       const now = this.contents(this.shownKind);
@@ -90,13 +91,13 @@ export class TensorInput {
   draw() {
     this.file = el("input", {type: "file", accept: ".npy,.safetensors", onchange: () => this.readFile(this.file.files[0])});
     this.choice = el("select", {onchange: () => this.readFile(this.dropped, this.choice.value)});
-    this.choiceField = labelled("tensor of the file", this.choice);
+    this.choiceField = labelled("tensor in the file", this.choice);
     this.choiceField.hidden = true;
     const node = el("fieldset", {class: "tensor-input"},
       el("legend", {}, this.label, this.spec.optional ? el("span", {class: "optional"}, " optional") : null, " ", this.kindOfValues),
       this.help ? el("p", {class: "help"}, this.help) : null,
       el("div", {class: "row"}, labelled("from", this.kind), labelled("dtype", this.dtypes), labelled("file", this.file), this.choiceField),
-      this.values = labelled("values, a nested list", this.text),
+      this.values = labelled("values (nested list)", this.text),
       this.table = el("div", {hidden: true}, labelled("table", this.name), this.list),
       this.keySearch?.node, this.problem, this.fault, this.preview);
     node.addEventListener("dragover", (event) => event.preventDefault());
@@ -121,7 +122,7 @@ export class TensorInput {
     replace(this.kindOfValues, "reading");
   }
 
-  // Nothing, if another file was chosen or the field was changed meanwhile.
+  // Does nothing if the user chose another file or changed the field in the meantime.
   async takeFile(file, wanted, reading) {
     try {
       const {tensor, names, request} = await run("file", {file, wanted}, file.size);
@@ -143,14 +144,14 @@ export class TensorInput {
     }
   }
 
-  // What the field gets now is not of the file that was chosen.
+  // Called when the field's new contents do not come from the chosen file.
   forgetFile() {
     this.reading = this.dropped = null;
     this.file.value = "";
     this.choiceField.hidden = true;
   }
 
-  // A text that the field would need long to show is kept beside it.
+  // Keeps a large pasted text outside the field, which would take long to show it.
   pasted(event) {
     const pasted = event.clipboardData.getData("text"), {value, selectionStart, selectionEnd} = this.text;
     if (!isLarge(pasted.length)) return;
@@ -163,7 +164,7 @@ export class TensorInput {
     this.changed();
   }
 
-  // `held`: what the field stands for while it is empty: {tensor, request} of a file, or {text, blob}; `said`: what it is.
+  // `held`: contents that the empty field stands for: {tensor, request} from a file, or {text, blob}; `said`: their description.
   hold(held) {
     this.held = held;
     this.text.placeholder = held ? `${held.said}; type here to replace it` : "";
@@ -180,7 +181,7 @@ export class TensorInput {
     if (this.before?.kind === this.kind.value) this.before = null;
   }
 
-  // From a request: a nested list, or an object of one of the forms of the API. `text`: as it is written there.
+  // Sets the field from a request: a nested list, or one of the API's tensor objects. `text`: the value as written in the request.
   set(value, text) {
     const object = value && typeof value === "object" && !Array.isArray(value);
     this.forgetFile();
@@ -195,7 +196,7 @@ export class TensorInput {
     this.changed(true);
   }
 
-  // The text that a string in the request stands for.
+  // Replaces a JSON string in the field with the text it stands for.
   setDraft() {
     try {
       this.text.value = String(JSON.parse(this.text.value));
@@ -209,7 +210,7 @@ export class TensorInput {
     return this.kind.value === "table" ? this.name.value.trim() === "" : !this.held && this.text.value.trim() === "";
   }
 
-  // The member of the request, as texts and Blobs; the user's own text stays as it is.
+  // Returns the tensor as a member of the request, in text and Blobs. The user's own text stays as typed.
   requestParts() {
     if (this.kind.value === "table") return [json.stringify({ref: this.name.value.trim()})];
     if (this.held?.request) return [this.held.request];
@@ -231,10 +232,10 @@ export class TensorInput {
     if (!quiet) this.onchange();
   }
 
-  // What is typed, as cells to be shown; an error only if there is something that is no list yet.
+  // Reads the field and shows its cells. Reports an error only if the field is not empty.
   parse() {
     this.cells = this.shape = this.dtype = this.grid = null;
-    this.invalid = false; // no JSON: it is not sent
+    this.invalid = false; // true if the text is not JSON; it is not sent then
     this.refused = false;
     for (const node of [this.problem, this.preview, this.kindOfValues]) replace(node);
     const parsing = this.parsing = {};
@@ -263,7 +264,7 @@ export class TensorInput {
     }
   }
 
-  // A resident table: what it is, and its cells if there are few.
+  // Shows the shape of a resident table, and its cells if it is small.
   async readTable(name, parsing) {
     try {
       const table = (await this.tables()).get(name);
@@ -300,43 +301,43 @@ export class TensorInput {
     this.refused = true;
     markInvalid(this.text, true);
     replace(this.kindOfValues);
-    replace(this.problem, error instanceof SyntaxError ? `This is no JSON yet: ${error.message}` : error.message);
+    replace(this.problem, error instanceof SyntaxError ? `This is not JSON yet: ${error.message}` : error.message);
   }
 
   light(indices) {
     this.grid?.light(indices);
   }
 
-  // The cells around those that are lit if they are out of sight, or null.
+  // Returns the cells around the highlighted ones if those are out of sight, or null.
   excerptOf(indices) {
     if (!this.cells || indices.length === 0 || isInSight(this.node.querySelector("td.lit"))) return null;
     return excerpt({dtype: this.dtype, shape: this.shape, flat: this.cells}, this.label, indices);
   }
 
-  // What is wrong with it, and with which cells if that is known; null: nothing is known.
+  // Shows an error of this input and marks the cells if they are known; null removes the error.
   blame(sentence, cells = []) {
     for (const control of [this.text, this.name]) markInvalid(control, sentence !== null || this.refused);
     replace(this.fault, sentence);
     this.grid?.mark(cells);
   }
 
-  // The cell that the steps of a pointer, from the input on, lead to; -1 if it is no single cell.
+  // Returns the index of the cell that a pointer's steps after the input's name lead to, or -1 if they do not lead to one cell.
   cellAtSteps(steps) {
     const place = (steps[0] === "data" || steps[0] === "keys" ? steps.slice(1) : steps).map(Number);
-    const rank = this.shape?.length ?? -1, own = place.slice(0, rank); // an element that is complex is a list itself
+    const rank = this.shape?.length ?? -1, own = place.slice(0, rank); // a complex element is a list itself
     return own.length === rank && own.every((at, axis) => at < this.shape[axis]) ? indexOf(own, this.shape) : -1;
   }
 }
 
-// An input that wants keys themselves.
+// True for an input that takes keys only.
 const isKeyQuery = (spec) => spec.role === "key" && spec.part === "query";
 
-// The elements of a tensor that is sent as its bytes; of strings, whose bytes have lengths among them, nothing.
+// Returns the elements of a tensor sent as base64, or undefined for strings, whose bytes also hold lengths.
 function fromBase64({dtype, base64}) {
   return base64 === undefined || !sizeOf[dtype] ? undefined : elementsOf(dtype, Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0)));
 }
 
-// `shape`: that of a typed tensor, whose elements may be in one list.
+// `shape`: of a typed tensor, whose elements can be one flat list.
 function asText(nested, shape) {
   try {
     const flat = flatten(nested);

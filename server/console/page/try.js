@@ -1,4 +1,4 @@
-// The form of an op, made from its description, and what its request gives.
+// The form of an op, built from its description, and the result of its request.
 
 import * as api from "./api.js";
 import {AttributeInput} from "./attribute_input.js";
@@ -18,10 +18,10 @@ import {push, read} from "./state.js";
 import {TensorInput} from "./tensor_input.js";
 import {indexOf, outputsOf, placeText, positionOf} from "./tensor.js";
 
-const mostShown = 20000; // characters of a body as code
-const mostTold = 12; // cells that are named one by one
+const mostShown = 20000; // characters of a body to show as code
+const mostTold = 12; // cells to list by name
 
-// Descriptions of the resident tensors by name; an alias has that of its version.
+// Returns descriptions of the resident tensors by name. An alias has the description of its version.
 async function readTables() {
   const [{tensors}, {aliases}] = await Promise.all([api.getJson("/v1/tensors"), api.getJson("/v1/aliases")]);
   const tables = new Map(tensors.map((tensor) => [tensor.name, tensor]));
@@ -29,7 +29,7 @@ async function readTables() {
   return new Map([...named, ...tables]);
 }
 
-const tablesAgeMs = 500; // while a name is typed, each letter asks
+const tablesAgeMs = 500; // so that typing a name does not send a request for each letter
 let known = null;
 
 function residentTables() {
@@ -37,7 +37,7 @@ function residentTables() {
   return known.tables;
 }
 
-// An input: one tensor, or a list that grows and shrinks.
+// An input: one tensor, or a list that can grow and shrink.
 class InputGroup {
   constructor(spec, form) {
     Object.assign(this, {spec, form, tensors: []});
@@ -59,7 +59,7 @@ class InputGroup {
     if (!quiet) this.form.changed();
   }
 
-  // `text`: the value as it is written in a request.
+  // `text`: the value as written in a request.
   set(value, text) {
     const values = this.spec.list ? (Array.isArray(value) ? value : []) : [value];
     const texts = this.spec.list ? (text && Array.isArray(value) ? json.written(text) : []) : [text];
@@ -71,7 +71,7 @@ class InputGroup {
     return this.tensors.every((tensor) => tensor.isEmpty());
   }
 
-  // Texts and Blobs.
+  // Returns the value as text and Blobs.
   requestParts(numbered) {
     const members = this.tensors.map((tensor, i) => (numbered ? [json.stringify(numbered[i])] : tensor.requestParts()));
     return this.spec.list ? ["[", ...members.flatMap((parts, i) => (i ? [", ", ...parts] : parts)), "]"] : members[0];
@@ -85,7 +85,7 @@ class Form {
     this.attributes = op.attributes.map((spec) => new AttributeInput(spec, () => this.changed()));
   }
 
-  // `text`: the request as it is written.
+  // `text`: the request as written.
   set(request, text) {
     const texts = text ? json.written(text) : {};
     for (const group of this.inputs) group.set(request[group.spec.name], texts[group.spec.name]);
@@ -93,14 +93,14 @@ class Form {
     this.changed();
   }
 
-  // The same, of a link, which may have more than the form.
+  // Sets the form from a link, which can have members that the form lacks.
   setWhole(request, text) {
     const known = [...this.inputs, ...this.attributes].map(({spec}) => spec.name), others = Object.keys(request).filter((name) => !known.includes(name));
-    if (others.length) notify(`The link also has ${others.join(", ")}, which this form does not send.`);
+    if (others.length) notify(`The link also sets ${others.join(", ")}, which this form cannot send.`);
     this.set(request, text);
   }
 
-  // Fields whose text is no JSON yet, which the address has as strings.
+  // Returns the fields whose text is not JSON yet. The address stores their text as strings.
   drafts() {
     return this.all().filter(({invalid}) => invalid).map(({label}) => label).join(",");
   }
@@ -109,8 +109,8 @@ class Form {
     for (const label of labels?.split(",") ?? []) this.tensorNamed(label)?.setDraft();
   }
 
-  // The body as it is sent, a text, or a Blob if it has a large tensor; `numbered`: other tensors for some inputs, and no conversion
-  // of the result.
+  // Returns the body to send as text, or as a Blob if it has a large tensor. `numbered`: tensors that replace some inputs; the body
+  // then leaves out the conversion of the result.
   body(numbered = new Map()) {
     const members = [], add = (attribute) => {
       if (!attribute.isEmpty() && !(numbered.size && attribute.spec.type === "dtype" && !attribute.spec.required)) members.push([attribute.spec.name, [attribute.requestText()]]);
@@ -128,7 +128,7 @@ class Form {
     this.view.formChanged();
   }
 
-  // The keys of the table that the form refers to, where keys may be typed.
+  // Offers the keys of the form's table in fields that take keys.
   async offerKeys() {
     const wanting = this.all().filter(({keySearch}) => keySearch), name = this.partOf("table")?.tableName();
     if (wanting.length === 0 || name === this.keyed) return;
@@ -137,19 +137,19 @@ class Form {
     if (this.keyed === name) for (const tensor of wanting) tensor.keySearch.of(table?.keys ? table : null);
   }
 
-  // The tensor that has this part in an op that picks rows of a table.
+  // Returns the tensor with this part in an op that picks rows of a table.
   partOf(part) {
     const spec = inputOf(this.op, part);
     return spec && this.tensorNamed(spec.name);
   }
 
-  // A name of this page, data.1, or as the server writes it, data[1].
+  // `name`: as on this page (data.1) or as the server writes it (data[1]).
   tensorNamed(name) {
     const [, input, place = "0"] = /^(.*?)(?:\.(\d+)|\[(\d+)\])?$/s.exec(name).filter((part, i) => i < 2 || part !== undefined);
     return this.inputs.find((group) => group.spec.name === input)?.tensors[Number(place)];
   }
 
-  // Marks what a problem names, and gives the node of it: a tensor and the cell, or an attribute.
+  // Marks the cell or attribute that a problem names. Returns the node of the tensor or attribute.
   blame({document, message}) {
     const {input, attribute, position, pointer} = document;
     const tensor = input ? this.tensorNamed(input) : null, named = this.attributes.find(({spec}) => spec.name === attribute);
@@ -183,7 +183,7 @@ class Form {
   }
 }
 
-// Moves the page if nothing of the upper part of a node is in sight.
+// Scrolls the page if the upper part of a node is out of sight.
 function show(node) {
   const {top} = node.getBoundingClientRect();
   if (top < 0 || top > window.innerHeight * 0.7) node.scrollIntoView({block: "start"});
@@ -199,7 +199,7 @@ class TryView {
   }
 
   async open(parameters) {
-    const mine = this.opening = {}; // another op may be chosen meanwhile
+    const mine = this.opening = {}; // the user may choose another op in the meantime
     const {ops} = await listOps();
     const wanted = parameters.get("op");
     const op = await describe(ops.some(({name}) => name === wanted) ? wanted : ops[0].name);
@@ -220,7 +220,7 @@ class TryView {
     try {
       if (text) return this.form.setWhole(json.parse(text), text);
     } catch {
-      notify("The request in the address is none; the example is shown.", "error");
+      notify("The address has no valid request, so the example is shown.", "error");
     }
     return this.setExample(0);
   }
@@ -230,7 +230,7 @@ class TryView {
     this.examples.value = i;
   }
 
-  // With a token that has been set.
+  // Runs again after the user sets a token.
   retry() {
     this.run();
   }
@@ -240,7 +240,7 @@ class TryView {
     this.extraStop?.abort();
   }
 
-  // The fields, those that say what the op does with its inputs before them.
+  // Draws the fields. Attributes that define what the op does come before the inputs.
   drawFields() {
     const attributes = this.form.attributes.filter((attribute) => !attribute.comesFirst());
     return [...this.form.attributes.filter((attribute) => attribute.comesFirst()).map(({node}) => el("div", {class: "lead"}, node, this.plan?.echo)),
@@ -253,7 +253,7 @@ class TryView {
       push("try", {op: chooser.value});
       this.open(read().parameters);
     }});
-    this.examples = select([["choose one", ""], ...this.op.examples.map(({title}, i) => [title, String(i)])], "", {id: "examples", onchange: () => {
+    this.examples = select([["choose an example", ""], ...this.op.examples.map(({title}, i) => [title, String(i)])], "", {id: "examples", onchange: () => {
       if (this.examples.value) this.setExample(this.examples.value);
       this.run(true);
     }});
@@ -281,7 +281,7 @@ class TryView {
             el("div", {class: "forms"}, ...tabs, el("button", {type: "button", onclick: () => copy(this.code.textContent)}, "Copy"), this.saveButton), this.code))));
   }
 
-  // What is shown, in the address.
+  // Stores the state of the view in the address.
   noteState() {
     const shown = {op: this.op.name, code: this.language ? languages[this.language][0] : "", as: this.as, draft: this.form.drafts()};
     noteRequest(shown, this.form.body(), () => this.node.isConnected);
@@ -295,7 +295,7 @@ class TryView {
   formChanged() {
     this.noteState();
     this.examples.value = "";
-    this.answered = false; // what is drawn, or comes, is the answer to another request
+    this.answered = false; // the result on the page, or on its way, belongs to another request
     this.sources = null;
     replace(this.told);
     this.form.forgive();
@@ -316,7 +316,7 @@ class TryView {
     this.saveButton.hidden = !long;
   }
 
-  // `asked`: by the user, who is shown what comes of it.
+  // `asked`: true if the user started it; the page then scrolls to the result.
   async run(asked = false) {
     this.stop?.abort();
     const stop = this.stop = new AbortController();
@@ -327,7 +327,7 @@ class TryView {
       await Promise.all(this.form.all().map(({ready}) => ready));
       if (stop.signal.aborted) return;
       const invalid = this.form.all().find((tensor) => tensor.invalid);
-      if (invalid) throw new Error(`${invalid.label} is no JSON yet, so nothing was sent`);
+      if (invalid) throw new Error(`${invalid.label} is not JSON yet, so nothing was sent`);
       body = this.form.body();
       this.answered = true;
       const reply = await runOp(`/v1/${this.op.name}?timing=1`, body, {signal: stop.signal});
@@ -355,7 +355,7 @@ class TryView {
     if (asked) show(place ?? this.result);
   }
 
-  // Marks what a problem names where it is; gives that.
+  // Marks what a problem names and returns its node.
   blame(error) {
     this.form.forgive();
     const lead = this.form.lead();
@@ -363,7 +363,7 @@ class TryView {
     return this.form.blame(error);
   }
 
-  // The row numbers of keys, and the keys of a table whose rows are numbered: what a numbered request has instead of them.
+  // Returns the inputs that replace keys in a numbered request: row numbers for keys, and the table's own keys for a table of numbers.
   async withoutKeys(signal) {
     const others = new Map(), table = this.form.partOf("table")?.tableName();
     if (!table) return others;
@@ -377,7 +377,7 @@ class TryView {
     return others;
   }
 
-  // The op's own answer to numbered cells; ops that compute have none.
+  // Runs the op on numbered cells to find the source of each output cell. Does not apply to ops that compute.
   async findSources(signal) {
     await Promise.all(this.form.all().map(({ready}) => ready));
     const moved = this.form.inputs.filter((group) => isMoved(group.spec) && !group.isEmpty()).map(({spec, tensors}) => ({spec, tensors}));
@@ -388,11 +388,11 @@ class TryView {
       const sources = await trace(this.op, moved, (numbered) => this.form.body(new Map([...numbered, ...others])), signal);
       if (this.answered && !signal.aborted) this.sources = sources;
     } catch {
-      // The answer stands; where its cells came from is not known.
+      // The result is still valid, but the sources of its cells are not known.
     }
   }
 
-  // The tensors of an op that picks rows in bags; null: it has none, or the row numbers are not known.
+  // Returns the tensors of an op that picks rows in bags; null if the op has none, or if the row numbers are not known.
   bags() {
     const [table, queries, offsets, segments] = ["table", "query", "offsets", "segments"].map((part) => this.form.partOf(part));
     if (!segments || !table.shape || !queries.cells || queries.kind.value === "keys") return null;
@@ -400,7 +400,7 @@ class TryView {
     return {table, queries, offsets, segments, skipped: skipped === "" ? null : Number(skipped)};
   }
 
-  // The input cells that an output cell came from, none if from nowhere, and that in words; null: not known.
+  // Returns the input cells that an output cell came from, with a text; an empty list if it came from none; null if not known.
   sourcesOf(name, shape, index) {
     if (!this.answered) return null;
     const tensors = this.form.all(), position = positionOf(index, shape), labels = this.plan?.labels;
@@ -409,7 +409,7 @@ class TryView {
     return cells ? {cells, text: this.placesText(cells)} : null;
   }
 
-  // The cells that picked an output cell, and that in words; null: not known.
+  // Returns the cells that picked an output cell, with a text; null if not known.
   picksOf(shape, index, cells) {
     if (!this.answered) return null;
     const shapeOf = (name) => this.form.tensorNamed(name)?.shape;
@@ -422,7 +422,7 @@ class TryView {
   placesText(cells) {
     const texts = cells.slice(0, mostTold).map(({name, index}) => placeText(positionOf(index, this.form.tensorNamed(name).shape), name));
     const more = cells.length - texts.length;
-    return texts.length ? texts.join(", ") + (more ? ` and ${grouped(more)} more` : "") : "no cell of an input";
+    return texts.length ? texts.join(", ") + (more ? ` and ${grouped(more)} more` : "") : "no input cell";
   }
 
   point(name, shape, index) {

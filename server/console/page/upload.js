@@ -1,4 +1,4 @@
-// A file as a resident tensor, with a progress bar; and the deletion of one.
+// Uploads a file as a resident tensor, with a progress bar, and deletes tensors.
 
 import * as api from "./api.js";
 import {confirmByName} from "./confirm.js";
@@ -7,8 +7,8 @@ import {bytes} from "./numbers.js";
 
 const path = (name) => `/v1/tensors/${encodeURIComponent(name)}`;
 
-// Uploads, and replaces a tensor of this name only if the user agrees, and only the version that the user was told of. Gives its
-// description, or null if it stays.
+// Uploads a file. Replaces an existing tensor only if the user agrees, and only the version that the user was told about. Returns the
+// new tensor's description, or null if the user keeps the old one.
 async function store(name, file, persist, onprogress) {
   let condition = {"If-None-Match": "*"};
   for (;;) {
@@ -17,8 +17,8 @@ async function store(name, file, persist, onprogress) {
     } catch (error) {
       const etag = error.status === 412 ? error.document.etag : null;
       if (!etag) throw error;
-      const sentence = condition["If-Match"] ? "It has changed meanwhile. The file takes its place; what it has now is lost."
-        : `There is a tensor of this name already. The file ${file.name} takes its place; what it has now is lost.`;
+      const sentence = condition["If-Match"] ? "The tensor has changed in the meantime. The file replaces it, and its present contents are lost."
+        : `A tensor with this name already exists. The file ${file.name} replaces it, and its present contents are lost.`;
       if (!await confirmByName({act: "Replace", name, sentence})) return null;
       condition = {"If-Match": etag};
     }
@@ -30,7 +30,7 @@ export function uploadForm(ondone) {
   const name = el("input", {type: "text", spellcheck: "false", required: true, placeholder: "letters, digits and . _ : - @"});
   const persist = el("input", {type: "checkbox"});
   const bar = el("progress", {max: 1, value: 0, hidden: true, "aria-label": "upload"}), told = el("p", {class: "help", role: "status"});
-  let suggested = ""; // by a file; what the user has typed stays when another file is chosen
+  let suggested = ""; // the name of the last chosen file; a name the user typed is never replaced
   const choose = () => {
     if (!file.files[0] || (name.value && name.value !== suggested)) return;
     suggested = name.value = file.files[0].name.replace(/\.\w+$/, "").normalize("NFC").replace(/[^\p{L}\p{M}\p{N}._:@-]/gu, "_");
@@ -46,7 +46,7 @@ export function uploadForm(ondone) {
         bar.value = sent / total;
         replace(told, `${bytes(sent)} of ${bytes(total)}`);
       });
-      if (!tensor) return replace(told, `${wanted} stays as it was.`);
+      if (!tensor) return replace(told, `${wanted} is unchanged.`);
       replace(told, `${tensor.name}: ${tensor.dtype} [${tensor.shape}]`);
       file.value = name.value = suggested = "";
       return ondone(tensor.name);
@@ -64,8 +64,8 @@ export function uploadForm(ondone) {
     told.className = "help";
     if (file.files[0]) send();
     else replace(told, "Choose a file, or drop one here.");
-  }}, el("h3", {}, "Upload"), el("div", {class: "row"}, labelled("file: .npy, .safetensors or JSON", file), labelled("name", name),
-    el("label", {class: "check"}, persist, " keep it on disk"), button), bar, told);
+  }}, el("h3", {}, "Upload"), el("div", {class: "row"}, labelled("file (.npy, .safetensors or JSON)", file), labelled("name", name),
+    el("label", {class: "check"}, persist, " keep on disk"), button), bar, told);
   form.addEventListener("dragover", (event) => event.preventDefault());
   form.addEventListener("drop", (event) => {
     event.preventDefault();
@@ -75,13 +75,13 @@ export function uploadForm(ondone) {
   return form;
 }
 
-// Deletes once the name has been typed.
+// Deletes the tensor after the user types its name.
 export function deleteButton(name, ondone) {
   return el("button", {type: "button", class: "danger", "aria-label": `Delete ${name}`, onclick: async () => {
-    if (!await confirmByName({act: "Delete", name, sentence: "Requests in progress keep it; then it is gone, from the disk as well."})) return;
+    if (!await confirmByName({act: "Delete", name, sentence: "Requests in progress can still use it. It is then deleted, from disk as well."})) return;
     try {
       await api.request("DELETE", path(name));
-      notify(`${name} is deleted.`);
+      notify(`${name} was deleted.`);
       ondone();
     } catch (error) {
       notify(error.message, "error");

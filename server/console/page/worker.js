@@ -1,4 +1,4 @@
-// Does the tasks in a thread of their own, one after the other.
+// Runs the tasks in a worker thread, one at a time.
 
 import {tasks} from "./tasks.js";
 

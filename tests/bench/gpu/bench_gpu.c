@@ -1,20 +1,22 @@
-/* bench_gpu - the CUDA plugin against the limits of the device.
+/* bench_gpu - compares the CUDA plugin with the limits of the device.
  *
  *     bench_gpu PLUGIN
  *
- * All calls go through the vtable, as in the daemon, and are timed from submission to completion;
- * best of several. Each figure is printed with a baseline that is measured in the same run:
+ * All calls go through the vtable, as in the daemon. They are timed from submission to completion,
+ * and the best of several counts. The program prints each figure with a baseline measured in the
+ * same run:
  *
- *     gather    random rows of 16 B to 4 KB of a large table; baseline: a copy in device memory.
- *               Bytes are those read, including indices, and written; and those of the sectors of
- *               32 bytes that this takes, which for rows of 16 bytes are 1.44 times as many
+ *     gather    random rows of 16 B to 4 KB from a large table; baseline: a copy in device memory.
+ *               There are two figures: the bytes read, including indices, and written; and the
+ *               bytes of the 32-byte sectors that this takes, 1.44 times as many for rows of 16
+ *               bytes
  *     einsum    matrix products; baseline: the same product by cuBLAS, called directly
  *     lookups   64 lookups of 32 rows as one launch of 64 items; baseline: 64 launches
  *     overlap   matrix products with copies from and to the host, on two streams as in the daemon;
  *               baseline: the longest of copy to device, product and copy to host
  *
- * On a machine without a GPU the last line begins with "skipped", and the exit status is 77; any
- * other device that does not open has failed. */
+ * On a machine without a GPU, the last line starts with "skipped" and the exit status is 77. If a
+ * machine has a GPU that does not open, the program fails. */
 #include "gpu/cuda/runtime/cublas.h"
 #include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
@@ -58,8 +60,8 @@ static void *device_alloc(size_t bytes)
     return memory;
 }
 
-/* Polls without sleeping, as cudaStreamSynchronize does for the baselines: a sleep of wait ends
- * late by as much as a small product takes. */
+/* Polls without sleeping, as cudaStreamSynchronize does for the baselines. A sleep in `wait` can
+ * end late by the duration of a small product. */
 static void synchronize(void)
 {
     bool done = false;
@@ -114,7 +116,7 @@ static double best_launch_ns(const struct launch *launches, int n)
 
 /* ---- gather ------------------------------------------------------------------------------ */
 
-/* Bandwidth of a copy in device memory, read and written, in GB/s. */
+/* Returns the bandwidth of a copy in device memory, read and written, in GB/s. */
 static double device_copy_rate(char *memory, size_t bytes)
 {
     double best = 1e30;
@@ -163,15 +165,15 @@ static void lookup_make(struct launch *launch, void *table, int64_t rows, int64_
     launch_make(launch, "gather", out);
 }
 
-/* Bytes of the sectors that reading a row fetches; rows of a power of two bytes begin at a multiple
- * of it. */
+/* Returns the bytes in the sectors that reading a row fetches. A row whose size is a power of two
+ * starts at a multiple of its size. */
 static size_t sector_bytes(size_t row_bytes)
 {
     enum { SECTOR = 32 };
     return row_bytes < SECTOR ? SECTOR : row_bytes;
 }
 
-/* limit: of a copy, in GB/s. */
+/* limit: the bandwidth of a copy in GB/s. */
 static void bench_gather_rows(char *table, size_t table_bytes, char *out, size_t out_bytes,
                               size_t row_bytes, double limit)
 {
@@ -201,12 +203,13 @@ static void bench_gather(void)
         info.memory > (UINT64_C(4) << 30) ? (size_t)1 << 30 : (size_t)(info.memory / 8) & ~4095UL;
     const size_t out_bytes = table_bytes / 4;
     char *table = device_alloc(table_bytes), *out = device_alloc(out_bytes);
-    /* As many bytes as a gather: the launch latency affects both alike. */
+    /* Copies as many bytes as a gather, so the launch latency affects both equally. */
     const double limit = device_copy_rate(table, 2 * out_bytes);
     printf("copy in device memory: %.0f GB/s read and written\n", limit);
     for (size_t row_bytes = 16; row_bytes <= 4096; row_bytes *= 4)
         bench_gather_rows(table, table_bytes, out, out_bytes, row_bytes, limit);
-    /* A hint for the whole device: is fetching less for a miss faster where rows are short? */
+    /* Measures whether fetching less on a miss is faster for short rows. The limit is a hint for
+     * the whole device. */
     if (cudaDeviceGetLimit(&granularity, cudaLimitMaxL2FetchGranularity) == cudaSuccess &&
         cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, 32) == cudaSuccess) {
         printf("with L2 fetching 32 bytes at a time instead of %zu, a copy %.0f GB/s:\n",
@@ -273,7 +276,7 @@ static const struct {
     { TD_DTYPE_FLOAT64, CUDA_R_64F, CUBLAS_COMPUTE_64F, 1, 2048 },
 };
 
-/* The same row-major product by cuBLAS: gemm_ex, or gemm_strided_batched_ex for a batch. */
+/* Calls cuBLAS for the same row-major product: gemm_ex, or gemm_strided_batched_ex for a batch. */
 static cublasStatus_t call_blas(int number, cublasHandle_t handle, const void *a, const void *b,
                                 void *c)
 {
@@ -329,8 +332,8 @@ static double einsum_ns(int number, void *a, void *b, void *c)
     return best;
 }
 
-/* Random numbers near 1: products of zeros run faster where the power limit throttles the
- * device. */
+/* Returns random numbers near 1. Products of zeros run faster on a device whose power limit
+ * throttles it. */
 static void *matrices(int number, size_t bytes)
 {
     char *host = malloc(bytes), *memory = device_alloc(bytes);
@@ -462,7 +465,7 @@ static double best_stage_ns(struct lane *lane, int stage, int64_t side)
     return best;
 }
 
-/* Time per product of many, with one lane submitting while the other runs. */
+/* Returns the time for each of many products, while one lane submits and the other runs. */
 static double product_ns(struct lane *lanes, int64_t side)
 {
     enum { PRODUCTS = 20 };

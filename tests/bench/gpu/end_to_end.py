@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How much of a device's work overlaps with the transfer of its requests over HTTP.
+"""Measures how much of a device's work overlaps with the transfer of its requests over HTTP.
 
     end_to_end.py [--binary build/tensord] [--gpu cuda|reference|PLUGIN] [--side 4096] [--clients 4] [--seconds 10]
 
-Clients send two matrices and read their product, computed on the device.  As the baseline, in the same run, as many
-clients send and read as many bytes through a gather on the CPU, which only copies them: the limit of HTTP and memory.
+Clients send two matrices and read their product, computed on the device.  In the baseline, in the same run, the same
+number of clients send and read the same number of bytes through a gather on the CPU.  The gather only copies the bytes,
+so the baseline is the limit of HTTP and memory.
 A ratio of 1 means that the product adds no time to the transfer.  Needs only Python.
 """
 import argparse, os, socket, sys, threading, time
@@ -14,7 +15,7 @@ WARM_SECONDS = 2
 
 
 def receive(sock, buffer):
-    """receives and discards one response"""
+    """Receives and discards one response."""
     head = b""
     while b"\r\n\r\n" not in head:
         chunk = sock.recv(65536)
@@ -34,7 +35,7 @@ def receive(sock, buffer):
 
 
 def rate(server, request, clients, seconds):
-    """responses per second with so many clients, each with one request at a time"""
+    """Returns the responses per second of several clients, each with one request at a time."""
     counts, failures = [0] * clients, []
     begin = time.monotonic() + WARM_SECONDS
     end = begin + seconds
@@ -61,7 +62,7 @@ def rate(server, request, clients, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--binary", help="the daemon (default: build/tensord)")
+    parser.add_argument("--binary", help="path of the daemon (default: build/tensord)")
     parser.add_argument("--gpu", default="cuda", metavar="DEVICE")
     parser.add_argument("--side", type=int, default=4096)
     parser.add_argument("--clients", type=int, default=4)
@@ -86,7 +87,7 @@ def main():
     copy = request("/v1/gather?device=cpu", {"params": ("float32", (2 * n, n), 2 * matrix),
                                              "indices": ("int32", (n,), pack("int32", range(n)))})
     moved = (len(product) + len(matrix)) / 1e9
-    # Two batches in flight, and responses being sent: staging memory for six of them.
+    # Staging memory for six requests: two batches in flight, and responses being sent.
     with Daemon("--gpu", args.gpu, "--gpu-staging", str(max(18 * len(matrix), 1 << 26)), "--max-body", "4G") as server:
         on_device = rate(server, product, args.clients, args.seconds)
         on_cpu = rate(server, copy, args.clients, args.seconds)

@@ -1,7 +1,7 @@
--- post.lua BODY_FILE PAUSE_MS ["NAME: VALUE"]...: for wrk; sends one fixed POST repeatedly and prints the
--- figures on one line. Without a request function wrk builds the request once; without a response function it does
--- not parse the replies. With a pause each connection waits between two requests, for half to one and a half times
--- PAUSE_MS; the wait does not count as latency.
+-- post.lua BODY_FILE PAUSE_MS ["NAME: VALUE"]...: a script for wrk that repeats one fixed POST and prints the figures
+-- on one line. Without a request function, wrk builds the request once. Without a response function, it does not parse
+-- the replies. With a pause, each connection waits 0.5 to 1.5 times PAUSE_MS between two requests. The wait does not
+-- count as latency.
 
 function init(args)
     local file = assert(io.open(args[1], "rb"))

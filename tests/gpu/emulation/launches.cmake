@@ -1,5 +1,5 @@
-# Rewrites the kernel launches of a .cu file for the emulation (kernel_code.h); all other code, and its
-# line numbers, stay as they are. cmake -DFROM=rows.cu -DTO=rows.cc -P launches.cmake
+# Rewrites the kernel launches of a .cu file for the emulation (kernel_code.h). All other code and the line numbers stay the same.
+# Usage: cmake -DFROM=rows.cu -DTO=rows.cc -P launches.cmake
 file(READ "${FROM}" text)
 set(argument "([A-Za-z0-9_]+)")
 string(REGEX REPLACE
