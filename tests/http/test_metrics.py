@@ -184,18 +184,11 @@ class Requests(MetricsTest):
     def test_requests_on_all_io_threads_are_counted(self):
         clients, each = 24, 20
 
-        def send():
+        def send(_):
             with Client(self.daemon) as client:
                 for _ in range(each):
                     client.post("/v1/gather", GATHER, AS_JSON)
-
-        def work():
-            threads = [threading.Thread(target=send) for _ in range(clients)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        changes = self.change(work)
+        changes = self.change(lambda: in_threads(clients, send))
         self.assertEqual(changes['tensord_requests_total{op="gather",code="200",transport="json"}'], clients * each)
         self.assertEqual(changes['tensord_request_duration_seconds_count{op="gather"}'], clients * each)
         self.assertEqual(changes['tensord_request_bytes_total{op="gather"}'], clients * each * len(GATHER))
