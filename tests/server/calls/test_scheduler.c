@@ -414,7 +414,7 @@ TD_TEST_EACH(a_request_may_limit_its_time_in_the_queue, timeouts)
 TD_TEST(a_limit_of_the_body_also_ends_the_second_wait_in_the_queue)
 {
     enum { N = 20000 };
-    struct stopping_job second;
+    static struct stopping_job second; /* the worker may leave its gate after the test */
     char *body = malloc(1000 + 2 * N), *at = body;
     at += sprintf(at, "{\"parameters\":{\"timeout\":30000000},\"inputs\":["
                       "{\"name\":\"params\",\"shape\":[1,100],\"datatype\":\"FP32\",\"data\":[0");
