@@ -38,8 +38,9 @@ void decode_oip_at(struct decoded *out, const char *op, const void *body, size_t
     td_request_init(&out->request, strcmp(op, pair_op.name) == 0   ? &pair_op
                                    : strcmp(op, list_op.name) == 0 ? &list_op
                                                                    : td_op_named(op, strlen(op)));
-    out->body = padded_copy(body, size, '1');
-    out->status = td_oip_decode(out->body, size, &source, &test_arena, &out->request,
+    char *copy = padded_copy(body, size, '1');
+    body_keep(out, copy);
+    out->status = td_oip_decode(copy, size, &source, &test_arena, &out->request,
                                 &decoded_timeout_us, &out->err);
 }
 

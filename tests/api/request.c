@@ -206,17 +206,31 @@ void decode_json(struct decoded *out, const struct td_op *op, const void *body, 
 void decode_safetensors(struct decoded *out, const struct td_op *op, const void *body, size_t size,
                         struct td_resolver *resolver)
 {
-    out->body = malloc(size ? size : 1); /* this decoder requires no padding */
-    EXPECT(out->body, "no memory");
+    char *copy = malloc(size ? size : 1); /* this decoder requires no padding */
+    EXPECT(copy, "no memory");
     if (size)
-        memcpy(out->body, body, size);
-    decode(out, TD_FORMAT_SAFETENSORS, op, out->body, size, resolver);
+        memcpy(copy, body, size);
+    body_keep(out, copy);
+    decode(out, TD_FORMAT_SAFETENSORS, op, copy, size, resolver);
 }
 
-void decoded_free(struct decoded *decoded)
+static char **bodies;
+static size_t n_bodies;
+
+void body_keep(struct decoded *out, char *body)
 {
-    free(decoded->body);
-    decoded->body = NULL;
+    out->body = body;
+    bodies = realloc(bodies, (n_bodies + 1) * sizeof *bodies);
+    EXPECT(bodies, "no memory");
+    bodies[n_bodies++] = body;
+}
+
+void bodies_free(void)
+{
+    while (n_bodies > 0)
+        free(bodies[--n_bodies]);
+    free(bodies);
+    bodies = NULL;
 }
 
 void decode_gather(struct decoded *out, const char *body)
@@ -283,7 +297,7 @@ static void expect_clean_failure(decode_fn *decode_with, const struct td_op *op,
     decode_with(&decoded, op, body, size, NULL);
     if (decoded.status != TD_OK)
         expect_clean_error(&decoded.err, decoded.status, size, case_name);
-    decoded_free(&decoded);
+    bodies_free();
     td_arena_reset(&test_arena);
 }
 
@@ -294,7 +308,7 @@ void expect_clean_failures(decode_fn *decode_with, const struct td_op *op, const
     struct decoded whole;
     decode_with(&whole, op, body, size, NULL);
     EXPECT(whole.status == TD_OK || whole.status == TD_TENSOR_NOT_FOUND, "%s", whole.err.message);
-    decoded_free(&whole);
+    bodies_free();
     td_arena_reset(&test_arena);
     for (size_t cut = 0; cut < size; cut++) {
         struct decoded decoded;
@@ -302,7 +316,7 @@ void expect_clean_failures(decode_fn *decode_with, const struct td_op *op, const
         decode_with(&decoded, op, body, cut, NULL);
         EXPECT(decoded.status != TD_OK, "%s: accepted", case_name);
         expect_clean_error(&decoded.err, decoded.status, cut, case_name);
-        decoded_free(&decoded);
+        bodies_free();
         td_arena_reset(&test_arena);
     }
     size_t capacity = size + 256;

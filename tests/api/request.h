@@ -25,7 +25,7 @@ struct decoded {
     td_status status;
     struct td_request request;
     struct td_error err;
-    char *body; /* freed by decoded_free */
+    const char *body; /* which tensors may point into; NULL after JSON */
 };
 
 /* A resolver with one tensor, "table". */
@@ -41,7 +41,10 @@ void decode_json(struct decoded *out, const struct td_op *op, const void *body, 
                  struct td_resolver *resolver);
 void decode_safetensors(struct decoded *out, const struct td_op *op, const void *body, size_t size,
                         struct td_resolver *resolver);
-void decoded_free(struct decoded *decoded);
+
+/* Keeps a body that tensors may point into, until bodies_free, which a fixture calls. */
+void body_keep(struct decoded *out, char *body);
+void bodies_free(void);
 
 /* Decodes a request for gather from a NUL-terminated body. */
 void decode_gather(struct decoded *out, const char *body);

@@ -386,6 +386,12 @@ def eventually(condition, what="what was waited for"):
     return value
 
 
+def in_threads(n, work):
+    """what work(0), work(1), ... return, each in a thread of its own; raises what the first failing one raised"""
+    with concurrent.futures.ThreadPoolExecutor(n) as pool:
+        return list(pool.map(work, range(n)))
+
+
 def replies_of(sockets):
     """the replies on these sockets, read concurrently; None where the connection was closed instead"""
     def one(raw):

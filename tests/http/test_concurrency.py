@@ -1,5 +1,5 @@
 """Replies do not depend on the number of workers and clients."""
-import random, threading
+import random
 from daemon import *
 
 BINARY = {"Content-Type": SAFETENSORS}
@@ -56,22 +56,11 @@ class FirstBadIndex(HttpTest):
 
 class ConcurrentTest(HttpTest):
     def clients(self, daemon, work, n=8):
-        """work(client, i) in n threads; raises what the first failing one raised"""
-        failures = []
-
+        """work(client, i) in n threads"""
         def one(i):
-            try:
-                with Client(daemon, timeout=3 * WAIT_LIMIT) as client:
-                    work(client, i)
-            except Exception as e:  # raised again below
-                failures.append(e)
-        threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]
+            with Client(daemon, timeout=3 * WAIT_LIMIT) as client:
+                work(client, i)
+        in_threads(n, one)
 
 
 class SameBytes(ConcurrentTest):

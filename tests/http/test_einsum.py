@@ -1,6 +1,6 @@
 """What HTTP adds to einsum, and to POST /v1/einsum/plan, which returns its steps and costs. Results and refusals are tested in process:
 tests/conformance/test_cases.c, tests/kernels/einsum/, tests/api/test_plan.c."""
-import math, os, random, threading
+import math, os, random
 from daemon import *
 from gates import GatedDaemon
 
@@ -291,23 +291,13 @@ class SameBytes(HttpTest):
         bodies = self.requests()
         daemon = shared("--workers", "4")
         reference = self.replies(daemon, bodies)
-        failures = []
 
         def work(i):
             rng = random.Random(f"{SEED} {i}")
-            try:
-                with Client(daemon, timeout=3 * WAIT_LIMIT) as client:
-                    for _ in range(40):
-                        k = i % len(bodies) if i < 4 and rng.random() < 0.5 else rng.randrange(len(bodies))
-                        reply = client.post("/v1/einsum", bodies[k], BINARY)
-                        self.assertStatus(reply, 200)
-                        self.assertTrue(reply.body == reference[k], f"request {k} got another reply")
-            except Exception as e:  # raised again below
-                failures.append(e)
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]
+            with Client(daemon, timeout=3 * WAIT_LIMIT) as client:
+                for _ in range(40):
+                    k = i % len(bodies) if i < 4 and rng.random() < 0.5 else rng.randrange(len(bodies))
+                    reply = client.post("/v1/einsum", bodies[k], BINARY)
+                    self.assertStatus(reply, 200)
+                    self.assertTrue(reply.body == reference[k], f"request {k} got another reply")
+        in_threads(8, work)

@@ -184,18 +184,11 @@ class Requests(MetricsTest):
     def test_requests_on_all_io_threads_are_counted(self):
         clients, each = 24, 20
 
-        def send():
+        def send(_):
             with Client(self.daemon) as client:
                 for _ in range(each):
                     client.post("/v1/gather", GATHER, AS_JSON)
-
-        def work():
-            threads = [threading.Thread(target=send) for _ in range(clients)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        changes = self.change(work)
+        changes = self.change(lambda: in_threads(clients, send))
         self.assertEqual(changes['tensord_requests_total{op="gather",code="200",transport="json"}'], clients * each)
         self.assertEqual(changes['tensord_request_duration_seconds_count{op="gather"}'], clients * each)
         self.assertEqual(changes['tensord_request_bytes_total{op="gather"}'], clients * each * len(GATHER))
@@ -244,12 +237,9 @@ class Requests(MetricsTest):
             labels = f'op="concat",stage="{stage}"'
             self.assertEqual(changes[f"tensord_stage_duration_seconds_count{{{labels}}}"], 5)
             self.assertEqual(changes[f'tensord_stage_duration_seconds_bucket{{{labels},le="+Inf"}}'], 5)
-        now = self.metrics()
-        for stage in ("decode", "queue", "compute", "encode"):
-            start = f'tensord_stage_duration_seconds_bucket{{op="concat",stage="{stage}",le="'
-            buckets = {name[len(start):-2]: n for name, n in now.items() if name.startswith(start)}
-            self.assertEqual(list(buckets.values()), sorted(buckets.values()))
-            self.assertEqual((len(buckets), list(buckets)[0], list(buckets)[-2:]), (23, "0.000001", ["10", "+Inf"]))
+        start = 'tensord_stage_duration_seconds_bucket{op="concat",stage="decode",le="'
+        bounds = [name[len(start):-2] for name in self.metrics() if name.startswith(start)]
+        self.assertEqual((len(bounds), bounds[0], bounds[-2:]), (23, "0.000001", ["10", "+Inf"]))
 
     def test_ops_that_are_not_used_and_requests_without_stages_have_no_samples_of_stages(self):
         with Daemon() as daemon, Client(daemon) as client:
@@ -261,12 +251,6 @@ class Requests(MetricsTest):
             stages = [name for name in samples(client.request("GET", "/metrics").body.decode()) if name.startswith("tensord_stage_duration_seconds")]
         self.assertEqual(len(stages), 4 * (23 + 2))
         self.assertTrue(all('op="gather"' in name for name in stages))
-
-    def test_buckets_are_cumulative(self):
-        self.post("/v1/gather", GATHER, AS_JSON)
-        buckets = [n for name, n in self.metrics().items() if name.startswith('tensord_request_duration_seconds_bucket{op="gather"')]
-        self.assertEqual(buckets, sorted(buckets))
-        self.assertEqual(len(buckets), 20)
 
 
 class TableReads(MetricsTest):
@@ -374,16 +358,6 @@ class TableReads(MetricsTest):
             infer = {"parameters": {"params.ref": "t"}, "inputs": [{"name": "indices", "datatype": "INT32", "shape": [1], "data": [2]}]}
             self.assertStatus(self.post("/v2/models/gather/infer", infer), 200)
             self.assertEqual(self.reads(), {"t": (17, 17 * 16)})
-
-    def test_the_first_100_tables_have_counts_of_their_own(self):
-        with self.fresh():
-            for i in range(105):
-                self.put(f"t{i}", 2, 1)
-                self.look_up("gather", f"t{i}", [1])
-            reads = self.reads()
-            self.assertEqual(len(reads), 101)
-            self.assertEqual((reads["t99"], reads["(other)"]), ((1, 4), (5, 20)))
-            self.assertEqual((self.lookups()["t99"], self.lookups()["(other)"]), ((1, 0), (5, 0)))
 
 
 class Waiting(MetricsTest):

@@ -1,6 +1,6 @@
 """/v2: health, inference in JSON and binary, statistics; without a client library. How requests are read and replies written is tested in
 process: tests/api/oip/."""
-import threading, time
+import time
 from gates import GatedDaemon
 from oip_client import *
 
@@ -435,15 +435,11 @@ class Statistics(OipTest):
     def test_concurrent_calls_are_all_counted(self):
         with Daemon() as daemon:
             body, headers = envelope(self.gather_inputs(binary=True))
-            def work():
+            def work(_):
                 with Client(daemon) as client:
                     for _ in range(100):
-                        assert client.request("POST", "/v2/models/gather/infer", body, headers).status == 200
-            threads = [threading.Thread(target=work) for _ in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+                        self.assertGathered(client.request("POST", "/v2/models/gather/infer", body, headers))
+            in_threads(8, work)
             with Client(daemon) as client:
                 stats = client.request("GET", "/v2/models/gather/stats").json()["model_stats"][0]
             self.assertEqual(stats["inference_stats"]["success"]["count"], 800)

@@ -134,8 +134,7 @@ class Versions(ScatterTest):
                 for k in range(50):
                     body = {"mode": "add", "indices": [[0], [1 + i % 2]], "updates": [1, k]}
                     self.assertStatus(client.post(f"/v1/tensors/{name}/scatter", body), 200)
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            list(pool.map(add, range(4)))
+        in_threads(4, add)
         self.assertData(name, "int32", [3], [200, 2 * sum(range(50)), 2 * sum(range(50))])
 
     def test_large_concurrent_updates_succeed(self):
@@ -147,8 +146,7 @@ class Versions(ScatterTest):
                 for _ in range(10):
                     body = {"mode": "add", "indices": [[worker]], "updates": {"dtype": "uint8", "data": [1]}}
                     self.assertStatus(client.post(f"/v1/tensors/{name}/scatter", body), 200)
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            list(pool.map(change, range(6)))
+        in_threads(6, change)
         reply = self.post("/v1/gather", {"params": {"ref": name}, "indices": list(range(7))})
         self.assertOutput(reply, "uint8", [7], [10] * 6 + [0])
 

@@ -1,6 +1,6 @@
 """What HTTP and the store add to dynamic_stitch, parallel_dynamic_stitch and dynamic_partition. Results and refusals are tested in
 process: tests/conformance/test_cases.c, tests/kernels/test_dynamic_stitch.c and test_dynamic_partition.c."""
-import os, random, threading
+import os, random
 from daemon import *
 
 TABLES = temporary_folder()
@@ -91,25 +91,16 @@ class SameBytes(StitchTest):
                 self.assertBinary(client.post("/v1/dynamic_stitch", stitch, BINARY), "uint8", (len(last), 16), b"".join(last))
 
     def test_with_many_concurrent_clients(self):
-        daemon, failures = shared("--workers", "4"), []
+        daemon = shared("--workers", "4")
 
         def work(i):
             rng = random.Random(f"{SEED} {i}")
-            try:
-                with Client(daemon, timeout=3 * WAIT_LIMIT) as client:
-                    for _ in range(30):
-                        n = rng.choice((5, 500, 50000))
-                        order = rng.sample(range(n), n)
-                        raw = pack("int32", order)
-                        body = safetensors({"indices.0": ("int32", (n,), raw), "data.0": ("int32", (n,), raw)})
-                        op = rng.choice(STITCHES)
-                        self.assertBinary(client.post("/v1/" + op, body, BINARY), "int32", (n,), pack("int32", range(n)))
-            except Exception as e:  # raised again below
-                failures.append(e)
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]
+            with Client(daemon, timeout=3 * WAIT_LIMIT) as client:
+                for _ in range(30):
+                    n = rng.choice((5, 500, 50000))
+                    order = rng.sample(range(n), n)
+                    raw = pack("int32", order)
+                    body = safetensors({"indices.0": ("int32", (n,), raw), "data.0": ("int32", (n,), raw)})
+                    op = rng.choice(STITCHES)
+                    self.assertBinary(client.post("/v1/" + op, body, BINARY), "int32", (n,), pack("int32", range(n)))
+        in_threads(8, work)

@@ -297,8 +297,7 @@ class Load(StoreTest):
                     self.assertEqual(reply.json()["output"]["shape"], [1 + j])
                     seen.append(reply.json()["output"]["version"])
                 return seen
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            seen = list(pool.map(write, range(6)))
+        seen = in_threads(6, write)
         versions = [v for s in seen for v in s]
         self.assertEqual(len(set(versions)), 180)
         self.assertTrue(all(s == sorted(s) for s in seen))

@@ -425,8 +425,7 @@ class Conditions(TensorTest):
         name = self.name()
         def create(i):
             return self.put(name, [i], {"If-None-Match": "*"}).status
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            self.assertEqual(sorted(pool.map(create, range(8))), [201] + [412] * 7)
+        self.assertEqual(sorted(in_threads(8, create)), [201] + [412] * 7)
 
     def test_concurrent_increments_with_if_match_lose_nothing(self):
         name, _ = self.resident([0])
@@ -439,8 +438,7 @@ class Conditions(TensorTest):
                     put = client.request("PUT", f"/v1/tensors/{name}", [value + 1], {"If-Match": reply.headers["ETag"]})
                     self.assertIn(put.status, (200, 412))
                     done += put.status == 200
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            list(pool.map(count, range(4)))
+        in_threads(4, count)
         self.assertData(name, "int32", [1], [40])
 
 

@@ -205,16 +205,6 @@ class Sampling(unittest.TestCase):
             self.assertNotIn("traceState", first)
             self.assertNotIn("traceState", second)
 
-    def test_a_fraction_of_the_requests_is_traced(self):
-        with Collector() as collector, traced(collector, sample="0.25") as daemon, Client(daemon) as client:
-            for _ in range(400):
-                client.request("GET", "/v1/ops")
-            client.request("GET", "/v1/ops", headers={"X-Request-Id": "last", "traceparent": SAMPLED})
-            collector.wait_span(of_request("last"))
-            spans = [s for s in collector.spans() if s["name"] == "GET /v1/ops"]
-            self.assertTrue(50 < len(spans) < 150, len(spans))  # 100 expected; 9 standard deviations are 78
-            self.assertEqual(len({s["traceId"] for s in spans}), len(spans))
-
     def test_without_a_collector_there_are_no_counts(self):
         with Daemon("--trace-sample", "on") as daemon, Client(daemon) as client:
             self.assertEqual(counts(client), {})
@@ -223,12 +213,12 @@ class Sampling(unittest.TestCase):
 class Failures(unittest.TestCase):
     """No request notices what the collector does, the counts say what was lost, and the stop is bounded."""
 
-    def check(self, endpoint, done, stops_by_itself=True, requests=20):
+    def check(self, endpoint, done, stops_by_itself=True):
         """done(counts) becomes true; the log of the daemon"""
         with GatedDaemon("--otlp-endpoint", endpoint, "--trace-sample", "on", "--drain-timeout-ms", "86400000") as daemon:
             daemon.at_start = None  # a connection to the collector may be open
             with Client(daemon) as client:
-                for _ in range(requests):
+                for _ in range(20):
                     self.assertEqual(client.post("/v1/gather", GATHER).status, 200)
                 self.advance_until(daemon, lambda: done(counts(client)), 1)
             if not stops_by_itself:  # within seconds of its clock: the drain timeout is a day
@@ -279,21 +269,17 @@ class Failures(unittest.TestCase):
         events = self.check("http://collector.invalid:4318", lambda c: c["exported"] == 0, stops_by_itself=False)
         self.assertGreaterEqual(self.lost(events)["failed"], 20)
 
-    def test_it_accepts_and_never_answers(self):
-        def hang(n, connection):
+    def test_a_collector_that_does_not_answer_in_http(self):
+        def hang(collector, connection):
             collector.closed.wait()
-            return False
-        with Collector(hang) as collector:
-            events = self.check(collector.endpoint, lambda c: len(collector.requests) > 0, stops_by_itself=False)
-            self.assertGreaterEqual(self.lost(events)["failed"], 20)
-
-    def test_it_resets_the_connection(self):
-        def reset(n, connection):
+        def reset(collector, connection):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            return False
-        with Collector(reset) as collector:
-            events = self.check(collector.endpoint, lambda c: len(collector.requests) > 1)
-            self.assertGreaterEqual(self.lost(events)["failed"], 20)
+        def garbage(collector, connection):
+            connection.sendall(b"\x00\xff" * 5000)
+        for behave, requests in ((hang, 1), (reset, 2), (garbage, 2)):
+            with self.subTest(behave.__name__), Collector(lambda n, connection: behave(collector, connection)) as collector:
+                events = self.check(collector.endpoint, lambda c: len(collector.requests) >= requests, stops_by_itself=behave is not hang)
+                self.assertGreaterEqual(self.lost(events)["failed"], 20)
 
     def test_a_refused_batch_is_not_sent_again(self):
         with Collector(lambda n, connection: respond(connection, 400)) as collector:
@@ -332,14 +318,6 @@ class Failures(unittest.TestCase):
         with Collector(endless) as collector:
             self.check(collector.endpoint, lambda c: c["exported"] >= 60)
 
-    def test_it_answers_without_http(self):
-        def garbage(n, connection):
-            connection.sendall(b"\x00\xff" * 5000)
-            return False
-        with Collector(garbage) as collector:
-            events = self.check(collector.endpoint, lambda c: len(collector.requests) > 1)
-            self.assertGreaterEqual(self.lost(events)["failed"], 20)
-
     def test_a_redirection_is_not_followed(self):
         with Collector() as other:
             to = f"Location: {other.endpoint}/v1/traces"
@@ -347,13 +325,6 @@ class Failures(unittest.TestCase):
                 events = self.check(collector.endpoint, lambda c: c["failed"] >= 60)
             self.assertEqual(self.reason(events), "status 307")
             self.assertEqual(other.requests, [])
-
-    def test_a_full_queue_drops_spans_and_counts_them(self):
-        def hang(n, connection):
-            collector.closed.wait()
-            return False
-        with Collector(hang) as collector:
-            self.check(collector.endpoint, lambda c: c["dropped"] > 0, stops_by_itself=False, requests=2500)
 
     def test_the_last_spans_are_sent_before_it_ends(self):
         with Collector() as collector:

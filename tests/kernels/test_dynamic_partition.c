@@ -84,11 +84,8 @@ TD_TEST_EACH(infer_refuses, refusals)
     call_begin(&call, OP, refusals[_i].attrs, tensor(refusals[_i].data),
                tensor(refusals[_i].partitions));
     call_infer(&call, OP);
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
-                  td_status_name(call.status));
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
-    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input,
+                   refusals[_i].attribute, refusals[_i].case_name);
     ck_assert_int_eq(call.err.n_shapes, refusals[_i].n_shapes);
     call.status = td_op_infer(&td_op_dynamic_partition, &call.args, &test_arena, TD_IGNORED);
     ck_assert_int_eq(call.status, refusals[_i].status);
@@ -312,23 +309,12 @@ TD_TEST_EACH(a_deadline_stops_a_large_partition, large)
 {
     char attrs[64];
     struct td_tensor partitions;
-    struct thread_exec exec;
     struct op_call call;
     random_seed(1);
     snprintf(attrs, sizeof(attrs), "num_partitions=%d", large[_i].n_partitions);
     struct td_tensor data = large_data(_i, &partitions);
-    thread_exec_init(&exec, 1, 0);
-    call_op(&call, OP, attrs, data, partitions, &exec.exec);
-    ck_assert_int_eq(call.status, TD_OK);
-    int64_t needed = atomic_load(&exec.ranges_run);
-    ck_assert_int_gt(needed, 3);
-    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / TRIED_DEADLINES) {
-        thread_exec_init(&exec, 1, 0);
-        exec.ranges_allowed = allowed;
-        call_op(&call, OP, attrs, data, partitions, &exec.exec);
-        ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s: %d of %d", large[_i].case_name,
-                      (int)allowed, (int)needed);
-    }
+    call_begin(&call, OP, attrs, data, partitions);
+    expect_deadlines(&call, OP, 3, large[_i].case_name);
 }
 
 TD_TEST(strings_may_be_a_view)

@@ -114,10 +114,8 @@ TD_TEST_EACH(infer_refuses, refusals)
         struct op_call call;
         begin_text(&call, names[i], refusals[_i].indices, refusals[_i].data);
         call_infer(&call, names[i]);
-        ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
-                      td_status_name(call.status));
-        ck_assert_str_eq(call.err.message, refusals[_i].message);
-        ck_assert_str_eq(call.err.input, refusals[_i].input);
+        expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input, "",
+                       refusals[_i].case_name);
         expect_shape_names(&call.err, refusals[_i].shapes);
         call.status = td_op_infer(td_op_named(names[i], strlen(names[i])), &call.args, &test_arena,
                                   TD_IGNORED);

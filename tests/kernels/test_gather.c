@@ -140,12 +140,8 @@ TD_TEST_EACH(infer_refuses, refusals)
     call_begin(&call, refusals[_i].op, refusals[_i].attrs, tensor_without_data(refusals[_i].params),
                tensor_without_data(refusals[_i].indices));
     call_infer(&call, refusals[_i].op);
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
-                  td_status_name(call.status));
-    ck_assert_int_eq(call.err.status, refusals[_i].status);
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
-    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input,
+                   refusals[_i].attribute, refusals[_i].case_name);
     if (call.status == TD_SHAPE_MISMATCH) {
         ck_assert_int_eq(call.err.n_shapes, 2);
         ck_assert_str_eq(call.err.shapes[0].name, "params");

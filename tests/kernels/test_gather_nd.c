@@ -119,11 +119,8 @@ TD_TEST_EACH(infer_refuses, refusals)
     call_begin(&call, "gather_nd", refusals[_i].attrs, tensor_without_data(refusals[_i].params),
                tensor_without_data(refusals[_i].indices));
     call_infer(&call, "gather_nd");
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
-                  td_status_name(call.status));
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
-    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input,
+                   refusals[_i].attribute, refusals[_i].case_name);
     ck_assert_int_eq(call.err.n_shapes, call.status == TD_SHAPE_MISMATCH ? 2 : 0);
 }
 

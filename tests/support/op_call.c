@@ -1,6 +1,7 @@
 #include "tests/support/op_call.h"
 
 #include "tests/support/tensors.h"
+#include "tests/support/threads.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -181,6 +182,34 @@ void expect_memory_needed(const char *op, const char *attrs, struct td_tensor fi
         td_arena_reset(&arena);
     }
     ck_assert_int_eq(call.status, TD_OK);
+}
+
+void expect_deadlines(struct op_call *call, const char *op, int64_t least, const char *case_name)
+{
+    struct thread_exec exec;
+    thread_exec_init(&exec, 1, 0);
+    call_run(call, op, &exec.exec);
+    EXPECT(call->status == TD_OK, "%s: %s", case_name, call->err.message);
+    const int64_t needed = atomic_load(&exec.ranges_run);
+    EXPECT(needed > least, "%s: %" PRId64 " ranges", case_name, needed);
+    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / TRIED_DEADLINES) {
+        thread_exec_init(&exec, 1, 0);
+        exec.ranges_allowed = allowed;
+        call_run(call, op, &exec.exec);
+        EXPECT(call->status == TD_DEADLINE_EXCEEDED && call->err.status == TD_DEADLINE_EXCEEDED,
+               "%s: %s after %" PRId64 " of %" PRId64 " ranges", case_name,
+               td_status_name(call->status), allowed, needed);
+    }
+}
+
+void expect_refusal(const struct op_call *call, td_status status, const char *message,
+                    const char *input, const char *attribute, const char *case_name)
+{
+    EXPECT(call->status == status && call->err.status == status, "%s: %s", case_name,
+           td_status_name(call->status));
+    ck_assert_str_eq(call->err.message, message);
+    ck_assert_str_eq(call->err.input, input);
+    ck_assert_str_eq(call->err.attribute, attribute);
 }
 
 void expect_index_error(const struct td_error *err, const char *input, const char *message,

@@ -33,6 +33,14 @@ void call_run(struct op_call *call, const char *op, struct td_exec *exec);
 void expect_memory_needed(const char *op, const char *attrs, struct td_tensor first,
                           struct td_tensor second);
 
+/* Runs the op with time for all ranges, and with time for fewer: it ends with DEADLINE_EXCEEDED. It
+ * must need more than `least` ranges. call_begin has set its arguments. */
+void expect_deadlines(struct op_call *call, const char *op, int64_t least, const char *case_name);
+
+/* The call has ended with this error. */
+void expect_refusal(const struct op_call *call, td_status status, const char *message,
+                    const char *input, const char *attribute, const char *case_name);
+
 /* The error is an index out of bounds with this message. Its position and index, and its bound if
  * it has one, are those in the message. */
 void expect_index_error(const struct td_error *err, const char *input, const char *message,

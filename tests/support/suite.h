@@ -36,7 +36,7 @@
     TD_REGISTER(td_tests, td_test, name##_test);                                                   \
     static void name(int _i CK_ATTRIBUTE_UNUSED)
 
-/* What each test of the source file begins and ends with. `end` may be NULL. */
+/* What each test of the source file begins and ends with. Either may be NULL. */
 #define TD_FIXTURE(begin, end)                                                                     \
     static const struct td_fixture begin##_fixture = { __FILE__, begin, end };                     \
     TD_REGISTER(td_fixtures, td_fixture, begin##_fixture)

@@ -1,7 +1,9 @@
 #include "tests/support/tensors.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,4 +230,58 @@ void expect_tensor(const struct td_tensor *got, const char *want, const char *ca
 {
     struct td_tensor wanted = tensor(want);
     expect_same_tensor(got, &wanted, case_name);
+}
+
+_Static_assert(LDBL_MANT_DIG >= 64, "a long double holds the 64 digits of an integer");
+
+/* The value of a bit pattern of 16 bits. */
+static long double half_value(uint16_t bits, int fraction_bits)
+{
+    const int one = 1 << fraction_bits, fraction = bits & (one - 1);
+    const int exponent = (bits & 0x7fff) >> fraction_bits, most = 0x7fff >> fraction_bits;
+    const int least = 1 - most / 2 - fraction_bits;
+    long double value;
+    if (exponent == most)
+        value = fraction ? (long double)NAN : (long double)INFINITY;
+    else if (exponent == 0)
+        value = ldexpl(fraction, least);
+    else
+        value = ldexpl(one + fraction, least + exponent - 1);
+    return bits & 0x8000 ? -value : value;
+}
+
+long double tensor_value(const struct td_tensor *t, int64_t i, int part)
+{
+    switch (t->dtype) {
+    case TD_DTYPE_BOOL:
+        return ((const uint8_t *)t->data)[i] != 0;
+    case TD_DTYPE_INT8:
+        return ((const int8_t *)t->data)[i];
+    case TD_DTYPE_INT16:
+        return ((const int16_t *)t->data)[i];
+    case TD_DTYPE_INT32:
+        return ((const int32_t *)t->data)[i];
+    case TD_DTYPE_INT64:
+        return (long double)((const int64_t *)t->data)[i];
+    case TD_DTYPE_UINT8:
+        return ((const uint8_t *)t->data)[i];
+    case TD_DTYPE_UINT16:
+        return ((const uint16_t *)t->data)[i];
+    case TD_DTYPE_UINT32:
+        return ((const uint32_t *)t->data)[i];
+    case TD_DTYPE_UINT64:
+        return (long double)((const uint64_t *)t->data)[i];
+    case TD_DTYPE_FLOAT16:
+        return half_value(((const uint16_t *)t->data)[i], 10);
+    case TD_DTYPE_BFLOAT16:
+        return half_value(((const uint16_t *)t->data)[i], 7);
+    case TD_DTYPE_FLOAT32:
+        return ((const float *)t->data)[i];
+    case TD_DTYPE_FLOAT64:
+        return ((const double *)t->data)[i];
+    case TD_DTYPE_COMPLEX64:
+        return ((const float *)t->data)[2 * i + part];
+    default:
+        return ((const double *)t->data)[2 * i + part];
+    }
 }

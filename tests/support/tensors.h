@@ -40,4 +40,8 @@ void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *wan
 void expect_tensor(const struct td_tensor *got, const char *want, const char *case_name);
 void expect_shape(const struct td_shape *got, const char *want, const char *case_name);
 
+/* The value of element i of a real or complex dtype: its real part, or the imaginary one with
+ * part 1. */
+long double tensor_value(const struct td_tensor *t, int64_t i, int part);
+
 #endif

@@ -397,7 +397,6 @@ TD_TEST(a_file_is_a_request)
     ck_assert_int_eq(attrs.axis, -1);
     ck_assert_int_eq(attrs.bounds, TD_BOUNDS_WRAP);
     ck_assert_int_eq(decoded.request.options.layout, TD_LAYOUT_FLAT);
-    decoded_free(&decoded);
 }
 
 TD_TEST(lists_are_numbered)
@@ -416,7 +415,6 @@ TD_TEST(lists_are_numbered)
     expect_tensor(&ints->tensors[0], "uint8[2] 0 0", "ints.0");
     expect_tensor(&ints->tensors[1], "uint8[1] 1", "ints.1");
     expect_tensor(&ints->tensors[2], "uint8[0]", "ints.2");
-    decoded_free(&decoded);
 }
 
 TD_TEST(a_list_has_at_most_16384_tensors)
@@ -439,7 +437,6 @@ TD_TEST(a_list_has_at_most_16384_tensors)
             ck_assert_uint_eq(decoded.err.needed, 16385);
             ck_assert_uint_eq(decoded.err.limit, 16384);
         }
-        decoded_free(&decoded);
         free(header);
         free(file);
     }
@@ -458,7 +455,6 @@ TD_TEST(metadata_may_name_resident_tensors)
     decode_safetensors(&decoded, td_op_named("gather", 6), file, size, &resolver.base);
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 1 2", "params");
-    decoded_free(&decoded);
 
     size = make_file(file,
                      "{\"__metadata__\":{\"ints.0.ref\":\"table\"},"
@@ -468,7 +464,6 @@ TD_TEST(metadata_may_name_resident_tensors)
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     ck_assert_int_eq(decoded.request.args.inputs[1].count, 2);
     expect_tensor(&decoded.request.args.inputs[1].tensors[0], "float32[2] 1 2", "ints.0");
-    decoded_free(&decoded);
 }
 
 #define U8_AT(name, at) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" at "]}"
@@ -512,7 +507,6 @@ TD_TEST_EACH(unknown_tensors_and_metadata_are_refused, refused)
                   refused[_i].case_name, decoded.err.attribute);
     ck_assert_msg(strcmp(decoded.err.did_you_mean, refused[_i].near) == 0, "%s: %s",
                   refused[_i].case_name, decoded.err.did_you_mean);
-    decoded_free(&decoded);
 }
 
 static const struct {
@@ -542,7 +536,6 @@ TD_TEST_EACH(lists_are_numbered_from_0_each_once, lists_refused)
     ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", lists_refused[_i].case_name);
     ck_assert_msg(strcmp(decoded.err.input, lists_refused[_i].input) == 0, "%s: %s",
                   lists_refused[_i].case_name, decoded.err.input);
-    decoded_free(&decoded);
 }
 
 TD_TEST(truncated_and_mutated_files_fail_cleanly)
@@ -716,3 +709,5 @@ TD_TEST(the_largest_entry_fits)
     ck_assert_int_eq(opened.n_entries, 2);
     free(file);
 }
+
+TD_FIXTURE(NULL, bodies_free);

@@ -240,7 +240,6 @@ static void expect_agreement(const char *body, size_t size)
     EXPECT(peer != 0 || decoded.status != TD_OK, "accepted, but it is not JSON: %.*s", (int)size,
            body);
     EXPECT(peer != 1 || !syntax, "it is JSON, but: %s: %.*s", decoded.err.message, (int)size, body);
-    decoded_free(&decoded);
     td_arena_reset(&test_arena);
 }
 

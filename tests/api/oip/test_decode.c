@@ -73,7 +73,6 @@ TD_TEST_EACH(data_may_be_nested_or_flat_in_any_order_of_members, data_forms)
         expect_tensor(&decoded.request.args.inputs[0].tensors[0], data_forms[_i].want,
                       data_forms[_i].case_name);
         expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int64[1] 0", "indices");
-        decoded_free(&decoded);
     }
 }
 
@@ -138,7 +137,6 @@ TD_TEST_EACH(malformed_data_is_refused_with_its_input, bad_data)
         ck_assert_msg(strstr(decoded.err.message, bad_data[_i].word), "%s: %s", body,
                       decoded.err.message);
         ck_assert_str_eq(decoded.err.input, "params");
-        decoded_free(&decoded);
     }
 }
 
@@ -184,7 +182,6 @@ TD_TEST(bytes_follow_in_the_order_of_the_inputs)
         ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
         expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 0.5 -2", "params");
         expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 1", "indices");
-        decoded_free(&decoded);
     }
 }
 
@@ -200,7 +197,6 @@ TD_TEST(some_inputs_may_be_json_and_some_bytes)
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 1 2", "params");
     expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 1", "indices");
-    decoded_free(&decoded);
 }
 
 TD_TEST(binary_strings_and_booleans_are_converted)
@@ -216,14 +212,12 @@ TD_TEST(binary_strings_and_booleans_are_converted)
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "string[3] '\\xff\\x00' '' 'abc'",
                   "params");
-    decoded_free(&decoded);
     decode_oip(&decoded, "gather",
                "{\"inputs\":[{\"name\":\"params\",\"shape\":[4],\"datatype\":\"BOOL\","
                "\"parameters\":{\"binary_data_size\":4}}," INDICES "]}",
                "\0\1\2\xff", 4, NULL);
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "bool[4] 0 1 1 1", "params");
-    decoded_free(&decoded);
 }
 
 static const struct {
@@ -270,7 +264,6 @@ TD_TEST_EACH(sizes_that_do_not_add_up_are_refused, bad_blobs)
     ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", bad_blobs[_i].case_name);
     ck_assert_msg(strstr(decoded.err.message, bad_blobs[_i].word), "%s: %s",
                   bad_blobs[_i].case_name, decoded.err.message);
-    decoded_free(&decoded);
 }
 
 TD_TEST(the_header_is_the_length_of_the_json_text)
@@ -281,14 +274,12 @@ TD_TEST(the_header_is_the_length_of_the_json_text)
     for (int i = 0; i < COUNT_OF(lengths); i++) {
         decode_oip_at(&decoded, "gather", json, sizeof json - 1, lengths[i], NULL, NULL);
         ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
-        decoded_free(&decoded);
     }
     /* Without the header there is no binary data, so a size above 0 is an error. */
     static const char sized[] = "{\"inputs\":[" PARAMS_BINARY("8") "," INDICES "]}";
     decode_oip_at(&decoded, "gather", sized, sizeof sized - 1, TD_OIP_NO_HEADER, NULL, NULL);
     ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
     EXPECT_MESSAGE(&decoded.err, "Inference-Header-Content-Length");
-    decoded_free(&decoded);
 }
 
 TD_TEST(the_header_is_a_decimal_number)
@@ -332,7 +323,6 @@ TD_TEST(an_empty_tensor_needs_no_bytes)
                               header ? (size_t)size : TD_OIP_NO_HEADER, NULL, NULL);
                 ck_assert_msg(decoded.status == TD_OK, "%s: %s", json, decoded.err.message);
                 expect_tensor(&decoded.request.args.inputs[0].tensors[0], wants[t], json);
-                decoded_free(&decoded);
             }
 }
 
@@ -379,7 +369,6 @@ TD_TEST_EACH(tensors_are_assigned_to_inputs_by_name, names)
     } else {
         ck_assert_msg(decoded.status == TD_OK, "%s: %s", json, decoded.err.message);
     }
-    decoded_free(&decoded);
 }
 
 TD_TEST(requested_outputs_of_a_list_have_numbers_below_16384)
@@ -398,7 +387,6 @@ TD_TEST(requested_outputs_of_a_list_have_numbers_below_16384)
                       decoded.status != TD_OK ? decoded.err.message : "accepted");
         if (number > 16383)
             EXPECT_MESSAGE(&decoded.err, "has no output");
-        decoded_free(&decoded);
     }
 }
 
@@ -417,7 +405,6 @@ TD_TEST(more_than_ten_of_a_list_sort_by_number)
     ck_assert_int_eq(decoded.request.args.inputs[0].count, 12);
     for (int k = 0; k < 12; k++)
         ck_assert_int_eq(td_tensor_index_at(&decoded.request.args.inputs[0].tensors[k], 0), k);
-    decoded_free(&decoded);
 }
 
 /* ---- parameters ---- */
@@ -478,7 +465,6 @@ TD_TEST_EACH(parameters_are_declared_or_reserved, parameters)
     } else {
         ck_assert_msg(decoded.status == TD_OK, "%s: %s", json, decoded.err.message);
     }
-    decoded_free(&decoded);
 }
 
 TD_TEST(parameters_reach_the_op)
@@ -494,7 +480,6 @@ TD_TEST(parameters_reach_the_op)
     ck_assert_int_eq(attrs.bounds, TD_BOUNDS_WRAP);
     ck_assert_int_eq(decoded.request.options.device, TD_DEVICE_CPU);
     ck_assert_uint_eq(decoded_timeout_us, 2500);
-    decoded_free(&decoded);
 }
 
 /* Attributes of list_op; parameters of the protocol cannot be lists, so a list is text. */
@@ -529,7 +514,6 @@ TD_TEST_EACH(parameters_are_of_every_kind, kinds)
     } else {
         ck_assert_msg(decoded.status == TD_OK, "%s: %s", json, decoded.err.message);
     }
-    decoded_free(&decoded);
 }
 
 TD_TEST(resident_tensors_may_be_inputs)
@@ -542,7 +526,6 @@ TD_TEST(resident_tensors_may_be_inputs)
     decode_oip_at(&decoded, "gather", one, sizeof one - 1, TD_OIP_NO_HEADER, &resolver.base, NULL);
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 1 2", "params");
-    decoded_free(&decoded);
     /* In a list, and without other inputs. */
     static const char all[] =
         "{\"parameters\":{\"inputs.1.ref\":\"table\",\"inputs.0.ref\":\"table\","
@@ -550,14 +533,12 @@ TD_TEST(resident_tensors_may_be_inputs)
     decode_oip_at(&decoded, "einsum", all, sizeof all - 1, TD_OIP_NO_HEADER, &resolver.base, NULL);
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     ck_assert_int_eq(decoded.request.args.inputs[0].count, 2);
-    decoded_free(&decoded);
     static const char none[] =
         "{\"parameters\":{\"params.ref\":\"none\"},\"inputs\":[" INDICES "]}";
     decode_oip_at(&decoded, "gather", none, sizeof none - 1, TD_OIP_NO_HEADER, &resolver.base,
                   NULL);
     ck_assert_int_eq(decoded.status, TD_TENSOR_NOT_FOUND);
     ck_assert_str_eq(decoded.err.input, "params");
-    decoded_free(&decoded);
 }
 
 static const struct {
@@ -590,7 +571,6 @@ TD_TEST_EACH(complex_numbers_are_pairs, pairs)
         EXPECT_MESSAGE(&decoded.err, pairs[_i].word);
         ck_assert_str_eq(decoded.err.input, "inputs.0");
     }
-    decoded_free(&decoded);
 }
 
 /* ---- the request object ---- */
@@ -684,7 +664,6 @@ TD_TEST_EACH(the_request_object_is_read_strictly, envelopes)
     } else {
         ck_assert_msg(decoded.status == TD_OK, "%s: %s", envelopes[_i].body, decoded.err.message);
     }
-    decoded_free(&decoded);
 }
 
 TD_TEST(values_nest_a_hundred_deep)
@@ -701,7 +680,6 @@ TD_TEST(values_nest_a_hundred_deep)
         decode_oip_text(&decoded, "gather", body);
         ck_assert_msg((decoded.status == TD_OK) == (depth <= 100), "depth %d: %s", depth,
                       decoded.err.message);
-        decoded_free(&decoded);
     }
 }
 
@@ -768,7 +746,6 @@ TD_TEST_EACH(tensors_may_be_in_shared_memory, ranges)
                   decoded.err.message);
     if (ranges[_i].word)
         EXPECT_MESSAGE(&decoded.err, ranges[_i].word);
-    decoded_free(&decoded);
 }
 
 TD_TEST(numbers_stay_in_shared_memory_and_indices_are_copied)
@@ -788,7 +765,6 @@ TD_TEST(numbers_stay_in_shared_memory_and_indices_are_copied)
     ck_assert_ptr_ne(args->inputs[1].tensors[0].data, regions.bytes[0] + 8);
     memset(regions.bytes[0] + 8, 0x7f, 8); /* the client writes after decoding */
     expect_tensor(&args->inputs[1].tensors[0], "int32[2] 1 0", "indices");
-    decoded_free(&decoded);
 }
 
 TD_TEST(strings_in_shared_memory_may_end_early)
@@ -805,12 +781,10 @@ TD_TEST(strings_in_shared_memory_may_end_early)
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "string[3] 'a' '' 'bc'", "params");
     ck_assert_mem_eq(regions.bytes[0], strings, sizeof strings);
-    decoded_free(&decoded);
     regions.bytes[0][9] = 7; /* longer than the range */
     decode_oip_at(&decoded, "gather", body, sizeof body - 1, TD_OIP_NO_HEADER, NULL, &regions.base);
     ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
     EXPECT_MESSAGE(&decoded.err, "end inside string 2");
-    decoded_free(&decoded);
 }
 
 static const struct {
@@ -855,7 +829,6 @@ TD_TEST(shared_memory_may_be_off)
     decode_oip_text(&decoded, "gather", "{\"inputs\":[" PARAMS_AT("r", "8", "0") "," INDICES "]}");
     ck_assert_int_eq(decoded.status, TD_NOT_SUPPORTED);
     EXPECT_MESSAGE(&decoded.err, "--system-shared-memory");
-    decoded_free(&decoded);
 }
 
 /* ---- damaged bodies ---- */
@@ -909,3 +882,5 @@ TD_TEST_LOOP(damaged_bodies_fail_cleanly, 0, 3)
     expect_clean_failures(decode_damaged, td_op_named(bodies[_i].op, strlen(bodies[_i].op)), body,
                           json + bodies[_i].blobs_size, 30000, (uint64_t)_i + 1);
 }
+
+TD_FIXTURE(NULL, bodies_free);

@@ -100,7 +100,6 @@ TD_TEST_EACH(data_is_flat_json, elements)
              "%s}]}",
              elements[_i].want);
     ck_assert_str_eq(encode_json("gather", GATHER(""), &output, 1), want);
-    decoded_free(&decoded);
 }
 
 TD_TEST(nan_and_infinity_have_no_quotes_in_any_block)
@@ -122,7 +121,6 @@ TD_TEST(nan_and_infinity_have_no_quotes_in_any_block)
         EXPECT(*at == (i < N - 1 ? ',' : ']'), "behind element %d: %.20s", i, at);
         at++;
     }
-    decoded_free(&decoded);
 }
 
 /* Stops at the check that *context counts down to. */
@@ -142,7 +140,6 @@ TD_TEST(writing_many_elements_stops_at_any_step)
         const td_status status = encode("gather", GATHER(""), &output, 1, NULL);
         ck_assert_int_eq(status, check <= STEPS ? TD_DRAINING : TD_OK);
         ck_assert_int_eq(left, check <= STEPS ? 0 : 1);
-        decoded_free(&decoded);
     }
     free(output.data);
 }
@@ -153,9 +150,7 @@ TD_TEST(the_id_is_returned_unchanged)
     ck_assert_ptr_nonnull(strstr(
         encode_json("gather", GATHER("\"id\":\"a b/\\u00e9\xc3\xa9\\\"\\\\\\n\","), &output, 1),
         "\"model_version\":\"1\",\"id\":\"a b/\\u00e9\xc3\xa9\\\"\\\\\\n\",\"outputs\""));
-    decoded_free(&decoded);
     ck_assert_ptr_null(strstr(encode_json("gather", GATHER("\"id\":\"\","), &output, 1), "\"id\""));
-    decoded_free(&decoded);
 }
 
 TD_TEST(a_bounds_policy_that_replaced_something_is_reported)
@@ -167,7 +162,6 @@ TD_TEST(a_bounds_policy_that_replaced_something_is_reported)
     ck_assert_int_eq(td_oip_encode(&decoded.request, &test_arena, &reply, &err), TD_OK);
     ck_assert_ptr_nonnull(strstr(joined(), ",\"parameters\":{\"bounds_policy\":\"zero\","
                                            "\"bounds_replaced\":3},\"outputs\":["));
-    decoded_free(&decoded);
 }
 
 TD_TEST(complex_numbers_are_returned_as_pairs)
@@ -182,15 +176,12 @@ TD_TEST(complex_numbers_are_returned_as_pairs)
         strstr(encode_json("einsum", body, &outputs[0], 1),
                "\"datatype\":\"FP32\",\"shape\":[2,2],\"parameters\":{\"complex\":"
                "true},\"data\":[1.0,-1.0,NaN,2.0]"));
-    decoded_free(&decoded);
     ck_assert_ptr_nonnull(strstr(encode_json("einsum", body, &outputs[1], 1),
                                  "\"datatype\":\"FP64\",\"shape\":[2],\"parameters\":{\"complex\":"
                                  "true},\"data\":[0.0,1.0]"));
-    decoded_free(&decoded);
     snprintf(body, sizeof body, einsum, "");
     ck_assert_int_eq(encode("einsum", body, &outputs[0], 1, NULL), TD_NOT_ACCEPTABLE);
     EXPECT_MESSAGE(&err, "\"complex\": true");
-    decoded_free(&decoded);
 }
 
 TD_TEST(strings_that_are_not_utf8_must_be_binary)
@@ -199,11 +190,9 @@ TD_TEST(strings_that_are_not_utf8_must_be_binary)
     ck_assert_int_eq(encode("gather", GATHER(""), &output, 1, NULL), TD_NOT_ACCEPTABLE);
     EXPECT_MESSAGE(&err, "not UTF-8");
     EXPECT_MESSAGE(&err, "binary");
-    decoded_free(&decoded);
     ck_assert_int_eq(
         encode("gather", GATHER("\"parameters\":{\"binary_data_output\":true},"), &output, 1, NULL),
         TD_OK);
-    decoded_free(&decoded);
 }
 
 /* ---- which outputs ---- */
@@ -233,14 +222,12 @@ TD_TEST(outputs_are_returned_as_requested)
         snprintf(body, sizeof body, PARTITION("%s"), cases[i].outputs);
         const char *at = strstr(encode_json("dynamic_partition", body, outputs, 3), "\"outputs\":");
         ck_assert_str_eq(at + strlen("\"outputs\":"), cases[i].want);
-        decoded_free(&decoded);
     }
     td_status status =
         encode("dynamic_partition", PARTITION(",\"outputs\":[{\"name\":\"outputs.3\"}]"), outputs,
                3, NULL);
     ck_assert_int_eq(status, TD_INVALID_ARGUMENT);
     EXPECT_MESSAGE(&err, "outputs.3");
-    decoded_free(&decoded);
 }
 
 TD_TEST(named_outputs_are_returned_as_requested)
@@ -251,17 +238,14 @@ TD_TEST(named_outputs_are_returned_as_requested)
     ck_assert_ptr_nonnull(strstr(
         all, "\"outputs\":[{\"name\":\"values\",\"datatype\":\"INT8\",\"shape\":[1],\"data\":[7]},"
              "{\"name\":\"places\",\"datatype\":\"INT32\",\"shape\":[1],\"data\":[0]}]}"));
-    decoded_free(&decoded);
     const char *one = encode_json("pair_op", X ",\"outputs\":[{\"name\":\"places\"}]}", outputs, 2);
     ck_assert_ptr_nonnull(strstr(
         one,
         "\"outputs\":[{\"name\":\"places\",\"datatype\":\"INT32\",\"shape\":[1],\"data\":[0]}]}"));
-    decoded_free(&decoded);
     decode_oip_text(&decoded, "pair_op", X ",\"outputs\":[{\"name\":\"output\"}]}");
     ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
     ck_assert_str_eq(decoded.err.message,
                      "pair_op has no output \"output\"; expected values, places");
-    decoded_free(&decoded);
 #undef X
 }
 
@@ -293,7 +277,6 @@ TD_TEST(bytes_follow_in_the_order_of_the_outputs)
     ck_assert_uint_eq(td_reply_bytes(&reply), length + 13);
     ck_assert_mem_eq(body, json, length);
     ck_assert_mem_eq(body + length, "\1\0\0\0\xff\2\0\0\0bc\1\2", 13);
-    decoded_free(&decoded);
 }
 
 TD_TEST(an_output_may_differ_from_the_others)
@@ -321,7 +304,6 @@ TD_TEST(an_output_may_differ_from_the_others)
         if (cases[i].bytes > 0)
             ck_assert_uint_eq(td_reply_bytes(&reply) - strtoul(reply.headers[0].value, NULL, 10),
                               cases[i].bytes);
-        decoded_free(&decoded);
     }
 }
 
@@ -342,7 +324,6 @@ TD_TEST(large_data_is_not_copied)
     ck_assert_uint_eq(reply.chunks[2].size, 1);
     const size_t json = strtoul(reply.headers[0].value, NULL, 10);
     ck_assert_uint_eq(reply.chunks[0].size, json + 1);
-    decoded_free(&decoded);
 }
 
 /* ---- shared memory ---- */
@@ -363,13 +344,11 @@ TD_TEST(outputs_may_go_to_shared_memory)
     ck_assert_mem_eq(regions.bytes[0], "........\1\2\xff\xff....", 16);
     ck_assert_str_eq(joined(), ANSWER("\"datatype\":\"INT16\",\"shape\":[2]"));
     ck_assert_int_eq(reply.n_headers, 0);
-    decoded_free(&decoded);
     output = tensor("string[2] 'a' '\\xff\\xfe'");
     status = encode("gather", TO_REGION("11", ""), &output, 1, &regions.base);
     ck_assert_msg(status == TD_OK, "%s", err.message);
     ck_assert_mem_eq(regions.bytes[0], "\1\0\0\0a\2\0\0\0\xff\xfe", 11);
     ck_assert_str_eq(joined(), ANSWER("\"datatype\":\"BYTES\",\"shape\":[2]"));
-    decoded_free(&decoded);
     output = tensor("complex64[1] 1 2");
     status = encode("gather",
                     "{\"inputs\":[" PARAMS "," INDICES "],\"parameters\":{\"complex\":true},"
@@ -378,7 +357,6 @@ TD_TEST(outputs_may_go_to_shared_memory)
                     &output, 1, &regions.base);
     ck_assert_msg(status == TD_OK, "%s", err.message);
     ck_assert_str_eq(joined(), ANSWER("\"datatype\":\"FP32\",\"shape\":[1,2]"));
-    decoded_free(&decoded);
 }
 
 TD_TEST(outputs_that_do_not_fit_their_range_are_refused)
@@ -393,7 +371,6 @@ TD_TEST(outputs_that_do_not_fit_their_range_are_refused)
         EXPECT_MESSAGE(&err, "takes 6 bytes");
         EXPECT_MESSAGE(&err, "has 5");
         ck_assert_int_eq(regions.bytes[0][0], 0);
-        decoded_free(&decoded);
     }
 }
 
@@ -416,7 +393,6 @@ TD_TEST(the_bound_is_known_from_shapes)
             ck_assert(td_oip_encoded_bound(&decoded.request, &bound));
             ck_assert_uint_ge(bound, (size_t)output.numel * 3);
             ck_assert_uint_le(bound, (size_t)output.numel * 20 + 4096);
-            decoded_free(&decoded);
         }
 }
 
@@ -534,3 +510,5 @@ TD_TEST(without_memory_the_error_is_a_title)
     ck_assert_str_eq(joined(), "{\"error\":\"Queue full\"}");
     td_arena_reset(&arena);
 }
+
+TD_FIXTURE(NULL, bodies_free);

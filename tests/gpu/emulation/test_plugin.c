@@ -35,35 +35,38 @@ struct fixture {
     void *input, *output;         /* pinned memory: the table and the indices; the rows */
 };
 
-static td_status open_fixture(struct fixture *fixture)
+static struct fixture fixture; /* of the test; closed after it */
+
+static td_status open_fixture(struct fixture *of)
 {
     const struct td_device_options options = { .text = "" };
     const size_t bytes = ROWS * sizeof(int32_t);
-    void **const on_device[] = { &fixture->table, &fixture->indices, &fixture->rows };
-    *fixture = (struct fixture){ .device = NULL };
-    td_status status = api->open(&options, &fixture->device, &err);
+    void **const on_device[] = { &of->table, &of->indices, &of->rows };
+    *of = (struct fixture){ .device = NULL };
+    td_status status = api->open(&options, &of->device, &err);
     if (status == TD_OK)
-        status = api->stream_open(fixture->device, &fixture->stream, &err);
+        status = api->stream_open(of->device, &of->stream, &err);
     for (int i = 0; i < 3 && status == TD_OK; i++)
-        status = api->alloc(fixture->device, bytes, on_device[i], &err);
+        status = api->alloc(of->device, bytes, on_device[i], &err);
     if (status == TD_OK)
-        status = api->host_alloc(fixture->device, 2 * bytes, &fixture->input, &err);
+        status = api->host_alloc(of->device, 2 * bytes, &of->input, &err);
     if (status == TD_OK)
-        status = api->host_alloc(fixture->device, bytes, &fixture->output, &err);
+        status = api->host_alloc(of->device, bytes, &of->output, &err);
     return status;
 }
 
-static void close_fixture(struct fixture *fixture)
+static void close_fixture(struct fixture *of)
 {
-    if (!fixture->device)
+    if (!of->device)
         return;
-    api->stream_close(fixture->stream);
-    api->free(fixture->device, fixture->rows); /* close frees the others */
-    api->close(fixture->device);
+    api->stream_close(of->stream);
+    api->free(of->device, of->rows); /* close frees the others */
+    api->close(of->device);
+    of->device = NULL;
 }
 
 /* Submits the launch of a lookup, without copies. */
-static td_status launch(struct fixture *fixture, int n_items, const int64_t *item_end,
+static td_status launch(struct fixture *of, int n_items, const int64_t *item_end,
                         struct td_device_report *reports, void *workspace)
 {
     const struct td_op *gather = td_op_named("gather", strlen("gather"));
@@ -80,44 +83,44 @@ static td_status launch(struct fixture *fixture, int n_items, const int64_t *ite
         status = td_op_infer(gather, &args, &arena, &err);
     if (status != TD_OK)
         goto done;
-    table.data = fixture->table;
-    indices.data = fixture->indices;
-    args.outputs[0].data = fixture->rows;
+    table.data = of->table;
+    indices.data = of->indices;
+    args.outputs[0].data = of->rows;
     struct td_device_work work = { gather, &args, n_items, item_end, reports, workspace };
-    status = api->run(fixture->stream, &work, &err);
+    status = api->run(of->stream, &work, &err);
 done:
     td_arena_reset(&arena);
     return status;
 }
 
-static td_status look_up(struct fixture *fixture)
+static td_status look_up(struct fixture *of)
 {
     const size_t bytes = ROWS * sizeof(int32_t);
-    int32_t *input = fixture->input;
+    int32_t *input = of->input;
     for (int i = 0; i < ROWS; i++) {
         input[i] = 7 * i;
         input[ROWS + i] = (i + ROWS - 1) % ROWS;
     }
-    td_status status = api->copy_to_device(fixture->stream, fixture->table, input, bytes, &err);
+    td_status status = api->copy_to_device(of->stream, of->table, input, bytes, &err);
     if (status == TD_OK)
-        status = api->copy_to_device(fixture->stream, fixture->indices, input + ROWS, bytes, &err);
+        status = api->copy_to_device(of->stream, of->indices, input + ROWS, bytes, &err);
     if (status == TD_OK)
-        status = launch(fixture, 1, NULL, NULL, NULL);
+        status = launch(of, 1, NULL, NULL, NULL);
     if (status == TD_OK)
-        status = api->copy_to_host(fixture->stream, fixture->output, fixture->rows, bytes, &err);
+        status = api->copy_to_host(of->stream, of->output, of->rows, bytes, &err);
     return status;
 }
 
-static td_status synchronize(struct fixture *fixture)
+static td_status synchronize(struct fixture *of)
 {
     bool done = false;
-    td_status status = api->wait(fixture->stream, INT64_C(60000000000), &done, &err);
+    td_status status = api->wait(of->stream, INT64_C(60000000000), &done, &err);
     return status == TD_OK && !done ? TD_INTERNAL : status;
 }
 
-static bool is_rotated(const struct fixture *fixture)
+static bool is_rotated(const struct fixture *of)
 {
-    const int32_t *output = fixture->output;
+    const int32_t *output = of->output;
     for (int i = 0; i < ROWS; i++)
         if (output[i] != 7 * ((i + ROWS - 1) % ROWS))
             return false;
@@ -128,15 +131,12 @@ static bool is_rotated(const struct fixture *fixture)
 
 static void submitting_returns_before_the_work_is_complete(void)
 {
-    struct fixture fixture;
     if (!check(open_fixture(&fixture) == TD_OK && look_up(&fixture) == TD_OK,
                "a lookup is submitted"))
         return;
     check(td_emulation_pending() > 0, "submitting returns before the work is complete");
     check(synchronize(&fixture) == TD_OK && is_rotated(&fixture), "the work completes");
     check(td_emulation_pending() == 0, "no work is pending then");
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "a closed device leaks nothing");
 }
 
 /* Item 0 of launch n has n + 1 indices, item 1 all others. All indices are bad. */
@@ -144,7 +144,6 @@ static void launches_in_flight_keep_their_own_items(void)
 {
     enum { LAUNCHES = 6, ITEMS = 4000 };
     static int64_t end[ITEMS];
-    struct fixture fixture;
     void *reports, *workspace;
     const size_t workspace_bytes = (ITEMS * sizeof(end[0]) + 255) / 256 * 256;
     if (!check(
@@ -169,7 +168,6 @@ static void launches_in_flight_keep_their_own_items(void)
         check(of[0].n_bad == n + 1 && of[1].n_bad == ROWS - n - 1 && of[2].n_bad == 0,
               "each reports its own items");
     }
-    close_fixture(&fixture);
 }
 
 /* All indices are bad. */
@@ -177,7 +175,6 @@ static void a_batch_of_256_items_is_one_kernel_without_a_copy(void)
 {
     enum { ITEMS = 256 };
     static int64_t end[ITEMS];
-    struct fixture fixture;
     void *memory;
     if (!check(open_fixture(&fixture) == TD_OK &&
                    api->host_alloc(fixture.device, ITEMS * sizeof(struct td_device_report), &memory,
@@ -197,12 +194,10 @@ static void a_batch_of_256_items_is_one_kernel_without_a_copy(void)
     check(synchronize(&fixture) == TD_OK && reports[0].n_bad == 1 && reports[100].n_bad == 3 &&
               reports[255].n_bad == ROWS - 3 * 254 - 1,
           "which reports each item");
-    close_fixture(&fixture);
 }
 
 static void a_small_lookup_in_pinned_memory_is_one_kernel_without_a_copy(void)
 {
-    struct fixture fixture;
     struct td_device_info info;
     if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
         return;
@@ -220,14 +215,12 @@ static void a_small_lookup_in_pinned_memory_is_one_kernel_without_a_copy(void)
     check(launch(&direct, 1, NULL, NULL, NULL) == TD_OK && td_emulation_pending() == 1,
           "a lookup in pinned memory submits its kernel only");
     check(synchronize(&fixture) == TD_OK && is_rotated(&fixture), "which writes the rows there");
-    close_fixture(&fixture);
 }
 
 #define LARGE ((size_t)9000001)
 
 static void a_device_may_be_lost_before_a_large_copy(void)
 {
-    struct fixture fixture;
     void *device_memory;
     char *memory = calloc(LARGE, 1);
     if (!check(memory && open_fixture(&fixture) == TD_OK &&
@@ -241,14 +234,12 @@ static void a_device_may_be_lost_before_a_large_copy(void)
     check(synchronize(&fixture) == TD_DEVICE_UNAVAILABLE, "the lookup loses the device");
     close_fixture(&fixture);
     free(memory);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 /* A call that waits for it ends the process. */
 static void nothing_waits_for_a_kernel_that_hangs(void)
 {
     const size_t bytes = ROWS * sizeof(int32_t);
-    struct fixture fixture;
     struct td_device_stream *other;
     void *device_memory, *host_memory;
     bool done = true;
@@ -278,8 +269,6 @@ static void nothing_waits_for_a_kernel_that_hangs(void)
     check(synchronize(&fixture) == TD_OK && is_rotated(&fixture),
           "the kernel goes on, with the memory that was freed");
     api->stream_close(other);
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 /* Of more items than the stream's first staging memory has room for. */
@@ -287,7 +276,7 @@ static void large_launches_beside_a_kernel_that_hangs_do_not_wait(void)
 {
     enum { ITEMS = 20000, LAUNCHES = 3 };
     static int64_t end[ITEMS];
-    struct fixture fixture, other;
+    struct fixture other;
     void *reports, *workspace;
     bool done = false;
     if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
@@ -319,8 +308,6 @@ static void large_launches_beside_a_kernel_that_hangs_do_not_wait(void)
     td_emulation_hang(0);
     check(synchronize(&fixture) == TD_OK, "the kernel goes on");
     api->stream_close(other.stream);
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 static int64_t now_ns(void)
@@ -333,11 +320,11 @@ static int64_t now_ns(void)
 enum { SLICE_NS = 100000 };
 
 /* Waits for one slice, as the batcher does. Returns how often the stream was queried. */
-static size_t wait_for_a_slice(struct fixture *fixture)
+static size_t wait_for_a_slice(struct fixture *of)
 {
     const size_t before = td_emulation_queries();
     bool done = false;
-    check(api->wait(fixture->stream, SLICE_NS, &done, &err) == TD_OK && !done,
+    check(api->wait(of->stream, SLICE_NS, &done, &err) == TD_OK && !done,
           "wait returns at its timeout");
     return td_emulation_queries() - before;
 }
@@ -347,7 +334,6 @@ static size_t wait_for_a_slice(struct fixture *fixture)
 static void waiting_for_long_work_leaves_the_processor(void)
 {
     enum { SLICES = 100 };
-    struct fixture fixture;
     if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
         return;
     for (int i = 0; i < 2; i++) {
@@ -362,13 +348,11 @@ static void waiting_for_long_work_leaves_the_processor(void)
         td_emulation_hang(0);
         check(synchronize(&fixture) == TD_OK, "the work completes");
     }
-    close_fixture(&fixture);
 }
 
 static void memory_is_freed_after_the_work_that_uses_it(void)
 {
     enum { LAUNCHES = 20 };
-    struct fixture fixture;
     if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
         return;
     for (int i = 0; i < LAUNCHES; i++) {
@@ -387,14 +371,11 @@ static void memory_is_freed_after_the_work_that_uses_it(void)
             check(synchronize(&fixture) == TD_OK && is_rotated(&fixture), "the work completes");
     }
     check(synchronize(&fixture) == TD_OK, "all work completes");
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 /* The batcher asks for it at every batch. */
 static void the_info_asks_no_stream_while_nothing_is_freed(void)
 {
-    struct fixture fixture;
     struct td_device_info info;
     if (!check(open_fixture(&fixture) == TD_OK && look_up(&fixture) == TD_OK,
                "a lookup is submitted"))
@@ -408,14 +389,11 @@ static void the_info_asks_no_stream_while_nothing_is_freed(void)
     api->info(fixture.device, &info);
     check(td_emulation_queries() > before, "but then");
     check(synchronize(&fixture) == TD_OK, "the work completes");
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 static void pinned_memory_is_used_again(void)
 {
     const size_t bytes = 1 << 20;
-    struct fixture fixture;
     void *first, *second, *third;
     bool done;
     td_status status = open_fixture(&fixture);
@@ -436,8 +414,6 @@ static void pinned_memory_is_used_again(void)
         check(api->poll(fixture.stream, &done, &err) == TD_OK && done, "nothing is left of it");
     check(api->host_alloc(fixture.device, bytes * 3 / 4, &third, &err) == TD_OK && third == first,
           "but then");
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 /* While no stream is idle it cannot be freed. */
@@ -445,7 +421,6 @@ static void pinned_memory_that_waits_to_be_freed_is_bounded(void)
 {
     enum { MOST = 10 };
     const size_t bytes = (size_t)16 << 20;
-    struct fixture fixture;
     void *memory;
     td_status status = TD_OK;
     int n = 0;
@@ -466,15 +441,12 @@ static void pinned_memory_that_waits_to_be_freed_is_bounded(void)
     check(synchronize(&fixture) == TD_OK && is_rotated(&fixture), "the work completes");
     check(api->host_alloc(fixture.device, (MOST + 1) * bytes, &memory, &err) == TD_OK,
           "then there is memory again");
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 static void memory_that_is_being_freed_can_be_allocated(void)
 {
     const size_t most = (size_t)500
                         << 20; /* which the emulation does not have twice beside a stream */
-    struct fixture fixture;
     void *memory;
     if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
         return;
@@ -485,8 +457,6 @@ static void memory_that_is_being_freed_can_be_allocated(void)
         check(look_up(&fixture) == TD_OK && synchronize(&fixture) == TD_OK, "work completes");
         api->free(fixture.device, memory);
     }
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 static void an_option_sets_what_a_miss_fetches(void)
@@ -539,7 +509,6 @@ static void the_pool_has_a_limit_and_an_idle_device_gives_its_memory_back(void)
 static void any_allocation_may_fail(void)
 {
     for (long nth = 1; nth < 1000; nth++) {
-        struct fixture fixture;
         td_emulation_fail_alloc(nth);
         td_status status = open_fixture(&fixture);
         if (status == TD_OK)
@@ -566,7 +535,6 @@ static void any_allocation_may_fail(void)
 
 static void a_device_remains_usable_after_a_failed_allocation(void)
 {
-    struct fixture fixture;
     void *more;
     if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
         return;
@@ -578,13 +546,10 @@ static void a_device_remains_usable_after_a_failed_allocation(void)
     td_emulation_fail_alloc(0);
     check(api->alloc(fixture.device, 100, &more, &err) == TD_OK,
           "allocations succeed again once device_memory is memory");
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 static void a_lost_device_reports_it_until_it_is_opened_again(void)
 {
-    struct fixture fixture;
     void *more;
     bool done;
     if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
@@ -607,8 +572,6 @@ static void a_lost_device_reports_it_until_it_is_opened_again(void)
     check(open_fixture(&fixture) == TD_OK && look_up(&fixture) == TD_OK &&
               synchronize(&fixture) == TD_OK && is_rotated(&fixture),
           "opened again, it works");
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "and leaks nothing");
 }
 
 /* As one is that is left, because a call on it does not return, while replies are sent from its
@@ -643,7 +606,6 @@ static void a_lost_device_leaves_what_another_one_has(void)
 static void a_device_may_be_lost_while_it_is_opened(void)
 {
     for (long nth = 1; nth < 20; nth += 6) {
-        struct fixture fixture;
         td_emulation_lose(nth);
         check(open_fixture(&fixture) == TD_DEVICE_UNAVAILABLE && !fixture.device,
               "open fails if a benchmark corrupts the context");
@@ -668,7 +630,6 @@ static void every_reason_why_no_device_opens_has_a_message(void)
         { TD_EMULATION_BROKEN_KERNELS,
           { "no kernels", "Emulated GPU", "image is invalid", "TD_CUDA_ARCHITECTURES=70" } },
     };
-    struct fixture fixture;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         td_emulation_fail_open(cases[i].failure);
         check(open_fixture(&fixture) == TD_DEVICE_UNAVAILABLE && !fixture.device &&
@@ -682,8 +643,38 @@ static void every_reason_why_no_device_opens_has_a_message(void)
     }
     check(open_fixture(&fixture) == TD_OK,
           "without the reason, the device opens in the same process");
-    close_fixture(&fixture);
 }
+
+#define TEST(name)                                                                                 \
+    {                                                                                              \
+#name, name                                                                                \
+    }
+static const struct {
+    const char *name;
+    void (*run)(void);
+} tests[] = {
+    TEST(submitting_returns_before_the_work_is_complete),
+    TEST(launches_in_flight_keep_their_own_items),
+    TEST(a_batch_of_256_items_is_one_kernel_without_a_copy),
+    TEST(a_small_lookup_in_pinned_memory_is_one_kernel_without_a_copy),
+    TEST(a_device_may_be_lost_before_a_large_copy),
+    TEST(nothing_waits_for_a_kernel_that_hangs),
+    TEST(large_launches_beside_a_kernel_that_hangs_do_not_wait),
+    TEST(waiting_for_long_work_leaves_the_processor),
+    TEST(memory_is_freed_after_the_work_that_uses_it),
+    TEST(the_info_asks_no_stream_while_nothing_is_freed),
+    TEST(pinned_memory_is_used_again),
+    TEST(pinned_memory_that_waits_to_be_freed_is_bounded),
+    TEST(memory_that_is_being_freed_can_be_allocated),
+    TEST(an_option_sets_what_a_miss_fetches),
+    TEST(the_pool_has_a_limit_and_an_idle_device_gives_its_memory_back),
+    TEST(any_allocation_may_fail),
+    TEST(a_device_remains_usable_after_a_failed_allocation),
+    TEST(a_lost_device_reports_it_until_it_is_opened_again),
+    TEST(a_lost_device_leaves_what_another_one_has),
+    TEST(a_device_may_be_lost_while_it_is_opened),
+    TEST(every_reason_why_no_device_opens_has_a_message),
+};
 
 int main(void)
 {
@@ -693,27 +684,12 @@ int main(void)
         return 1;
     }
     api = library.api;
-    submitting_returns_before_the_work_is_complete();
-    launches_in_flight_keep_their_own_items();
-    a_batch_of_256_items_is_one_kernel_without_a_copy();
-    a_small_lookup_in_pinned_memory_is_one_kernel_without_a_copy();
-    a_device_may_be_lost_before_a_large_copy();
-    nothing_waits_for_a_kernel_that_hangs();
-    large_launches_beside_a_kernel_that_hangs_do_not_wait();
-    waiting_for_long_work_leaves_the_processor();
-    memory_is_freed_after_the_work_that_uses_it();
-    the_info_asks_no_stream_while_nothing_is_freed();
-    pinned_memory_is_used_again();
-    pinned_memory_that_waits_to_be_freed_is_bounded();
-    memory_that_is_being_freed_can_be_allocated();
-    an_option_sets_what_a_miss_fetches();
-    the_pool_has_a_limit_and_an_idle_device_gives_its_memory_back();
-    any_allocation_may_fail();
-    a_device_remains_usable_after_a_failed_allocation();
-    a_lost_device_reports_it_until_it_is_opened_again();
-    a_lost_device_leaves_what_another_one_has();
-    a_device_may_be_lost_while_it_is_opened();
-    every_reason_why_no_device_opens_has_a_message();
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tests[i].run();
+        close_fixture(&fixture);
+        if (!check(td_emulation_resources() == 0, "nothing is leaked"))
+            printf("  after %s\n", tests[i].name);
+    }
     td_device_unload(&library);
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed == 0 ? 0 : 1;

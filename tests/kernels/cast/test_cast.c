@@ -83,10 +83,8 @@ TD_TEST_EACH(cast_refuses, refusals)
     struct op_call call;
     call_begin(&call, OP, refusals[_i].attrs, tensor(refusals[_i].x), (struct td_tensor){ 0 });
     call_infer(&call, OP);
-    ck_assert_msg(call.status == refusals[_i].status, "%s", refusals[_i].says);
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
-    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input,
+                   refusals[_i].attribute, refusals[_i].says);
 }
 
 TD_TEST(an_output_too_large_is_refused)
@@ -112,9 +110,6 @@ TD_TEST(cost_follows_from_both_dtypes)
 }
 
 /* ---- Against the definition, element by element ------------------------------------------ */
-
-/* Values are long doubles, which hold those of all real dtypes. */
-_Static_assert(LDBL_MANT_DIG >= 64, "the reference needs the 64 digits of the integers");
 
 /* A binary floating-point format, or an integer dtype. */
 struct format {
@@ -144,57 +139,6 @@ static const struct format formats[TD_DTYPE_COUNT] = {
 static bool is_complex(td_dtype dtype)
 {
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
-}
-
-/* The value of a bit pattern of 16 bits. */
-static long double half_value(uint16_t bits, struct format format)
-{
-    const int fraction_bits = format.digits - 1, one = 1 << fraction_bits;
-    const int exponent = (bits & 0x7fff) >> fraction_bits, fraction = bits & (one - 1);
-    long double value;
-    if (exponent == 0x7fff >> fraction_bits)
-        value = fraction ? (long double)NAN : (long double)INFINITY;
-    else if (exponent == 0)
-        value = ldexpl(fraction, format.min_exponent - fraction_bits);
-    else
-        value = ldexpl(one + fraction, format.min_exponent + exponent - 1 - fraction_bits);
-    return bits & 0x8000 ? -value : value;
-}
-
-/* The value of element i, or the imaginary part of it. */
-static long double value_at(const struct td_tensor *t, int64_t i, int part)
-{
-    switch (t->dtype) {
-    case TD_DTYPE_BOOL:
-        return ((const uint8_t *)t->data)[i] != 0;
-    case TD_DTYPE_INT8:
-        return ((const int8_t *)t->data)[i];
-    case TD_DTYPE_INT16:
-        return ((const int16_t *)t->data)[i];
-    case TD_DTYPE_INT32:
-        return ((const int32_t *)t->data)[i];
-    case TD_DTYPE_INT64:
-        return (long double)((const int64_t *)t->data)[i];
-    case TD_DTYPE_UINT8:
-        return ((const uint8_t *)t->data)[i];
-    case TD_DTYPE_UINT16:
-        return ((const uint16_t *)t->data)[i];
-    case TD_DTYPE_UINT32:
-        return ((const uint32_t *)t->data)[i];
-    case TD_DTYPE_UINT64:
-        return (long double)((const uint64_t *)t->data)[i];
-    case TD_DTYPE_FLOAT16:
-    case TD_DTYPE_BFLOAT16:
-        return half_value(((const uint16_t *)t->data)[i], formats[t->dtype]);
-    case TD_DTYPE_FLOAT32:
-        return ((const float *)t->data)[i];
-    case TD_DTYPE_FLOAT64:
-        return ((const double *)t->data)[i];
-    case TD_DTYPE_COMPLEX64:
-        return ((const float *)t->data)[2 * i + part];
-    default:
-        return ((const double *)t->data)[2 * i + part];
-    }
 }
 
 /* To nearest, ties to even: the processor's rounding to a whole number, in units of the last
@@ -232,9 +176,10 @@ static void expect_cast(const struct td_tensor *x, const struct td_tensor *out, 
     const bool from_integer = formats[x->dtype].digits == 0;
     EXPECT(td_shape_equal(&out->shape, &x->shape), "%s: shape", what);
     for (int64_t i = 0; i < x->numel; i++) {
-        const long double re = value_at(x, i, 0), im = is_complex(x->dtype) ? value_at(x, i, 1) : 0;
+        const long double re = tensor_value(x, i, 0),
+                          im = is_complex(x->dtype) ? tensor_value(x, i, 1) : 0;
         for (int part = 0; part <= is_complex(out->dtype); part++) {
-            const long double value = part ? im : re, got = value_at(out, i, part);
+            const long double value = part ? im : re, got = tensor_value(out, i, part);
             long double want;
             if (out->dtype == TD_DTYPE_BOOL)
                 want = re != 0 || im != 0;
@@ -333,19 +278,9 @@ TD_TEST_LOOP(a_deadline_ends_a_large_cast, 0, 3)
                                             { "int8[3000000]", "dtype=int8" } };
     struct td_tensor like = tensor_without_data(pairs[_i][0]);
     struct td_tensor x = random_tensor(like.dtype, &like.shape);
-    struct thread_exec exec;
     struct op_call call;
-    thread_exec_init(&exec, 1, 0);
-    call_op(&call, OP, pairs[_i][1], x, (struct td_tensor){ 0 }, &exec.exec);
-    ck_assert_int_eq(call.status, TD_OK);
-    const int64_t needed = atomic_load(&exec.ranges_run);
-    ck_assert_int_gt(needed, 3);
-    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / 8) {
-        thread_exec_init(&exec, 1, 0);
-        exec.ranges_allowed = allowed;
-        call_op(&call, OP, pairs[_i][1], x, (struct td_tensor){ 0 }, &exec.exec);
-        ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
-    }
+    call_begin(&call, OP, pairs[_i][1], x, (struct td_tensor){ 0 });
+    expect_deadlines(&call, OP, 3, pairs[_i][0]);
 }
 
 TD_TEST(data_that_are_not_aligned_are_read_from_a_copy)

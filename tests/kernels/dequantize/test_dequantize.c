@@ -156,10 +156,8 @@ TD_TEST_EACH(dequantize_refuses, refusals)
     begin(&call, refusals[_i].attrs, tensor(refusals[_i].params), tensor(refusals[_i].scale),
           tensor(refusals[_i].offset));
     call_infer(&call, OP);
-    ck_assert_msg(call.status == refusals[_i].status, "%s", refusals[_i].says);
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
-    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input,
+                   refusals[_i].attribute, refusals[_i].says);
 }
 
 TD_TEST(without_an_offset_or_a_zero_point_0_is_0)

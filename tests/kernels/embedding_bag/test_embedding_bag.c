@@ -299,11 +299,8 @@ TD_TEST_EACH(embedding_bag_refuses, refusals)
     struct op_call call;
     begin(&call, refusals[_i].attrs, refusals[_i].params, refusals[_i].indices, refusals[_i].more);
     call_run(&call, OP, NULL);
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
-                  td_status_name(call.status));
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
-    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input,
+                   refusals[_i].attribute, refusals[_i].says);
 }
 
 /* ---- Against the definition -------------------------------------------------------------- */

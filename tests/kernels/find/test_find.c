@@ -85,10 +85,8 @@ TD_TEST_EACH(find_refuses, refusals)
     struct op_call call;
     call_begin(&call, OP, "", tensor(refusals[_i].keys), tensor(refusals[_i].queries));
     call_infer(&call, OP);
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
-                  td_status_name(call.status));
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input, "",
+                   refusals[_i].says);
 }
 
 static const struct {
@@ -217,19 +215,9 @@ TD_TEST_LOOP(a_deadline_ends_find, 0, 4 * COUNT_OF(dtypes))
     int64_t rows[20000];
     struct td_tensor keys = distinct_keys(dtype, 300000, 1, _i / 2 % 2 == 0);
     struct td_tensor queries = queries_of(&keys, 1, &dims, rows);
-    struct thread_exec exec;
     struct op_call call;
-    thread_exec_init(&exec, 1, 0);
-    call_op(&call, OP, "", keys, queries, &exec.exec);
-    ck_assert_int_eq(call.status, TD_OK);
-    const int64_t needed = atomic_load(&exec.ranges_run);
-    ck_assert_int_gt(needed, 3);
-    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / TRIED_DEADLINES) {
-        thread_exec_init(&exec, 1, 0);
-        exec.ranges_allowed = allowed;
-        call_op(&call, OP, "", keys, queries, &exec.exec);
-        ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
-    }
+    call_begin(&call, OP, "", keys, queries);
+    expect_deadlines(&call, OP, 3, td_dtype_info(dtype)->name);
 }
 
 TD_TEST(without_memory_find_is_refused)

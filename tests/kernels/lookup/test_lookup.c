@@ -128,10 +128,8 @@ TD_TEST_EACH(lookup_refuses, refusals)
     begin_text(&call, refusals[_i].attrs, refusals[_i].params, refusals[_i].keys,
                refusals[_i].queries, refusals[_i].otherwise);
     call_infer(&call, OP);
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
-                  td_status_name(call.status));
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input, "",
+                   refusals[_i].says);
 }
 
 TD_TEST(more_dimensions_than_a_tensor_has_are_refused)
@@ -352,23 +350,13 @@ TD_TEST_LOOP(a_deadline_ends_lookup, 0, 2)
     const struct td_shape dims = { .rank = 2, .dim = { 100000, 2 } };
     const struct td_shape queried = { .rank = 1, .dim = { 20000 } };
     const td_dtype dtype = _i ? TD_DTYPE_STRING : TD_DTYPE_FLOAT32;
-    int64_t rows[20000], needed = INT64_MAX;
+    int64_t rows[20000];
     struct td_tensor params = random_tensor(dtype, &dims);
     struct td_tensor keys = distinct_keys(TD_DTYPE_INT64, 100000, 1, false);
     struct td_tensor queries = queries_of(&keys, 1, &queried, rows);
-    struct thread_exec exec;
     struct op_call call;
-    for (int64_t allowed = -1; allowed < needed;
-         allowed += 1 + (allowed < 0 ? 0 : needed / TRIED_DEADLINES)) {
-        thread_exec_init(&exec, 1, 0);
-        exec.ranges_allowed = allowed;
-        begin(&call, "missing=zero", &params, &keys, &queries, NULL);
-        call_run(&call, OP, &exec.exec);
-        ck_assert_int_eq(call.status, allowed < 0 ? TD_OK : TD_DEADLINE_EXCEEDED);
-        if (allowed < 0)
-            needed = atomic_load(&exec.ranges_run);
-    }
-    ck_assert_int_gt(needed, 6);
+    begin(&call, "missing=zero", &params, &keys, &queries, NULL);
+    expect_deadlines(&call, OP, 6, td_dtype_info(dtype)->name);
 }
 
 TD_TEST(without_memory_lookup_is_refused)

@@ -97,62 +97,11 @@ TD_TEST_EACH(top_k_refuses, refusals)
     struct op_call call;
     call_begin(&call, OP, refusals[_i].attrs, tensor(refusals[_i].x), (struct td_tensor){ 0 });
     call_infer(&call, OP);
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
-                  td_status_name(call.status));
-    ck_assert_str_eq(call.err.message, refusals[_i].message);
-    ck_assert_str_eq(call.err.input, refusals[_i].input);
-    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input,
+                   refusals[_i].attribute, refusals[_i].says);
 }
 
 /* ---- Against the definition -------------------------------------------------------------- */
-
-/* Every value of every dtype is a long double. */
-_Static_assert(LDBL_MANT_DIG >= 64, "the reference needs the 64 digits of the integers");
-
-static long double half_value(uint16_t bits, int fraction_bits)
-{
-    const int one = 1 << fraction_bits, fraction = bits & (one - 1);
-    const int exponent = (bits & 0x7fff) >> fraction_bits, greatest = 0x7fff >> fraction_bits;
-    const int least = 1 - greatest / 2 - fraction_bits;
-    long double value;
-    if (exponent == greatest)
-        value = fraction ? (long double)NAN : (long double)INFINITY;
-    else if (exponent == 0)
-        value = ldexpl(fraction, least);
-    else
-        value = ldexpl(one + fraction, least + exponent - 1);
-    return bits & 0x8000 ? -value : value;
-}
-
-static long double value_at(const struct td_tensor *x, int64_t i)
-{
-    switch (x->dtype) {
-    case TD_DTYPE_INT8:
-        return ((const int8_t *)x->data)[i];
-    case TD_DTYPE_INT16:
-        return ((const int16_t *)x->data)[i];
-    case TD_DTYPE_INT32:
-        return ((const int32_t *)x->data)[i];
-    case TD_DTYPE_INT64:
-        return (long double)((const int64_t *)x->data)[i];
-    case TD_DTYPE_UINT8:
-        return ((const uint8_t *)x->data)[i];
-    case TD_DTYPE_UINT16:
-        return ((const uint16_t *)x->data)[i];
-    case TD_DTYPE_UINT32:
-        return ((const uint32_t *)x->data)[i];
-    case TD_DTYPE_UINT64:
-        return (long double)((const uint64_t *)x->data)[i];
-    case TD_DTYPE_FLOAT16:
-        return half_value(((const uint16_t *)x->data)[i], 10);
-    case TD_DTYPE_BFLOAT16:
-        return half_value(((const uint16_t *)x->data)[i], 7);
-    case TD_DTYPE_FLOAT32:
-        return ((const float *)x->data)[i];
-    default:
-        return ((const double *)x->data)[i];
-    }
-}
 
 struct element {
     long double value;
@@ -163,7 +112,7 @@ struct element {
 static struct element element_of(const struct td_tensor *x, int64_t row, int64_t n, int64_t i,
                                  bool largest)
 {
-    return (struct element){ value_at(x, row * n + i), (int32_t)i, largest };
+    return (struct element){ tensor_value(x, row * n + i, 0), (int32_t)i, largest };
 }
 
 /* The order of the result. */
@@ -363,19 +312,9 @@ TD_TEST_LOOP(a_deadline_ends_top_k, 0, 3)
     static const char *const rows[] = { "float32[4000,100]", "int64[1,300000]", "int8[3,300000]" };
     struct td_tensor like = tensor_without_data(rows[_i]);
     struct td_tensor x = random_tensor(like.dtype, &like.shape);
-    struct thread_exec exec;
     struct op_call call;
-    thread_exec_init(&exec, 1, 0);
-    call_top_k(&call, x, 100, true, &exec.exec);
-    ck_assert_int_eq(call.status, TD_OK);
-    const int64_t needed = atomic_load(&exec.ranges_run);
-    ck_assert_int_gt(needed, 3);
-    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / 8) {
-        thread_exec_init(&exec, 1, 0);
-        exec.ranges_allowed = allowed;
-        call_top_k(&call, x, 100, true, &exec.exec);
-        ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s", rows[_i]);
-    }
+    call_begin(&call, OP, "k=100", x, (struct td_tensor){ 0 });
+    expect_deadlines(&call, OP, 3, rows[_i]);
 }
 
 /* ---- Cost and memory

@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,33 @@
 /* ---- the server ------------------------------------------------------------------------------ */
 
 struct td_services services;
+static bool is_open;
 static sem_t finished_calls;
+
+enum { MOST_CALLS = 64 };
+static struct td_call *calls[MOST_CALLS]; /* of call_of_bytes, that have not been freed */
+static pthread_mutex_t calls_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Puts `by` in the place of `call`, NULL standing for a free place. True if there is one. */
+static bool replace_call(const struct td_call *call, struct td_call *by)
+{
+    int i = 0;
+    pthread_mutex_lock(&calls_mutex);
+    while (i < MOST_CALLS && calls[i] != call)
+        i++;
+    if (i < MOST_CALLS)
+        calls[i] = by;
+    pthread_mutex_unlock(&calls_mutex);
+    return i < MOST_CALLS;
+}
+
+void __real_td_call_free(struct td_call *call);
+void __wrap_td_call_free(struct td_call *call);
+void __wrap_td_call_free(struct td_call *call)
+{
+    (void)replace_call(call, NULL);
+    __real_td_call_free(call);
+}
 
 void server_open(const char *const *options)
 {
@@ -32,6 +59,7 @@ void server_open(const char *const *options)
     char *arguments[MOST_OPTIONS + 2] = { (char *)(uintptr_t) "tensord" };
     char message[TD_CONFIG_MESSAGE];
     int n = 1;
+    server_close();
     for (; options && *options; options++)
         arguments[n++] = (char *)(uintptr_t)*options;
     memset(&services, 0, sizeof services);
@@ -40,16 +68,29 @@ void server_open(const char *const *options)
                       TD_CONFIG_RUN,
                   "%s", message);
     ck_assert(td_services_open(&services));
+    is_open = true;
     sem_init(&finished_calls, 0, 0);
 }
 
 void server_close(void)
 {
+    if (!is_open)
+        return;
+    is_open = false;
     td_services_stop_workers(&services);
+    for (int i = 0; i < MOST_CALLS; i++)
+        if (calls[i])
+            td_call_free(calls[i]);
     ck_assert_int_eq(atomic_load(&services.suspended), 0); /* every call was resumed */
     ck_assert_uint_eq(td_buffer_pool_usage(services.buffers).in_use, 0); /* every call was freed */
     td_services_close(&services);
     td_config_free(&services.config);
+}
+
+void server_end(void)
+{
+    td_arena_reset(&test_arena);
+    server_close();
 }
 
 const char *data_dir_option(void)
@@ -118,6 +159,7 @@ struct td_call *call_of_bytes(const char *op, const void *body, size_t bytes)
 {
     struct td_call *call = td_call_new(&services);
     ck_assert_ptr_nonnull(call);
+    ck_assert(replace_call(NULL, call));
     call->catalog.access = (struct td_access){ .role = TD_ACCESS_ADMIN };
     call->op = td_op_named(op, strlen(op));
     call->task = &td_op_task;
@@ -158,7 +200,9 @@ struct td_call *call_from(const char *address, const char *body)
 
 char *wide_gather(int n)
 {
-    char *body = malloc(1000 + 2 * (size_t)n), *at = body;
+    struct td_error err;
+    char *body = td_arena_alloc(&test_arena, 1000 + 2 * (size_t)n, 1, &err), *at = body;
+    ck_assert_ptr_nonnull(body);
     at += sprintf(at, "{\"params\":[[0");
     for (int i = 1; i < 100; i++)
         at += sprintf(at, ",0");

@@ -17,9 +17,14 @@ extern struct td_services services;
 
 #define OPTIONS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-/* Opens the server with one worker and at most 4 options; NULL ends them. */
+/* Opens the server with one worker and at most 4 options; NULL ends them. Closes the one before. */
 void server_open(const char *const *options);
+
+/* Frees the calls that the test has not freed, and checks that the server has no other call and no
+ * memory in use. No effect if no server is open. server_end, of a fixture, first resets test_arena,
+ * which may refer to tensors of the server. */
 void server_close(void);
+void server_end(void);
 
 /* The option that makes the folder of folder.h the data folder. Until the next call. */
 const char *data_dir_option(void);
@@ -52,8 +57,8 @@ struct td_call *call_from(const char *address, const char *body);
 #define GATHER        "{\"params\":[10,20,30],\"indices\":[2,0]}"
 #define GATHER_RESULT "[30,10]"
 
-/* params float32[1,100] of zeros, n indices of 0: an output of 400 n bytes from a small body. The
- * caller frees it. */
+/* params float32[1,100] of zeros, n indices of 0: an output of 400 n bytes from a small body. In
+ * test_arena. */
 char *wide_gather(int n);
 
 /* td_schedule, and if it queues the call: submits it and waits until a worker has finished it. */

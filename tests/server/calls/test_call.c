@@ -32,8 +32,6 @@ TD_TEST(a_call_reuses_the_memory_of_a_freed_call)
               second->schedule.next == TD_NEXT_DECODE);
     ck_assert_int_eq(td_schedule(second), TD_ANSWERED);
     expect_reply(second, 200, GATHER_RESULT);
-    td_call_free(second);
-    server_close();
 }
 
 TD_TEST(the_memory_of_at_most_256_freed_calls_is_kept)
@@ -51,7 +49,6 @@ TD_TEST(the_memory_of_at_most_256_freed_calls_is_kept)
         ck_assert_int_eq(services.n_free_calls, KEPT);
         ck_assert_int_eq(services.n_calls, KEPT);
     }
-    server_close();
 }
 
 static const char *header_of(const struct td_call *call, const char *name)
@@ -89,8 +86,6 @@ TD_TEST(replies_of_512_bytes_and_more_are_compressed)
     call = letters_for_gzip(letters);
     ck_assert_str_eq(header_of(call, "Content-Encoding"), "gzip");
     ck_assert_str_eq(header_of(call, "Vary"), "Accept-Encoding");
-    td_call_free(call);
-    server_close();
 }
 
 TD_TEST(an_error_has_no_headers_of_the_reply_that_it_replaces)
@@ -102,8 +97,6 @@ TD_TEST(an_error_has_no_headers_of_the_reply_that_it_replaces)
     td_call_refuse(call);
     expect_reply(call, 503, "DRAINING");
     ck_assert_ptr_null(header_of(call, "ETag"));
-    td_call_free(call);
-    server_close();
 }
 
 TD_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
@@ -122,7 +115,6 @@ TD_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
     expect_reply(call, 413, "PAYLOAD_TOO_LARGE");
     td_call_free(call);
     free(body);
-    server_close();
 }
 
 TD_TEST_LOOP(a_call_of_a_disconnected_client_is_not_computed, 0, 2)
@@ -153,7 +145,6 @@ TD_TEST_LOOP(a_call_of_a_disconnected_client_is_not_computed, 0, 2)
     close(ends[0]);
     if (_i)
         close(ends[1]);
-    server_close();
 }
 
 TD_TEST(a_new_call_has_no_state_of_the_previous_one)
@@ -195,7 +186,6 @@ TD_TEST(a_new_call_has_no_state_of_the_previous_one)
     ck_assert_uint_eq(call->headers.inference_header, TD_OIP_NO_HEADER);
     ck_assert_ptr_eq(call->services, &services);
     td_call_free(call);
-    server_close();
 }
 
 TD_TEST(a_call_without_a_connection_polls_no_descriptor)
@@ -209,5 +199,6 @@ TD_TEST(a_call_without_a_connection_polls_no_descriptor)
     struct td_call *call = td_call_new(&services);
     ck_assert(!td_call_client_left(call));
     td_call_free(call);
-    server_close();
 }
+
+TD_FIXTURE(NULL, server_end);

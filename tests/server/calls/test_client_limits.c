@@ -133,7 +133,6 @@ TD_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
     ck_assert_int_eq(atomic_load(&calls[4]->client->requests), 0);
     for (int i = 0; i < 5; i++)
         td_call_free(calls[i]);
-    server_close();
 }
 
 TD_TEST(the_calls_of_a_client_have_a_limit_on_memory)
@@ -163,9 +162,6 @@ TD_TEST(the_calls_of_a_client_have_a_limit_on_memory)
     td_call_free(other);
     ck_assert_uint_eq(atomic_load(&client->memory_bytes), 0);
     td_client_unref(client);
-    free(half);
-    free(more);
-    server_close();
 }
 
 TD_TEST(a_client_may_use_exactly_its_memory)
@@ -180,7 +176,6 @@ TD_TEST(a_client_may_use_exactly_its_memory)
     ck_assert_int_eq(td_client_limits_charge(calls[2], 1), TD_CLIENT_LIMIT);
     for (int i = 0; i < 3; i++)
         td_call_free(calls[i]);
-    server_close();
 }
 
 /* A compressed body that expands to `bytes` spaces. */
@@ -214,7 +209,6 @@ TD_TEST(a_client_is_charged_for_the_expanded_body_instead_of_the_compressed_one)
     td_call_free(call);
     ck_assert_uint_eq(atomic_load(&client->memory_bytes), 0);
     td_client_unref(client);
-    server_close();
 }
 
 TD_TEST(a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_memory_is_taken)
@@ -232,5 +226,6 @@ TD_TEST(a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_me
     td_call_free(call);
     td_call_free(holds);
     td_client_unref(client);
-    server_close();
 }
+
+TD_FIXTURE(NULL, server_end);

@@ -16,8 +16,6 @@ TD_TEST_LOOP(without_a_gpu_device_gpu_is_unavailable, 0, 2)
     call = call_of("{\"params\":[1],\"indices\":[0],\"device\":\"auto\"}");
     run_call(call);
     expect_reply(call, 200, "[1]");
-    td_call_free(call);
-    server_close();
 }
 
 /* Takes the place in the queue that the call has left. */
@@ -47,7 +45,6 @@ TD_TEST_LOOP(a_call_that_finds_no_place_to_wait_for_the_device_is_refused_or_run
     ck_assert_int_eq(gpu_only && td_problem_retry_after_s(&call->error) >= 1, gpu_only);
     run_queued(filling);
     expect_reply(filling, 200, GATHER_RESULT);
-    td_call_free(filling);
-    td_call_free(call);
-    server_close();
 }
+
+TD_FIXTURE(NULL, server_end);

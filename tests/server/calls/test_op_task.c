@@ -34,14 +34,10 @@ TD_TEST(an_output_above_the_limit_is_refused_before_it_is_allocated)
     ck_assert_uint_eq(td_buffer_pool_usage(services.buffers).in_use, 0);
     expect_reply(call, 422, "RESOURCE_LIMIT");
     td_call_free(call);
-    free(body);
     body = wide_gather(102); /* 40800 bytes */
     call = call_of(body);
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     ck_assert_int_eq(call->reply.http_status, 200);
-    td_call_free(call);
-    free(body);
-    server_close();
 }
 
 TD_TEST(an_output_of_exactly_the_limit_is_computed)
@@ -53,10 +49,7 @@ TD_TEST(an_output_of_exactly_the_limit_is_computed)
         struct td_call *call = call_of(body);
         ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
         ck_assert_int_eq(call->reply.http_status, i == 0 ? 200 : 422);
-        td_call_free(call);
-        server_close();
     }
-    free(body);
 }
 
 /* Lists of no elements: only text. */
@@ -78,8 +71,6 @@ TD_TEST(the_text_of_a_reply_may_have_exactly_the_limit)
                call->reply.http_status, call->error.message);
         if (i == 0)
             ck_assert(td_codec_encoded_bound(call->reply_format, &call->request, &bound));
-        td_call_free(call);
-        server_close();
     }
 }
 
@@ -94,8 +85,6 @@ TD_TEST(the_limit_on_outputs_applies_to_strings)
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     expect_reply(call, 422, "RESOURCE_LIMIT");
     ck_assert_str_eq(call->error.resource, "output_bytes");
-    td_call_free(call);
-    server_close();
 }
 
 TD_TEST(an_output_above_the_memory_limit_is_a_resource_limit)
@@ -107,9 +96,6 @@ TD_TEST(an_output_above_the_memory_limit_is_a_resource_limit)
     ck_assert_int_eq(call->error.status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(call->error.resource, "workspace_bytes");
     ck_assert_int_eq(call->times.compute, 0); /* nothing was computed */
-    td_call_free(call);
-    free(body);
-    server_close();
 }
 
 TD_TEST(an_output_without_free_memory_can_be_retried)
@@ -130,9 +116,6 @@ TD_TEST(an_output_without_free_memory_can_be_retried)
     call = call_of(body);
     run_call(call);
     ck_assert_int_eq(call->reply.http_status, 200);
-    td_call_free(call);
-    free(body);
-    server_close();
 }
 
 TD_TEST(a_table_that_determines_a_shape_is_read_by_a_worker)
@@ -253,8 +236,6 @@ TD_TEST_EACH(flops_are_limited_at_admission, flops_cases)
             run_queued(call);
         expect_reply(call, 200, "42");
     }
-    td_call_free(call);
-    server_close();
 }
 
 static const struct {
@@ -281,8 +262,6 @@ TD_TEST_EACH(a_call_with_many_flops_is_queued, estimates)
         run_queued(call);
     }
     expect_reply(call, 200, "42");
-    td_call_free(call);
-    server_close();
 }
 
 /* Where a call is inferred. */
@@ -306,8 +285,6 @@ TD_TEST_EACH(a_deadline_passed_during_inference_is_not_reported_as_queueing, adm
     expect_reply(call, 504, "the deadline passed while the request was being read and checked");
     ck_assert_int_eq(costly.inferred, 1);
     ck_assert_int_eq(costly.ran, 0);
-    td_call_free(call);
-    server_close();
 }
 
 TD_TEST_EACH(inference_is_timed_as_compute_not_as_queue, admissions)
@@ -321,8 +298,6 @@ TD_TEST_EACH(inference_is_timed_as_compute_not_as_queue, admissions)
     const struct td_times *times = &call->times;
     ck_assert_int_eq(times->compute, costly.inference_ns);
     ck_assert_int_eq(times->decode + times->queue + times->encode, 0);
-    td_call_free(call);
-    server_close();
 }
 
 #define MIB ((uint64_t)1 << 20)
@@ -369,7 +344,6 @@ TD_TEST_EACH(workspace_counts_against_the_memory_budget, workspaces)
         ck_assert_str_eq(call->error.resource, "workspace_bytes");
     td_call_free(call);
     td_buffer_pool_discharge(services.buffers, workspaces[_i].taken);
-    server_close();
 }
 
 TD_TEST(kernels_get_the_instruction_set_and_the_number_of_threads)
@@ -385,8 +359,6 @@ TD_TEST(kernels_get_the_instruction_set_and_the_number_of_threads)
     run_queued(call);
     ck_assert_int_eq(costly.isa, TD_ISA_GENERIC);
     ck_assert_int_eq(costly.width, 3);
-    td_call_free(call);
-    server_close();
 }
 
 static const struct {
@@ -487,5 +459,6 @@ TD_TEST_LOOP(an_output_that_a_truncated_region_has_lost_fails_the_call, 0, 2)
                  truncates ? "'out' was truncated while it was in use" : "\"output\"");
     td_call_free(call);
     close(shared_object);
-    server_close();
 }
+
+TD_FIXTURE(NULL, server_end);

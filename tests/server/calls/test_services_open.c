@@ -43,7 +43,6 @@ TD_TEST(a_scan_waits_for_a_free_place_in_the_queue)
     td_services_rescan(&services, false); /* the next tick */
     release_worker();
     EVENTUALLY(!td_services_is_rescanning(&services));
-    server_close();
 }
 
 /* A server with a folder in which an earlier one has persisted `t`. */
@@ -64,7 +63,6 @@ static void open_server_with_tensor(void)
     ck_assert_int_eq(
         td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     td_arena_reset(&test_arena); /* it holds the version */
-    server_close();
     server_open(OPTIONS(data_dir_option()));
     ck_assert(td_store_has_unverified(services.store));
 }
@@ -87,3 +85,5 @@ TD_TEST(files_are_verified_by_idle_workers)
     server_close();
     folder_close();
 }
+
+TD_FIXTURE(NULL, server_end);

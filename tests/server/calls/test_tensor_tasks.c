@@ -47,8 +47,6 @@ TD_TEST(strings_are_measured_by_a_worker)
     expect_reply(call, 200, "\"xxxx");
     td_call_free(call);
     ck_assert_int_eq(td_store_delete(services.store, &write, &(bool){ false }, &err), TD_OK);
-    td_arena_reset(&test_arena);
-    server_close();
 }
 
 TD_TEST(a_tensor_decoded_from_json_is_stored_without_a_copy)
@@ -76,7 +74,6 @@ TD_TEST(a_tensor_decoded_from_json_is_stored_without_a_copy)
     ck_assert_int_eq(td_store_delete(services.store, &(struct td_store_write){ .name = "ones" },
                                      &(bool){ false }, &err),
                      TD_OK);
-    server_close();
 }
 
 TD_TEST(a_long_list_of_tensors_is_encoded_by_a_worker)
@@ -105,6 +102,6 @@ TD_TEST(a_long_list_of_tensors_is_encoded_by_a_worker)
         ck_assert_int_eq(
             td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     }
-    td_arena_reset(&test_arena);
-    server_close();
 }
+
+TD_FIXTURE(NULL, server_end);

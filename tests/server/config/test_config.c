@@ -12,16 +12,18 @@
 
 #define MAX_ARGUMENTS 10
 
-/* Arguments and environment of a test, and the result. The arrays end with NULL. */
-struct loaded {
+/* The result of the last load. The fixture frees it. */
+static struct {
     enum td_config_action action;
     struct td_config config;
     char message[TD_CONFIG_MESSAGE];
-};
+} loaded;
 
-static struct loaded load(const char *const *arguments, const char *const *environment)
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* Loads from arguments and an environment, arrays that end with NULL. */
+static enum td_config_action load(const char *const *arguments, const char *const *environment)
 {
-    struct loaded loaded;
     char *argv[MAX_ARGUMENTS + 2] = { (char *)(uintptr_t) "tensord" };
     char *none[1] = { NULL };
     int argc = 1;
@@ -29,19 +31,15 @@ static struct loaded load(const char *const *arguments, const char *const *envir
         ck_assert_int_le(argc, MAX_ARGUMENTS);
         argv[argc] = (char *)(uintptr_t)arguments[argc - 1];
     }
-    loaded.action =
-        td_config_load(&loaded.config, argc, argv,
-                       environment ? (char **)(uintptr_t)environment : none, loaded.message);
-    return loaded;
+    td_config_free(&loaded.config);
+    return loaded.action =
+               td_config_load(&loaded.config, argc, argv,
+                              environment ? (char **)(uintptr_t)environment : none, loaded.message);
 }
 
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-static struct loaded load_good(const char *const *arguments, const char *const *environment)
+static void load_good(const char *const *arguments, const char *const *environment)
 {
-    struct loaded loaded = load(arguments, environment);
-    ck_assert_msg(loaded.action == TD_CONFIG_RUN, "%s", loaded.message);
-    return loaded;
+    ck_assert_msg(load(arguments, environment) == TD_CONFIG_RUN, "%s", loaded.message);
 }
 
 /* A temporary configuration file. */
@@ -56,16 +54,29 @@ static void file_open(void)
 
 static void file_close(void)
 {
+    td_config_free(&loaded.config);
     unlink(file_path);
     strcpy(file_path + strlen(file_path) - 6, "XXXXXX");
 }
 
-static void file_write(const char *text, size_t length)
+static void file_write(const char *text)
 {
     FILE *file = fopen(file_path, "wb");
     ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(text, 1, length, file), length);
+    ck_assert_int_ge(fputs(text, file), 0);
     ck_assert_int_eq(fclose(file), 0);
+}
+
+/* Loads from the file alone. */
+static enum td_config_action load_file(const char *text)
+{
+    file_write(text);
+    return load(WORDS("--config", file_path), NULL);
+}
+
+static void load_good_file(const char *text)
+{
+    ck_assert_msg(load_file(text) == TD_CONFIG_RUN, "%s", loaded.message);
 }
 
 /* ---- defaults -------------------------------------------------------------------------------- */
@@ -92,7 +103,7 @@ static int64_t memory_here(void)
 
 TD_TEST(unset_options_have_their_defaults)
 {
-    struct loaded loaded = load_good(NULL, NULL);
+    load_good(NULL, NULL);
     const struct td_config *config = &loaded.config;
     ck_assert_str_eq(config->listen, "127.0.0.1:8080");
     ck_assert_str_eq(config->data_dir, "");
@@ -123,7 +134,6 @@ TD_TEST(unset_options_have_their_defaults)
     ck_assert_int_eq(config->log_format, TD_LOG_TEXT);
     ck_assert_double_eq(config->access_log, 0);
     ck_assert_int_eq(config->slow_ms, 0);
-    td_config_free(&loaded.config);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -135,21 +145,21 @@ TD_TEST(every_source_sets_every_kind_of_option)
         "3, \"max-body\": \"64M\","
         " \"log-level\": \"warn\", \"log-format\": \"json\", "
         "\"isa\": \"generic\", \"verify\": \"off\", \"max-flops\": 9007199254740991}";
-    file_write(json, sizeof json - 1);
-    struct loaded loaded[] = {
-        load_good(WORDS("--listen=[::1]:9", "--data-dir=/data", "--io-threads=3", "--max-body=64M",
-                        "--log-level=warn", "--log-format=json", "--isa=generic", "--verify=off",
-                        "--max-flops=9007199254740991"),
-                  NULL),
-        load_good(NULL,
-                  WORDS("TENSORD_LISTEN=[::1]:9", "TENSORD_DATA_DIR=/data", "TENSORD_IO_THREADS=3",
-                        "TENSORD_MAX_BODY=64M", "TENSORD_LOG_LEVEL=warn", "TENSORD_LOG_FORMAT=json",
-                        "TENSORD_ISA=generic", "TENSORD_VERIFY=off",
-                        "TENSORD_MAX_FLOPS=9007199254740991")),
-        load_good(WORDS("--config", file_path), NULL),
-    };
-    for (size_t i = 0; i < COUNT_OF(loaded); i++) {
-        const struct td_config *config = &loaded[i].config;
+    for (int source = 0; source < 3; source++) {
+        if (source == 0)
+            load_good(WORDS("--listen=[::1]:9", "--data-dir=/data", "--io-threads=3",
+                            "--max-body=64M", "--log-level=warn", "--log-format=json",
+                            "--isa=generic", "--verify=off", "--max-flops=9007199254740991"),
+                      NULL);
+        else if (source == 1)
+            load_good(NULL, WORDS("TENSORD_LISTEN=[::1]:9", "TENSORD_DATA_DIR=/data",
+                                  "TENSORD_IO_THREADS=3", "TENSORD_MAX_BODY=64M",
+                                  "TENSORD_LOG_LEVEL=warn", "TENSORD_LOG_FORMAT=json",
+                                  "TENSORD_ISA=generic", "TENSORD_VERIFY=off",
+                                  "TENSORD_MAX_FLOPS=9007199254740991"));
+        else
+            load_good_file(json);
+        const struct td_config *config = &loaded.config;
         ck_assert_str_eq(config->listen, "[::1]:9");
         ck_assert_str_eq(config->data_dir, "/data");
         ck_assert_int_eq(config->io_threads, 3);
@@ -160,7 +170,6 @@ TD_TEST(every_source_sets_every_kind_of_option)
         ck_assert_int_eq(config->verify, TD_VERIFY_OFF);
         ck_assert_int_eq(config->max_flops, 9007199254740991);
         ck_assert_int_eq(config->queue_limit, 1024);
-        td_config_free(&loaded[i].config);
     }
 }
 
@@ -182,45 +191,39 @@ TD_TEST_EACH(the_command_line_wins_over_the_environment_over_the_file, precedenc
 {
     const char *arguments[] = { "--config", file_path, precedences[_i].argument, NULL };
     const char *environment[] = { "HOME=/", precedences[_i].environment, NULL };
-    file_write(precedences[_i].file, strlen(precedences[_i].file));
-    struct loaded loaded = load_good(arguments, environment);
+    file_write(precedences[_i].file);
+    load_good(arguments, environment);
     ck_assert_msg(loaded.config.queue_limit == precedences[_i].queue_limit, "%s: %lld",
                   precedences[_i].description, (long long)loaded.config.queue_limit);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(the_file_can_be_named_by_the_environment)
 {
     char variable[100];
-    file_write("{\"workers\": 7}", 14);
+    file_write("{\"workers\": 7}");
     snprintf(variable, sizeof variable, "TENSORD_CONFIG=%s", file_path);
-    struct loaded loaded = load_good(NULL, WORDS(variable));
+    load_good(NULL, WORDS(variable));
     ck_assert_int_eq(loaded.config.workers, 7);
-    td_config_free(&loaded.config);
     /* --config on the command line wins. */
-    loaded = load_good(WORDS("--config", file_path), WORDS("TENSORD_CONFIG=/no/such/file"));
+    load_good(WORDS("--config", file_path), WORDS("TENSORD_CONFIG=/no/such/file"));
     ck_assert_int_eq(loaded.config.workers, 7);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(unknown_environment_variables_set_nothing)
 {
-    struct loaded loaded = load_good(
-        NULL, WORDS("WORKERS=3", "TENSORD_WORKERSX=4", "TENSORD_CACHE=/cache", "XTENSORD_WORKERS=5",
+    load_good(NULL,
+              WORDS("WORKERS=3", "TENSORD_WORKERSX=4", "TENSORD_CACHE=/cache", "XTENSORD_WORKERS=5",
                     "TENSORD_QUEUE-LIMIT=6", "tensord_workers=7", "TENSORD_"));
     ck_assert_int_eq(loaded.config.workers, cpus_here());
     ck_assert_int_eq(loaded.config.queue_limit, 1024);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(a_value_follows_an_equals_sign_or_a_space)
 {
-    struct loaded loaded =
-        load_good(WORDS("--data-dir=a=b", "--listen", "h:1", "--log-level", "debug"), NULL);
+    load_good(WORDS("--data-dir=a=b", "--listen", "h:1", "--log-level", "debug"), NULL);
     ck_assert_str_eq(loaded.config.data_dir, "a=b");
     ck_assert_str_eq(loaded.config.listen, "h:1");
     ck_assert_int_eq(loaded.config.log_level, TD_LOG_DEBUG);
-    td_config_free(&loaded.config);
 }
 
 static const struct {
@@ -239,21 +242,18 @@ static const struct {
 
 TD_TEST_EACH(an_action_is_recognised, actions)
 {
-    struct loaded loaded = load(WORDS("--queue-limit=5", actions[_i].argument), NULL);
+    load(WORDS("--queue-limit=5", actions[_i].argument), NULL);
     ck_assert_int_eq(loaded.action, actions[_i].action);
     if (loaded.action != TD_CONFIG_HELP && loaded.action != TD_CONFIG_VERSION)
         ck_assert_int_eq(loaded.config.queue_limit, 5);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(help_ignores_other_errors_and_check_config_reports_them)
 {
-    ck_assert_int_eq(load(WORDS("--nonsense", "--help"), NULL).action, TD_CONFIG_HELP);
-    ck_assert_int_eq(load(WORDS("--version"), WORDS("TENSORD_WORKERS=x")).action,
-                     TD_CONFIG_VERSION);
-    ck_assert_int_eq(load(WORDS("--check-config", "--workers=x"), NULL).action, TD_CONFIG_WRONG);
-    ck_assert_int_eq(load(WORDS("--check-config"), WORDS("TENSORD_WORKERS=x")).action,
-                     TD_CONFIG_WRONG);
+    ck_assert_int_eq(load(WORDS("--nonsense", "--help"), NULL), TD_CONFIG_HELP);
+    ck_assert_int_eq(load(WORDS("--version"), WORDS("TENSORD_WORKERS=x")), TD_CONFIG_VERSION);
+    ck_assert_int_eq(load(WORDS("--check-config", "--workers=x"), NULL), TD_CONFIG_WRONG);
+    ck_assert_int_eq(load(WORDS("--check-config"), WORDS("TENSORD_WORKERS=x")), TD_CONFIG_WRONG);
 }
 
 /* ---- switches -------------------------------------------------------------------------------- */
@@ -272,24 +272,19 @@ static const struct {
 
 TD_TEST_EACH(a_switch_takes_an_optional_value, switches)
 {
-    struct loaded loaded = load_good(WORDS(switches[_i].argument, switches[_i].next), NULL);
+    load_good(WORDS(switches[_i].argument, switches[_i].next), NULL);
     ck_assert_msg(loaded.config.compress == switches[_i].on, "%s", switches[_i].argument);
     ck_assert(!loaded.config.system_shared_memory);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(a_switch_can_come_from_the_environment_and_the_file)
 {
-    struct loaded loaded = load_good(NULL, WORDS("TENSORD_SYSTEM_SHARED_MEMORY=1"));
+    load_good(NULL, WORDS("TENSORD_SYSTEM_SHARED_MEMORY=1"));
     ck_assert(loaded.config.system_shared_memory);
-    td_config_free(&loaded.config);
-    file_write("{\"compress\": true, \"system-shared-memory\": \"on\"}", 48);
-    loaded = load_good(WORDS("--config", file_path), NULL);
+    load_good_file("{\"compress\": true, \"system-shared-memory\": \"on\"}");
     ck_assert(loaded.config.compress && loaded.config.system_shared_memory);
-    td_config_free(&loaded.config);
-    loaded = load_good(WORDS("--config", file_path, "--compress=off"), NULL);
+    load_good(WORDS("--config", file_path, "--compress=off"), NULL);
     ck_assert(!loaded.config.compress);
-    td_config_free(&loaded.config);
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -321,20 +316,18 @@ static const struct {
 TD_TEST_EACH(a_list_is_comma_separated_or_repeated, lists)
 {
     const char *const environment[] = { lists[_i].environment, NULL };
-    file_write(lists[_i].file, strlen(lists[_i].file));
-    struct loaded loaded = load_good(WORDS("--config", file_path, lists[_i].arguments[0],
-                                           lists[_i].arguments[1], lists[_i].arguments[2]),
-                                     environment);
+    file_write(lists[_i].file);
+    load_good(WORDS("--config", file_path, lists[_i].arguments[0], lists[_i].arguments[1],
+                    lists[_i].arguments[2]),
+              environment);
     ck_assert_msg(strcmp(loaded.config.allow_host, lists[_i].list) == 0, "%s: %s",
                   lists[_i].description, loaded.config.allow_host);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(an_array_of_a_list_holds_strings)
 {
     static const char json[] = "{\"allow-host\": [\"a\", 1]}";
-    file_write(json, sizeof json - 1);
-    struct loaded loaded = load(WORDS("--config", file_path), NULL);
+    load_file(json);
     ck_assert_int_eq(loaded.action, TD_CONFIG_WRONG);
     ck_assert_ptr_nonnull(strstr(loaded.message, "'1' is not a string or an array of strings"));
     ck_assert_ptr_nonnull(strstr(loaded.message, "allow-host in"));
@@ -374,17 +367,16 @@ TD_TEST_EACH(it_listens_on_each_address_of_the_list, listens)
     const char *const *expected = listens[_i].addresses;
     char address[TD_ADDRESS_SIZE];
     size_t n = 0;
-    file_write(listens[_i].file, strlen(listens[_i].file));
-    struct loaded loaded = load_good(WORDS("--config", file_path, listens[_i].arguments[0],
-                                           listens[_i].arguments[1], listens[_i].arguments[2]),
-                                     environment);
+    file_write(listens[_i].file);
+    load_good(WORDS("--config", file_path, listens[_i].arguments[0], listens[_i].arguments[1],
+                    listens[_i].arguments[2]),
+              environment);
     for (const char *rest = loaded.config.listen; td_config_next_address(&rest, address); n++)
         ck_assert_msg(n < COUNT_OF(listens[_i].addresses) && expected[n] &&
                           strcmp(address, expected[n]) == 0,
                       "%s: %s", listens[_i].description, address);
     ck_assert_msg(n == COUNT_OF(listens[_i].addresses) || !expected[n], "%s: only %zu",
                   listens[_i].description, n);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(it_listens_on_a_limited_number_of_addresses)
@@ -393,12 +385,11 @@ TD_TEST(it_listens_on_a_limited_number_of_addresses)
     int n = 0;
     for (int i = 2; i <= TD_MOST_ADDRESSES; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), ",h:%d", i);
-    struct loaded loaded = load_good(WORDS(text), NULL);
+    load_good(WORDS(text), NULL);
     for (const char *rest = loaded.config.listen; td_config_next_address(&rest, address);)
         n++;
     ck_assert_int_eq(n, TD_MOST_ADDRESSES);
-    td_config_free(&loaded.config);
-    loaded = load(WORDS(text, "--listen=h:99"), NULL);
+    load(WORDS(text, "--listen=h:99"), NULL);
     ck_assert_int_eq(loaded.action, TD_CONFIG_WRONG);
     ck_assert_str_eq(loaded.message,
                      "--listen: 'h:99' is one address too many; expected at most 16");
@@ -420,9 +411,8 @@ static const char *const devices[] = { "auto",
 
 TD_TEST_EACH(a_device_may_have_options_after_a_colon, devices)
 {
-    struct loaded loaded = load_good(WORDS("--gpu", devices[_i]), NULL);
+    load_good(WORDS("--gpu", devices[_i]), NULL);
     ck_assert_str_eq(loaded.config.gpu, devices[_i]);
-    td_config_free(&loaded.config);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -447,39 +437,34 @@ static const struct {
 
 TD_TEST_EACH(bytes_take_the_suffixes_k_m_g_t, byte_values)
 {
-    struct loaded loaded = load_good(WORDS("--pool-limit", byte_values[_i].text), NULL);
+    load_good(WORDS("--pool-limit", byte_values[_i].text), NULL);
     ck_assert_int_eq(loaded.config.pool_limit, byte_values[_i].bytes);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(ranges_are_inclusive)
 {
-    struct loaded loaded = load_good(
+    load_good(
         WORDS("--io-threads=1", "--max-body=1024", "--connection-memory=16M", "--workers=1024"),
         NULL);
     ck_assert_int_eq(loaded.config.io_threads, 1);
     ck_assert_int_eq(loaded.config.max_body, 1024);
     ck_assert_int_eq(loaded.config.connection_memory, 16777216);
     ck_assert_int_eq(loaded.config.workers, 1024);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(zero_chooses_workers_and_memory)
 {
-    struct loaded loaded = load_good(WORDS("--workers=0", "--memory-limit=0"), NULL);
+    load_good(WORDS("--workers=0", "--memory-limit=0"), NULL);
     ck_assert_int_ge(loaded.config.workers, 1);
     ck_assert_int_gt(loaded.config.memory_limit, 1 << 20);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(max_flops_is_unlimited_or_up_to_63_bits)
 {
-    struct loaded loaded = load_good(WORDS("--max-flops=0"), NULL);
+    load_good(WORDS("--max-flops=0"), NULL);
     ck_assert_int_eq(loaded.config.max_flops, 0);
-    td_config_free(&loaded.config);
-    loaded = load_good(WORDS("--max-flops=9223372036854775807"), NULL);
+    load_good(WORDS("--max-flops=9223372036854775807"), NULL);
     ck_assert_int_eq(loaded.config.max_flops, INT64_MAX);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(each_instruction_set_is_chosen_by_name)
@@ -487,9 +472,8 @@ TD_TEST(each_instruction_set_is_chosen_by_name)
     static const char *const names[TD_ISA_COUNT] = { "auto", "generic", "avx2", "avx512",
                                                      "avx512_bf16" };
     for (int i = 0; i < TD_ISA_COUNT; i++) {
-        struct loaded loaded = load_good(WORDS("--isa", names[i]), NULL);
+        load_good(WORDS("--isa", names[i]), NULL);
         ck_assert_int_eq(loaded.config.isa, i);
-        td_config_free(&loaded.config);
     }
 }
 
@@ -497,14 +481,13 @@ TD_TEST(an_unsupported_instruction_set_is_rejected_by_name)
 {
     for (int i = 0; i < TD_ISA_COUNT; i++) {
         char message[TD_CONFIG_MESSAGE] = "";
-        struct loaded loaded = load_good(WORDS("--isa", td_isa_name((td_isa)i)), NULL);
+        load_good(WORDS("--isa", td_isa_name((td_isa)i)), NULL);
         const bool good = td_config_check_system(&loaded.config, message);
         ck_assert_int_eq(good, td_isa_supported((td_isa)i));
         if (!good) {
             ck_assert_ptr_nonnull(strstr(message, "isa: "));
             ck_assert_ptr_nonnull(strstr(message, td_isa_name((td_isa)i)));
         }
-        td_config_free(&loaded.config);
     }
 }
 
@@ -512,32 +495,29 @@ TD_TEST(numbers_in_a_file_keep_every_digit)
 {
     static const char json[] = "{\"pool-limit\": 9007199254740991, \"max-body\": 1048577,"
                                " \"default-timeout-ms\": 0, \"queue-limit\": \"12\"}";
-    file_write(json, sizeof json - 1);
-    struct loaded loaded = load_good(WORDS("--config", file_path), NULL);
+    load_good_file(json);
     ck_assert_int_eq(loaded.config.pool_limit, 9007199254740991);
     ck_assert_int_eq(loaded.config.max_body, 1048577);
     ck_assert_int_eq(loaded.config.default_timeout_ms, 0);
     ck_assert_int_eq(loaded.config.queue_limit, 12);
-    td_config_free(&loaded.config);
 }
 
 /* ---- invalid
  * values----------------------------------------------------------------------------- */
 
 /* `where` is the source of the value, `what` the invalid value, `expected` a valid form. */
-static void expect_refusal(const struct loaded *loaded, const char *where, const char *what,
-                           const char *expected)
+static void expect_refusal(const char *where, const char *what, const char *expected)
 {
-    const char *message = loaded->message;
-    ck_assert_msg(loaded->action == TD_CONFIG_WRONG, "%s %s was taken", where, what);
+    const char *message = loaded.message;
+    ck_assert_msg(loaded.action == TD_CONFIG_WRONG, "%s %s was taken", where, what);
     ck_assert_msg(strncmp(message, where, strlen(where)) == 0, "'%s' does not begin with '%s'",
                   message, where);
     ck_assert_msg(strstr(message, what) != NULL, "'%s' does not name '%s'", message, what);
     ck_assert_msg(strstr(message, expected) != NULL, "'%s' does not contain '%s'", message,
                   expected);
     ck_assert_ptr_null(strchr(message, '\n'));
-    ck_assert_ptr_null(loaded->config.listen); /* nothing is left to free */
-    ck_assert_ptr_null(loaded->config.data_dir);
+    ck_assert_ptr_null(loaded.config.listen); /* nothing is left to free */
+    ck_assert_ptr_null(loaded.config.data_dir);
 }
 
 static const struct {
@@ -626,9 +606,8 @@ TD_TEST_EACH(a_fraction_is_a_number_from_0_to_1_or_a_word, fractions)
 {
     char argument[64];
     snprintf(argument, sizeof argument, "--access-log=%s", fractions[_i].value);
-    struct loaded loaded = load_good(WORDS(argument), NULL);
+    load_good(WORDS(argument), NULL);
     ck_assert_double_eq(loaded.config.access_log, fractions[_i].fraction);
-    td_config_free(&loaded.config);
 }
 
 static const struct {
@@ -642,26 +621,24 @@ static const struct {
 
 TD_TEST_EACH(a_fraction_in_the_file_is_a_number_a_text_or_a_truth, json_fractions)
 {
-    file_write(json_fractions[_i].json, strlen(json_fractions[_i].json));
-    struct loaded loaded = load_good(WORDS("--config", file_path), NULL);
+    load_good_file(json_fractions[_i].json);
     ck_assert_double_eq(loaded.config.access_log, json_fractions[_i].fraction);
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(a_switch_is_on_or_off)
 {
-    struct loaded loaded = load(WORDS("--compress=maybe"), NULL);
-    expect_refusal(&loaded, "--compress: ", "'maybe'", "one of on, off");
-    loaded = load(NULL, WORDS("TENSORD_COMPRESS="));
-    expect_refusal(&loaded, "TENSORD_COMPRESS: ", "''", "one of on, off");
+    load(WORDS("--compress=maybe"), NULL);
+    expect_refusal("--compress: ", "'maybe'", "one of on, off");
+    load(NULL, WORDS("TENSORD_COMPRESS="));
+    expect_refusal("TENSORD_COMPRESS: ", "''", "one of on, off");
 }
 
 TD_TEST(an_empty_name_of_the_file_is_rejected)
 {
-    struct loaded loaded = load(WORDS("--config="), NULL);
-    expect_refusal(&loaded, "--config: ", "''", "a file; omit the option to use no file");
-    loaded = load(NULL, WORDS("TENSORD_CONFIG="));
-    expect_refusal(&loaded, "TENSORD_CONFIG: ", "''", "a file; omit the option to use no file");
+    load(WORDS("--config="), NULL);
+    expect_refusal("--config: ", "''", "a file; omit the option to use no file");
+    load(NULL, WORDS("TENSORD_CONFIG="));
+    expect_refusal("TENSORD_CONFIG: ", "''", "a file; omit the option to use no file");
 }
 
 TD_TEST_EACH(an_invalid_value_is_rejected_from_every_source, wrong_values)
@@ -673,23 +650,23 @@ TD_TEST_EACH(an_invalid_value_is_rejected_from_every_source, wrong_values)
 
     snprintf(where, sizeof where, "--%s: ", option);
     snprintf(argument, sizeof argument, "--%s=%s", option, value);
-    struct loaded loaded = load(WORDS(argument), NULL);
-    expect_refusal(&loaded, where, quoted, expected);
+    load(WORDS(argument), NULL);
+    expect_refusal(where, quoted, expected);
     snprintf(argument, sizeof argument, "--%s", option);
-    loaded = load(WORDS(argument, value), NULL);
-    expect_refusal(&loaded, where, quoted, expected);
+    load(WORDS(argument, value), NULL);
+    expect_refusal(where, quoted, expected);
 
     snprintf(where, sizeof where, "TENSORD_%s", option);
     for (char *at = where; *at; at++)
         *at = *at == '-' ? '_' : (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
     snprintf(variable, sizeof variable, "%.100s=%s", where, value);
-    loaded = load(NULL, WORDS(variable));
-    expect_refusal(&loaded, where, quoted, expected);
+    load(NULL, WORDS(variable));
+    expect_refusal(where, quoted, expected);
 
     snprintf(where, sizeof where, "%s in %s: ", option, file_path);
-    file_write(json, (size_t)snprintf(json, sizeof json, "{\"%s\": \"%s\"}", option, value));
-    loaded = load(WORDS("--config", file_path), NULL);
-    expect_refusal(&loaded, where, quoted, expected);
+    snprintf(json, sizeof json, "{\"%s\": \"%s\"}", option, value);
+    load_file(json);
+    expect_refusal(where, quoted, expected);
 }
 
 static const struct {
@@ -725,11 +702,10 @@ static const struct {
 
 TD_TEST_EACH(an_invalid_value_in_a_file_is_rejected, wrong_json_values)
 {
-    file_write(wrong_json_values[_i].json, strlen(wrong_json_values[_i].json));
-    struct loaded loaded = load(WORDS("--config", file_path), NULL);
+    load_file(wrong_json_values[_i].json);
     char where[100];
     snprintf(where, sizeof where, "%s in %s: ", wrong_json_values[_i].option, file_path);
-    expect_refusal(&loaded, where, wrong_json_values[_i].what, wrong_json_values[_i].expected);
+    expect_refusal(where, wrong_json_values[_i].what, wrong_json_values[_i].expected);
 }
 
 static const struct {
@@ -774,8 +750,8 @@ static const struct {
 
 TD_TEST_EACH(an_unknown_argument_is_rejected, wrong_arguments)
 {
-    struct loaded loaded = load(wrong_arguments[_i].arguments, NULL);
-    expect_refusal(&loaded, wrong_arguments[_i].where, wrong_arguments[_i].what,
+    load(wrong_arguments[_i].arguments, NULL);
+    expect_refusal(wrong_arguments[_i].where, wrong_arguments[_i].what,
                    wrong_arguments[_i].expected);
 }
 
@@ -819,22 +795,20 @@ static const struct {
 
 TD_TEST_EACH(a_misspelt_argument_gets_a_suggestion, misspelt)
 {
-    struct loaded loaded = load(WORDS(misspelt[_i].argument), NULL);
-    expect_refusal(&loaded, "", "", misspelt[_i].suggestion ? misspelt[_i].suggestion : "");
+    load(WORDS(misspelt[_i].argument), NULL);
+    expect_refusal("", "", misspelt[_i].suggestion ? misspelt[_i].suggestion : "");
     if (!misspelt[_i].suggestion)
         ck_assert_msg(strstr(loaded.message, "did you mean") == NULL, "%s", loaded.message);
 }
 
 TD_TEST(a_misspelt_member_of_a_file_gets_a_suggestion)
 {
-    file_write("{\"max_body\": 1}", 15);
-    struct loaded loaded = load(WORDS("--config", file_path), NULL);
-    expect_refusal(&loaded, "max_body in ", file_path, "unknown option; did you mean max-body?");
-    file_write("{\"verify\": \"strat\"}", 19);
-    loaded = load(WORDS("--config", file_path), NULL);
-    expect_refusal(&loaded, "verify in ", file_path, "did you mean start?");
-    loaded = load(NULL, WORDS("TENSORD_LOG_LEVEL=wran"));
-    expect_refusal(&loaded, "TENSORD_LOG_LEVEL: ", "'wran'", "did you mean warn?");
+    load_file("{\"max_body\": 1}");
+    expect_refusal("max_body in ", file_path, "unknown option; did you mean max-body?");
+    load_file("{\"verify\": \"strat\"}");
+    expect_refusal("verify in ", file_path, "did you mean start?");
+    load(NULL, WORDS("TENSORD_LOG_LEVEL=wran"));
+    expect_refusal("TENSORD_LOG_LEVEL: ", "'wran'", "did you mean warn?");
 }
 
 static const struct {
@@ -848,9 +822,8 @@ static const struct {
 
 TD_TEST_EACH(a_member_that_other_servers_have_leads_to_the_option, other_members)
 {
-    file_write(other_members[_i].text, strlen(other_members[_i].text));
-    struct loaded loaded = load(WORDS("--config", file_path), NULL);
-    expect_refusal(&loaded, "", file_path, other_members[_i].suggestion);
+    load_file(other_members[_i].text);
+    expect_refusal("", file_path, other_members[_i].suggestion);
 }
 
 static const struct {
@@ -950,27 +923,26 @@ static const struct {
 
 TD_TEST_EACH(a_file_that_is_not_an_object_of_options_is_rejected, wrong_files)
 {
-    file_write(wrong_files[_i].text, strlen(wrong_files[_i].text));
-    struct loaded loaded = load(WORDS("--config", file_path), NULL);
-    expect_refusal(&loaded, "", file_path, wrong_files[_i].part);
+    load_file(wrong_files[_i].text);
+    expect_refusal("", file_path, wrong_files[_i].part);
 }
 
 TD_TEST(an_unreadable_file_is_rejected)
 {
-    struct loaded loaded = load(WORDS("--config", "/no/such/file"), NULL);
-    expect_refusal(&loaded, "--config: ", "/no/such/file", "No such file");
-    loaded = load(WORDS("--config", "/"), NULL);
-    expect_refusal(&loaded, "--config: ", "/", "cannot read");
-    loaded = load(NULL, WORDS("TENSORD_CONFIG=/no/such/file"));
-    expect_refusal(&loaded, "TENSORD_CONFIG: ", "/no/such/file", "No such file");
-    loaded = load(NULL, WORDS("TENSORD_CONFIG=/"));
-    expect_refusal(&loaded, "TENSORD_CONFIG: ", "/", "cannot read");
+    load(WORDS("--config", "/no/such/file"), NULL);
+    expect_refusal("--config: ", "/no/such/file", "No such file");
+    load(WORDS("--config", "/"), NULL);
+    expect_refusal("--config: ", "/", "cannot read");
+    load(NULL, WORDS("TENSORD_CONFIG=/no/such/file"));
+    expect_refusal("TENSORD_CONFIG: ", "/no/such/file", "No such file");
+    load(NULL, WORDS("TENSORD_CONFIG=/"));
+    expect_refusal("TENSORD_CONFIG: ", "/", "cannot read");
     for (const char *const *text = (const char *const[]){ "[]", "{,}", NULL }; *text; text++) {
         char variable[200];
-        file_write(*text, strlen(*text));
+        file_write(*text);
         snprintf(variable, sizeof variable, "TENSORD_CONFIG=%s", file_path);
-        loaded = load(NULL, WORDS(variable));
-        expect_refusal(&loaded, "TENSORD_CONFIG: ", file_path, "expected");
+        load(NULL, WORDS(variable));
+        expect_refusal("TENSORD_CONFIG: ", file_path, "expected");
     }
 }
 
@@ -979,12 +951,11 @@ TD_TEST(a_relative_path_that_leads_nowhere_is_rejected_with_the_working_director
     char folder[200], part[256];
     ck_assert_ptr_nonnull(getcwd(folder, sizeof folder));
     snprintf(part, sizeof part, "No such file or directory; the path is relative to %s", folder);
-    struct loaded loaded = load(WORDS("--config", "no/such/file"), NULL);
-    expect_refusal(&loaded, "--config: ", "no/such/file", part);
-    loaded = load_good(WORDS("--data-dir", "no/such/folder"), NULL);
+    load(WORDS("--config", "no/such/file"), NULL);
+    expect_refusal("--config: ", "no/such/file", part);
+    load_good(WORDS("--data-dir", "no/such/folder"), NULL);
     ck_assert(!td_config_check_system(&loaded.config, loaded.message));
     ck_assert_ptr_nonnull(strstr(loaded.message, part));
-    td_config_free(&loaded.config);
 }
 
 TD_TEST(a_message_of_a_check_names_the_source_of_its_option)
@@ -1003,7 +974,7 @@ TD_TEST(a_message_of_a_check_names_the_source_of_its_option)
     };
     char *argv[] = { (char[]){ "tensord" }, (char[]){ "--workers=3" }, (char[]){ "--config" },
                      file_path, NULL };
-    file_write(json, strlen(json));
+    file_write(json);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char message[TD_CONFIG_MESSAGE], wanted[TD_CONFIG_MESSAGE];
         const char *file = strstr(rows[i].after, "FILE");
@@ -1020,17 +991,15 @@ TD_TEST(a_message_of_a_check_names_the_source_of_its_option)
 TD_TEST(a_file_larger_than_1_mib_is_rejected)
 {
     const size_t size = (1 << 20) + 1;
-    char *text = malloc(size);
+    char *text = calloc(1, size + 1);
     memset(text, ' ', size);
     text[0] = '{';
     text[size - 1] = '}';
-    file_write(text, size);
-    struct loaded loaded = load(WORDS("--config", file_path), NULL);
-    expect_refusal(&loaded, "--config: ", file_path, "exceeds 1 MiB");
+    load_file(text);
+    expect_refusal("--config: ", file_path, "exceeds 1 MiB");
     text[size - 2] = '}';
-    file_write(text, size - 1);
-    loaded = load_good(WORDS("--config", file_path), NULL);
-    td_config_free(&loaded.config);
+    text[size - 1] = '\0';
+    load_good_file(text);
     free(text);
 }
 
@@ -1040,18 +1009,18 @@ TD_TEST(a_message_that_is_too_long_is_truncated)
     memset(argument, 'x', 99999);
     argument[99999] = '\0';
     memcpy(argument, "--workers=", 10);
-    struct loaded loaded = load(WORDS(argument), NULL);
-    expect_refusal(&loaded, "--workers: ", "'xxxx", "a whole number");
+    load(WORDS(argument), NULL);
+    expect_refusal("--workers: ", "'xxxx", "a whole number");
     memset(name, 'y', 99999);
     name[99999] = '\0';
     memcpy(name, "--", 2);
-    loaded = load(WORDS(name), NULL);
-    expect_refusal(&loaded, "--yyyy", "", "unknown option");
-    loaded = load(WORDS(name + 2), NULL);
-    expect_refusal(&loaded, "'yyyy", "", "is not an option");
+    load(WORDS(name), NULL);
+    expect_refusal("--yyyy", "", "unknown option");
+    load(WORDS(name + 2), NULL);
+    expect_refusal("'yyyy", "", "is not an option");
     memcpy(name, "--config=", 9);
-    loaded = load(WORDS(name), NULL);
-    expect_refusal(&loaded, "--config: ", "yyyy", "cannot open");
+    load(WORDS(name), NULL);
+    expect_refusal("--config: ", "yyyy", "cannot open");
     free(argument);
     free(name);
 }
@@ -1219,7 +1188,7 @@ TD_TEST(print_config_has_each_value_and_its_source)
 {
     static const char json[] = "{\"max-body\": \"64M\", \"queue-limit\": 3}";
     char file_line[200];
-    file_write(json, sizeof json - 1);
+    file_write(json);
     snprintf(file_line, sizeof file_line, "\nmax-body 64M max-body in %s\n", file_path);
     const char *text =
         printed(WORDS("--config", file_path, "--print-config", "--workers=3", "--compress"),

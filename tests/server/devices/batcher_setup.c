@@ -117,6 +117,53 @@ int threads_running(void)
     return atomic_load(&running);
 }
 
+/* ---- what setup_close ends ------------------------------------------------------------------- */
+
+enum { MOST_TABLES = 64 };
+static struct td_buffer *tables[MOST_TABLES];
+static int n_tables;
+static struct batch_call *calls;                               /* those that have not been ended */
+static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the list of calls */
+
+static void list_call(struct batch_call *call)
+{
+    pthread_mutex_lock(&list_mutex);
+    for (const struct batch_call *other = calls; other; other = other->next)
+        EXPECT(other != call, "the call is used again before it was ended");
+    memset(call, 0, sizeof *call);
+    call->next = calls;
+    calls = call;
+    pthread_mutex_unlock(&list_mutex);
+}
+
+static void unlist_call(const struct batch_call *call)
+{
+    struct batch_call **at = &calls;
+    pthread_mutex_lock(&list_mutex);
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    pthread_mutex_unlock(&list_mutex);
+}
+
+/* Ends the calls that have their result, or all. */
+static void end_calls(bool all)
+{
+    for (struct batch_call *call = calls, *next; call; call = next) {
+        next = call->next;
+        if (all || atomic_load(&call->n_done) > 0)
+            batch_call_end(call);
+    }
+}
+
+void drop_table(const struct td_tensor *table)
+{
+    for (int i = 0; i < n_tables; i++)
+        if (tables[i] == table->owner)
+            tables[i] = NULL;
+    td_buffer_unref(table->owner);
+}
+
 /* ---- a batcher ------------------------------------------------------------------------------- */
 
 void setup_open(struct setup *setup, const char *device)
@@ -141,13 +188,16 @@ void setup_open(struct setup *setup, const char *device)
 
 void setup_close(struct setup *setup)
 {
+    end_calls(false);
     td_batcher_free(setup->batcher);
+    end_calls(true);
     td_copiers_free(setup->copiers);
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
     ck_assert_uint_eq(td_buffer_pool_usage(setup->buffers).in_use, 0);
     td_buffer_pool_free(setup->buffers);
-    td_buffer_unref(setup->table.owner);
+    while (n_tables > 0)
+        td_buffer_unref(tables[--n_tables]);
 }
 
 struct td_batcher_counts counts_of(struct setup *setup)
@@ -181,6 +231,8 @@ struct td_tensor table_of(int64_t rows, float base)
     ck_assert_int_eq(td_tensor_describe(&table, "table", TD_DTYPE_FLOAT32, &dims, &err), TD_OK);
     table.owner = td_memory_heap()->take(td_memory_heap(), table.bytes, &err);
     table.data = table.owner->data;
+    ck_assert_int_lt(n_tables, MOST_TABLES);
+    tables[n_tables++] = table.owner;
     for (int64_t i = 0; i < rows; i++) {
         float row[COLS];
         for (int k = 0; k < COLS; k++)
@@ -229,7 +281,7 @@ void batch_call_infer(struct batch_call *call, const struct td_op *op, uint32_t 
 
 static void batch_call_init(struct batch_call *call)
 {
-    memset(call, 0, sizeof *call);
+    list_call(call);
     td_arena_init(&call->arena, NULL, 0, td_memory_heap());
     sem_init(&call->finished, 0, 0);
 }
@@ -242,6 +294,7 @@ void batch_call_begin(struct batch_call *call, const struct td_op *op)
 
 void batch_call_end(struct batch_call *call)
 {
+    unlist_call(call);
     td_arena_reset(&call->arena);
     sem_destroy(&call->finished);
 }

@@ -38,7 +38,8 @@ struct setup {
 /* `device` as in reference.h; options that are zero get defaults: hang_ms is an hour, and so is
  * retry_ms. */
 void setup_open(struct setup *setup, const char *device);
-/* Also checks that no memory of the device or the pool is in use. The table is freed last. */
+/* Ends the calls that the test has not ended, frees its tables, and checks that no memory of the
+ * device or the pool is in use. */
 void setup_close(struct setup *setup);
 struct td_batcher_counts counts_of(struct setup *setup);
 uint64_t launches(void);
@@ -54,9 +55,11 @@ int threads_running(void);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* A table of `rows` rows of COLS floats, row r holding base + 1000 * r + 0, 1, 2, ... */
+/* A table of `rows` rows of COLS floats, row r holding base + 1000 * r + 0, 1, 2, ... It has the
+ * reference that setup_close or drop_table releases. */
 enum { COLS = 4 };
 struct td_tensor table_of(int64_t rows, float base);
+void drop_table(const struct td_tensor *table);
 
 /* An item, its arguments and its result. */
 struct batch_call {
@@ -75,10 +78,11 @@ struct batch_call {
     atomic_int *sequence; /* counter of ended calls, which gives `order`; NULL: none */
     int order;
     void (*on_end)(struct batch_call *call); /* called at the end of done; NULL: posts `finished` */
+    struct batch_call *next;                 /* in the list of calls that have not been ended */
 };
 
-/* A call of an op; the test sets inputs and attributes before
- * batch_call_infer. batch_call_end frees the call. */
+/* A call of an op; the test sets inputs and attributes before batch_call_infer. batch_call_end or
+ * setup_close frees the call. */
 void batch_call_begin(struct batch_call *call, const struct td_op *op);
 void batch_call_infer(struct batch_call *call, const struct td_op *op, uint32_t resident);
 void batch_call_end(struct batch_call *call);

@@ -63,11 +63,9 @@ TD_TEST(small_batches_are_computed_in_staging_memory_without_copies)
     batch_call_rows(&large, &table, TD_BOUNDS_ERROR, indices, LARGE);
     submit(&setup, &large);
     expect_rows(&large);
-    batch_call_end(&large);
     ck_assert_uint_eq(td_device_reference_counts().copies_to_device, 2);
     ck_assert_uint_eq(td_device_reference_counts().copies_to_host, 1);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
     free(indices);
     free(calls);
 }
@@ -92,15 +90,12 @@ TD_TEST(waiting_lookups_are_merged_into_one_launch)
     for (int i = 0; i < N; i++) {
         expect_rows(&calls[i]);
         ck_assert_ptr_null(calls[i].args.outputs[0].owner); /* a copy of a small portion */
-        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 2);
     ck_assert_uint_eq(td_device_reference_counts().items, N + 1);
     ck_assert_uint_eq(counts_of(&setup).batches, 2);
-    batch_call_end(&first);
     setup_close(&setup);
     free(calls);
-    td_buffer_unref(table.owner);
 }
 
 /* Keys 0, 10, 20, ... that have an index, as those of a table in the store do. */
@@ -154,16 +149,13 @@ TD_TEST(keys_are_found_through_their_index_on_the_device)
         expect_status(&calls[i], TD_OK);
         const int64_t *rows = calls[i].args.outputs[0].data;
         ck_assert(rows[0] == i && rows[1] == -1);
-        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 2);
     ck_assert_uint_eq(counts_of(&setup).tables, 3);
     ck_assert_uint_eq(counts_of(&setup).table_bytes,
                       table.bytes + keys.bytes + td_key_index_bytes(ROWS));
-    batch_call_end(&first);
     setup_close(&setup);
     td_arena_reset(&arena);
-    td_buffer_unref(table.owner);
     td_buffer_unref(keys.owner);
 }
 
@@ -187,12 +179,8 @@ TD_TEST(only_a_small_portion_of_a_batch_is_copied)
     ck_assert_uint_eq(launches(), 2);
     ck_assert_ptr_null(calls[0].args.outputs[0].owner);
     ck_assert_ptr_nonnull(calls[1].args.outputs[0].owner);
-    for (int i = 0; i < 2; i++)
-        batch_call_end(&calls[i]);
-    batch_call_end(&first);
     setup_close(&setup);
     free(indices);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(only_the_first_32_inputs_can_be_tables)
@@ -210,16 +198,12 @@ TD_TEST(a_batch_has_no_more_items_than_the_limit)
     struct batch_call first, calls[N];
     setup_open(&setup, "");
     keep_busy(&setup, &first, &setup.table);
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         submit_row(&setup, &calls[i], &setup.table, i);
-    }
     expect_rows(&first);
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         expect_rows(&calls[i]);
-        batch_call_end(&calls[i]);
-    }
     ck_assert_uint_eq(launches(), 1 + 3);
-    batch_call_end(&first);
     setup_close(&setup);
 }
 
@@ -248,13 +232,9 @@ TD_TEST(tables_take_turns_by_age)
         const int group = order[i] == 'b' ? 0 : order[i] == 'a' ? 1 : 2;
         EXPECT(calls[i].order >= begin[group] && calls[i].order < begin[group + 1],
                "call %d ended as number %d", i, calls[i].order);
-        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 4);
-    batch_call_end(&first);
     setup_close(&setup);
-    for (int i = 0; i < 3; i++)
-        td_buffer_unref(tables[i].owner);
 }
 
 TD_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
@@ -284,13 +264,9 @@ TD_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
                     sum += x[row * 5 + j] * w[j * COLS + k];
                 EXPECT(out[row * COLS + k] == sum, "call %d", i);
             }
-        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 1 + 2); /* with the table, and without */
-    batch_call_end(&first);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(weights.owner);
 }
 
 /* 8 MiB in inputs of 512 KiB. Under load the batcher's thread may have copied all before the others
@@ -299,34 +275,26 @@ TD_TEST(the_inputs_of_merged_calls_are_copied_by_several_threads)
 {
     enum { CALLS = 8, ROWS = 32768 };
     struct batch_call first, calls[CALLS];
-    struct td_tensor table = table_of(10, 0), a[CALLS], b[CALLS];
-    for (int i = 0; i < CALLS; i++) {
-        a[i] = table_of(ROWS, (float)i);
-        b[i] = table_of(ROWS, (float)-i);
-    }
+    struct td_tensor a[CALLS], b[CALLS];
     for (bool helped = false; !helped;) {
         struct setup setup = { 0 };
         setup_open(&setup, "");
-        keep_busy(&setup, &first, &table);
+        for (int i = 0; i < CALLS; i++) {
+            a[i] = table_of(ROWS, (float)i);
+            b[i] = table_of(ROWS, (float)-i);
+        }
+        keep_busy(&setup, &first, &setup.table);
         for (int i = 0; i < CALLS; i++) {
             batch_call_einsum(&calls[i], "ij,ij->j", a[i], b[i], 0);
             submit(&setup, &calls[i]);
         }
         EVENTUALLY(counts_of(&setup).waiting == CALLS);
         expect_rows(&first);
-        for (int i = 0; i < CALLS; i++) {
+        for (int i = 0; i < CALLS; i++)
             expect_status(&calls[i], TD_OK);
-            batch_call_end(&calls[i]);
-        }
         ck_assert_uint_eq(launches(), 2);
-        batch_call_end(&first);
         helped = td_copiers_helped(setup.copiers) > 0;
         setup_close(&setup);
-    }
-    td_buffer_unref(table.owner);
-    for (int i = 0; i < CALLS; i++) {
-        td_buffer_unref(a[i].owner);
-        td_buffer_unref(b[i].owner);
     }
 }
 
@@ -336,13 +304,10 @@ TD_TEST(a_full_batch_does_not_wait_for_others)
     struct setup setup = { .options.batch_wait_us = 3600000000, .options.batch_limit = N };
     struct batch_call calls[N];
     setup_open(&setup, "");
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         submit_row(&setup, &calls[i], &setup.table, i);
-    }
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         expect_rows(&calls[i]);
-        batch_call_end(&calls[i]);
-    }
     ck_assert_uint_eq(launches(), 1);
     setup_close(&setup);
 }
@@ -355,7 +320,6 @@ TD_TEST(an_idle_device_waits_for_batch_wait_us)
     submit_row(&setup, &call, &setup.table, 3);
     expect_rows(&call);
     ck_assert_int_ge(call.item.begun_ns - call.item.submitted_ns, 100 * MS); /* and no less */
-    batch_call_end(&call);
     setup_close(&setup);
 }
 
@@ -367,19 +331,14 @@ TD_TEST(calls_that_do_not_merge_have_a_launch_each)
     struct td_tensor table = table_of(10, 0), other = table;
     other.owner = NULL; /* no version: copied with the call */
     keep_busy(&setup, &first, &table);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         submit_row(&setup, &calls[i], &other, i);
-    }
     expect_rows(&first);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         expect_rows(&calls[i]);
-        batch_call_end(&calls[i]);
-    }
     ck_assert_uint_eq(launches(), 4);
     ck_assert_uint_eq(counts_of(&setup).tables, 1);
-    batch_call_end(&first);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(an_op_with_several_outputs_sets_all_of_them)
@@ -402,7 +361,6 @@ TD_TEST(an_op_with_several_outputs_sets_all_of_them)
     expect_tensor(&call.args.outputs[0], "float32[3] 1 3 4", "part 0");
     expect_tensor(&call.args.outputs[1], "float32[0]", "part 1");
     expect_tensor(&call.args.outputs[2], "float32[2] 0 2", "part 2");
-    batch_call_end(&call);
     setup_close(&setup);
 }
 
@@ -505,11 +463,9 @@ TD_TEST_LOOP(calls_of_an_op_that_picks_rows_are_merged_with_all_their_outputs, 0
         const bool *even = calls[i].args.outputs[1].data;
         for (int j = 0; j < 3; j++)
             EXPECT(even[j] == ((i + j) % 2 == 0), "call %d, row %d", i, j);
-        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), op.rows ? 2 : 1 + N);
     ck_assert_uint_eq(counts_of(&setup).tables, 1); /* uploaded once */
-    batch_call_end(&first);
     setup_close(&setup);
 }
 
@@ -539,7 +495,6 @@ TD_TEST(an_op_that_returns_strings_is_refused)
     ck_assert_str_eq(call.err.device, "gpu");
     EXPECT_MESSAGE(&call.err, "spell returns strings");
     ck_assert_uint_eq(launches(), 0);
-    batch_call_end(&call);
     setup_close(&setup);
 }
 
@@ -555,9 +510,7 @@ TD_TEST_LOOP(a_tensor_may_be_used_as_two_inputs, 0, 2)
     /* Rows 1 2 3 4 and 1001 1002 1003 1004. */
     expect_tensor(&call.args.outputs[0], "float32[2,2] 30 10030 10030 4020030", "x x^T");
     ck_assert_uint_eq(counts_of(&setup).tables, _i == 0 ? 1 : 0);
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 /* ---- bad indices ----------------------------------------------------------------------------- */
@@ -585,9 +538,6 @@ TD_TEST(a_bad_index_fails_its_own_call_only)
     EXPECT_MESSAGE(&calls[2].err, "1 indices of gather");
     EXPECT_MESSAGE(&calls[2].err, "element 1");
     EXPECT_MESSAGE(&calls[4].err, "element 2");
-    for (int i = 0; i < N; i++)
-        batch_call_end(&calls[i]);
-    batch_call_end(&first);
     setup_close(&setup);
 }
 
@@ -622,7 +572,6 @@ TD_TEST(the_batchers_thread_does_not_search_for_a_bad_index)
     submit(&setup, &call);
     expect_status(&call, TD_INDEX_OUT_OF_BOUNDS);
     ck_assert_int_eq(atomic_load(&host_runs), 0);
-    batch_call_end(&call);
     setup_close(&setup);
 }
 
@@ -661,13 +610,9 @@ TD_TEST_EACH(bounds_policies_match_those_of_the_op_on_the_host, policies)
                           policies[_i].description);
             ck_assert_int_eq(calls[i].args.replaced, policies[_i].replaced);
         }
-        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 2);
-    batch_call_end(&first);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(other.owner);
 }
 
 /* ---- deadlines, disconnected clients, draining ----------------------------------------------- */
@@ -693,9 +638,6 @@ TD_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
     expect_rows(&first);
     expect_rows(&next);
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
-    batch_call_end(&first);
-    batch_call_end(&late);
-    batch_call_end(&next);
     setup_close(&setup);
 }
 
@@ -722,8 +664,6 @@ TD_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
     batch_call_end(&late); /* freed while the batch is in flight */
     memset(&late, 0xA5, sizeof late);
     expect_rows(&other);
-    batch_call_end(&first);
-    batch_call_end(&other);
     setup_close(&setup);
 }
 
@@ -752,9 +692,6 @@ TD_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
     expect_rows(&flying); /* in flight only its deadline counts, and it has none */
     ck_assert_int_gt(flying.done_ns, flying.item.start_by_ns);
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
-    batch_call_end(&first);
-    batch_call_end(&late);
-    batch_call_end(&flying);
     setup_close(&setup);
 }
 
@@ -774,13 +711,9 @@ TD_TEST(calls_of_disconnected_clients_are_not_launched)
     submit(&setup, &gone[1]);
     expect_rows(&first);
     expect_rows(&there);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         expect_status(&gone[i], TD_DEADLINE_EXCEEDED);
-        batch_call_end(&gone[i]);
-    }
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
-    batch_call_end(&first);
-    batch_call_end(&there);
     setup_close(&setup);
 }
 
@@ -791,9 +724,8 @@ TD_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
     setup_open(&setup, "");
     test_clock_stop(); /* a drained device has a second */
     keep_busy(&setup, &first, &setup.table);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         submit_row(&setup, &waiting[i], &setup.table, i);
-    }
     td_batcher_drain(setup.batcher);
     for (int i = 0; i < 3; i++) {
         expect_status(&waiting[i], TD_DRAINING);
@@ -810,9 +742,6 @@ TD_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
     upload(&setup, &setup.table, TD_DRAINING);
     ck_assert_uint_eq(launches(), 1);
     ck_assert(counts_of(&setup).available);
-    batch_call_end(&first);
-    batch_call_end(&later);
-    batch_call_end(&idle);
     setup_close(&setup);
 }
 

@@ -33,14 +33,9 @@ TD_TEST(losing_the_device_gives_back_all_items_and_opens_it_again)
     submit_row(&setup, &again, &table, 4);
     expect_rows(&again);
     ck_assert_uint_eq(counts_of(&setup).tables, 1);
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         ck_assert_int_eq(atomic_load(&calls[i].n_done), 1);
-        batch_call_end(&calls[i]);
-    }
-    batch_call_end(&again);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(other.owner);
 }
 
 static atomic_int tries_to_close; /* of the batcher, a lost device */
@@ -69,7 +64,6 @@ TD_TEST(a_lost_device_is_closed_after_its_replies_are_released)
     expect_rows_now(&answered);
     batch_call_end(&answered);
     EVENTUALLY(counts_of(&setup).available);
-    batch_call_end(&lost);
     setup_close(&setup);
 }
 
@@ -99,13 +93,7 @@ TD_TEST(a_batch_that_does_not_end_means_a_lost_device)
     reopen(&setup);
     submit_row(&setup, &again, &table, 9);
     expect_rows(&again);
-    batch_call_end(&hung);
-    batch_call_end(&late);
-    batch_call_end(&waiting);
-    batch_call_end(&again);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(other.owner);
 }
 
 /* Copying 10 MB takes 100 ms then, so the time limit of a batch is 50 ms plus twice 100 ms. */
@@ -128,11 +116,7 @@ TD_TEST(the_time_limit_grows_with_the_bytes_moved)
     expect_rows(&call);
     ck_assert_int_ge(call.done_ns - call.item.submitted_ns, 100 * MS);
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
-    batch_call_end(&brought);
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(other.owner);
 }
 
 TD_TEST(the_time_limit_includes_the_bytes_of_other_batches)
@@ -156,12 +140,7 @@ TD_TEST(the_time_limit_includes_the_bytes_of_other_batches)
     expect_rows(&call);
     expect_status(&brought, TD_OK);
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
-    batch_call_end(&first);
-    batch_call_end(&brought);
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(large.owner);
 }
 
 TD_TEST(a_hang_is_detected_later_when_many_bytes_are_moved)
@@ -180,9 +159,7 @@ TD_TEST(a_hang_is_detected_later_when_many_bytes_are_moved)
     pass_time(&hung, 1 * MS);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(hung.done_ns - hung.item.begun_ns, 251 * MS);
-    batch_call_end(&hung);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(draining_does_not_wait_for_a_device_that_hangs)
@@ -199,8 +176,6 @@ TD_TEST(draining_does_not_wait_for_a_device_that_hangs)
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&hung.err, "when the server stopped");
     setup_close(&setup);
-    batch_call_end(&hung);
-    td_buffer_unref(table.owner);
 }
 
 static void *free_batcher(void *batcher)
@@ -227,14 +202,11 @@ TD_TEST(free_does_not_wait_for_a_device_that_hangs)
     (void)pass_time_until_end(&hung, 300 * MS);
     pthread_join(freeing, NULL);
     setup.batcher = NULL;
-    setup_close(&setup);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&hung.err, "when the server stopped");
     expect_status(&waiting, TD_DRAINING);
-    batch_call_end(&hung);
-    batch_call_end(&waiting);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
-    td_buffer_unref(table.owner);
+    setup_close(&setup);
 }
 
 /* The reference device with a close that stops at a gate. */
@@ -359,8 +331,6 @@ TD_TEST(a_drain_does_not_open_a_device_again)
     ck_assert_int_eq(threads_started(), started); /* none that opens it */
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
     setup_close(&setup);
-    batch_call_end(&hung);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(opening_a_device_is_retried)
@@ -379,8 +349,6 @@ TD_TEST(opening_a_device_is_retried)
     reopen(&setup);
     submit_row(&setup, &later, &setup.table, 1);
     expect_rows(&later);
-    batch_call_end(&early);
-    batch_call_end(&later);
     setup_close(&setup);
 }
 
@@ -407,8 +375,6 @@ TD_TEST(a_call_without_a_kernel_on_the_device_is_refused)
                      TD_OK);
     submit(&setup, &good);
     expect_rows(&good);
-    batch_call_end(&call);
-    batch_call_end(&good);
     setup_close(&setup);
 }
 
@@ -433,7 +399,6 @@ TD_TEST(a_call_whose_kernel_is_missing_at_the_launch_is_refused)
     expect_status(&call, TD_UNSUPPORTED_DTYPE);
     ck_assert_str_eq(call.err.device, "gpu");
     ck_assert_int_eq(call.err.status, TD_UNSUPPORTED_DTYPE);
-    batch_call_end(&call);
     setup_close(&setup);
 }
 
@@ -530,7 +495,7 @@ static int look_up_with_failure(int at)
         batch_call_end(&call);
     }
     const int calls = atomic_load(&device_calls);
-    td_buffer_unref(table.owner);
+    drop_table(&table);
     EVENTUALLY(all_given_back(&setup, &idle));
     ck_assert_uint_eq(td_buffer_pool_usage(setup.buffers).in_use, 0);
     setup_close(&setup);
@@ -580,7 +545,6 @@ TD_TEST(a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_end
     ck_assert_int_eq(atomic_load(&call.n_done), 0);
     expect_status(&call, TD_MEMORY_EXHAUSTED);
     ck_assert(counts_of(&setup).available);
-    batch_call_end(&call);
     setup_close(&setup);
 }
 
@@ -640,7 +604,6 @@ TD_TEST(scratch_memory_is_kept_while_batches_need_it_and_freed_when_they_do_not)
     }
     setup_close(&setup);
     free(indices);
-    td_buffer_unref(table.owner);
 }
 
 static atomic_int host_frees;
@@ -676,12 +639,8 @@ TD_TEST(a_shortage_of_device_memory_frees_scratch_memory_and_no_pinned_memory)
     submit(&setup, &large);
     expect_rows(&large);
     ck_assert_int_eq(atomic_load(&host_frees), 0);
-    batch_call_end(&first);
-    batch_call_end(&other);
-    batch_call_end(&large);
     setup_close(&setup);
     free(indices);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_table_may_fill_the_device)
@@ -692,8 +651,6 @@ TD_TEST(a_table_may_fill_the_device)
     upload(&setup, &table, TD_OK);
     upload(&setup, &larger, TD_RESOURCE_LIMIT);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(larger.owner);
 }
 
 /* Calls of 4096 indices: 32 KiB in, 64 KiB out; N of them and one that is `large` times as long. */
@@ -735,11 +692,8 @@ TD_TEST_EACH(calls_that_do_not_fit_in_one_batch_are_split, rooms)
         }
     }
     expect_rows(&first);
-    batch_call_end(&first);
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         expect_rows(&calls[i]);
-        batch_call_end(&calls[i]);
-    }
     if (rooms[_i].large) {
         expect_status(&large, rooms[_i].status);
         if (rooms[_i].status == TD_RESOURCE_LIMIT)
@@ -751,7 +705,6 @@ TD_TEST_EACH(calls_that_do_not_fit_in_one_batch_are_split, rooms)
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
     setup_close(&setup);
     free(indices);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(all_memory_of_the_device_can_be_used)
@@ -763,9 +716,7 @@ TD_TEST(all_memory_of_the_device_can_be_used)
     upload(&setup, &table, TD_OK);
     submit_row(&setup, &call, &table, 62499);
     expect_rows(&call);
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 /* Free staging buffers are released to make room for others of any size. */
@@ -785,7 +736,6 @@ TD_TEST(a_call_that_fits_singly_fits_after_any_other)
     }
     setup_close(&setup);
     free(indices);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_device_without_memory_refuses_and_is_not_lost)
@@ -820,8 +770,6 @@ TD_TEST(tables_are_evicted_to_make_room_for_batches)
         }
     ck_assert_uint_gt(counts_of(&setup).evicted, 0);
     setup_close(&setup);
-    for (int i = 0; i < N; i++)
-        td_buffer_unref(tables[i].owner);
 }
 
 /* ---- many threads ---------------------------------------------------------------------------- */
@@ -931,6 +879,4 @@ TD_TEST_EACH(each_call_of_many_threads_is_given_back_once, stresses)
     ck_assert_uint_eq(end.waiting + end.in_flight, 0);
     ck_assert_uint_eq(end.failed_items, (uint64_t)counts[TD_DEVICE_UNAVAILABLE]);
     setup_close(&setup);
-    for (int i = 0; i < TABLES; i++)
-        td_buffer_unref(tables[i].owner);
 }

@@ -11,17 +11,13 @@ TD_TEST(a_table_used_by_two_batches_is_uploaded_once)
     struct batch_call calls[4];
     setup_open(&setup, "launch_us=10000,copy_mb_per_s=100");
     struct td_tensor table = table_of(62500, 0); /* 1 MB: 10 ms */
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         submit_row(&setup, &calls[i], &table, i * 1000);
-    }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         expect_rows(&calls[i]);
-        batch_call_end(&calls[i]);
-    }
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
     ck_assert_uint_eq(counts_of(&setup).table_bytes, table.bytes);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_replaced_version_is_dropped_from_the_device)
@@ -34,14 +30,12 @@ TD_TEST(a_replaced_version_is_dropped_from_the_device)
     expect_rows(&call);
     batch_call_end(&call);
     ck_assert(td_batcher_has_table(setup.batcher, &table));
-    td_buffer_unref(table.owner);
+    drop_table(&table);
     EVENTUALLY(counts_of(&setup).tables == 0);
     submit_row(&setup, &call, &next, 7);
     expect_rows(&call);
-    batch_call_end(&call);
     ck_assert_uint_eq(counts_of(&setup).tables, 1);
     setup_close(&setup);
-    td_buffer_unref(next.owner);
 }
 
 TD_TEST(an_upload_is_waited_for_until_the_deadline)
@@ -67,11 +61,6 @@ TD_TEST(an_upload_is_waited_for_until_the_deadline)
     (void)pass_time_until_end(&hung, 300 * MS);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     setup_close(&setup);
-    batch_call_end(&hung);
-    batch_call_end(&waiting);
-    batch_call_end(&late);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(other.owner);
 }
 
 TD_TEST(has_table_reports_an_uploaded_table_at_once)
@@ -83,7 +72,6 @@ TD_TEST(has_table_reports_an_uploaded_table_at_once)
     upload(&setup, &table, TD_OK);
     ck_assert_uint_ge(counts_of(&setup).device.memory_used - before, table.bytes);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_table_can_be_uploaded_before_its_first_use)
@@ -107,12 +95,7 @@ TD_TEST(a_table_can_be_uploaded_before_its_first_use)
     ck_assert_uint_eq(counts.items, 2);
     ck_assert_uint_eq(counts.tables, 2);
     ck_assert_uint_eq(counts.waiting + counts.in_flight, 0);
-    batch_call_end(&first);
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(other.owner);
-    td_buffer_unref(large.owner);
 }
 
 /* ---- large tables, in pieces ----------------------------------------------------------------- */
@@ -133,10 +116,8 @@ TD_TEST(a_large_table_is_copied_in_pieces)
     for (int i = 0; i < 3; i++) {
         submit_row(&setup, &calls[i], &table, rows[i]);
         expect_rows(&calls[i]);
-        batch_call_end(&calls[i]);
     }
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 static atomic_int pieces_in_flight, most_pieces_in_flight;
@@ -184,9 +165,7 @@ TD_TEST(two_pieces_are_in_flight_and_never_more)
     ck_assert_uint_eq(td_device_reference_counts().bytes_to_device, table.bytes);
     submit_row(&setup, &call, &table, LARGE_ROWS / 2);
     expect_rows(&call);
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(a_call_waits_for_the_pieces_of_its_table)
@@ -195,9 +174,8 @@ TD_TEST(a_call_waits_for_the_pieces_of_its_table)
     struct batch_call calls[4];
     setup_open(&setup, "");
     struct td_tensor table = table_of(LARGE_ROWS, 0);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         submit_row(&setup, &calls[i], &table, LARGE_ROWS - 1 - i);
-    }
     for (int i = 0; i < 4; i++) {
         expect_rows(&calls[i]);
         batch_call_end(&calls[i]);
@@ -206,7 +184,6 @@ TD_TEST(a_call_waits_for_the_pieces_of_its_table)
     ck_assert_uint_eq(counts_of(&setup).table_bytes, table.bytes);
     ck_assert_uint_le(counts_of(&setup).staging_bytes, 1 * MIB);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(calls_on_other_tables_run_between_the_pieces)
@@ -228,15 +205,11 @@ TD_TEST(calls_on_other_tables_run_between_the_pieces)
         submit(&setup, &calls[i]);
         (void)pass_time_until_end(&calls[i], MS);
         expect_rows(&calls[i]);
-        batch_call_end(&calls[i]);
     }
     (void)pass_time_until_end(&large, MS);
     expect_status(&large, TD_OK);
     ck_assert_int_eq(large.order, 2);
-    batch_call_end(&large);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(small.owner);
 }
 
 TD_TEST(an_upload_goes_on_without_the_call_that_needed_it)
@@ -256,10 +229,7 @@ TD_TEST(an_upload_goes_on_without_the_call_that_needed_it)
     (void)pass_time_until_end(&next, MS);
     expect_rows(&next);
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
-    batch_call_end(&late);
-    batch_call_end(&next);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(the_version_of_an_upload_stays_until_its_end)
@@ -276,7 +246,7 @@ TD_TEST(the_version_of_an_upload_stays_until_its_end)
     (void)pass_time_until_end(&late, MS);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     batch_call_end(&late);
-    td_buffer_unref(table.owner); /* AddressSanitizer sees if it is read after that */
+    drop_table(&table); /* AddressSanitizer sees if it is read after that */
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes);
     test_clock_go_on();
     EVENTUALLY(td_device_reference_counts().bytes_to_device == table.bytes);
@@ -298,11 +268,7 @@ TD_TEST(a_call_of_two_large_tables_uploads_each_once)
     expect_status(&call, TD_OK);
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, 3 * a.bytes + 4096);
     ck_assert(td_batcher_has_table(setup.batcher, &a) && td_batcher_has_table(setup.batcher, &b));
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(a.owner);
-    td_buffer_unref(b.owner);
-    td_buffer_unref(other.owner);
 }
 
 TD_TEST(a_device_lost_between_two_pieces_is_opened_again)
@@ -316,9 +282,7 @@ TD_TEST(a_device_lost_between_two_pieces_is_opened_again)
     submit_row(&setup, &call, &table, LARGE_ROWS - 1);
     expect_rows(&call);
     ck_assert_uint_eq(counts_of(&setup).opens, 2);
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }
 
 TD_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
@@ -337,10 +301,6 @@ TD_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     expect_status(&call, TD_DEVICE_UNAVAILABLE);
     setup_close(&setup);
-    batch_call_end(&hung);
-    batch_call_end(&call);
-    td_buffer_unref(table.owner);
-    td_buffer_unref(small.owner);
 }
 
 /* ---- idle memory ----------------------------------------------------------------------------- */
@@ -384,7 +344,5 @@ TD_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
     batch_call_row(&call, &table, 9); /* allocated again */
     submit(&setup, &call);
     expect_rows(&call);
-    batch_call_end(&call);
     setup_close(&setup);
-    td_buffer_unref(table.owner);
 }

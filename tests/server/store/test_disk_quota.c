@@ -1,7 +1,7 @@
 /* The quota of the files that the store writes: exact, at any mixture of writers and failures. */
 #include "server/store/files/data_dir_internal.h"
 #include "server/store/state.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -29,7 +29,7 @@ static struct td_tensor bytes_of(size_t n)
                                .bytes = n };
 }
 
-static td_status put(struct td_store *store, const char *name, size_t n)
+static td_status put(const char *name, size_t n)
 {
     const struct td_tensor t = bytes_of(n);
     return put_tensor(store, name, &t, true, &err);
@@ -64,11 +64,11 @@ static uint64_t sum_of_files(void)
 static uint64_t file_size(size_t n)
 {
     folder_quota = 0;
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", n), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put("t", n), TD_OK);
     const uint64_t size = size_of("t.tensord");
     ck_assert_uint_gt(size, n);
-    td_store_free(store);
+    close_store();
     ck_assert_int_eq(unlink(path_of("t.tensord")), 0);
     return size;
 }
@@ -91,13 +91,13 @@ TD_TEST(a_file_that_fills_the_quota_exactly_is_written)
 {
     const uint64_t size = file_size(FILE_BYTES);
     for (int less = 0; less < 2; less++) {
-        struct td_store *store = open_with(size - (uint64_t)less);
-        const td_status status = put(store, "t", FILE_BYTES);
+        store = open_with(size - (uint64_t)less);
+        const td_status status = put("t", FILE_BYTES);
         if (less == 0)
             ck_assert_msg(status == TD_OK, "%s", err.message);
         else
             expect_refused(status, size, size - 1);
-        td_store_free(store);
+        close_store();
         ck_assert_uint_eq(sum_of_files(), less == 0 ? size : 0);
         (void)unlink(path_of("t.tensord"));
     }
@@ -106,15 +106,14 @@ TD_TEST(a_file_that_fills_the_quota_exactly_is_written)
 TD_TEST(the_replaced_file_is_counted_as_freed)
 {
     const uint64_t size = file_size(FILE_BYTES);
-    struct td_store *store = open_with(2 * size);
-    ck_assert_int_eq(put(store, "a", FILE_BYTES), TD_OK);
-    ck_assert_int_eq(put(store, "b", FILE_BYTES), TD_OK);
-    ck_assert_int_eq(put(store, "b", FILE_BYTES), TD_OK);
-    ck_assert_int_eq(put(store, "a", FILE_BYTES / 2), TD_OK);
-    ck_assert_int_eq(put(store, "a", FILE_BYTES), TD_OK);
-    expect_refused(put(store, "c", FILE_BYTES), 3 * size, 2 * size);
+    store = open_with(2 * size);
+    ck_assert_int_eq(put("a", FILE_BYTES), TD_OK);
+    ck_assert_int_eq(put("b", FILE_BYTES), TD_OK);
+    ck_assert_int_eq(put("b", FILE_BYTES), TD_OK);
+    ck_assert_int_eq(put("a", FILE_BYTES / 2), TD_OK);
+    ck_assert_int_eq(put("a", FILE_BYTES), TD_OK);
+    expect_refused(put("c", FILE_BYTES), 3 * size, 2 * size);
     expect_names(store, "a b");
-    td_store_free(store);
 }
 
 TD_TEST(a_refused_update_changes_nothing)
@@ -127,8 +126,8 @@ TD_TEST(a_refused_update_changes_nothing)
     struct td_store_update *update;
     struct td_tensor_listing listing;
     bool created;
-    struct td_store *store = open_with(size);
-    ck_assert_int_eq(put(store, "t", FILE_BYTES), TD_OK);
+    store = open_with(size);
+    ck_assert_int_eq(put("t", FILE_BYTES), TD_OK);
     ck_assert_int_eq(td_store_put(store, &in_memory, &t, &test_arena, &listing, &created, &err),
                      TD_OK);
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
@@ -136,30 +135,28 @@ TD_TEST(a_refused_update_changes_nothing)
                    2 * size, size);
     ck_assert(!found(store, "m")->persisted);
     ck_assert_uint_eq(sum_of_files(), size);
-    td_store_free(store);
 }
 
 TD_TEST(what_is_deleted_has_room_again)
 {
     const uint64_t size = file_size(FILE_BYTES);
-    struct td_store *store = open_with(size);
+    store = open_with(size);
     const struct td_store_write a = { .name = "a" };
-    ck_assert_int_eq(put(store, "a", FILE_BYTES), TD_OK);
-    expect_refused(put(store, "b", FILE_BYTES), 2 * size, size);
+    ck_assert_int_eq(put("a", FILE_BYTES), TD_OK);
+    expect_refused(put("b", FILE_BYTES), 2 * size, size);
     ck_assert_int_eq(td_store_delete(store, &a, &(bool){ false }, &err), TD_OK);
-    ck_assert_int_eq(put(store, "b", FILE_BYTES), TD_OK);
+    ck_assert_int_eq(put("b", FILE_BYTES), TD_OK);
     ck_assert_int_eq(unlink(path_of("b.tensord")), 0); /* by hand, before a rescan and after it */
-    ck_assert_int_eq(put(store, "c", FILE_BYTES), TD_OK);
+    ck_assert_int_eq(put("c", FILE_BYTES), TD_OK);
     td_store_rescan(store);
-    expect_refused(put(store, "d", FILE_BYTES), 2 * size, size);
+    expect_refused(put("d", FILE_BYTES), 2 * size, size);
     char from[512];
     snprintf(from, sizeof from, "%s", path_of("c.tensord"));
     ck_assert_int_eq(rename(from, path_of("e.tensord")), 0);
     td_store_rescan(store);
-    expect_refused(put(store, "d", FILE_BYTES), 2 * size, size);
+    expect_refused(put("d", FILE_BYTES), 2 * size, size);
     /* Less, since the header has the version, which may have more digits by now. */
-    ck_assert_int_eq(put(store, "e", FILE_BYTES - 64), TD_OK);
-    td_store_free(store);
+    ck_assert_int_eq(put("e", FILE_BYTES - 64), TD_OK);
 }
 
 TD_TEST(only_tensord_files_count)
@@ -169,25 +166,23 @@ TD_TEST(only_tensord_files_count)
     put_text(".hidden.tensord", "not a table");
     put_text("other", "of another program");
     ck_assert_int_eq(symlink("n.npy", path_of("link.tensord")), 0);
-    struct td_store *store = open_with(size);
-    EXPECT_OK(put(store, "t", FILE_BYTES), &err);
-    td_store_free(store);
+    store = open_with(size);
+    EXPECT_OK(put("t", FILE_BYTES), &err);
 }
 
 TD_TEST(files_above_a_lowered_quota_may_be_replaced_but_not_grow)
 {
     const uint64_t size = file_size(FILE_BYTES), smaller = file_size(FILE_BYTES / 2);
-    struct td_store *store = open_with(0);
-    ck_assert_int_eq(put(store, "a", FILE_BYTES), TD_OK);
-    ck_assert_int_eq(put(store, "b", FILE_BYTES), TD_OK);
+    store = open_with(0);
+    ck_assert_int_eq(put("a", FILE_BYTES), TD_OK);
+    ck_assert_int_eq(put("b", FILE_BYTES), TD_OK);
     td_store_free(store);
     store = open_with(smaller);
     expect_names(store, "a b");
-    ck_assert_int_eq(put(store, "a", FILE_BYTES), TD_OK);
-    expect_refused(put(store, "a", FILE_BYTES + 64), 2 * size + 64, smaller);
-    ck_assert_int_eq(put(store, "a", FILE_BYTES / 2), TD_OK);
-    expect_refused(put(store, "c", FILE_BYTES), 2 * size + smaller, smaller);
-    td_store_free(store);
+    ck_assert_int_eq(put("a", FILE_BYTES), TD_OK);
+    expect_refused(put("a", FILE_BYTES + 64), 2 * size + 64, smaller);
+    ck_assert_int_eq(put("a", FILE_BYTES / 2), TD_OK);
+    expect_refused(put("c", FILE_BYTES), 2 * size + smaller, smaller);
 }
 
 TD_TEST(admission_refuses_what_cannot_fit_and_counts_nothing)
@@ -195,15 +190,14 @@ TD_TEST(admission_refuses_what_cannot_fit_and_counts_nothing)
     const uint64_t size = file_size(FILE_BYTES);
     const struct td_store_write other = { .name = "u", .persist = true },
                                 same = { .name = "t", .persist = true };
-    struct td_store *store = open_with(size + 100);
-    ck_assert_int_eq(put(store, "t", FILE_BYTES), TD_OK);
+    store = open_with(size + 100);
+    ck_assert_int_eq(put("t", FILE_BYTES), TD_OK);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(td_store_admit(store, &other, 100, &err), TD_OK);
         expect_refused(td_store_admit(store, &other, 101, &err), size + 101, size + 100);
         ck_assert_int_eq(td_store_admit(store, &same, size + 100, &err), TD_OK);
         expect_refused(td_store_admit(store, &same, size + 101, &err), size + 101, size + 100);
     }
-    td_store_free(store);
 }
 
 /* ---- files that are being written ------------------------------------------------------------ */
@@ -222,7 +216,7 @@ TD_TEST(a_file_being_written_counts_with_its_old_or_its_new_size)
     struct td_reserved_file a = { .file = "a.tensord", .bytes = 400 },
                             b = { .file = "b.tensord", .bytes = 50 },
                             c = { .file = "c.tensord", .bytes = 7 };
-    struct td_store *store = open_with(1000);
+    store = open_with(1000);
     struct td_data_dir *dir = store->dir;
     ck_assert_int_eq(td_data_reserve(dir, &a, &err), TD_OK);
     expect_others(dir, "new.tensord", 400);
@@ -241,14 +235,12 @@ TD_TEST(a_file_being_written_counts_with_its_old_or_its_new_size)
     td_data_unreserve(dir, &a);
     put_file("a.tensord", content, 100);
     expect_others(dir, "new.tensord", 100);
-    td_store_free(store);
 }
 
 /* ---- concurrent writers ---------------------------------------------------------------------- */
 
 enum { THREADS = 8, FITTING = 3, ROUNDS = 20 };
 
-static struct td_store *shared;
 static uint64_t whole; /* size of a file */
 
 struct writer {
@@ -271,13 +263,13 @@ static void *write_in_turns(void *argument)
         struct td_arena arena;
         td_arena_init(&arena, NULL, 0, td_memory_heap());
         const td_status status =
-            td_store_put(shared, &write, &t, &arena, &listing, &created, &error);
+            td_store_put(store, &write, &t, &arena, &listing, &created, &error);
         writer->accepted += status == TD_OK;
         writer->refused += status == TD_RESOURCE_LIMIT && strcmp(error.resource, "disk_bytes") == 0;
         writer->other += status != TD_OK && status != TD_RESOURCE_LIMIT;
         writer->other += sum_of_files() > FITTING * whole;
         td_arena_reset(&arena);
-        if (i % 2 && td_store_delete(shared, &drop, &(bool){ false }, &error) != TD_OK)
+        if (i % 2 && td_store_delete(store, &drop, &(bool){ false }, &error) != TD_OK)
             writer->other += error.status != TD_TENSOR_NOT_FOUND;
     }
     return NULL;
@@ -288,7 +280,7 @@ TD_TEST(concurrent_writers_never_exceed_the_quota)
     struct writer writers[THREADS] = { 0 };
     int accepted = 0;
     whole = file_size(FILE_BYTES);
-    shared = open_with(FITTING * whole);
+    store = open_with(FITTING * whole);
     for (int i = 0; i < THREADS; i++) {
         writers[i].number = i;
         ck_assert_int_eq(pthread_create(&writers[i].thread, NULL, write_in_turns, &writers[i]), 0);
@@ -303,10 +295,9 @@ TD_TEST(concurrent_writers_never_exceed_the_quota)
     /* Nothing is counted that is not there. */
     const uint64_t sum = sum_of_files();
     const struct td_store_write other = { .name = "other", .persist = true };
-    ck_assert_int_eq(td_store_admit(shared, &other, folder_quota - sum, &err), TD_OK);
-    expect_refused(td_store_admit(shared, &other, folder_quota - sum + 1, &err), folder_quota + 1,
+    ck_assert_int_eq(td_store_admit(store, &other, folder_quota - sum, &err), TD_OK);
+    expect_refused(td_store_admit(store, &other, folder_quota - sum + 1, &err), folder_quota + 1,
                    folder_quota);
-    td_store_free(shared);
 }
 
-TD_FIXTURE(folder_open, folder_close);
+TD_FIXTURE(one_store_begin, one_store_end);

@@ -3,7 +3,7 @@
 #include "server/memory/fault_guard.h"
 #include "server/store/aliases/aliases.h"
 #include "server/store/table_name.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -19,8 +19,7 @@ static struct td_exec serial;
 static struct td_tensor_listing listing;
 static bool created;
 
-static td_status put(struct td_store *store, const char *name, const char *rows, const char *keys,
-                     bool persist)
+static td_status put(const char *name, const char *rows, const char *keys, bool persist)
 {
     const struct td_store_write write = { .name = name, .persist = persist };
     const struct td_tensor r = tensor(rows), k = keys ? tensor(keys) : r;
@@ -29,7 +28,7 @@ static td_status put(struct td_store *store, const char *name, const char *rows,
                               &created, &err);
 }
 
-static td_status put_keys(struct td_store *store, const char *name, const char *keys, bool persist)
+static td_status put_keys(const char *name, const char *keys, bool persist)
 {
     const struct td_store_write write = { .name = name, .persist = persist };
     const struct td_tensor k = tensor(keys);
@@ -37,15 +36,14 @@ static td_status put_keys(struct td_store *store, const char *name, const char *
     return td_store_put_keys(store, &write, &k, &serial, &test_arena, &listing, &created, &err);
 }
 
-static td_status delete_keys(struct td_store *store, const char *name, bool persist)
+static td_status delete_keys(const char *name, bool persist)
 {
     const struct td_store_write write = { .name = name, .persist = persist };
     return td_store_delete_keys(store, &write, &test_arena, &listing, &err);
 }
 
 /* The rows of the queries, found by the index that the table's keys have. */
-static void expect_rows(struct td_store *store, const char *name, const char *queries,
-                        const char *rows)
+static void expect_rows(const char *name, const char *queries, const char *rows)
 {
     const struct td_tensor *keys = found(store, name)->keys;
     const struct td_tensor q = tensor(queries), want = tensor(rows);
@@ -58,54 +56,50 @@ static void expect_rows(struct td_store *store, const char *name, const char *qu
 
 TD_TEST(a_table_may_be_put_with_its_keys)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", "float32[2,2] 1 2 3 4", "string[2] 'king' 'queen'", false),
-                     TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put("t", "float32[2,2] 1 2 3 4", "string[2] 'king' 'queen'", false), TD_OK);
     ck_assert(created);
     ck_assert_ptr_nonnull(listing.keys);
-    expect_rows(store, "t", "string[3] 'queen' 'king' 'rook'", "int64[3] 1 0 -1");
+    expect_rows("t", "string[3] 'queen' 'king' 'rook'", "int64[3] 1 0 -1");
     expect_tensor(found(store, "t")->tensor, "float32[2,2] 1 2 3 4", "rows");
-    ck_assert_int_eq(put(store, "t", "float32[1] 5", NULL, false), TD_OK);
+    ck_assert_int_eq(put("t", "float32[1] 5", NULL, false), TD_OK);
     ck_assert_ptr_null(found(store, "t")->keys);
-    td_store_free(store);
 }
 
 TD_TEST(keys_are_put_and_deleted_beside_the_rows)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", NULL, false), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put("t", "int32[3] 1 2 3", NULL, false), TD_OK);
     const uint64_t version = listing.version;
-    ck_assert_int_eq(put_keys(store, "t", "int64[3] 7 8 9", false), TD_OK);
+    ck_assert_int_eq(put_keys("t", "int64[3] 7 8 9", false), TD_OK);
     ck_assert(created);
     ck_assert_uint_gt(listing.version, version);
-    expect_rows(store, "t", "int64[2] 9 7", "int64[2] 2 0");
-    ck_assert_int_eq(put_keys(store, "t", "uint64[3] 4 5 6", false), TD_OK);
+    expect_rows("t", "int64[2] 9 7", "int64[2] 2 0");
+    ck_assert_int_eq(put_keys("t", "uint64[3] 4 5 6", false), TD_OK);
     ck_assert(!created);
-    expect_rows(store, "t", "uint64[2] 9 6", "int64[2] -1 2");
+    expect_rows("t", "uint64[2] 9 6", "int64[2] -1 2");
     expect_tensor(found(store, "t")->tensor, "int32[3] 1 2 3", "rows");
-    ck_assert_int_eq(delete_keys(store, "t", false), TD_OK);
+    ck_assert_int_eq(delete_keys("t", false), TD_OK);
     ck_assert_ptr_null(found(store, "t")->keys);
-    ck_assert_int_eq(delete_keys(store, "t", false), TD_TENSOR_NOT_FOUND);
-    td_store_free(store);
+    ck_assert_int_eq(delete_keys("t", false), TD_TENSOR_NOT_FOUND);
 }
 
 TD_TEST(the_name_of_the_keys_is_that_of_the_table_with_a_suffix)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     struct td_tensor t;
-    ck_assert_int_eq(put(store, "m:w@v1", "int32[2] 1 2", "int64[2] 5 6", false), TD_OK);
+    ck_assert_int_eq(put("m:w@v1", "int32[2] 1 2", "int64[2] 5 6", false), TD_OK);
     expect_tensor(found(store, "m:w.keys@v1")->tensor, "int64[2] 5 6", "keys");
     ck_assert_str_eq(found(store, "m:w.keys@v1")->name, "m:w.keys@v1");
     ck_assert_int_eq(td_resolve(td_store_resolver(store), "m:w.keys@v1", 11, &test_arena, &t, &err),
                      TD_OK);
     ck_assert_ptr_nonnull(t.key_index);
     expect_names(store, "m:w@v1");
-    ck_assert_int_eq(put(store, "m:w.keys", "int32[2] 1 2", NULL, false), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(put("m:w.keys", "int32[2] 1 2", NULL, false), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(missing_error(store, "m:x.keys", 8).status, TD_TENSOR_NOT_FOUND);
-    ck_assert_int_eq(put(store, "u", "int32[1] 1", NULL, false), TD_OK);
+    ck_assert_int_eq(put("u", "int32[1] 1", NULL, false), TD_OK);
     ck_assert_int_eq(missing_error(store, "u.keys", 6).status, TD_TENSOR_NOT_FOUND);
-    ck_assert_int_eq(put(store, ".keys", "int32[1] 1", NULL, false), TD_INVALID_ARGUMENT);
-    td_store_free(store);
+    ck_assert_int_eq(put(".keys", "int32[1] 1", NULL, false), TD_INVALID_ARGUMENT);
 }
 
 static const struct {
@@ -122,21 +116,19 @@ static const struct {
 
 TD_TEST_EACH(keys_that_do_not_fit_change_nothing, refused)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", refused[_i].rows, refused[_i].keys, false),
-                     refused[_i].status);
+    store = open_folder();
+    ck_assert_int_eq(put("t", refused[_i].rows, refused[_i].keys, false), refused[_i].status);
     expect_names(store, "");
-    ck_assert_int_eq(put(store, "t", refused[_i].rows, NULL, false), TD_OK);
+    ck_assert_int_eq(put("t", refused[_i].rows, NULL, false), TD_OK);
     const uint64_t version = listing.version;
-    ck_assert_int_eq(put_keys(store, "t", refused[_i].keys, false), refused[_i].status);
+    ck_assert_int_eq(put_keys("t", refused[_i].keys, false), refused[_i].status);
     ck_assert_str_eq(err.input, "keys");
     ck_assert_uint_eq(found(store, "t")->version, version);
     ck_assert_uint_eq(td_store_usage(store).held, found(store, "t")->tensor->bytes);
-    td_store_free(store);
 }
 
 /* Changes one row of "t", twice, so that the second one uses the spare copy. */
-static void update(struct td_store *store, bool persist)
+static void update(bool persist)
 {
     const struct td_store_write write = { .name = "t", .persist = persist };
     for (int i = 0; i < 2; i++) {
@@ -153,38 +145,36 @@ static void update(struct td_store *store, bool persist)
 
 TD_TEST_LOOP(a_row_update_keeps_the_keys, 0, 3)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "string[3] 'a' 'b' 'c'", _i == 1), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put("t", "int32[3] 1 2 3", "string[3] 'a' 'b' 'c'", _i == 1), TD_OK);
     td_arena_reset(&test_arena);
-    update(store, _i == 2);
+    update(_i == 2);
     expect_tensor(found(store, "t")->tensor, "int32[3] 1 4 3", "rows");
-    expect_rows(store, "t", "string[3] 'c' 'b' 'd'", "int64[3] 2 1 -1");
+    expect_rows("t", "string[3] 'c' 'b' 'd'", "int64[3] 2 1 -1");
     td_arena_reset(&test_arena);
-    update(store, false);
-    expect_rows(store, "t", "string[3] 'c' 'b' 'd'", "int64[3] 2 1 -1");
-    td_store_free(store);
+    update(false);
+    expect_rows("t", "string[3] 'c' 'b' 'd'", "int64[3] 2 1 -1");
 }
 
 TD_TEST(keys_count_towards_the_quota_until_they_are_mapped)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 1 2 3", false), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put("t", "int32[3] 1 2 3", "int64[3] 1 2 3", false), TD_OK);
     const uint64_t bytes = 12 + 24 + td_key_index_bytes(3);
     ck_assert_uint_eq(td_store_usage(store).held, bytes);
-    update(store, false);
+    update(false);
     td_store_trim(store, INT64_MAX);
     ck_assert_uint_eq(td_store_usage(store).held, bytes);
-    ck_assert_int_eq(put_keys(store, "t", "int64[3] 4 5 6", false), TD_OK);
+    ck_assert_int_eq(put_keys("t", "int64[3] 4 5 6", false), TD_OK);
     ck_assert_uint_eq(td_store_usage(store).held, bytes);
-    ck_assert_int_eq(put_keys(store, "t", "int64[3] 4 5 6", true), TD_OK);
+    ck_assert_int_eq(put_keys("t", "int64[3] 4 5 6", true), TD_OK);
     ck_assert_uint_eq(td_store_usage(store).held, 0);
     ck_assert_uint_eq(td_store_usage(store).mapped, bytes);
-    ck_assert_int_eq(delete_keys(store, "t", false), TD_OK);
+    ck_assert_int_eq(delete_keys("t", false), TD_OK);
     ck_assert_uint_eq(td_store_usage(store).mapped, 12);
-    td_store_free(store);
 }
 
-static void drop(struct td_store *store, const char *name)
+static void drop(const char *name)
 {
     ck_assert_int_eq(
         td_store_delete(store, &(struct td_store_write){ .name = name }, &(bool){ false }, &err),
@@ -193,7 +183,7 @@ static void drop(struct td_store *store, const char *name)
 }
 
 /* t with keys 0, 3, 6, ..., which in a file are on another page than the header and the rows. */
-static void put_large(struct td_store *store, bool persist)
+static void put_large(bool persist)
 {
     enum { ROWS = 10000 };
     static int32_t rows[ROWS];
@@ -216,30 +206,29 @@ static void put_large(struct td_store *store, bool persist)
 TD_TEST_LOOP(a_table_of_the_keys_of_another_does_not_need_it, 0, 3)
 {
     mallopt(M_PERTURB, 0x5a); /* fills freed memory */
-    struct td_store *store = open_folder();
-    put_large(store, _i > 0);
+    store = open_folder();
+    put_large(_i > 0);
     if (_i == 2)
-        update(store, false);
+        update(false);
     ck_assert_int_eq(put_tensor(store, "u", found(store, "t.keys")->tensor, false, &err), TD_OK);
-    drop(store, "t");
+    drop("t");
     const int64_t *keys = found(store, "u")->tensor->data;
     for (int64_t i = 0; i < found(store, "u")->tensor->numel; i++)
         EXPECT(keys[i] == 3 * i, "key %d", (int)i);
-    td_store_free(store);
+    close_store();
     mallopt(M_PERTURB, 0);
 }
 
 TD_TEST(an_update_of_the_rows_leaves_the_keys_mapped)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 7 8 9", true), TD_OK);
-    update(store, false);
+    store = open_folder();
+    ck_assert_int_eq(put("t", "int32[3] 1 2 3", "int64[3] 7 8 9", true), TD_OK);
+    update(false);
     ck_assert_uint_eq(td_store_usage(store).mapped, 24 + td_key_index_bytes(3));
     ck_assert(!td_store_is_mapped(found(store, "t")->tensor));
     ck_assert(td_store_is_mapped(found(store, "t.keys")->tensor));
-    ck_assert_int_eq(delete_keys(store, "t", false), TD_OK);
+    ck_assert_int_eq(delete_keys("t", false), TD_OK);
     ck_assert_uint_eq(td_store_usage(store).mapped, 0);
-    td_store_free(store);
 }
 
 /* Nobody has read them before they are written anew, with changed rows. */
@@ -249,9 +238,8 @@ TD_TEST(keys_of_a_truncated_file_are_not_written)
     struct td_store_update *change;
     const uint64_t offset = 4;
     struct stat before, after;
-    td_guard_install();
-    struct td_store *store = open_folder();
-    put_large(store, true);
+    store = open_folder();
+    put_large(true);
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &change, &err), TD_OK);
     ck_assert_int_eq(truncate(path_of("t.tensord"), 65536), 0); /* in the keys */
     ck_assert_int_eq(stat(path_of("t.tensord"), &before), 0);
@@ -259,7 +247,6 @@ TD_TEST(keys_of_a_truncated_file_are_not_written)
                      TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(stat(path_of("t.tensord"), &after), 0);
     ck_assert_uint_eq(before.st_ino, after.st_ino);
-    td_store_free(store);
 }
 
 /* Zeros in the place of the keys that are missing could be keys as well: these differ by their
@@ -279,8 +266,7 @@ TD_TEST_LOOP(keys_of_a_truncated_file_are_not_those_of_another_table, 0, 2)
     keys.offsets = offsets;
     keys.bytes = offsets[N];
     const struct td_store_write write = { .name = "t", .persist = true }, other = { .name = "u" };
-    td_guard_install();
-    struct td_store *store = open_folder();
+    store = open_folder();
     td_exec_serial(&serial, &test_arena);
     ck_assert_int_eq(td_store_put_table(store, &write, &rows, &keys, &serial, &test_arena, &listing,
                                         &created, &err),
@@ -294,7 +280,6 @@ TD_TEST_LOOP(keys_of_a_truncated_file_are_not_those_of_another_table, 0, 2)
                                                   &test_arena, &listing, &created, &err),
                      TD_DEVICE_UNAVAILABLE);
     ck_assert_ptr_null(found(store, "u")->keys);
-    td_store_free(store);
 }
 
 static const char *const persisted_keys[] = {
@@ -310,40 +295,32 @@ TD_TEST_LOOP(rows_keys_and_index_are_in_one_file_after_a_restart, 0,
              COUNT_OF(persisted_keys) * COUNT_OF(persisted_rows))
 {
     const char *keys = persisted_keys[_i % 3], *rows = persisted_rows[_i / 3];
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", rows, keys, true), TD_OK);
-    expect_tensor(found(store, "t.keys")->tensor, keys, "keys");
-    td_arena_reset(&test_arena);
-    td_store_free(store);
     store = open_folder();
+    ck_assert_int_eq(put("t", rows, keys, true), TD_OK);
+    expect_tensor(found(store, "t.keys")->tensor, keys, "keys");
+    restart();
     ck_assert_str_eq(logged(), "");
     expect_tensor(found(store, "t")->tensor, rows, "rows");
     expect_tensor(found(store, "t.keys")->tensor, keys, "keys");
-    expect_rows(store, "t", keys, "int64[3] 0 1 2");
+    expect_rows("t", keys, "int64[3] 0 1 2");
     ck_assert_uint_eq((uintptr_t)td_key_index_image(found(store, "t")->keys->key_index) % 64, 0);
-    ck_assert_int_eq(delete_keys(store, "t", true), TD_OK);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    store = open_folder();
+    ck_assert_int_eq(delete_keys("t", true), TD_OK);
+    restart();
     expect_tensor(found(store, "t")->tensor, rows, "rows");
     ck_assert_ptr_null(found(store, "t")->keys);
-    td_store_free(store);
 }
 
 TD_TEST(keys_that_are_not_persisted_are_gone_after_a_restart)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 1 2 3", true), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t", "int64[3] 4 5 6", false), TD_OK);
-    ck_assert(!listing.persisted);
-    expect_rows(store, "t", "int64[2] 5 1", "int64[2] 1 -1");
-    td_store_rescan(store);
-    expect_rows(store, "t", "int64[2] 5 1", "int64[2] 1 -1");
-    td_arena_reset(&test_arena);
-    td_store_free(store);
     store = open_folder();
-    expect_rows(store, "t", "int64[2] 5 1", "int64[2] -1 0");
-    td_store_free(store);
+    ck_assert_int_eq(put("t", "int32[3] 1 2 3", "int64[3] 1 2 3", true), TD_OK);
+    ck_assert_int_eq(put_keys("t", "int64[3] 4 5 6", false), TD_OK);
+    ck_assert(!listing.persisted);
+    expect_rows("t", "int64[2] 5 1", "int64[2] 1 -1");
+    td_store_rescan(store);
+    expect_rows("t", "int64[2] 5 1", "int64[2] 1 -1");
+    restart();
+    expect_rows("t", "int64[2] 5 1", "int64[2] -1 0");
 }
 
 #define ROWS "\"w\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]},"
@@ -354,11 +331,10 @@ TD_TEST(a_safetensors_file_has_keys_beside_its_tables)
                     "{" ROWS "\"w.keys\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[8,24]},"
                     "\"x.keys\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[24,40]}}   ",
                     1, 10);
-    struct td_store *store = open_folder();
+    store = open_folder();
     expect_names(store, "m:w");
-    expect_rows(store, "m:w", "int64[2] 25769803781 17179869187", "int64[2] 1 0");
+    expect_rows("m:w", "int64[2] 25769803781 17179869187", "int64[2] 1 0");
     ck_assert_ptr_nonnull(strstr(logged(), "m:x.keys"));
-    td_store_free(store);
 }
 
 /* m.safetensors with the keys 'a' and 'bb'; its data begin after `header_bytes`, at most 248, and 8
@@ -384,19 +360,16 @@ static void put_words(uint64_t header_bytes, int64_t second_offset)
 
 TD_TEST(the_strings_of_a_safetensors_file_are_offsets_and_bytes)
 {
-    struct td_store *store;
     for (uint64_t header_bytes = 241; header_bytes <= 248; header_bytes++) { /* at any alignment */
         put_words(header_bytes, 1);
-        store = open_folder();
+        restart();
         ck_assert_str_eq(logged(), "");
         expect_names(store, "m:w");
-        expect_rows(store, "m:w", "string[3] 'bb' 'a' 'b'", "int64[3] 1 0 -1");
-        td_store_free(store);
+        expect_rows("m:w", "string[3] 'bb' 'a' 'b'", "int64[3] 1 0 -1");
     }
     put_words(248, -1);
-    store = open_folder();
+    restart();
     expect_names(store, "");
-    td_store_free(store);
 }
 
 TD_TEST(a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served)
@@ -406,10 +379,9 @@ TD_TEST(a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served)
                     "\"p\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[12,16]},"
                     "\"w.keys\":{\"dtype\":\"I64\",\"shape\":[3],\"data_offsets\":[16,40]}}   ",
                     1, 10);
-    struct td_store *store = open_folder();
+    store = open_folder();
     expect_names(store, "m:p m:v");
     ck_assert_ptr_nonnull(strstr(logged(), "there are 3 keys"));
-    td_store_free(store);
 }
 
 /* ---- keys in a .npy file of their own ---- */
@@ -432,38 +404,37 @@ TD_TEST(an_npy_file_has_keys_in_another_one)
     put_keys_npy("n.keys.npy", KEYS(7, -8, 9));
     put_npy("m:w@v.npy", 5, 2);
     put_keys_npy("m:w.keys@v.npy", KEYS(3, 4));
-    struct td_store *store = open_folder();
+    store = open_folder();
     for (int i = 0; i < 2; i++) {
         expect_names(store, "m:w@v n");
-        expect_rows(store, "n", "int64[3] -8 9 1", "int64[3] 1 2 -1");
-        expect_rows(store, "m:w@v", "int64[2] 4 3", "int64[2] 1 0");
+        expect_rows("n", "int64[3] -8 9 1", "int64[3] 1 2 -1");
+        expect_rows("m:w@v", "int64[2] 4 3", "int64[2] 1 0");
         ck_assert_str_eq(found(store, "n")->source, "n.npy");
         ck_assert(found(store, "n")->persisted);
         ck_assert_str_eq(logged(), "");
         td_store_rescan(store);
     }
-    td_store_free(store);
 }
 
 TD_TEST(a_changed_keys_file_is_a_change_of_its_table)
 {
     char etag[64];
     put_npy("n.npy", 1, 3);
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_ptr_null(found(store, "n")->keys);
     snprintf(etag, sizeof etag, "%s", found(store, "n")->etag);
     put_keys_npy("n.keys.npy", KEYS(7, 8, 9)); /* added */
     td_store_rescan(store);
-    expect_rows(store, "n", "int64[2] 9 1", "int64[2] 2 -1");
+    expect_rows("n", "int64[2] 9 1", "int64[2] 2 -1");
     ck_assert_str_ne(found(store, "n")->etag, etag);
     snprintf(etag, sizeof etag, "%s", found(store, "n")->etag);
     td_store_rescan(store);
     ck_assert_str_eq(found(store, "n")->etag, etag);
     rename_keys("n.keys.npy", KEYS(1, 8, 9)); /* changed */
     td_store_rescan(store);
-    expect_rows(store, "n", "int64[2] 9 1", "int64[2] 2 0");
+    expect_rows("n", "int64[2] 9 1", "int64[2] 2 0");
     ck_assert_str_ne(found(store, "n")->etag, etag);
-    ck_assert_int_eq(put(store, "n", "int32[1] 4", NULL, false), TD_OK);
+    ck_assert_int_eq(put("n", "int32[1] 4", NULL, false), TD_OK);
     td_store_rescan(store);
     ck_assert_ptr_null(found(store, "n")->keys);
     ck_assert_str_eq(logged(), "");
@@ -471,13 +442,12 @@ TD_TEST(a_changed_keys_file_is_a_change_of_its_table)
     td_store_rescan(store);
     ck_assert_ptr_nonnull(
         strstr(logged(), " warn tables_changed file=n.npy replaced=1 unpersisted=1\n"));
-    expect_rows(store, "n", "int64[2] 9 2", "int64[2] 2 1");
+    expect_rows("n", "int64[2] 9 2", "int64[2] 2 1");
     ck_assert_int_eq(unlink(path_of("n.keys.npy")), 0);
     td_store_rescan(store);
     ck_assert_ptr_null(found(store, "n")->keys); /* removed */
     expect_tensor(found(store, "n")->tensor, "int32[3] 1 2 3", "rows");
     ck_assert_str_eq(logged(), "");
-    td_store_free(store);
 }
 
 static void too_few(void)
@@ -516,78 +486,70 @@ TD_TEST_EACH(a_table_whose_keys_file_does_not_fit_is_refused_and_the_earlier_one
 {
     put_npy("n.npy", 1, 3);
     put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
-    struct td_store *store = open_folder();
+    store = open_folder();
     misfits[_i].spoil();
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         expect_names(store, "n");
-        expect_rows(store, "n", "int64[2] 9 1", "int64[2] 2 -1");
+        expect_rows("n", "int64[2] 9 1", "int64[2] 2 -1");
         const char *lines = logged();
         ck_assert_msg(strstr(lines, "warn table_skipped file=n.npy") &&
                           strstr(lines, misfits[_i].reason),
                       "%s", lines);
     }
-    td_store_free(store);
-    store = open_folder(); /* after a restart there is no earlier one */
+    restart(); /* after a restart there is no earlier one */
     expect_names(store, "");
     ck_assert_ptr_nonnull(strstr(logged(), misfits[_i].reason));
     rename_keys("n.keys.npy", KEYS(4, 5, 6));
     td_store_rescan(store);
-    expect_rows(store, "n", "int64[2] 6 9", "int64[2] 2 -1");
+    expect_rows("n", "int64[2] 6 9", "int64[2] 2 -1");
     ck_assert_str_eq(logged(), "");
-    td_store_free(store);
 }
 
 TD_TEST(a_table_whose_keys_file_was_overwritten_is_not_served_with_it)
 {
     put_npy("n.npy", 1, 3);
     put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_keys_npy("n.keys.npy", KEYS(1, 2, 3, 4)); /* in place: the mapped keys have changed */
     td_store_rescan(store);
     expect_names(store, "");
-    td_store_free(store);
 }
 
 TD_TEST(a_truncated_keys_file_is_noticed)
 {
     int64_t keys[128];
-    td_guard_install();
     for (int i = 0; i < 128; i++)
         keys[i] = i;
     put_npy("n.npy", 1, 128);
     put_keys_npy("n.keys.npy", keys, 128);
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_tensor_listing *served = found(store, "n.keys");
     ck_assert_int_eq(truncate(path_of("n.keys.npy"), 0), 0);
     ck_assert_int_eq(td_store_check(served, &err), TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(td_store_get(store, "n", 1, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE); /* no one looks up rows by zeros */
     EXPECT_MESSAGE(&err, "the file n.keys.npy of 'n' was truncated");
-    td_store_free(store);
 }
 
 TD_TEST(the_error_names_a_truncated_keys_file_in_a_folder)
 {
-    td_guard_install();
     put_version_files("1", "m.npy", 1);
     put_keys_npy("1/m.keys.npy", KEYS(7, 8, 9));
     put_npy("1/m.npy", 1, 3);
     put_manifest("1", "m.npy m.keys.npy", "");
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_int_eq(truncate(path_of("1/m.keys.npy"), 0), 0);
     ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "the file 1/m.keys.npy of 'm@1' was truncated");
-    td_store_free(store);
 }
 
 TD_TEST(the_error_names_a_truncated_keys_file_when_the_rows_are_in_memory)
 {
-    td_guard_install();
     put_npy("n.npy", 1, 3);
     put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
-    struct td_store *store = open_folder();
+    store = open_folder();
     struct td_store_update *update;
     const struct td_store_write write = { .name = "n" };
     td_exec_serial(&serial, &test_arena);
@@ -599,21 +561,20 @@ TD_TEST(the_error_names_a_truncated_keys_file_when_the_rows_are_in_memory)
     ck_assert_int_eq(td_store_get(store, "n", 1, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "the file n.keys.npy of 'n' was truncated");
-    td_store_free(store);
 }
 
 TD_TEST(a_persisted_table_has_precedence_over_both_files_and_removes_them)
 {
     put_npy("n.npy", 1, 3);
     put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put_keys(store, "n", "int64[3] 1 2 3", true), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put_keys("n", "int64[3] 1 2 3", true), TD_OK);
     ck_assert_int_ne(access(path_of("n.npy"), F_OK), 0);
     ck_assert_int_ne(access(path_of("n.keys.npy"), F_OK), 0);
     put_npy("n.npy", 5, 2);
     put_keys_npy("n.keys.npy", KEYS(7, 8));
     td_store_rescan(store);
-    expect_rows(store, "n", "int64[2] 3 7", "int64[2] 2 -1");
+    expect_rows("n", "int64[2] 3 7", "int64[2] 2 -1");
     ck_assert_ptr_nonnull(strstr(logged(), "n.tensord takes precedence"));
     const struct td_store_write write = { .name = "n" };
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
@@ -621,7 +582,6 @@ TD_TEST(a_persisted_table_has_precedence_over_both_files_and_removes_them)
     ck_assert_int_ne(access(path_of("n.keys.npy"), F_OK), 0);
     td_store_rescan(store);
     expect_names(store, "");
-    td_store_free(store);
 }
 
 TD_TEST(a_keys_file_without_its_table_is_skipped)
@@ -630,7 +590,7 @@ TD_TEST(a_keys_file_without_its_table_is_skipped)
     put_keys_npy("a.keys.npy", KEYS(7, 8));
     put_keys_npy("a.keys.keys.npy", KEYS(7, 8));
     put_npy("a.npy", 1, 2);
-    struct td_store *store = open_folder();
+    store = open_folder();
     expect_names(store, "a");
     const char *lines = logged();
     ck_assert_msg(
@@ -640,14 +600,13 @@ TD_TEST(a_keys_file_without_its_table_is_skipped)
         "%s", lines);
     put_npy("n.npy", 1, 2);
     td_store_rescan(store);
-    expect_rows(store, "n", "int64[2] 8 7", "int64[2] 1 0");
+    expect_rows("n", "int64[2] 8 7", "int64[2] 1 0");
     ck_assert_int_eq(unlink(path_of("n.npy")), 0);
     td_store_rescan(store);
     expect_names(store, "a");
-    td_store_free(store);
 }
 
-static td_status name_by_alias(struct td_store *store, const char *alias, const char *version)
+static td_status name_by_alias(const char *alias, const char *version)
 {
     const struct td_alias_change change = { alias, version };
     const struct td_alias_flip flip = { .set = &change, .n_set = 1 };
@@ -656,23 +615,22 @@ static td_status name_by_alias(struct td_store *store, const char *alias, const 
 
 TD_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, true), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t@1", "int64[2] 1 2", true), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t@1", "int64[2] 3 4", false), TD_CONFLICT);
-    ck_assert_int_eq(delete_keys(store, "t@1", false), TD_CONFLICT);
-    ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put("t@1", "int32[2] 1 2", NULL, true), TD_OK);
+    ck_assert_int_eq(put_keys("t@1", "int64[2] 1 2", true), TD_OK);
+    ck_assert_int_eq(put_keys("t@1", "int64[2] 3 4", false), TD_CONFLICT);
+    ck_assert_int_eq(delete_keys("t@1", false), TD_CONFLICT);
+    ck_assert_int_eq(name_by_alias("t", "t@1"), TD_OK);
     ck_assert_int_eq(td_store_get(store, "t.keys", 6, &test_arena, &listing, &err), TD_OK);
     expect_tensor(listing.tensor, "int64[2] 1 2", "keys of the alias's target");
     ck_assert_str_eq(listing.name, "t.keys@1");
-    ck_assert_int_eq(put_keys(store, "t", "int64[2] 3 4", false), TD_CONFLICT);
-    ck_assert_int_eq(put(store, "t@2", "int32[2] 1 2", NULL, true), TD_OK);
-    ck_assert_int_eq(name_by_alias(store, "t", "t@2"), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t@2", "int64[2] 3 4", false), TD_CONFLICT);
-    ck_assert_int_eq(name_by_alias(store, "t", NULL), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t@2", "int64[2] 3 4", true), TD_OK);
-    expect_rows(store, "t@2", "int64[2] 4 1", "int64[2] 1 -1");
-    td_store_free(store);
+    ck_assert_int_eq(put_keys("t", "int64[2] 3 4", false), TD_CONFLICT);
+    ck_assert_int_eq(put("t@2", "int32[2] 1 2", NULL, true), TD_OK);
+    ck_assert_int_eq(name_by_alias("t", "t@2"), TD_OK);
+    ck_assert_int_eq(put_keys("t@2", "int64[2] 3 4", false), TD_CONFLICT);
+    ck_assert_int_eq(name_by_alias("t", NULL), TD_OK);
+    ck_assert_int_eq(put_keys("t@2", "int64[2] 3 4", true), TD_OK);
+    expect_rows("t@2", "int64[2] 4 1", "int64[2] 1 -1");
 }
 
 static const char *const version_keys[] = { "int64[2] 3 4", "string[2] 'a' 'bc'" };
@@ -680,22 +638,19 @@ static const char *const other_keys[] = { "int64[2] 4 3", "string[2] 'ab' 'c'" }
 
 TD_TEST_EACH(the_keys_of_a_version_may_be_persisted_later, version_keys)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, true), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], false), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], false), TD_CONFLICT);
-    ck_assert_int_eq(put_keys(store, "t@1", other_keys[_i], true), TD_CONFLICT);
-    ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_CONFLICT);
+    store = open_folder();
+    ck_assert_int_eq(put("t@1", "int32[2] 1 2", NULL, true), TD_OK);
+    ck_assert_int_eq(put_keys("t@1", version_keys[_i], false), TD_OK);
+    ck_assert_int_eq(put_keys("t@1", version_keys[_i], false), TD_CONFLICT);
+    ck_assert_int_eq(put_keys("t@1", other_keys[_i], true), TD_CONFLICT);
+    ck_assert_int_eq(name_by_alias("t", "t@1"), TD_CONFLICT);
     EXPECT_MESSAGE(&err, "the keys of this version are in memory only; PUT "
                          "/v1/tensors/t@1/keys?persist=1 with {\"ref\": \"t.keys@1\"}");
-    ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], true), TD_OK);
-    ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_OK);
-    ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], true), TD_CONFLICT);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    store = open_folder();
+    ck_assert_int_eq(put_keys("t@1", version_keys[_i], true), TD_OK);
+    ck_assert_int_eq(name_by_alias("t", "t@1"), TD_OK);
+    ck_assert_int_eq(put_keys("t@1", version_keys[_i], true), TD_CONFLICT);
+    restart();
     expect_tensor(found(store, "t.keys@1")->tensor, version_keys[_i], "after a restart");
-    td_store_free(store);
 }
 
 TD_TEST(the_longest_name_of_a_table_has_keys)
@@ -704,14 +659,13 @@ TD_TEST(the_longest_name_of_a_table_has_keys)
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     td_table_keys_name(name, keys);
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, name, "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put(name, "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
     expect_tensor(found(store, keys)->tensor, "int64[2] 7 8", "its keys");
-    td_store_free(store);
 }
 
 /* An update of t, whose rows are int32, to n rows; values not set. */
-static struct td_store_update *resize(struct td_store *store, int64_t n)
+static struct td_store_update *resize(int64_t n)
 {
     static const struct td_store_write on_t = { .name = "t" };
     struct td_store_update *update;
@@ -732,36 +686,34 @@ static td_status commit(struct td_store_update *update, const char *keys)
 
 TD_TEST(an_update_changes_rows_and_keys_together)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
-    struct td_store_update *update = resize(store, 3);
+    store = open_folder();
+    ck_assert_int_eq(put("t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
+    struct td_store_update *update = resize(3);
     expect_tensor(update->before, "int32[2] 1 2", "the version before");
     ((int32_t *)update->tensor.data)[2] = 3;
     ck_assert_int_eq(commit(update, "string[3] 'a' 'b' 'c'"), TD_OK);
     expect_tensor(found(store, "t")->tensor, "int32[3] 1 2 3", "more rows");
-    expect_rows(store, "t", "string[2] 'c' 'd'", "int64[2] 2 -1");
-    ck_assert_int_eq(commit(resize(store, 1), "uint64[1] 5"), TD_OK);
+    expect_rows("t", "string[2] 'c' 'd'", "int64[2] 2 -1");
+    ck_assert_int_eq(commit(resize(1), "uint64[1] 5"), TD_OK);
     expect_tensor(found(store, "t")->tensor, "int32[1] 1", "fewer rows");
-    expect_rows(store, "t", "uint64[2] 5 7", "int64[2] 0 -1");
+    expect_rows("t", "uint64[2] 5 7", "int64[2] 0 -1");
     ck_assert_uint_eq(td_store_usage(store).held, 4 + 8 + td_key_index_bytes(1));
-    ck_assert_int_eq(commit(resize(store, 0), "int64[0]"), TD_OK);
-    expect_rows(store, "t", "int64[1] 5", "int64[1] -1");
-    td_store_free(store);
+    ck_assert_int_eq(commit(resize(0), "int64[0]"), TD_OK);
+    expect_rows("t", "int64[1] 5", "int64[1] -1");
 }
 
 TD_TEST(an_update_whose_keys_do_not_fit_changes_nothing)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put("t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
     const uint64_t held = td_store_usage(store).held;
-    ck_assert_int_eq(commit(resize(store, 3), NULL), TD_CONFLICT);
-    ck_assert_int_eq(commit(resize(store, 3), "int64[2] 1 2"), TD_CONFLICT);
-    ck_assert_int_eq(commit(resize(store, 3), "int64[3] 1 2 1"), TD_INVALID_ARGUMENT);
-    ck_assert_int_eq(commit(resize(store, 2), "int32[2] 1 2"), TD_UNSUPPORTED_DTYPE);
+    ck_assert_int_eq(commit(resize(3), NULL), TD_CONFLICT);
+    ck_assert_int_eq(commit(resize(3), "int64[2] 1 2"), TD_CONFLICT);
+    ck_assert_int_eq(commit(resize(3), "int64[3] 1 2 1"), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(commit(resize(2), "int32[2] 1 2"), TD_UNSUPPORTED_DTYPE);
     expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "afterwards");
-    expect_rows(store, "t", "int64[2] 8 1", "int64[2] 1 -1");
+    expect_rows("t", "int64[2] 8 1", "int64[2] 1 -1");
     ck_assert_uint_eq(td_store_usage(store).held, held);
-    td_store_free(store);
 }
 
-TD_FIXTURE(folder_open, folder_close);
+TD_FIXTURE(one_store_begin, one_store_end);

@@ -2,7 +2,7 @@
  * that another process changes between two of them. */
 #include "server/memory/fault_guard.h"
 #include "tests/server/faults.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -13,20 +13,18 @@
 
 static struct td_error err;
 
-static td_status put(struct td_store *store, const char *name, const struct td_tensor *tensor,
-                     bool persist)
+static td_status put(const char *name, const struct td_tensor *tensor, bool persist)
 {
     return put_tensor(store, name, tensor, persist, &err);
 }
 
-static td_status put_text_tensor(struct td_store *store, const char *name, const char *text,
-                                 bool persist)
+static td_status put_text_tensor(const char *name, const char *text, bool persist)
 {
     const struct td_tensor t = tensor(text);
-    return put(store, name, &t, persist);
+    return put(name, &t, persist);
 }
 
-static td_status delete_name(struct td_store *store, const char *name)
+static td_status delete_name(const char *name)
 {
     const struct td_store_write write = { .name = name };
     return td_store_delete(store, &write, &(bool){ false }, &err);
@@ -96,19 +94,16 @@ TD_TEST_EACH(a_change_is_on_the_disk_before_it_returns, changes)
         put_npy("t.npy", 0, 2);
     if (strstr(before, "t.keys.npy"))
         put_keys_npy("t.keys.npy", (const int64_t[]){ 1, 2 }, 2);
-    struct td_store *store = open_folder();
+    store = open_folder();
     if (strcmp(before, "memory") == 0 || strcmp(before, "t.tensord") == 0)
-        ck_assert_int_eq(put_text_tensor(store, "t", "int32[1] 1", before[0] == 't'), TD_OK);
+        ck_assert_int_eq(put_text_tensor("t", "int32[1] 1", before[0] == 't'), TD_OK);
     order[0] = '\0';
     faults_begin(&recording);
-    const td_status status = changes[_i].persist
-                                 ? put_text_tensor(store, "t", "int32[400] 0..399", true)
-                                 : delete_name(store, "t");
+    const td_status status =
+        changes[_i].persist ? put_text_tensor("t", "int32[400] 0..399", true) : delete_name("t");
     faults_end();
     ck_assert_int_eq(status, TD_OK);
     EXPECT(strcmp(order, changes[_i].calls) == 0, "%s: %s", changes[_i].description, order);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 TD_TEST(an_update_is_on_the_disk_before_it_returns)
@@ -117,8 +112,8 @@ TD_TEST(an_update_is_on_the_disk_before_it_returns)
     const struct td_store_write write = { .name = "t", .persist = true };
     struct td_store_update *update;
     struct td_tensor_listing listing;
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put_text_tensor(store, "t", "int32[2] 1 2", true), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put_text_tensor("t", "int32[2] 1 2", true), TD_OK);
     order[0] = '\0';
     faults_begin(&recording);
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
@@ -127,8 +122,6 @@ TD_TEST(an_update_is_on_the_disk_before_it_returns)
                      TD_OK);
     faults_end();
     ck_assert_str_eq(order, WRITTEN ", fsync folder, unlinkat hidden");
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 /* ---- another process, at that moment --------------------------------------------------------- */
@@ -172,14 +165,12 @@ static void start_another(void)
 TD_TEST_LOOP(a_server_that_starts_leaves_the_files_of_another_alone, 0, 3)
 {
     static const char *const moments[] = { "write", "fsync", "renameat" };
-    struct td_store *store = open_folder();
+    store = open_folder();
     begin_with(moments[_i], _i == 2 ? "t.tensord" : ".tensord-tmp-", start_another);
-    const td_status status = put_text_tensor(store, "t", "int32[2] 1 2", true);
+    const td_status status = put_text_tensor("t", "int32[2] 1 2", true);
     end_after_moment();
     ck_assert_msg(status == TD_OK, "%s", err.message);
     ck_assert(is_file("t.tensord"));
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 static void remove_hidden_files(void)
@@ -194,15 +185,14 @@ static void remove_hidden_files(void)
 
 TD_TEST(a_hidden_file_that_is_gone_already_is_not_reported)
 {
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put_text_tensor(store, "t", "int32[2] 1 2", true), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put_text_tensor("t", "int32[2] 1 2", true), TD_OK);
     (void)logged();
     begin_with("unlinkat", ".tensord-tmp-", remove_hidden_files);
-    const td_status status = delete_name(store, "t");
+    const td_status status = delete_name("t");
     end_after_moment();
     ck_assert_msg(status == TD_OK, "%s", err.message);
     ck_assert_ptr_null(strstr(logged(), "temporary_not_removed"));
-    td_store_free(store);
 }
 
 /* ---- truncation ------------------------------------------------------------------------------ */
@@ -227,19 +217,16 @@ static void (*const truncations[])(void) = { truncate_source, truncate_and_read_
 
 TD_TEST_EACH(a_source_that_is_truncated_while_it_is_persisted_is_not_stored, truncations)
 {
-    td_guard_install();
     put_npy("t.npy", 1, VALUES);
-    struct td_store *store = open_folder();
+    store = open_folder();
     source = found(store, "t")->tensor;
     begin_with("write", ".tensord-tmp-", truncations[_i]);
-    const td_status status = put(store, "copy", source, true);
+    const td_status status = put("copy", source, true);
     end_after_moment();
     ck_assert_int_eq(status, TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "truncated");
     expect_names(store, "t");
     ck_assert(!is_file("copy.tensord"));
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 /* An allocator that truncates the source before it returns memory. */
@@ -255,7 +242,7 @@ static struct td_store *open_truncating(void)
 {
     static struct td_memory truncating = { .take = take_and_truncate };
     put_npy("t.npy", 1, VALUES);
-    struct td_store *store = td_store_open(&(struct td_store_options){
+    store = td_store_open(&(struct td_store_options){
         .dir = folder, .quota = QUOTA, .memory = &truncating, .log = &store_log });
     ck_assert_ptr_nonnull(store);
     source = found(store, "t")->tensor;
@@ -264,14 +251,11 @@ static struct td_store *open_truncating(void)
 
 TD_TEST(a_source_that_is_truncated_while_it_is_copied_is_not_stored)
 {
-    td_guard_install();
-    struct td_store *store = open_truncating();
-    ck_assert_int_eq(put(store, "copy", source, false), TD_DEVICE_UNAVAILABLE);
+    store = open_truncating();
+    ck_assert_int_eq(put("copy", source, false), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "truncated");
     expect_names(store, "t");
     ck_assert_uint_eq(td_store_usage(store).held, 0);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 TD_TEST(an_update_of_a_tensor_that_is_truncated_meanwhile_is_not_committed)
@@ -280,15 +264,12 @@ TD_TEST(an_update_of_a_tensor_that_is_truncated_meanwhile_is_not_committed)
     const struct td_store_write write = { .name = "t" };
     struct td_tensor_listing listing;
     struct td_store_update *update;
-    td_guard_install();
-    struct td_store *store = open_truncating();
+    store = open_truncating();
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
     ck_assert_int_eq(td_store_update_commit(update, &offset, 1, 4, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "truncated");
     ck_assert_uint_eq(td_store_usage(store).held, 0);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 /* ---- a scan ---------------------------------------------------------------------------------- */
@@ -309,18 +290,17 @@ static void replace_file(void)
 /* close follows the last read of the file. */
 TD_TEST(a_file_that_is_removed_after_it_was_read_is_not_served)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_npy("u.npy", 100, 2);
     begin_with("close", "u.npy", remove_file);
     td_store_rescan(store);
     end_after_moment();
     expect_names(store, "");
-    td_store_free(store);
 }
 
 TD_TEST(a_file_that_is_replaced_after_it_was_read_is_served_by_the_next_scan)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_npy("u.npy", 100, 2);
     begin_with("close", "u.npy", replace_file);
     td_store_rescan(store);
@@ -328,8 +308,6 @@ TD_TEST(a_file_that_is_replaced_after_it_was_read_is_served_by_the_next_scan)
     expect_names(store, "");
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "u")->tensor, 0), 500);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 static void hide_file(void)
@@ -351,7 +329,7 @@ static void restore_file(void)
 TD_TEST(a_file_that_returns_before_its_tensor_is_dropped_stays_served)
 {
     put_npy("u.npy", 100, 2);
-    struct td_store *store = open_folder();
+    store = open_folder();
     hide_file();
     begin_with("fstatat", "u.npy", restore_file);
     moments_left = 1;
@@ -360,25 +338,21 @@ TD_TEST(a_file_that_returns_before_its_tensor_is_dropped_stays_served)
     ck_assert_int_eq(value_of(found(store, "u")->tensor, 0), 100);
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "u")->tensor, 0), 100);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 TD_TEST(a_file_that_returns_after_its_tensor_was_dropped_does_not_replace_a_later_put)
 {
     put_npy("u.npy", 100, 2);
-    struct td_store *store = open_folder();
+    store = open_folder();
     hide_file();
     begin_with("fstatat", "u.npy", restore_file);
     moments_left = 2;
     td_store_rescan(store);
     end_after_moment();
     expect_names(store, "");
-    ck_assert_int_eq(put_text_tensor(store, "u", "int32[1] 3000", false), TD_OK);
+    ck_assert_int_eq(put_text_tensor("u", "int32[1] 3000", false), TD_OK);
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "u")->tensor, 0), 3000);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 /* ---- guarded ranges -------------------------------------------------------------------------- */
@@ -388,7 +362,7 @@ TD_TEST(without_a_free_guard_a_file_is_neither_served_nor_left_mapped)
     static int guards[TD_GUARD_RANGES];
     int n = 0;
     put_npy("t.npy", 1, 2);
-    struct td_store *store = open_folder();
+    store = open_folder();
     while (n < TD_GUARD_RANGES && (guards[n] = td_guard_add(guards, KEPT)) >= 0)
         n++;
     const int descriptors = faults_descriptors(), mappings = faults_mappings();
@@ -396,7 +370,7 @@ TD_TEST(without_a_free_guard_a_file_is_neither_served_nor_left_mapped)
     td_store_rescan(store);
     expect_names(store, "t");
     ck_assert_ptr_nonnull(strstr(logged(), "too many files are mapped"));
-    ck_assert_int_eq(put_text_tensor(store, "v", "int32[1] 1", true), TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(put_text_tensor("v", "int32[1] 1", true), TD_DEVICE_UNAVAILABLE);
     expect_names(store, "t");
     ck_assert(!is_file("v.tensord"));
     ck_assert_int_eq(faults_descriptors(), descriptors);
@@ -405,9 +379,8 @@ TD_TEST(without_a_free_guard_a_file_is_neither_served_nor_left_mapped)
         td_guard_remove(guards[--n]);
     td_store_rescan(store);
     expect_names(store, "t u");
-    td_arena_reset(&test_arena);
-    td_store_free(store);
+    close_store();
     ck_assert_int_eq(td_guard_ranges(), 0);
 }
 
-TD_FIXTURE(folder_open, folder_close);
+TD_FIXTURE(one_store_begin, one_store_end);

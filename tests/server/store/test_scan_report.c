@@ -1,6 +1,6 @@
 #include "server/store/aliases/aliases.h"
 #include "server/store/scan/scan_report.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -35,7 +35,7 @@ TD_TEST(a_start_reports_what_it_found)
     put_text("bad.npy", "no");
     put_text("notes.txt", "x");
     put_text(".hidden", "x");
-    struct td_store *store = open_folder();
+    store = open_folder();
     const char *lines = logged_with_scans();
     expect_once(lines, " info tables_changed file=a.npy added=1\n");
     expect_once(lines, " info tables_changed file=m.safetensors added=2\n");
@@ -44,13 +44,12 @@ TD_TEST(a_start_reports_what_it_found)
                        "ignored=1 scan_ms=");
     ck_assert_ptr_null(strstr(lines, "notes.txt"));
     ck_assert_ptr_null(strstr(lines, ".hidden"));
-    td_store_free(store);
 }
 
 TD_TEST(a_rescan_warns_of_what_was_in_memory_alone)
 {
     put_npy("a.npy", 1, 4);
-    struct td_store *store = open_folder();
+    store = open_folder();
     struct td_error err;
     const struct td_tensor mine = tensor("int32[1] 7");
     ck_assert_int_eq(put_tensor(store, "a", &mine, false, &err), TD_OK);
@@ -63,7 +62,6 @@ TD_TEST(a_rescan_warns_of_what_was_in_memory_alone)
     const char *lines = logged_with_scans();
     expect_once(lines, " warn tables_changed file=a.npy replaced=1 unpersisted=1\n");
     expect_once(lines, " warn tables_changed file=b.npy replaced=1 unpersisted=1\n");
-    td_store_free(store);
 }
 
 TD_TEST(a_file_that_is_gone_below_changes_in_memory_is_told)
@@ -71,7 +69,7 @@ TD_TEST(a_file_that_is_gone_below_changes_in_memory_is_told)
     struct td_error err;
     const struct td_tensor mine = tensor("int32[1] 7");
     put_npy("a.npy", 1, 4);
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_int_eq(put_tensor(store, "a", &mine, false, &err), TD_OK);
     unlink(path_of("a.npy"));
     (void)logged();
@@ -81,7 +79,6 @@ TD_TEST(a_file_that_is_gone_below_changes_in_memory_is_told)
     expect_names(store, "a");
     td_store_rescan(store);
     ck_assert_int_eq(count_of(logged_with_scans(), "table_skipped"), 0);
-    td_store_free(store);
 }
 
 TD_TEST(a_rescan_reports_each_change)
@@ -90,7 +87,7 @@ TD_TEST(a_rescan_reports_each_change)
     put_npy("other.npy", 1, 4);
     put_npy("gone.npy", 1, 4);
     put_safetensors("m.safetensors", TWO_TENSORS, 1, 6);
-    struct td_store *store = open_folder();
+    store = open_folder();
     (void)logged();
     unlink(path_of("gone.npy"));
     unlink(path_of("other.npy"));
@@ -114,7 +111,6 @@ TD_TEST(a_rescan_reports_each_change)
     lines = logged_with_scans();
     ck_assert_int_eq(count_of(lines, "\n"), 1);
     expect_once(lines, " added=0 replaced=0 removed=0 unchanged=5 skipped=0 ");
-    td_store_free(store);
 }
 
 TD_TEST(each_scan_counts_and_names_all_that_is_skipped_now)
@@ -122,7 +118,7 @@ TD_TEST(each_scan_counts_and_names_all_that_is_skipped_now)
     put_npy("a.npy", 1, 4);
     put_npy("m:w.npy", 5, 4);
     put_text("bad.npy", "x");
-    struct td_store *store = open_folder();
+    store = open_folder();
     expect_once(logged_with_scans(), " added=2 replaced=0 removed=0 unchanged=0 skipped=1 ");
     put_safetensors("m.safetensors",
                     "{\"w\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},"
@@ -142,10 +138,9 @@ TD_TEST(each_scan_counts_and_names_all_that_is_skipped_now)
     unlink(path_of("bad.npy"));
     td_store_rescan(store);
     expect_once(logged_with_scans(), " added=1 replaced=0 removed=1 unchanged=1 skipped=0 ");
-    td_store_free(store);
 }
 
-static void expect_problem(struct td_store *store, const char *source, const char *reason)
+static void expect_problem(const char *source, const char *reason)
 {
     struct td_problem_listing *list;
     struct td_error err;
@@ -159,27 +154,27 @@ static void expect_problem(struct td_store *store, const char *source, const cha
     }
 }
 
-static void damage(struct td_store *store)
+static void damage(void)
 {
     unlink(path_of("a.npy"));
     put_text("a.npy", "x");
     td_store_rescan(store);
 }
 
-static void replace(struct td_store *store)
+static void replace(void)
 {
     unlink(path_of("a.npy"));
     put_npy("a.npy", 1, 4);
     td_store_rescan(store);
 }
 
-static void vanish(struct td_store *store)
+static void vanish(void)
 {
     unlink(path_of("a.npy"));
     td_store_rescan(store);
 }
 
-static void persist(struct td_store *store)
+static void persist(void)
 {
     const struct td_store_write write = { .name = "a", .persist = true };
     const struct td_tensor one = tensor("int32[1] 1");
@@ -190,7 +185,7 @@ static void persist(struct td_store *store)
                      TD_OK);
 }
 
-static void delete (struct td_store *store)
+static void delete (void)
 {
     const struct td_store_write write = { .name = "a", .removes = true };
     struct td_error err;
@@ -199,28 +194,27 @@ static void delete (struct td_store *store)
     ck_assert(persisted);
 }
 
-static void (*const repairs[])(struct td_store *store) = { replace, vanish, persist, delete };
+static void (*const repairs[])(void) = { replace, vanish, persist, delete };
 
 TD_TEST_EACH(a_damaged_replacement_says_that_the_old_version_is_served_until_it_is_repaired,
              repairs)
 {
     put_npy("a.npy", 1, 4);
-    struct td_store *store = open_folder();
+    store = open_folder();
     (void)logged();
-    damage(store);
+    damage();
     ck_assert_ptr_nonnull(
         strstr(logged(), "; the version loaded before is still served until a restart\""));
-    expect_problem(store, "a.npy", "; the version loaded before is still served");
+    expect_problem("a.npy", "; the version loaded before is still served");
     expect_names(store, "a");
-    repairs[_i](store);
-    expect_problem(store, NULL, NULL);
-    td_store_free(store);
+    repairs[_i]();
+    expect_problem(NULL, NULL);
 }
 
 TD_TEST(what_a_client_stored_since_is_not_replaced_and_counts_as_unchanged)
 {
     put_npy("a.npy", 1, 4);
-    struct td_store *store = open_folder();
+    store = open_folder();
     struct td_tensor_listing listing;
     struct td_error err;
     bool created;
@@ -231,7 +225,6 @@ TD_TEST(what_a_client_stored_since_is_not_replaced_and_counts_as_unchanged)
                      TD_OK);
     td_store_rescan(store);
     expect_once(logged_with_scans(), " added=0 replaced=0 removed=0 unchanged=1 skipped=0 ");
-    td_store_free(store);
 }
 
 TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
@@ -270,7 +263,7 @@ TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
     ck_assert_int_eq(symlink("sub", path_of("link")), 0);
     ck_assert_int_eq(symlink("/nonexistent", path_of("dangling.npy")), 0);
     ck_assert_int_eq(symlink("/nonexistent", path_of("dangling")), 0);
-    struct td_store *store = open_folder();
+    store = open_folder();
     const char *lines = logged_with_scans();
     for (size_t i = 0; i < COUNT_OF(others); i++)
         expect_once(lines, others[i].line);
@@ -281,7 +274,6 @@ TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
     expect_once(lines, " warn table_skipped file=folder.npy reason=");
     expect_once(lines, " warn table_skipped file=dangling.npy reason=");
     expect_once(lines, " unchanged=0 skipped=16 ignored=3 ");
-    td_store_free(store);
 }
 
 TD_TEST(files_of_unknown_suffixes_are_recognised_by_their_first_bytes)
@@ -304,35 +296,32 @@ TD_TEST(files_of_unknown_suffixes_are_recognised_by_their_first_bytes)
     put_text("notes", "PK");
     put_text("empty", "");
     ck_assert_int_eq(mkfifo(path_of("pipe"), 0600), 0); /* it never has a writer */
-    struct td_store *store = open_folder();
+    store = open_folder();
     const char *lines = logged_with_scans();
     for (size_t i = 0; i < COUNT_OF(others); i++)
         expect_once(lines, others[i].line);
     expect_once(lines, " unchanged=0 skipped=5 ignored=3 ");
-    td_store_free(store);
 }
 
 TD_TEST(a_tensor_file_of_another_format_is_skipped_with_its_name)
 {
     put_file("a.npy", "PK\3\4....", 8);
     put_file("b.safetensors", "GGUF\3\0\0\0", 8);
-    struct td_store *store = open_folder();
+    store = open_folder();
     const char *lines = logged_with_scans();
     expect_once(lines, "file=a.npy reason=\"it is a zip archive, such as .npz or .pt; convert it");
     expect_once(lines, "file=b.safetensors reason=\"it is a GGUF file; save its tensors as");
-    td_store_free(store);
 }
 
 TD_TEST(names_of_files_cannot_forge_lines)
 {
     put_text("a\n2026 info forged.npz", "x");
     put_text("\xff\"x=1.csv", "x");
-    struct td_store *store = open_folder();
+    store = open_folder();
     const char *lines = logged_with_scans();
     ck_assert_int_eq(count_of(lines, "\n"), 3);
     expect_once(lines, " file=\"a\\x0a2026 info forged.npz\" ");
     expect_once(lines, " file=\"\\xff\\\"x=1.csv\" ");
-    td_store_free(store);
 }
 
 /* ---- the report itself ----------------------------------------------------------------------- */
@@ -370,4 +359,4 @@ TD_TEST(lines_below_the_level_use_up_nothing)
     ck_assert_int_eq(report.skipped, TD_SCAN_LINES + 21);
 }
 
-TD_FIXTURE(folder_open, folder_close);
+TD_FIXTURE(one_store_begin, one_store_end);

@@ -1,5 +1,5 @@
 /* Statistics that versions keep: each of the rows and of the keys its own, once, and given back. */
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -11,7 +11,7 @@ static struct td_exec serial;
 enum { ROWS = 4000, SMALL = 100 }; /* as many as are kept, and as are not */
 
 /* Rows `first`, first + 1, ... with the keys 1000 + these. */
-static void put(struct td_store *store, int64_t first, int64_t n)
+static void put(int64_t first, int64_t n)
 {
     static int64_t rows[ROWS], keys[ROWS];
     const struct td_store_write write = { .name = "t" };
@@ -41,8 +41,8 @@ static struct td_statistics *statistics_of(const struct td_tensor *t)
 
 TD_TEST(rows_and_keys_keep_their_own)
 {
-    struct td_store *store = open_folder();
-    put(store, 0, ROWS);
+    store = open_folder();
+    put(0, ROWS);
     const struct td_tensor *rows = found(store, "t")->tensor, *keys = found(store, "t")->keys;
     ck_assert_ptr_null(td_store_statistics(rows));
     td_store_keep_statistics(store, rows, statistics_of(rows));
@@ -50,31 +50,28 @@ TD_TEST(rows_and_keys_keep_their_own)
     td_store_keep_statistics(store, keys, statistics_of(keys));
     ck_assert_double_eq(td_store_statistics(rows)->mean, 1999.5);
     ck_assert_double_eq(td_store_statistics(keys)->mean, 2999.5);
-    td_store_free(store);
 }
 
 TD_TEST(those_that_are_kept_first_stay)
 {
-    struct td_store *store = open_folder();
-    put(store, 0, ROWS);
+    store = open_folder();
+    put(0, ROWS);
     const struct td_tensor *rows = found(store, "t")->tensor;
     td_store_keep_statistics(store, rows, statistics_of(rows));
     const struct td_statistics *kept = td_store_statistics(rows);
     td_store_keep_statistics(store, rows, statistics_of(rows));
     ck_assert_ptr_eq(td_store_statistics(rows), kept);
-    td_store_free(store);
 }
 
 TD_TEST(a_new_version_has_none_and_readers_of_the_old_one_keep_theirs)
 {
-    struct td_store *store = open_folder();
-    put(store, 0, ROWS);
+    store = open_folder();
+    put(0, ROWS);
     const struct td_tensor *old = found(store, "t")->tensor;
     td_store_keep_statistics(store, old, statistics_of(old));
-    put(store, 5, ROWS);
+    put(5, ROWS);
     ck_assert_ptr_null(td_store_statistics(found(store, "t")->tensor));
     ck_assert_double_eq(td_store_statistics(old)->mean, 1999.5);
-    td_store_free(store);
 }
 
 static struct td_buffer *refuse(struct td_memory *memory, size_t bytes, struct td_error *e)
@@ -86,41 +83,38 @@ static struct td_buffer *refuse(struct td_memory *memory, size_t bytes, struct t
 
 TD_TEST(without_memory_none_are_kept)
 {
-    struct td_store *store = open_folder();
-    put(store, 0, ROWS);
+    store = open_folder();
+    put(0, ROWS);
     const struct td_tensor *rows = found(store, "t")->tensor;
     store_memory.memory.take = refuse;
     td_store_keep_statistics(store, rows, statistics_of(rows));
     ck_assert_ptr_null(td_store_statistics(rows));
-    td_store_free(store);
 }
 
 TD_TEST(those_of_a_small_tensor_are_not_kept)
 {
-    struct td_store *store = open_folder();
-    put(store, 0, SMALL);
+    store = open_folder();
+    put(0, SMALL);
     const struct td_tensor *rows = found(store, "t")->tensor;
     td_store_keep_statistics(store, rows, statistics_of(rows));
     ck_assert_ptr_null(td_store_statistics(rows));
-    td_store_free(store);
 }
 
 TD_TEST(a_tensor_that_is_not_resident_keeps_none)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_tensor t = tensor("float32[2] 1 2");
     td_store_keep_statistics(store, &t, statistics_of(&t));
     ck_assert_ptr_null(td_store_statistics(&t));
     ck_assert_int_eq(atomic_load(&store_memory.taken), 0);
-    td_store_free(store);
 }
 
 /* What the stores of the test took is given back when they are closed. */
 static void end(void)
 {
-    td_arena_reset(&test_arena); /* and with it the listings */
+    close_store(); /* resets the arena, and with it the listings */
     ck_assert_int_eq(atomic_load(&store_memory.alive), 0);
-    folder_close();
+    one_store_end();
 }
 
-TD_FIXTURE(folder_open, end);
+TD_FIXTURE(one_store_begin, end);

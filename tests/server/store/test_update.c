@@ -2,7 +2,7 @@
 #include "server/store/entries.h"
 #include "server/store/store.h"
 #include "tests/server/counting.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/eventually.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -27,7 +27,7 @@ static struct td_store *open_with(uint64_t quota, const char *dir)
 }
 
 /* Puts BYTES random bytes as "t" and into model. */
-static void put_bytes(struct td_store *store, unsigned char *model)
+static void put_bytes(unsigned char *model)
 {
     const struct td_shape dims = shape("[40000]");
     const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
@@ -37,7 +37,7 @@ static void put_bytes(struct td_store *store, unsigned char *model)
     memcpy(model, t.data, BYTES);
 }
 
-static struct td_store_update *begin(struct td_store *store, struct td_exec *exec)
+static struct td_store_update *begin(struct td_exec *exec)
 {
     struct td_store_update *update;
     EXPECT_OK(td_store_update_begin(store, &on_t, &test_arena, exec, &update, &err), &err);
@@ -45,11 +45,10 @@ static struct td_store_update *begin(struct td_store *store, struct td_exec *exe
 }
 
 /* Changes n slices, commits, and applies them to the model. */
-static struct td_tensor_listing change(struct td_store *store, unsigned char *model, int n,
-                                       struct td_exec *exec)
+static struct td_tensor_listing change(unsigned char *model, int n, struct td_exec *exec)
 {
     struct td_tensor_listing listing;
-    struct td_store_update *update = begin(store, exec);
+    struct td_store_update *update = begin(exec);
     uint64_t *offsets = td_arena_alloc(&test_arena, (size_t)n, sizeof *offsets, &err);
     for (int i = 0; i < n; i++) {
         offsets[i] = (uint64_t)random_below(BYTES / SLICE) * SLICE;
@@ -62,7 +61,7 @@ static struct td_tensor_listing change(struct td_store *store, unsigned char *mo
     return listing;
 }
 
-static void expect_model(struct td_store *store, const unsigned char *model)
+static void expect_model(const unsigned char *model)
 {
     struct td_arena arena;
     struct td_tensor_listing t;
@@ -75,36 +74,35 @@ static void expect_model(struct td_store *store, const unsigned char *model)
 TD_TEST(readers_see_all_of_an_update_or_none_of_it)
 {
     unsigned char model[BYTES], before[BYTES];
-    struct td_store *store = open_with(QUOTA, "");
-    put_bytes(store, model);
+    store = open_with(QUOTA, "");
+    put_bytes(model);
     memcpy(before, model, BYTES);
     const struct td_tensor_listing *old = found(store, "t");
-    struct td_store_update *update = begin(store, NULL);
+    struct td_store_update *update = begin(NULL);
     ck_assert_uint_eq(update->from, old->version);
     ck_assert_mem_eq(update->tensor.data, model, BYTES);
     memset(update->tensor.data, 1, SLICE);
     memset(model, 1, SLICE);
-    expect_model(store, before);
+    expect_model(before);
     const uint64_t offset = 0;
     struct td_tensor_listing now;
     ck_assert_int_eq(td_store_update_commit(update, &offset, 1, SLICE, &test_arena, &now, &err),
                      TD_OK);
     ck_assert_uint_gt(now.version, old->version);
     ck_assert_str_ne(now.etag, old->etag);
-    expect_model(store, model);
+    expect_model(model);
     ck_assert_mem_eq(old->tensor->data, before, BYTES);
-    td_store_free(store);
 }
 
 TD_TEST(two_versions_alternate_without_a_copy)
 {
     unsigned char model[BYTES];
-    struct td_store *store = open_with(QUOTA, "");
-    put_bytes(store, model); /* copied: 1 */
+    store = open_with(QUOTA, "");
+    put_bytes(model); /* copied: 1 */
     td_arena_reset(&test_arena);
     for (int i = 0; i < 50; i++) {
-        change(store, model, 5, NULL);
-        expect_model(store, model);
+        change(model, 5, NULL);
+        expect_model(model);
         td_arena_reset(&test_arena);
     }
     ck_assert_int_eq(counting.taken, 2);
@@ -114,17 +112,16 @@ TD_TEST(two_versions_alternate_without_a_copy)
     td_store_trim(store, INT64_MAX);
     ck_assert_int_eq(counting.alive, 1);
     ck_assert_uint_eq(td_store_usage(store).held, BYTES);
-    change(store, model, 5, NULL);
-    expect_model(store, model);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
+    change(model, 5, NULL);
+    expect_model(model);
+    close_store();
     ck_assert_int_eq(counting.alive, 0);
 }
 
 /* Commits slices of one byte of a tensor in memory; returns the bytes of the spare copy. */
 static uint64_t spare_after(int64_t bytes, int64_t slices)
 {
-    struct td_store *store = open_with((uint64_t)4 * (uint64_t)bytes, "");
+    store = open_with((uint64_t)4 * (uint64_t)bytes, "");
     const struct td_shape dims = { .rank = 1, .dim = { bytes } };
     struct td_tensor t;
     struct td_tensor_listing listing;
@@ -138,11 +135,10 @@ static uint64_t spare_after(int64_t bytes, int64_t slices)
     for (int64_t i = 0; i < slices; i++)
         offsets[i] = (uint64_t)i;
     ck_assert_int_eq(
-        td_store_update_commit(begin(store, NULL), offsets, slices, 1, &test_arena, &listing, &err),
+        td_store_update_commit(begin(NULL), offsets, slices, 1, &test_arena, &listing, &err),
         TD_OK);
     const uint64_t spare = td_store_usage(store).spare;
-    td_arena_reset(&test_arena);
-    td_store_free(store);
+    close_store();
     ck_assert_int_eq(counting.alive, 0);
     return spare;
 }
@@ -161,23 +157,22 @@ TD_TEST(a_spare_copy_that_readers_hold_is_not_reused)
 {
     unsigned char model[BYTES], seen[4][BYTES];
     const struct td_tensor_listing *held[4];
-    struct td_store *store = open_with(QUOTA, "");
-    put_bytes(store, model);
+    store = open_with(QUOTA, "");
+    put_bytes(model);
     for (int i = 0; i < 4; i++) {
         held[i] = found(store, "t");
         memcpy(seen[i], model, BYTES);
-        change(store, model, 3, NULL);
+        change(model, 3, NULL);
     }
     ck_assert_int_eq(counting.taken, 5);
     for (int i = 0; i < 4; i++)
         ck_assert_mem_eq(held[i]->tensor->data, seen[i], BYTES);
-    expect_model(store, model);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
+    expect_model(model);
+    close_store();
     ck_assert_int_eq(counting.alive, 0);
 }
 
-static void put_copy(struct td_store *store, const char *name, const char *from)
+static void put_copy(const char *name, const char *from)
 {
     const struct td_store_write write = { .name = name };
     struct td_tensor_listing listing;
@@ -193,48 +188,47 @@ static void put_copy(struct td_store *store, const char *name, const char *from)
 TD_TEST(an_update_changes_only_its_own_name)
 {
     unsigned char model[BYTES], changed[BYTES];
-    struct td_store *store = open_with(QUOTA, "");
-    put_bytes(store, model);
+    store = open_with(QUOTA, "");
+    put_bytes(model);
     memcpy(changed, model, BYTES);
-    put_copy(store, "t1", "t");
-    put_copy(store, "t2", "t1");
-    put_copy(store, "t", "t2");          /* "t" is the copy of a copy of "t1" */
+    put_copy("t1", "t");
+    put_copy("t2", "t1");
+    put_copy("t", "t2");                 /* "t" is the copy of a copy of "t1" */
     ck_assert_int_eq(counting.taken, 1); /* all refer to the same bytes */
     ck_assert_int_eq(
         td_store_delete(store, &(struct td_store_write){ .name = "t2" }, &(bool){ false }, &err),
         TD_OK);
     td_arena_reset(&test_arena);
     for (int i = 0; i < 5; i++) {
-        change(store, changed, 20, NULL);
-        expect_model(store, changed);
+        change(changed, 20, NULL);
+        expect_model(changed);
         ck_assert_mem_eq(found(store, "t1")->tensor->data, model, BYTES);
         td_arena_reset(&test_arena);
     }
-    td_store_free(store);
+    close_store();
     ck_assert_int_eq(counting.alive, 0);
 }
 
 TD_TEST(admission_during_a_delete_sees_the_freed_quota)
 {
     unsigned char model[BYTES];
-    struct td_store *store = open_with(QUOTA, "");
-    put_bytes(store, model);
+    store = open_with(QUOTA, "");
+    put_bytes(model);
     struct td_version *gone = td_store_current(store, "t", 1);
     ck_assert_int_eq(td_store_delete(store, &on_t, &(bool){ false }, &err), TD_OK);
     uint64_t leaving;
     ck_assert_int_eq(td_store_reserve(store, gone->held, 10, &leaving, &err), TD_OK);
     td_store_unreserve(store, 10, leaving);
     td_buffer_unref(&gone->base);
-    td_store_free(store);
 }
 
 /* The bytes that each writer replaces count for it alone. */
 TD_TEST(writers_of_two_names_do_not_use_each_others_quota)
 {
     unsigned char model[BYTES];
-    struct td_store *store = open_with(2 * BYTES + 100, "");
-    put_bytes(store, model);
-    put_copy(store, "t1", "t");
+    store = open_with(2 * BYTES + 100, "");
+    put_bytes(model);
+    put_copy("t1", "t");
     struct td_version *t = td_store_current(store, "t", 1), *t1 = td_store_current(store, "t1", 2);
     uint64_t leaving, leaving1, none;
     ck_assert_int_eq(td_store_reserve(store, t->held, BYTES, &leaving, &err), TD_OK);
@@ -246,30 +240,28 @@ TD_TEST(writers_of_two_names_do_not_use_each_others_quota)
     td_buffer_unref(&t->base);
     ck_assert_uint_eq(td_store_usage(store).held, 2 * BYTES);
     ck_assert_int_eq(td_store_reserve(store, 0, 101, &none, &err), TD_RESOURCE_LIMIT);
-    td_store_free(store);
 }
 
 TD_TEST(a_small_quota_keeps_no_spare_copy)
 {
     unsigned char model[BYTES];
-    struct td_store *store = open_with(BYTES + 100, "");
-    put_bytes(store, model);
+    store = open_with(BYTES + 100, "");
+    put_bytes(model);
     for (int i = 0; i < 10; i++) {
-        change(store, model, 3, NULL);
-        expect_model(store, model);
+        change(model, 3, NULL);
+        expect_model(model);
         td_arena_reset(&test_arena);
         ck_assert_int_eq(counting.alive, 1);
         ck_assert_uint_eq(td_store_usage(store).held, BYTES);
     }
-    td_store_free(store);
 }
 
 TD_TEST(a_put_evicts_spare_copies)
 {
     unsigned char model[BYTES];
-    struct td_store *store = open_with(2 * BYTES, "");
-    put_bytes(store, model);
-    change(store, model, 3, NULL);
+    store = open_with(2 * BYTES, "");
+    put_bytes(model);
+    change(model, 3, NULL);
     ck_assert_uint_eq(td_store_usage(store).held, (uint64_t)2 * BYTES);
     const struct td_shape dims = shape("[30000]");
     const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
@@ -278,44 +270,42 @@ TD_TEST(a_put_evicts_spare_copies)
     bool created;
     ck_assert_int_eq(td_store_put(store, &other, &t, &test_arena, &listing, &created, &err), TD_OK);
     ck_assert_uint_eq(td_store_usage(store).held, BYTES + 30000);
-    change(store, model, 3, NULL);
-    expect_model(store, model);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
+    change(model, 3, NULL);
+    expect_model(model);
+    close_store();
     ck_assert_int_eq(counting.alive, 0);
 }
 
 TD_TEST(an_aborted_update_changes_nothing)
 {
     unsigned char model[BYTES];
-    struct td_store *store = open_with(QUOTA, "");
-    put_bytes(store, model);
+    store = open_with(QUOTA, "");
+    put_bytes(model);
     td_store_update_abort(NULL);
-    struct td_store_update *update = begin(store, NULL);
+    struct td_store_update *update = begin(NULL);
     const uint64_t version = found(store, "t")->version;
     memset(update->tensor.data, 0, BYTES);
     td_store_update_abort(update); /* after a partial change */
-    expect_model(store, model);
+    expect_model(model);
     ck_assert_uint_eq(found(store, "t")->version, version);
     ck_assert_int_eq(counting.alive, 1);
-    update = begin(store, NULL);
+    update = begin(NULL);
     update->unchanged = true;
     td_store_update_abort(update);
     ck_assert_int_eq(counting.alive, 2); /* the copy is kept for the next update */
     const int taken = counting.taken;
-    change(store, model, 3, NULL);
+    change(model, 3, NULL);
     ck_assert_int_eq(counting.taken, taken);
-    expect_model(store, model);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
+    expect_model(model);
+    close_store();
     ck_assert_int_eq(counting.alive, 0);
 }
 
 TD_TEST(an_update_copies_a_mapped_tensor_first)
 {
     put_npy("t.npy", 1, 4);
-    struct td_store *store = open_with(QUOTA, folder);
-    struct td_store_update *update = begin(store, NULL);
+    store = open_with(QUOTA, folder);
+    struct td_store_update *update = begin(NULL);
     ((int32_t *)update->tensor.data)[1] = 20;
     const uint64_t offset = 4;
     struct td_tensor_listing now;
@@ -327,14 +317,13 @@ TD_TEST(an_update_copies_a_mapped_tensor_first)
     td_store_free(store);
     store = open_with(QUOTA, folder);
     expect_tensor(found(store, "t")->tensor, "int32[4] 1 2 3 4", "the file is unchanged");
-    td_store_free(store);
 }
 
 TD_TEST(an_update_can_be_persisted)
 {
     put_npy("t.npy", 1, 4);
     const struct td_store_write write = { .name = "t", .persist = true };
-    struct td_store *store = open_with(QUOTA, folder);
+    store = open_with(QUOTA, folder);
     struct td_store_update *update;
     struct td_tensor_listing now;
     for (int i = 0; i < 3; i++) {
@@ -353,75 +342,71 @@ TD_TEST(an_update_can_be_persisted)
     store = open_with(QUOTA, folder);
     expect_tensor(found(store, "t")->tensor, "int32[4] 100 101 102 4", "after a restart");
     ck_assert_str_eq(found(store, "t")->etag, now.etag);
-    td_store_free(store);
 }
 
 TD_TEST(strings_are_replaced_as_a_whole)
 {
-    struct td_store *store = open_with(QUOTA, "");
+    store = open_with(QUOTA, "");
     const struct td_tensor before = tensor("string[2] 'a' 'b'"),
                            after = tensor("string[2] 'a' 'cc'");
     struct td_tensor_listing listing;
     bool created;
     ck_assert_int_eq(td_store_put(store, &on_t, &before, &test_arena, &listing, &created, &err),
                      TD_OK);
-    struct td_store_update *update = begin(store, NULL);
+    struct td_store_update *update = begin(NULL);
     expect_tensor(&update->tensor, "string[2] 'a' 'b'", "begun");
     update->tensor = after;
     ck_assert_int_eq(td_store_update_commit(update, NULL, 0, 0, &test_arena, &listing, &err),
                      TD_OK);
     expect_tensor(found(store, "t")->tensor, "string[2] 'a' 'cc'", "committed");
-    update = begin(store, NULL);
+    update = begin(NULL);
     td_store_update_abort(update);
-    update = begin(store, NULL); /* an update that changes nothing */
+    update = begin(NULL); /* an update that changes nothing */
     ck_assert_int_eq(td_store_update_commit(update, NULL, 0, 0, &test_arena, &listing, &err),
                      TD_OK);
     expect_tensor(found(store, "t")->tensor, "string[2] 'a' 'cc'", "again");
-    td_store_free(store);
 }
 
 TD_TEST(an_invalid_update_is_rejected)
 {
-    struct td_store *store = open_with(BYTES + 8, "");
+    store = open_with(BYTES + 8, "");
     struct td_store_update *update;
     unsigned char model[BYTES];
     ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, NULL, &update, &err),
                      TD_TENSOR_NOT_FOUND);
-    put_bytes(store, model);
+    put_bytes(model);
     const struct td_store_write other = { .name = "t", .condition.if_match = "\"x\"" };
     ck_assert_int_eq(td_store_update_begin(store, &other, &test_arena, NULL, &update, &err),
                      TD_PRECONDITION_FAILED);
     const struct td_store_write persist = { .name = "t", .persist = true };
     ck_assert_int_eq(td_store_update_begin(store, &persist, &test_arena, NULL, &update, &err),
                      TD_INVALID_ARGUMENT);
-    change(store, model, 1, NULL); /* the name is not locked */
+    change(model, 1, NULL); /* the name is not locked */
     td_store_free(store);
     put_npy("t.npy", 0, 64);
     store = open_with(255, folder); /* mapped it counts 0 bytes; changed, 256 */
     ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, NULL, &update, &err),
                      TD_RESOURCE_LIMIT);
-    td_store_free(store);
 }
 
 TD_TEST(readers_and_writers_of_other_names_never_wait_for_an_update)
 {
     unsigned char model[BYTES];
-    struct td_store *store = open_with(QUOTA, "");
-    put_bytes(store, model);
-    struct td_store_update *update = begin(store, NULL);
+    store = open_with(QUOTA, "");
+    put_bytes(model);
+    struct td_store_update *update = begin(NULL);
     const struct td_tensor t = tensor("int8[1] 1");
     const struct td_store_write on_u = { .name = "u" };
     struct td_tensor_listing listing;
     bool created;
     ck_assert_int_eq(td_store_put(store, &on_u, &t, &test_arena, &listing, &created, &err), TD_OK);
-    expect_model(store, model);
+    expect_model(model);
     td_store_update_abort(update);
-    td_store_free(store);
 }
 
-static void *rescan(void *store)
+static void *rescan(void *context)
 {
-    td_store_rescan(store);
+    td_store_rescan(context);
     return NULL;
 }
 
@@ -432,7 +417,7 @@ TD_TEST(a_scan_waits_for_the_writer_of_a_file)
     pthread_t scan;
     put_npy("t.safetensors.npy", 1,
             4); /* a file of one tensor, despite the .safetensors in its name */
-    struct td_store *store = open_with(QUOTA, folder);
+    store = open_with(QUOTA, folder);
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
     put_npy("t.safetensors.npy", 50, 5);
     ck_assert_int_eq(pthread_create(&scan, NULL, rescan, store), 0);
@@ -441,13 +426,11 @@ TD_TEST(a_scan_waits_for_the_writer_of_a_file)
     td_store_update_abort(update);
     pthread_join(scan, NULL);
     ck_assert_int_eq(found(store, "t.safetensors")->tensor->numel, 5);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 TD_TEST(a_deadline_while_copying_ends_the_update)
 {
-    struct td_store *store = open_with((uint64_t)64 << 20, "");
+    store = open_with((uint64_t)64 << 20, "");
     const struct td_shape dims = shape("[10000000]");
     const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
     struct td_tensor_listing listing;
@@ -466,7 +449,6 @@ TD_TEST(a_deadline_while_copying_ends_the_update)
                      TD_OK);
     ck_assert_mem_eq(update->tensor.data, t.data, t.bytes);
     td_store_update_abort(update);
-    td_store_free(store);
 }
 
 static td_status stop_now(void *context, struct td_error *error)
@@ -477,7 +459,7 @@ static td_status stop_now(void *context, struct td_error *error)
 
 TD_TEST(a_put_whose_copy_is_stopped_stores_nothing)
 {
-    struct td_store *store = open_with((uint64_t)64 << 20, "");
+    store = open_with((uint64_t)64 << 20, "");
     const struct td_shape dims = shape("[10000000]");
     const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
     struct td_tensor_listing listing;
@@ -487,25 +469,24 @@ TD_TEST(a_put_whose_copy_is_stopped_stores_nothing)
                      TD_DRAINING);
     ck_assert_int_eq(counting.alive, 0);
     ck_assert_uint_eq(td_store_usage(store).held, 0);
-    td_store_free(store);
 }
 
 TD_TEST_LOOP(any_sequence_of_updates_matches_the_model, 0, 8)
 {
     unsigned char model[BYTES];
-    struct td_store *store = open_with(_i % 2 ? QUOTA : 2 * BYTES + 10, "");
+    store = open_with(_i % 2 ? QUOTA : 2 * BYTES + 10, "");
     struct td_arena holding; /* slow readers */
     td_arena_init(&holding, NULL, 0, td_memory_heap());
     struct thread_exec exec;
     thread_exec_init(&exec, 2, 1000);
     random_seed((uint64_t)_i);
-    put_bytes(store, model);
+    put_bytes(model);
     for (int step = 0; step < 300; step++) {
         struct td_tensor_listing held;
         struct td_store_update *update;
         switch (random_below(10)) {
         case 0:
-            put_bytes(store, model);
+            put_bytes(model);
             break;
         case 1:
             td_store_trim(store, INT64_MAX);
@@ -517,25 +498,25 @@ TD_TEST_LOOP(any_sequence_of_updates_matches_the_model, 0, 8)
             td_arena_reset(&holding);
             break;
         case 4:
-            update = begin(store, &exec.exec);
+            update = begin(&exec.exec);
             update->unchanged = random_below(2) == 0;
             if (!update->unchanged)
                 memset(update->tensor.data, 7, BYTES);
             td_store_update_abort(update);
             break;
         case 5:
-            change(store, model, 2000, &exec.exec); /* nearly all slices */
+            change(model, 2000, &exec.exec); /* nearly all slices */
             break;
         default:
-            change(store, model, random_below(50), &exec.exec);
+            change(model, random_below(50), &exec.exec);
         }
-        expect_model(store, model);
+        expect_model(model);
         td_arena_reset(&test_arena);
         ck_assert_uint_le(td_store_usage(store).held, (uint64_t)2 * BYTES);
     }
     td_arena_reset(&holding);
-    td_store_free(store);
+    close_store();
     ck_assert_int_eq(counting.alive, 0);
 }
 
-TD_FIXTURE(folder_open, folder_close);
+TD_FIXTURE(one_store_begin, one_store_end);

@@ -1,7 +1,7 @@
 /* Checksums of files: a damaged file is noticed, named in the error and the log, and not served
  * until it is replaced. */
 #include "server/memory/fault_guard.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -20,8 +20,7 @@ static struct td_error err; /* of the last call */
 static unsigned char *content; /* of t.tensord */
 static size_t size, data_begin;
 
-static td_status put(struct td_store *store, const char *name, const struct td_tensor *t,
-                     bool persist)
+static td_status put(const char *name, const struct td_tensor *t, bool persist)
 {
     return put_tensor(store, name, t, persist, &err);
 }
@@ -45,9 +44,9 @@ static void read_content(void)
 /* Persists t in a store of its own, and reads the file. */
 static void persist_t(const struct td_tensor *t)
 {
-    struct td_store *store = open_folder();
-    EXPECT_OK(put(store, "t", t, true), &err);
-    td_store_free(store);
+    struct td_store *own = open_folder();
+    EXPECT_OK(put_tensor(own, "t", t, true, &err), &err);
+    td_store_free(own);
     read_content();
 }
 
@@ -81,12 +80,12 @@ static void put_damaged(size_t place, int mask)
 
 /* ---- what is served -------------------------------------------------------------------------- */
 
-static td_status get(struct td_store *store, const char *name, struct td_tensor_listing *out)
+static td_status get(const char *name, struct td_tensor_listing *out)
 {
     return td_store_get(store, name, strlen(name), &test_arena, out, &err);
 }
 
-static td_integrity integrity_of(struct td_store *store, const char *name)
+static td_integrity integrity_of(const char *name)
 {
     struct td_tensor_listing *list;
     int count;
@@ -97,7 +96,7 @@ static td_integrity integrity_of(struct td_store *store, const char *name)
     ck_abort_msg("%s is not listed", name);
 }
 
-static void verify_all(struct td_store *store)
+static void verify_all(void)
 {
     while (td_store_verify(store))
         ;
@@ -105,18 +104,18 @@ static void verify_all(struct td_store *store)
 }
 
 /* The error names the tensor, its file and the bytes of the block. */
-static void expect_damaged(struct td_store *store, int block)
+static void expect_damaged(int block)
 {
     struct td_tensor_listing listing;
     char range[64];
     const size_t first = data_begin + (size_t)block * BLOCK,
                  end = block == BLOCKS - 1 ? data_begin + BYTES : first + BLOCK;
-    ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(get("t", &listing), TD_DEVICE_UNAVAILABLE);
     snprintf(range, sizeof range, "its bytes %zu to %zu do not match", first, end - 1);
     ck_assert_msg(strstr(err.message, "the file t.tensord of 't' is damaged") &&
                       strstr(err.message, range),
                   "%s", err.message);
-    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_DAMAGED);
+    ck_assert_int_eq(integrity_of("t"), TD_INTEGRITY_DAMAGED);
 }
 
 static void expect_damage_logged(int block)
@@ -128,7 +127,7 @@ static void expect_damage_logged(int block)
     ck_assert_msg(strstr(log, line) != NULL, "%s", log);
 }
 
-static void expect_served(struct td_store *store, td_integrity integrity)
+static void expect_served(td_integrity integrity)
 {
     const struct td_tensor t = large_tensor();
     const struct td_tensor_listing *listing = found(store, "t");
@@ -181,48 +180,46 @@ static void prepare(int damage)
 }
 
 /* The header cannot be trusted, so only the name is known. */
-static void expect_malformed(struct td_store *store, int damage)
+static void expect_malformed(int damage)
 {
     struct td_tensor_listing listing;
     expect_names(store, "");
     ck_assert_msg(strstr(logged(), " warn table_skipped file=t.tensord ") != NULL, "%s",
                   damages[damage].description);
-    ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(get("t", &listing), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "the file t.tensord of 't' is not served: ");
-    ck_assert_int_eq(get(store, "u", &listing), TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(get("u", &listing), TD_TENSOR_NOT_FOUND);
 }
 
 TD_TEST_EACH(damage_is_found_before_a_tensor_is_served, damages)
 {
     prepare(_i);
     folder_verify = TD_VERIFY_START;
-    struct td_store *store = open_folder();
+    store = open_folder();
     if (damages[_i].block < 0) {
-        expect_malformed(store, _i);
+        expect_malformed(_i);
     } else {
         expect_damage_logged(damages[_i].block);
-        expect_damaged(store, damages[_i].block);
+        expect_damaged(damages[_i].block);
     }
     ck_assert(!td_store_verify(store));
-    td_store_free(store);
 }
 
 TD_TEST_EACH(damage_is_found_in_the_background, damages)
 {
     prepare(_i);
     folder_verify = TD_VERIFY_BACKGROUND;
-    struct td_store *store = open_folder();
+    store = open_folder();
     if (damages[_i].block < 0) {
-        expect_malformed(store, _i);
+        expect_malformed(_i);
         ck_assert(!td_store_verify(store));
     } else {
         ck_assert_str_eq(logged(), "");
         ck_assert_int_eq(found(store, "t")->integrity, TD_INTEGRITY_PENDING);
-        verify_all(store);
+        verify_all();
         expect_damage_logged(damages[_i].block);
-        expect_damaged(store, damages[_i].block);
+        expect_damaged(damages[_i].block);
     }
-    td_store_free(store);
 }
 
 TD_TEST_LOOP(a_rescan_finds_damage_of_a_file_that_changed, 0, 2)
@@ -230,25 +227,24 @@ TD_TEST_LOOP(a_rescan_finds_damage_of_a_file_that_changed, 0, 2)
     const struct td_tensor t = large_tensor();
     folder_verify = _i % 2 ? TD_VERIFY_BACKGROUND : TD_VERIFY_START;
     persist_t(&t);
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_damaged(data_begin + BLOCK, 1);
     td_store_rescan(store);
-    verify_all(store);
-    expect_damaged(store, 1);
+    verify_all();
+    expect_damaged(1);
     for (int i = 0; i < 2; i++) { /* it stays refused, and is not compared again */
         (void)logged();
         td_store_rescan(store);
         ck_assert(!td_store_verify(store));
         ck_assert_str_eq(logged(), "");
-        expect_damaged(store, 1);
+        expect_damaged(1);
         ck_assert_ptr_nonnull(strstr(problems_of(store), "t.tensord: t: its bytes "));
     }
     put_content();
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "");
-    verify_all(store);
-    expect_served(store, TD_INTEGRITY_VERIFIED);
-    td_store_free(store);
+    verify_all();
+    expect_served(TD_INTEGRITY_VERIFIED);
 }
 
 TD_TEST_EACH(without_verification_a_damaged_file_can_be_read, damages)
@@ -257,10 +253,9 @@ TD_TEST_EACH(without_verification_a_damaged_file_can_be_read, damages)
     if (damages[_i].part != DATA && damages[_i].part != DIGESTS)
         return; /* it may have no meaning */
     folder_verify = TD_VERIFY_OFF;
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_int_eq(found(store, "t")->integrity, TD_INTEGRITY_NONE);
     ck_assert(!td_store_verify(store));
-    td_store_free(store);
 }
 
 /* ---- after damage ---------------------------------------------------------------------------- */
@@ -270,45 +265,42 @@ static struct td_store *open_damaged(void)
     const struct td_tensor t = large_tensor();
     persist_t(&t);
     put_damaged(data_begin, 1);
-    struct td_store *store = open_folder();
-    expect_damaged(store, 0);
+    store = open_folder();
+    expect_damaged(0);
     ck_assert_ptr_nonnull(strstr(problems_of(store), "t.tensord: t: its bytes "));
     return store;
 }
 
 TD_TEST_LOOP(a_damaged_tensor_can_be_replaced, 0, 2)
 {
-    struct td_store *store = open_damaged();
+    store = open_damaged();
     const struct td_tensor t = large_tensor(), small = tensor("int32[2] 1 2");
     if (_i == 0) {
-        ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
+        ck_assert_int_eq(put("t", &t, true), TD_OK);
         ck_assert_str_eq(problems_of(store), "");
-        expect_served(store, TD_INTEGRITY_VERIFIED);
+        expect_served(TD_INTEGRITY_VERIFIED);
     } else {
-        ck_assert_int_eq(put(store, "t", &small, false), TD_OK);
+        ck_assert_int_eq(put("t", &small, false), TD_OK);
         expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "t");
         td_store_rescan(store);
         expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "t");
         ck_assert_ptr_nonnull(strstr(problems_of(store), "t.tensord: t: its bytes "));
         td_store_rescan(store);
         ck_assert_ptr_nonnull(strstr(problems_of(store), "t.tensord: t: its bytes "));
-        ck_assert_int_eq(put(store, "t", &small, true),
-                         TD_OK); /* after a restart it would be 503 */
+        ck_assert_int_eq(put("t", &small, true), TD_OK); /* after a restart it would be 503 */
         td_store_rescan(store);
         ck_assert_str_eq(problems_of(store), "");
     }
-    td_store_free(store);
 }
 
 TD_TEST(a_damaged_tensor_can_be_deleted)
 {
-    struct td_store *store = open_damaged();
+    store = open_damaged();
     const struct td_store_write write = { .name = "t" };
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     expect_names(store, "");
     ck_assert_str_eq(problems_of(store), "");
     ck_assert_int_ne(access(path_of("t.tensord"), F_OK), 0);
-    td_store_free(store);
 }
 
 static const char *const ends[] = { "persist", "memory", "DELETE", "file", "no file" };
@@ -321,11 +313,11 @@ TD_TEST_EACH(a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced, end
     struct td_tensor_listing listing;
     persist_t(&t);
     put_damaged(9, 1);
-    struct td_store *store = open_folder();
+    store = open_folder();
     td_store_rescan(store);
-    ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(get("t", &listing), TD_DEVICE_UNAVAILABLE);
     if (strcmp(end, "persist") == 0 || strcmp(end, "memory") == 0)
-        ck_assert_int_eq(put(store, "t", &small, end[0] == 'p'), TD_OK);
+        ck_assert_int_eq(put("t", &small, end[0] == 'p'), TD_OK);
     else if (strcmp(end, "DELETE") == 0)
         ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     else if (strcmp(end, "no file") == 0)
@@ -336,20 +328,19 @@ TD_TEST_EACH(a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced, end
         if (i > 0 || strstr(end, "file"))
             td_store_rescan(store);
         if (strcmp(end, "file") == 0)
-            expect_served(store, TD_INTEGRITY_VERIFIED);
+            expect_served(TD_INTEGRITY_VERIFIED);
         else if (strcmp(end, "no file") == 0 || strcmp(end, "DELETE") == 0)
-            ck_assert_int_eq(get(store, "t", &listing), TD_TENSOR_NOT_FOUND);
+            ck_assert_int_eq(get("t", &listing), TD_TENSOR_NOT_FOUND);
         else
             expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "t");
     }
     ck_assert_int_eq(access(path_of("t.tensord"), F_OK) == 0,
                      strcmp(end, "no file") != 0 && strcmp(end, "DELETE") != 0);
-    td_store_free(store);
 }
 
 TD_TEST(a_damaged_tensor_is_neither_updated_nor_copied)
 {
-    struct td_store *store = open_damaged();
+    store = open_damaged();
     const struct td_store_write write = { .name = "t" };
     struct td_store_update *update;
     struct td_tensor ref;
@@ -357,7 +348,6 @@ TD_TEST(a_damaged_tensor_is_neither_updated_nor_copied)
                      TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(td_resolve(td_store_resolver(store), "t", 1, &test_arena, &ref, &err),
                      TD_DEVICE_UNAVAILABLE);
-    td_store_free(store);
 }
 
 /* A store with a pending damaged tensor. */
@@ -379,30 +369,28 @@ TD_TEST(an_update_in_flight_of_a_tensor_that_is_found_damaged_is_not_committed)
     /* The update needs memory for the whole tensor. */
     struct td_store *small = open_pending();
     td_store_free(small);
-    struct td_store *store = td_store_open(&(struct td_store_options){ .dir = folder,
-                                                                       .quota = 2 * BYTES,
-                                                                       .verify = folder_verify,
-                                                                       .memory = td_memory_heap(),
-                                                                       .log = &store_log });
+    store = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                      .quota = 2 * BYTES,
+                                                      .verify = folder_verify,
+                                                      .memory = td_memory_heap(),
+                                                      .log = &store_log });
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
-    verify_all(store);
+    verify_all();
     ck_assert_int_eq(td_store_update_commit(update, &offset, 1, 1, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE);
-    expect_damaged(store, 1);
-    td_store_free(store);
+    expect_damaged(1);
 }
 
 TD_TEST(a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused)
 {
-    struct td_store *store = open_pending();
+    store = open_pending();
     const struct td_tensor_listing *listing = found(store, "t");
     const uint64_t faults = td_guard_faults();
     ck_assert_int_eq(td_store_check(listing, &err), TD_OK);
-    verify_all(store);
+    verify_all();
     ck_assert_int_eq(td_store_check(listing, &err), TD_DEVICE_UNAVAILABLE);
     ck_assert_uint_ne(td_guard_faults(), faults); /* what calls compare */
     ck_assert(td_guard_marked_at(listing->tensor->data));
-    td_store_free(store);
 }
 
 /* ---- a stop ---------------------------------------------------------------------------------- */
@@ -432,20 +420,18 @@ TD_TEST_LOOP(a_stop_ends_the_comparison_at_the_start, 0, 3)
     persist_t(&t);
     put_file("u.tensord", content, size);
     questions = 0;
-    struct td_store *store =
-        td_store_open(&(struct td_store_options){ .dir = folder,
-                                                  .quota = QUOTA,
-                                                  .verify = TD_VERIFY_START,
-                                                  .memory = td_memory_heap(),
-                                                  .log = &store_log,
-                                                  .stop_requested = stops[_i].stop_requested });
+    store = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                      .quota = QUOTA,
+                                                      .verify = TD_VERIFY_START,
+                                                      .memory = td_memory_heap(),
+                                                      .log = &store_log,
+                                                      .stop_requested = stops[_i].stop_requested });
     ck_assert_ptr_nonnull(store);
     expect_names(store, stops[_i].names);
     /* For the first file, the block at which it ends, the second file, and folders that are
      * gone. */
     if (stops[_i].stop_requested)
         ck_assert_int_eq(questions, (_i == 0 ? 2 : 4) + 2);
-    td_store_free(store);
 }
 
 /* ---- files that are not damaged -------------------------------------------------------------- */
@@ -461,27 +447,25 @@ TD_TEST_LOOP(a_file_that_matches_is_verified, 0, 3)
                                             [TD_VERIFY_OFF] = TD_INTEGRITY_NONE };
     folder_verify = (enum td_verify)_i;
     persist_t(&t);
-    struct td_store *store = open_folder();
-    expect_served(store, at_first[_i]);
+    store = open_folder();
+    expect_served(at_first[_i]);
     for (int i = 0; i < BLOCKS && _i == TD_VERIFY_BACKGROUND; i++) { /* one block each */
-        expect_served(store, TD_INTEGRITY_PENDING);
+        expect_served(TD_INTEGRITY_PENDING);
         ck_assert(td_store_verify(store));
     }
-    expect_served(store, finally[_i]);
+    expect_served(finally[_i]);
     ck_assert(!td_store_verify(store));
     ck_assert_str_eq(logged(), "");
-    td_store_free(store);
 }
 
 TD_TEST(what_was_just_persisted_is_verified)
 {
     const struct td_tensor t = large_tensor();
     folder_verify = TD_VERIFY_BACKGROUND;
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
-    expect_served(store, TD_INTEGRITY_VERIFIED);
+    store = open_folder();
+    ck_assert_int_eq(put("t", &t, true), TD_OK);
+    expect_served(TD_INTEGRITY_VERIFIED);
     ck_assert(!td_store_verify(store));
-    td_store_free(store);
 }
 
 /* Their offsets are written some at a time, so that blocks have several parts. */
@@ -502,10 +486,9 @@ TD_TEST(strings_of_several_blocks_match_their_checksums)
                                  .offsets = offsets };
     persist_t(&t);
     ck_assert_uint_gt(size, (STRINGS + 1) * sizeof *offsets + CHARACTERS);
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_VERIFIED);
+    store = open_folder();
+    ck_assert_int_eq(integrity_of("t"), TD_INTEGRITY_VERIFIED);
     ck_assert(memcmp(found(store, "t")->tensor->data, data, CHARACTERS) == 0);
-    td_store_free(store);
 }
 
 TD_TEST(files_without_checksums_are_not_compared)
@@ -516,14 +499,13 @@ TD_TEST(files_without_checksums_are_not_compared)
     put_safetensors("old.tensord", header, 5, 4);
     put_npy("n.npy", 6, 1);
     put_safetensors("m.safetensors", TWO_TENSORS, 7, 6);
-    struct td_store *store = open_folder();
+    store = open_folder();
     expect_names(store, "m:b.x m:w n old");
     ck_assert_int_eq(value_of(found(store, "old")->tensor, 3), 8);
     ck_assert_uint_eq(found(store, "old")->version, 7);
-    ck_assert_int_eq(integrity_of(store, "old"), TD_INTEGRITY_NONE);
-    ck_assert_int_eq(integrity_of(store, "n"), TD_INTEGRITY_NONE);
-    ck_assert_int_eq(integrity_of(store, "m:w"), TD_INTEGRITY_NONE);
-    td_store_free(store);
+    ck_assert_int_eq(integrity_of("old"), TD_INTEGRITY_NONE);
+    ck_assert_int_eq(integrity_of("n"), TD_INTEGRITY_NONE);
+    ck_assert_int_eq(integrity_of("m:w"), TD_INTEGRITY_NONE);
 }
 
 /* Otherwise a flipped bit could make a file pass for one without checksums. */
@@ -539,10 +521,9 @@ TD_TEST_LOOP(checksums_of_an_unknown_kind_are_refused, 0, 3)
     ck_assert_ptr_nonnull(place);
     memcpy(place, changes[_i][1], strlen(changes[_i][1]));
     put_content();
-    struct td_store *store = open_folder();
+    store = open_folder();
     expect_names(store, "");
     ck_assert_ptr_nonnull(strstr(logged(), "its checksums are missing or of an unknown kind"));
-    td_store_free(store);
 }
 
 TD_TEST(every_one_of_many_files_is_compared)
@@ -551,25 +532,24 @@ TD_TEST(every_one_of_many_files_is_compared)
     const struct td_tensor t = tensor("string[2] 'one' ''");
     char name[16];
     folder_verify = TD_VERIFY_BACKGROUND;
-    struct td_store *store = open_folder();
+    store = open_folder();
     for (int i = 0; i < FILES; i++) {
         snprintf(name, sizeof name, "t%d", i);
-        ck_assert_int_eq(put(store, name, &t, true), TD_OK);
+        ck_assert_int_eq(put(name, &t, true), TD_OK);
     }
-    td_store_free(store);
+    td_store_free(store); /* and the tensor in the arena stays */
     store = open_folder();
     for (int i = 0; i < FILES / 2; i++)
         ck_assert(td_store_verify(store));
     const struct td_store_write write = { .name = "t7" };
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
-    ck_assert_int_eq(put(store, "a", &t, false), TD_OK);
-    verify_all(store);
+    ck_assert_int_eq(put("a", &t, false), TD_OK);
+    verify_all();
     for (int i = 0; i < FILES; i++) {
         snprintf(name, sizeof name, "t%d", i);
         if (i != 7)
-            ck_assert_int_eq(integrity_of(store, name), TD_INTEGRITY_VERIFIED);
+            ck_assert_int_eq(integrity_of(name), TD_INTEGRITY_VERIFIED);
     }
-    td_store_free(store);
 }
 
 TD_TEST(damage_is_found_in_each_of_several_files)
@@ -582,12 +562,11 @@ TD_TEST(damage_is_found_in_each_of_several_files)
     put_file("u.tensord", content, size);
     put_file("v.tensord", content, size);
     folder_verify = TD_VERIFY_BACKGROUND;
-    struct td_store *store = open_folder();
-    verify_all(store);
-    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_DAMAGED);
-    ck_assert_int_eq(integrity_of(store, "u"), TD_INTEGRITY_DAMAGED);
-    ck_assert_int_eq(integrity_of(store, "v"), TD_INTEGRITY_DAMAGED);
-    td_store_free(store);
+    store = open_folder();
+    verify_all();
+    ck_assert_int_eq(integrity_of("t"), TD_INTEGRITY_DAMAGED);
+    ck_assert_int_eq(integrity_of("u"), TD_INTEGRITY_DAMAGED);
+    ck_assert_int_eq(integrity_of("v"), TD_INTEGRITY_DAMAGED);
 }
 
 /* Otherwise its mapping would stay as long as the server runs. */
@@ -595,17 +574,15 @@ TD_TEST(a_version_that_was_compared_is_held_by_nothing)
 {
     const struct td_tensor t = large_tensor();
     const struct td_store_write write = { .name = "t" };
-    td_guard_install();
     folder_verify = TD_VERIFY_BACKGROUND;
     persist_t(&t);
     td_arena_reset(&test_arena); /* it holds what it has had from a store */
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_int_eq(td_guard_ranges(), 1);
-    verify_all(store);
+    verify_all();
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     td_arena_reset(&test_arena);
     ck_assert_int_eq(td_guard_ranges(), 0);
-    td_store_free(store);
 }
 
 static bool stop_always(void)
@@ -619,31 +596,28 @@ TD_TEST(once_opened_a_store_does_not_ask_for_signals)
     const struct td_tensor t = large_tensor();
     persist_t(&t);
     ck_assert_int_eq(unlink(path_of("t.tensord")), 0);
-    struct td_store *store =
-        td_store_open(&(struct td_store_options){ .dir = folder,
-                                                  .quota = QUOTA,
-                                                  .verify = TD_VERIFY_START,
-                                                  .memory = td_memory_heap(),
-                                                  .log = &store_log,
-                                                  .stop_requested = stop_always });
+    store = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                      .quota = QUOTA,
+                                                      .verify = TD_VERIFY_START,
+                                                      .memory = td_memory_heap(),
+                                                      .log = &store_log,
+                                                      .stop_requested = stop_always });
     ck_assert_ptr_nonnull(store);
     put_content();
     td_store_rescan(store);
-    expect_served(store, TD_INTEGRITY_VERIFIED);
-    td_store_free(store);
+    expect_served(TD_INTEGRITY_VERIFIED);
 }
 
 TD_TEST(a_version_that_is_replaced_while_it_is_compared_is_left)
 {
-    struct td_store *store = open_pending(); /* the second block is damaged */
+    store = open_pending(); /* the second block is damaged */
     const struct td_tensor t = large_tensor();
     ck_assert(td_store_verify(store));
-    ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
+    ck_assert_int_eq(put("t", &t, true), TD_OK);
     (void)logged();
-    verify_all(store);
+    verify_all();
     ck_assert_str_eq(logged(), "");
-    expect_served(store, TD_INTEGRITY_VERIFIED);
-    td_store_free(store);
+    expect_served(TD_INTEGRITY_VERIFIED);
 }
 
 TD_TEST(rows_that_get_keys_while_they_are_compared_are_compared_with_these)
@@ -657,32 +631,29 @@ TD_TEST(rows_that_get_keys_while_they_are_compared_are_compared_with_these)
     folder_verify = TD_VERIFY_BACKGROUND;
     rows.shape = (struct td_shape){ 2, { 2, BYTES / 2 } };
     persist_t(&rows);
-    struct td_store *store = open_folder();
+    store = open_folder();
     td_exec_serial(&serial, &test_arena);
     ck_assert(td_store_verify(store)); /* the first block */
     ck_assert_int_eq(
         td_store_put_keys(store, &write, &keys, &serial, &test_arena, &listing, &created, &err),
         TD_OK);
-    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_PENDING);
-    verify_all(store);
-    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_VERIFIED);
-    td_store_free(store);
+    ck_assert_int_eq(integrity_of("t"), TD_INTEGRITY_PENDING);
+    verify_all();
+    ck_assert_int_eq(integrity_of("t"), TD_INTEGRITY_VERIFIED);
 }
 
 TD_TEST(a_file_that_is_truncated_while_it_is_compared_counts_as_truncated)
 {
     const struct td_tensor t = large_tensor();
     struct td_tensor_listing listing;
-    td_guard_install();
     folder_verify = TD_VERIFY_BACKGROUND;
     persist_t(&t);
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_int_eq(truncate(path_of("t.tensord"), (off_t)data_begin + BLOCK), 0);
-    verify_all(store);
-    ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
+    verify_all();
+    ck_assert_int_eq(get("t", &listing), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "was truncated");
-    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_NONE);
-    td_store_free(store);
+    ck_assert_int_eq(integrity_of("t"), TD_INTEGRITY_NONE);
 }
 
 /* ---- random damage --------------------------------------------------------------------------- */
@@ -714,16 +685,16 @@ TD_TEST_EACH(no_flipped_bit_is_served_unnoticed, tensors)
         }
         (void)logged();
         put_content();
-        struct td_store *store = open_folder();
+        store = open_folder();
         const char *log = logged();
-        const td_status status = get(store, "t", &listing);
+        const td_status status = get("t", &listing);
         if (status == TD_OK) /* the flips undid each other */
             expect_tensor(listing.tensor, tensors[_i], "t");
         else
             ck_assert_msg(strstr(log, "table_skipped") || strstr(log, "tensor_damaged"), "%s", log);
         if (flips == 1)
             ck_assert_msg(status != TD_OK, "bit %d", bits[0]);
-        td_store_free(store);
+        close_store();
         for (int i = 0; i < flips; i++)
             content[bits[i] / 8] ^= (unsigned char)(1 << bits[i] % 8);
         td_arena_reset(&test_arena);
@@ -733,23 +704,21 @@ TD_TEST_EACH(no_flipped_bit_is_served_unnoticed, tensors)
 TD_TEST(a_server_that_stops_does_not_compare_the_rest)
 {
     const struct td_tensor t = large_tensor();
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
-    td_store_free(store);
     store = open_folder();
+    ck_assert_int_eq(put("t", &t, true), TD_OK);
+    restart();
     char from[512];
     snprintf(from, sizeof from, "%s", path_of("t.tensord"));
     ck_assert_int_eq(rename(from, path_of("u.tensord")), 0);
     td_store_stop(store);
     td_store_rescan(store);
     expect_names(store, "");
-    td_store_free(store);
 }
 
 static void open_fixture(void)
 {
-    folder_open();
+    one_store_begin();
     folder_verify = TD_VERIFY_START;
 }
 
-TD_FIXTURE(open_fixture, folder_close);
+TD_FIXTURE(open_fixture, one_store_end);

@@ -2,7 +2,7 @@
 #include "server/memory/fault_guard.h"
 #include "server/store/entries.h"
 #include "tests/server/counting.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -27,8 +27,7 @@ static struct td_store_write write_of(const char *name, bool persist)
     return (struct td_store_write){ .name = name, .persist = persist };
 }
 
-static td_status put_as(struct td_store *store, const struct td_store_write *write,
-                        const struct td_tensor *tensor)
+static td_status put_as(const struct td_store_write *write, const struct td_tensor *tensor)
 {
     struct td_tensor_listing listing;
     const td_status status =
@@ -44,15 +43,14 @@ static td_status put_as(struct td_store *store, const struct td_store_write *wri
 }
 
 /* Puts the tensor that `text` describes; fails the test if that fails. */
-static void put_text_tensor(struct td_store *store, const char *name, const char *text,
-                            bool persist)
+static void put_text_tensor(const char *name, const char *text, bool persist)
 {
     const struct td_store_write write = write_of(name, persist);
     const struct td_tensor t = tensor(text);
-    ck_assert_msg(put_as(store, &write, &t) == TD_OK, "%s: %s", name, err.message);
+    ck_assert_msg(put_as(&write, &t) == TD_OK, "%s: %s", name, err.message);
 }
 
-static td_status delete_name(struct td_store *store, const char *name)
+static td_status delete_name(const char *name)
 {
     const struct td_store_write write = write_of(name, false);
     return td_store_delete(store, &write, &(bool){ false }, &err);
@@ -79,33 +77,32 @@ static int n_files(void)
 
 TD_TEST(a_put_tensor_can_be_fetched)
 {
-    struct td_store *store = open_at("");
-    put_text_tensor(store, "a", "int32[2,3] 1 2 3 4 5 6", false);
+    store = open_at("");
+    put_text_tensor("a", "int32[2,3] 1 2 3 4 5 6", false);
     ck_assert(created);
     const struct td_tensor_listing *a = found(store, "a");
     expect_tensor(a->tensor, "int32[2,3] 1 2 3 4 5 6", "a");
     ck_assert_ptr_null(a->source);
     ck_assert(!a->persisted);
-    put_text_tensor(store, "b", "string[3] 'x' '' '\\x00y'", false);
+    put_text_tensor("b", "string[3] 'x' '' '\\x00y'", false);
     expect_tensor(found(store, "b")->tensor, "string[3] 'x' '' '\\x00y'", "b");
     expect_names(store, "a b");
-    put_text_tensor(store, "a", "float32[] 2.5", false);
+    put_text_tensor("a", "float32[] 2.5", false);
     ck_assert(!created);
     expect_tensor(found(store, "a")->tensor, "float32[] 2.5", "a, replaced");
     expect_tensor(a->tensor, "int32[2,3] 1 2 3 4 5 6", "a reader of the old version keeps it");
-    td_store_free(store);
 }
 
 TD_TEST(versions_increase_and_etags_differ)
 {
-    struct td_store *store = open_at("");
+    store = open_at("");
     uint64_t last = 0;
     char tags[20][64];
     for (int i = 0; i < 20; i++) {
         const char *name = i % 3 ? "a" : "b";
         if (i == 10)
-            ck_assert_int_eq(delete_name(store, "a"), TD_OK);
-        put_text_tensor(store, name, "int8[1] 7", false);
+            ck_assert_int_eq(delete_name("a"), TD_OK);
+        put_text_tensor(name, "int8[1] 7", false);
         const struct td_tensor_listing *got = found(store, name);
         ck_assert_uint_gt(got->version, last);
         last = got->version;
@@ -116,10 +113,9 @@ TD_TEST(versions_increase_and_etags_differ)
     }
     td_store_free(store);
     store = open_at(""); /* another start: the same version numbers, different ETags */
-    put_text_tensor(store, "b", "int8[1] 7", false);
+    put_text_tensor("b", "int8[1] 7", false);
     for (int j = 0; j < 20; j++)
         ck_assert_str_ne(found(store, "b")->etag, tags[j]);
-    td_store_free(store);
 }
 
 static const char *const wrong_names[] = { "",     ".a",        "a b",       "a/b",
@@ -128,51 +124,49 @@ static const char *const wrong_names[] = { "",     ".a",        "a b",       "a/
 
 TD_TEST_EACH(invalid_names_are_rejected, wrong_names)
 {
-    struct td_store *store = open_at("");
+    store = open_at("");
     const struct td_store_write write = write_of(wrong_names[_i], false);
     const struct td_tensor t = tensor("int8[1] 1");
     struct td_store_update *update;
-    ck_assert_int_eq(put_as(store, &write, &t), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(put_as(&write, &t), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err),
                      TD_INVALID_ARGUMENT);
     expect_names(store, "");
-    td_store_free(store);
 }
 
 TD_TEST(names_have_up_to_128_characters)
 {
-    struct td_store *store = open_at("");
+    store = open_at("");
     char name[130];
     memset(name, 'n', sizeof name);
     name[129] = '\0';
     ck_assert_int_eq(td_store_check_name(name, &err), TD_INVALID_ARGUMENT);
     name[128] = '\0';
     ck_assert_int_eq(td_store_check_name(name, &err), TD_OK);
-    put_text_tensor(store, name, "int8[1] 1", false);
+    put_text_tensor(name, "int8[1] 1", false);
     found(store, name);
-    td_store_free(store);
 }
 
 TD_TEST(a_failed_condition_changes_nothing)
 {
-    struct td_store *store = open_at("");
+    store = open_at("");
     const struct td_tensor one = tensor("int8[1] 1"), two = tensor("int8[1] 2");
     struct td_store_write write = { .name = "a", .condition.if_match = "*" };
-    ck_assert_int_eq(put_as(store, &write, &one), TD_PRECONDITION_FAILED);
+    ck_assert_int_eq(put_as(&write, &one), TD_PRECONDITION_FAILED);
     ck_assert_str_eq(err.etag, "");
     expect_names(store, "");
     write.condition = (struct td_condition){ .if_none_match = "*" };
-    ck_assert_int_eq(put_as(store, &write, &one), TD_OK);
+    ck_assert_int_eq(put_as(&write, &one), TD_OK);
     const char *tag = found(store, "a")->etag;
-    ck_assert_int_eq(put_as(store, &write, &two), TD_PRECONDITION_FAILED);
+    ck_assert_int_eq(put_as(&write, &two), TD_PRECONDITION_FAILED);
     ck_assert_str_eq(err.etag, tag);
     ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_PRECONDITION_FAILED);
     write.condition = (struct td_condition){ .if_match = tag };
     ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_OK);
-    ck_assert_int_eq(put_as(store, &write, &two), TD_OK);
-    ck_assert_int_eq(put_as(store, &write, &one), TD_PRECONDITION_FAILED);
+    ck_assert_int_eq(put_as(&write, &two), TD_OK);
+    ck_assert_int_eq(put_as(&write, &one), TD_PRECONDITION_FAILED);
     ck_assert_str_eq(err.etag, found(store, "a")->etag);
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err),
                      TD_PRECONDITION_FAILED);
@@ -181,7 +175,6 @@ TD_TEST(a_failed_condition_changes_nothing)
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     expect_names(store, "");
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_TENSOR_NOT_FOUND);
-    td_store_free(store);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -205,14 +198,14 @@ static struct td_tensor bytes_tensor(int64_t n)
 
 TD_TEST(an_owner_is_kept_until_the_last_reader_releases_it)
 {
-    struct td_store *store = open_counted(QUOTA);
+    store = open_counted(QUOTA);
     const struct td_store_write write = write_of("a", false);
     struct td_tensor t = bytes_tensor(100000);
     struct td_buffer *body = counting.memory.take(&counting.memory, 110000, &err);
     memcpy(body->data, t.data, t.bytes);
     t.data = body->data;
     t.owner = body;
-    ck_assert_int_eq(put_as(store, &write, &t), TD_OK);
+    ck_assert_int_eq(put_as(&write, &t), TD_OK);
     ck_assert_ptr_eq(found(store, "a")->tensor->data, body->data);
     td_buffer_unref(body);
     ck_assert_int_eq(counting.alive, 1);
@@ -221,13 +214,12 @@ TD_TEST(an_owner_is_kept_until_the_last_reader_releases_it)
     struct td_tensor_listing held;
     td_arena_init(&reader, NULL, 0, td_memory_heap());
     ck_assert_int_eq(td_store_get(store, "a", 1, &reader, &held, &err), TD_OK);
-    put_text_tensor(store, "a", "int8[1] 1", false);
+    put_text_tensor("a", "int8[1] 1", false);
     td_arena_reset(&test_arena); /* releases what found() returned */
     ck_assert_int_eq(counting.alive, 1);
     ck_assert_mem_eq(held.tensor->data, body->data, 100000);
     td_arena_reset(&reader);
     ck_assert_int_eq(counting.alive, 0);
-    td_store_free(store);
 }
 
 static const struct {
@@ -246,7 +238,7 @@ static const struct {
 
 TD_TEST_EACH(an_owner_that_is_not_much_larger_is_kept, owners)
 {
-    struct td_store *store = open_counted(QUOTA);
+    store = open_counted(QUOTA);
     const struct td_store_write write = write_of("a", false);
     const size_t size = owners[_i].dtype == TD_DTYPE_UINT8 ? 1 : 4;
     struct td_buffer *body = counting.memory.take(&counting.memory, owners[_i].owner, &err);
@@ -257,39 +249,37 @@ TD_TEST_EACH(an_owner_that_is_not_much_larger_is_kept, owners)
                            .data = (char *)body->data + owners[_i].offset,
                            .owner = body };
     memset(body->data, 7, body->size);
-    ck_assert_int_eq(put_as(store, &write, &t), TD_OK);
+    ck_assert_int_eq(put_as(&write, &t), TD_OK);
     ck_assert_msg((found(store, "a")->tensor->data == t.data) == owners[_i].kept, "%s",
                   owners[_i].description);
     ck_assert(td_tensor_is_aligned(found(store, "a")->tensor));
     ck_assert_mem_eq(found(store, "a")->tensor->data, t.data, t.bytes);
     td_buffer_unref(body);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
+    close_store();
     ck_assert_int_eq(counting.alive, 0);
 }
 
 TD_TEST(a_view_of_strings_is_stored_with_offsets_from_0)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     struct td_tensor t = tensor("string[4] 'skip' 'one' '' 'two'");
     t.offsets++;
     t.numel = t.shape.dim[0] = 3;
     const struct td_store_write write = write_of("a", false), persist = write_of("b", true);
-    ck_assert_int_eq(put_as(store, &write, &t), TD_OK);
+    ck_assert_int_eq(put_as(&write, &t), TD_OK);
     expect_tensor(found(store, "a")->tensor, "string[3] 'one' '' 'two'", "a");
-    ck_assert_int_eq(put_as(store, &persist, &t), TD_OK);
+    ck_assert_int_eq(put_as(&persist, &t), TD_OK);
     expect_tensor(found(store, "b")->tensor, "string[3] 'one' '' 'two'", "b");
-    td_store_free(store);
 }
 
 TD_TEST(bytes_above_the_quota_are_refused)
 {
-    struct td_store *store = open_counted(1000);
+    store = open_counted(1000);
     const struct td_tensor t600 = bytes_tensor(600), t400 = bytes_tensor(400),
                            t401 = bytes_tensor(401), t1000 = bytes_tensor(1000);
     const struct td_store_write a = write_of("a", false), b = write_of("b", false);
-    ck_assert_int_eq(put_as(store, &a, &t600), TD_OK);
-    ck_assert_int_eq(put_as(store, &b, &t401), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(put_as(&a, &t600), TD_OK);
+    ck_assert_int_eq(put_as(&b, &t401), TD_RESOURCE_LIMIT);
     ck_assert_str_eq(err.resource, "resident_bytes");
     ck_assert_uint_eq(err.needed, 1001);
     ck_assert_uint_eq(err.limit, 1000);
@@ -297,27 +287,26 @@ TD_TEST(bytes_above_the_quota_are_refused)
     ck_assert_int_eq(td_store_admit(store, &b, UINT64_MAX, &err), TD_RESOURCE_LIMIT);
     ck_assert_int_eq(td_store_admit(store, &b, 400, &err), TD_OK);
     expect_names(store, "a");
-    ck_assert_int_eq(put_as(store, &b, &t400), TD_OK);
+    ck_assert_int_eq(put_as(&b, &t400), TD_OK);
     ck_assert_uint_eq(td_store_usage(store).held, 1000);
     ck_assert_uint_eq(td_store_usage(store).quota, 1000);
-    ck_assert_int_eq(put_as(store, &a, &t1000), TD_RESOURCE_LIMIT);
-    ck_assert_int_eq(put_as(store, &b, &t401), TD_RESOURCE_LIMIT);
-    ck_assert_int_eq(put_as(store, &a, &t600), TD_OK); /* the replaced bytes no longer count */
-    ck_assert_int_eq(delete_name(store, "b"), TD_OK);
+    ck_assert_int_eq(put_as(&a, &t1000), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(put_as(&b, &t401), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(put_as(&a, &t600), TD_OK); /* the replaced bytes no longer count */
+    ck_assert_int_eq(delete_name("b"), TD_OK);
     ck_assert_uint_eq(td_store_usage(store).held, 600);
-    ck_assert_int_eq(put_as(store, &a, &t1000), TD_OK);
+    ck_assert_int_eq(put_as(&a, &t1000), TD_OK);
     ck_assert_uint_eq(td_store_usage(store).held, 1000);
-    td_store_free(store);
 }
 
 TD_TEST(several_tensors_are_admitted_in_their_order)
 {
-    struct td_store *store = open_counted(1000);
+    store = open_counted(1000);
     const struct td_tensor t400 = bytes_tensor(400);
     const struct td_store_write a = write_of("a", false), b = write_of("b", false);
     struct td_store_totals totals = { 0 };
-    ck_assert_int_eq(put_as(store, &a, &t400), TD_OK);
-    ck_assert_int_eq(put_as(store, &b, &t400), TD_OK);
+    ck_assert_int_eq(put_as(&a, &t400), TD_OK);
+    ck_assert_int_eq(put_as(&b, &t400), TD_OK);
     ck_assert_int_eq(td_store_admit_next(store, &a, 600, &totals, &err), TD_OK);
     ck_assert_int_eq(td_store_admit_next(store, &b, 400, &totals, &err), TD_OK);
     ck_assert_int_eq(totals.new_names, 0);
@@ -331,42 +320,39 @@ TD_TEST(several_tensors_are_admitted_in_their_order)
     ck_assert_int_eq(td_store_admit_next(store, &a, UINT64_MAX - 1, &totals, &err),
                      TD_RESOURCE_LIMIT);
     ck_assert_int_eq(td_store_admit_next(store, &b, 2, &totals, &err), TD_RESOURCE_LIMIT);
-    td_store_free(store);
 }
 
 TD_TEST(a_failed_replacement_does_not_exceed_the_quota)
 {
-    struct td_store *store = open_counted(1000);
+    store = open_counted(1000);
     const struct td_tensor t700 = bytes_tensor(700), t300 = bytes_tensor(300);
     const struct td_store_write a = write_of("a", false), b = write_of("b", false);
     uint64_t outgoing;
-    ck_assert_int_eq(put_as(store, &a, &t700), TD_OK);
+    ck_assert_int_eq(put_as(&a, &t700), TD_OK);
     /* a is being replaced by 100 bytes: if that fails, its 700 bytes stay */
     ck_assert_int_eq(td_store_reserve(store, 700, 100, &outgoing, &err), TD_OK);
     ck_assert_int_eq(td_store_admit(store, &b, 301, &err), TD_RESOURCE_LIMIT);
-    ck_assert_int_eq(put_as(store, &b, &t300), TD_OK);
+    ck_assert_int_eq(put_as(&b, &t300), TD_OK);
     td_store_unreserve(store, 100, outgoing);
     ck_assert_uint_eq(td_store_usage(store).held, 1000);
     /* by 900 bytes: if that succeeds, there is no room for more */
-    ck_assert_int_eq(delete_name(store, "b"), TD_OK);
+    ck_assert_int_eq(delete_name("b"), TD_OK);
     ck_assert_int_eq(td_store_reserve(store, 700, 900, &outgoing, &err), TD_OK);
     ck_assert_int_eq(td_store_admit(store, &b, 101, &err), TD_RESOURCE_LIMIT);
     ck_assert_int_eq(td_store_admit(store, &b, 100, &err), TD_OK);
     td_store_unreserve(store, 900, outgoing);
-    td_store_free(store);
 }
 
 TD_TEST(without_memory_nothing_changes)
 {
-    struct td_store *store = td_store_open(&(struct td_store_options){
+    store = td_store_open(&(struct td_store_options){
         .dir = "", .quota = QUOTA, .memory = &no_memory, .log = &store_log });
     const struct td_store_write write = write_of("a", false);
     const struct td_tensor large = bytes_tensor(100000);
-    put_text_tensor(store, "a", "int8[1] 1", false);
-    ck_assert_int_eq(put_as(store, &write, &large), TD_MEMORY_EXHAUSTED);
+    put_text_tensor("a", "int8[1] 1", false);
+    ck_assert_int_eq(put_as(&write, &large), TD_MEMORY_EXHAUSTED);
     expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
     ck_assert_uint_eq(td_store_usage(store).held, 1);
-    td_store_free(store);
 }
 
 /* ---- persisting ------------------------------------------------------------------------------ */
@@ -397,8 +383,8 @@ static const char *const dtypes_and_shapes[] = {
 
 TD_TEST_EACH(every_dtype_is_loaded_from_its_file, dtypes_and_shapes)
 {
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "t", dtypes_and_shapes[_i], true);
+    store = open_folder();
+    put_text_tensor("t", dtypes_and_shapes[_i], true);
     const struct td_tensor_listing *t = found(store, "t");
     expect_tensor(t->tensor, dtypes_and_shapes[_i], "put");
     ck_assert(t->persisted);
@@ -419,30 +405,26 @@ TD_TEST_EACH(every_dtype_is_loaded_from_its_file, dtypes_and_shapes)
     ck_assert_uint_eq(again->version, t->version);
     ck_assert(again->persisted);
     ck_assert_str_eq(logged(), "");
-    td_store_free(store);
 }
 
 TD_TEST(numeric_data_is_aligned_in_its_file)
 {
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "t", "float32[3] 1 2 3", true);
+    store = open_folder();
+    put_text_tensor("t", "float32[3] 1 2 3", true);
     ck_assert_uint_eq((uintptr_t)found(store, "t")->tensor->data % 64, 0);
-    td_store_free(store);
 }
 
 TD_TEST(version_numbers_continue_after_a_restart)
 {
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "a", "int8[1] 1", false);
-    put_text_tensor(store, "a", "int8[1] 2", false);
-    put_text_tensor(store, "a", "int8[1] 3", true);
+    store = open_folder();
+    put_text_tensor("a", "int8[1] 1", false);
+    put_text_tensor("a", "int8[1] 2", false);
+    put_text_tensor("a", "int8[1] 3", true);
     const uint64_t version = found(store, "a")->version;
     ck_assert_uint_eq(version, 3);
-    td_store_free(store);
-    store = open_folder();
-    put_text_tensor(store, "b", "int8[1] 1", false);
+    restart();
+    put_text_tensor("b", "int8[1] 1", false);
     ck_assert_uint_gt(found(store, "b")->version, version);
-    td_store_free(store);
 }
 
 static td_status stop_now(void *context, struct td_error *error)
@@ -455,72 +437,66 @@ TD_TEST(a_file_whose_writing_is_stopped_replaces_nothing)
 {
     const struct td_store_write write = write_of("t", true);
     struct td_tensor large = tensor_without_data("uint8[67108864]");
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_int_eq(td_tensor_alloc(&large, &test_arena, &err), TD_OK);
     memset(large.data, 7, large.bytes);
-    put_text_tensor(store, "t", "int32[2] 1 2", true);
+    put_text_tensor("t", "int32[2] 1 2", true);
     test_arena.stop = (struct td_stop){ .check = stop_now };
-    ck_assert_int_eq(put_as(store, &write, &large), TD_DRAINING);
+    ck_assert_int_eq(put_as(&write, &large), TD_DRAINING);
     ck_assert_str_eq(err.message, "stopped");
     expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "as before");
     ck_assert_int_eq(n_files(), 1);
     ck_assert_uint_eq(td_store_usage(store).mapped, 8);
-    td_store_free(store);
 }
 
 TD_TEST(persisting_replaces_the_source_file_of_the_tensor)
 {
     put_npy("a.npy", 10, 3);
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_tensor_listing *old = found(store, "a");
-    put_text_tensor(store, "a", "int8[1] 1", true);
+    put_text_tensor("a", "int8[1] 1", true);
     ck_assert(!is_file("a.npy") && is_file("a.tensord"));
     ck_assert_int_eq(value_of(old->tensor, 2), 12); /* a reader keeps the old version */
-    put_text_tensor(store, "a", "int8[1] 2", true);
+    put_text_tensor("a", "int8[1] 2", true);
     td_store_rescan(store);
     expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
     ck_assert_int_eq(n_files(), 1);
-    td_store_free(store);
-    store = open_folder();
+    restart();
     expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
-    td_store_free(store);
 }
 
 TD_TEST(a_tensor_that_is_not_persisted_is_lost_at_a_restart)
 {
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "a", "int8[1] 1", true);
-    put_text_tensor(store, "a", "int8[1] 2", false);
-    put_text_tensor(store, "b", "int8[1] 3", false);
-    ck_assert(!found(store, "a")->persisted);
-    td_store_free(store);
     store = open_folder();
+    put_text_tensor("a", "int8[1] 1", true);
+    put_text_tensor("a", "int8[1] 2", false);
+    put_text_tensor("b", "int8[1] 3", false);
+    ck_assert(!found(store, "a")->persisted);
+    restart();
     expect_names(store, "a");
     expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
-    td_store_free(store);
 }
 
 TD_TEST(without_a_folder_nothing_can_be_persisted)
 {
-    struct td_store *store = open_at("");
+    store = open_at("");
     const struct td_store_write write = write_of("a", true);
     const struct td_tensor t = tensor("int8[1] 1");
-    ck_assert_int_eq(put_as(store, &write, &t), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(put_as(&write, &t), TD_INVALID_ARGUMENT);
     ck_assert_str_eq(err.attribute, "persist");
     ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_INVALID_ARGUMENT);
-    td_store_free(store);
 }
 
 TD_TEST(a_failed_write_keeps_the_old_version)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_store_write write = write_of("a", true);
     const struct td_tensor t = bytes_tensor(100000);
     const struct rlimit small = { 4096, RLIM_INFINITY }, none = { RLIM_INFINITY, RLIM_INFINITY };
-    put_text_tensor(store, "a", "int8[1] 1", true);
+    put_text_tensor("a", "int8[1] 1", true);
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-    const td_status status = put_as(store, &write, &t);
+    const td_status status = put_as(&write, &t);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
     ck_assert_int_eq(status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(err.resource, "disk_bytes");
@@ -531,47 +507,44 @@ TD_TEST(a_failed_write_keeps_the_old_version)
     ck_assert_int_eq(n_files(), 1);
     ck_assert_int_eq(td_store_admit(store, &write, (uint64_t)1 << 60, &err), TD_RESOURCE_LIMIT);
     ck_assert_str_eq(err.resource, "disk_bytes");
-    td_store_free(store);
 }
 
 /* What a person has put in the folder is read before a client's change replaces or removes it. */
 TD_TEST(a_file_that_was_not_read_yet_is_not_replaced)
 {
     put_npy("a.npy", 1, 2);
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_store_write write = write_of("a", true), new = write_of("b", true);
     const struct td_tensor t = tensor("int8[1] 2");
     ck_assert_int_eq(unlink(path_of("a.npy")), 0);
     put_npy("a.npy", 5, 3); /* a restored file over one that is served */
     put_npy("b.npy", 1, 2); /* a new one */
-    ck_assert_int_eq(put_as(store, &write, &t), TD_CONFLICT);
+    ck_assert_int_eq(put_as(&write, &t), TD_CONFLICT);
     EXPECT_MESSAGE(
         &err, "a.npy in the data folder has changed since the server last read it, and this change "
               "would replace or remove it; send SIGHUP to the server first");
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_CONFLICT);
-    ck_assert_int_eq(put_as(store, &new, &t), TD_CONFLICT);
+    ck_assert_int_eq(put_as(&new, &t), TD_CONFLICT);
     td_store_rescan(store);
     expect_tensor(found(store, "a")->tensor, "int32[3] 5 6 7", "a");
-    ck_assert_int_eq(put_as(store, &new, &t), TD_OK);
-    ck_assert_int_eq(put_as(store, &write, &t), TD_OK);
-    td_store_free(store);
+    ck_assert_int_eq(put_as(&new, &t), TD_OK);
+    ck_assert_int_eq(put_as(&write, &t), TD_OK);
 }
 
 TD_TEST(a_directory_of_the_same_name_keeps_the_old_version)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_store_write write = write_of("a", true);
     const struct td_tensor t = tensor("int8[1] 2");
-    put_text_tensor(store, "a", "int8[1] 1", false);
+    put_text_tensor("a", "int8[1] 1", false);
     ck_assert_int_eq(mkdir(path_of("a.tensord"), 0700), 0);
-    ck_assert_int_eq(put_as(store, &write, &t), TD_CONFLICT);
+    ck_assert_int_eq(put_as(&write, &t), TD_CONFLICT);
     EXPECT_MESSAGE(&err, "a.tensord in the data folder has changed since the server last read it");
     td_store_rescan(store);
-    ck_assert_int_eq(put_as(store, &write, &t), TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(put_as(&write, &t), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "Is a directory");
     expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
     ck_assert_int_eq(n_files(), 1);
-    td_store_free(store);
 }
 
 TD_TEST(the_next_start_removes_temporary_files_of_a_crash)
@@ -590,14 +563,13 @@ TD_TEST_EACH(files_have_the_same_mode_whatever_the_umask_is, umasks)
     static const char *const files[] = { "a.tensord", ".tensord.lock" };
     struct stat info;
     const mode_t before = umask(umasks[_i]);
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "a", "int8[1] 2", true);
+    store = open_folder();
+    put_text_tensor("a", "int8[1] 2", true);
     umask(before);
     for (int i = 0; i < COUNT_OF(files); i++) {
         ck_assert_int_eq(stat(path_of(files[i]), &info), 0);
         ck_assert_int_eq(info.st_mode & 07777, 0640);
     }
-    td_store_free(store);
 }
 
 /* The kernel grants a read lease only for a file that no descriptor and no mapping can write to. */
@@ -611,15 +583,14 @@ static bool may_be_written(const char *name)
 
 TD_TEST(no_descriptor_or_mapping_can_write_to_a_persisted_file)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_text("control", "open");
     const int control = open(path_of("control"), O_RDWR);
     ck_assert(may_be_written("control"));
-    put_text_tensor(store, "a", "int32[3] 1 2 3", true);
-    put_text_tensor(store, "b", "string[2] 'one' 'two'", true);
+    put_text_tensor("a", "int32[3] 1 2 3", true);
+    put_text_tensor("b", "string[2] 'one' 'two'", true);
     ck_assert(!may_be_written("a.tensord") && !may_be_written("b.tensord"));
     close(control);
-    td_store_free(store);
 }
 
 /* A .tensord file with a verbatim header. */
@@ -660,13 +631,10 @@ static const struct {
 
 TD_TEST(a_persisted_tensor_has_up_to_16_dimensions)
 {
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "a", "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5", true);
-    td_store_free(store);
     store = open_folder();
+    put_text_tensor("a", "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5", true);
+    restart();
     expect_tensor(found(store, "a")->tensor, "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5", "a");
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 /* Larger numbers could not be sent as JSON, and the next one might overflow. */
@@ -687,10 +655,9 @@ TD_TEST(a_stored_version_number_below_2_to_the_53_is_kept)
                  "\"version\":\"%s\"}," INTS,
                  numbers[i].stored);
         put_own("a.tensord", header);
-        struct td_store *store = open_folder();
+        store = open_folder();
         EXPECT(found(store, "a")->version == numbers[i].version, "%s", numbers[i].stored);
-        td_arena_reset(&test_arena);
-        td_store_free(store);
+        close_store();
     }
 }
 
@@ -698,16 +665,15 @@ TD_TEST_EACH(an_inconsistent_tensord_file_is_skipped, wrong_files)
 {
     put_own("a.tensord", wrong_files[_i].header);
     put_npy("good.npy", 1, 1);
-    struct td_store *store = open_folder();
+    store = open_folder();
     expect_names(store, "good");
     ck_assert_msg(strstr(logged(), wrong_files[_i].reason) != NULL, "%s", wrong_files[_i].header);
-    td_store_free(store);
 }
 
 TD_TEST(strings_with_invalid_offsets_are_skipped)
 {
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "a", "string[3] 'one' 'two' 'three'", true);
+    store = open_folder();
+    put_text_tensor("a", "string[3] 'one' 'two' 'three'", true);
     td_store_free(store);
     const int fd = open(path_of("a.tensord"), O_RDWR);
     uint64_t length, offset = 1000;
@@ -717,13 +683,12 @@ TD_TEST(strings_with_invalid_offsets_are_skipped)
     store = open_folder();
     expect_names(store, "");
     ck_assert_ptr_nonnull(strstr(logged(), "do not increase"));
-    td_store_free(store);
 }
 
 TD_TEST(a_tensord_file_takes_precedence_over_other_files)
 {
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "m:w", "int8[1] 1", true);
+    store = open_folder();
+    put_text_tensor("m:w", "int8[1] 1", true);
     td_store_free(store);
     put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
     put_npy("a.npy", 1, 1);
@@ -732,7 +697,6 @@ TD_TEST(a_tensord_file_takes_precedence_over_other_files)
     expect_names(store, "a m:b.x m:w");
     expect_tensor(found(store, "m:w")->tensor, "int8[1] 1", "m:w");
     ck_assert_int_eq(found(store, "a")->tensor->numel, 4);
-    td_store_free(store);
 }
 
 /* ---- deleting -------------------------------------------------------------------------------- */
@@ -740,27 +704,25 @@ TD_TEST(a_tensord_file_takes_precedence_over_other_files)
 TD_TEST(a_deleted_tensor_does_not_return)
 {
     put_npy("a.npy", 1, 2);
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "b", "int8[1] 1", false);
-    put_text_tensor(store, "c", "int8[1] 1", true);
-    put_text_tensor(store, "d", "int8[1] 1", true);
-    put_text_tensor(store, "d", "int8[1] 2", false);
+    store = open_folder();
+    put_text_tensor("b", "int8[1] 1", false);
+    put_text_tensor("c", "int8[1] 1", true);
+    put_text_tensor("d", "int8[1] 1", true);
+    put_text_tensor("d", "int8[1] 2", false);
     const struct td_tensor_listing *a = found(store, "a");
     static const char *const names[] = { "a", "b", "c", "d" };
     for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(delete_name(store, names[i]), TD_OK);
+        ck_assert_int_eq(delete_name(names[i]), TD_OK);
         ck_assert_int_eq(missing_error(store, names[i], 1).status, TD_TENSOR_NOT_FOUND);
-        ck_assert_int_eq(delete_name(store, names[i]), TD_TENSOR_NOT_FOUND);
+        ck_assert_int_eq(delete_name(names[i]), TD_TENSOR_NOT_FOUND);
     }
     ck_assert_int_eq(value_of(a->tensor, 1), 2); /* still mapped */
     ck_assert_int_eq(n_files(), 0);
     td_store_rescan(store);
     expect_names(store, "");
     ck_assert_uint_eq(td_store_usage(store).held + td_store_usage(store).mapped, 0);
-    td_store_free(store);
-    store = open_folder();
+    restart();
     expect_names(store, "");
-    td_store_free(store);
 }
 
 TD_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
@@ -768,28 +730,26 @@ TD_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
     put_safetensors("m.safetensors", TWO_TENSORS, 0, 6);
     put_safetensors("one.safetensors",
                     "{\"w\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(delete_name(store, "m:w"), TD_FORBIDDEN);
+    store = open_folder();
+    ck_assert_int_eq(delete_name("m:w"), TD_FORBIDDEN);
     EXPECT_MESSAGE(&err, "m.safetensors");
-    put_text_tensor(store, "m:w", "int8[1] 1", true); /* hides it; no file is removed */
-    ck_assert_int_eq(delete_name(store, "m:w"), TD_FORBIDDEN);
+    put_text_tensor("m:w", "int8[1] 1", true); /* hides it; no file is removed */
+    ck_assert_int_eq(delete_name("m:w"), TD_FORBIDDEN);
     ck_assert(is_file("m:w.tensord"));
-    ck_assert_int_eq(delete_name(store, "one:w"), TD_OK); /* the only tensor of its file */
+    ck_assert_int_eq(delete_name("one:w"), TD_OK); /* the only tensor of its file */
     ck_assert(!is_file("one.safetensors"));
     expect_names(store, "m:b.x m:w");
-    td_store_free(store);
 }
 
 TD_TEST(deleting_a_tensor_in_memory_keeps_a_file_that_does_not_hold_it)
 {
     put_safetensors("one.safetensors",
                     "{\"w\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "one:x", "int8[1] 1", false);
-    ck_assert_int_eq(delete_name(store, "one:x"), TD_OK);
+    store = open_folder();
+    put_text_tensor("one:x", "int8[1] 1", false);
+    ck_assert_int_eq(delete_name("one:x"), TD_OK);
     ck_assert(is_file("one.safetensors"));
     expect_names(store, "one:w");
-    td_store_free(store);
 }
 
 /* ---- rescanning ------------------------------------------------------------------------------ */
@@ -821,9 +781,9 @@ static void replace_by_copy(const char *name, bool with_time)
  * know. */
 TD_TEST(the_etag_of_a_file_is_that_of_its_copies)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_npy("n.npy", 1, 3);
-    put_text_tensor(store, "t", "int32[3] 1 2 3", true);
+    put_text_tensor("t", "int32[3] 1 2 3", true);
     td_store_rescan(store);
     const struct td_tensor_listing *n = found(store, "n"), *t = found(store, "t");
     replace_by_copy("n.npy", true);
@@ -833,16 +793,15 @@ TD_TEST(the_etag_of_a_file_is_that_of_its_copies)
     store = open_folder();
     ck_assert_str_eq(found(store, "n")->etag, n->etag);
     ck_assert_str_eq(found(store, "t")->etag, t->etag);
-    put_text_tensor(store, "t", "int32[3] 1 2 3", true); /* another version, with the same values */
+    put_text_tensor("t", "int32[3] 1 2 3", true); /* another version, with the same values */
     ck_assert_str_ne(found(store, "t")->etag, t->etag);
-    td_store_free(store);
 }
 
 TD_TEST(an_etag_has_no_number_of_an_inode)
 {
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_npy("n.npy", 1, 3);
-    put_text_tensor(store, "t", "int32[3] 1 2 3", true);
+    put_text_tensor("t", "int32[3] 1 2 3", true);
     td_store_rescan(store);
     static const char *const names[] = { "n", "t" }, *const files[] = { "n.npy", "t.tensord" };
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -852,7 +811,6 @@ TD_TEST(an_etag_has_no_number_of_an_inode)
         snprintf(inode, sizeof inode, "%jx-", (uintmax_t)info.st_ino);
         ck_assert_ptr_null(strstr(found(store, names[i])->etag, inode));
     }
-    td_store_free(store);
 }
 
 TD_TEST(a_rescan_finds_new_changed_and_vanished_files)
@@ -861,7 +819,7 @@ TD_TEST(a_rescan_finds_new_changed_and_vanished_files)
     put_npy("changes.npy", 2, 1);
     put_npy("removed.npy", 3, 1);
     put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_tensor_listing *same = found(store, "same"), *changes = found(store, "changes"),
                                    *removed = found(store, "removed");
     put_npy("new.npy", 4, 1);
@@ -886,7 +844,6 @@ TD_TEST(a_rescan_finds_new_changed_and_vanished_files)
     const uint64_t version = found(store, "m:v")->version;
     td_store_rescan(store); /* nothing changed */
     ck_assert_uint_eq(found(store, "m:v")->version, version);
-    td_store_free(store);
 }
 
 TD_TEST(a_put_tensor_stays_unless_its_file_changed_since)
@@ -894,13 +851,13 @@ TD_TEST(a_put_tensor_stays_unless_its_file_changed_since)
     put_npy("a.npy", 1, 1);
     put_npy("b.npy", 2, 1);
     put_npy("c.npy", 3, 1);
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "a", "int8[1] 1", false);
-    put_text_tensor(store, "b", "int8[1] 2", false);
-    put_text_tensor(store, "c", "int8[1] 3", false);
-    put_text_tensor(store, "d", "int8[1] 4", false);
-    put_text_tensor(store, "e", "int8[1] 5", true);
-    put_text_tensor(store, "f", "int8[1] 6", true);
+    store = open_folder();
+    put_text_tensor("a", "int8[1] 1", false);
+    put_text_tensor("b", "int8[1] 2", false);
+    put_text_tensor("c", "int8[1] 3", false);
+    put_text_tensor("d", "int8[1] 4", false);
+    put_text_tensor("e", "int8[1] 5", true);
+    put_text_tensor("f", "int8[1] 6", true);
     replace_npy("b.npy", 20, 1);
     unlink(path_of("c.npy"));
     put_npy("d.npy", 40, 1);
@@ -913,26 +870,24 @@ TD_TEST(a_put_tensor_stays_unless_its_file_changed_since)
     expect_tensor(found(store, "c")->tensor, "int8[1] 3", "removing a file changes nothing");
     ck_assert_int_eq(value_of(found(store, "d")->tensor, 0), 40);
     expect_tensor(found(store, "e")->tensor, "int8[1] 5", "a .tensord file takes precedence");
-    td_store_free(store);
 }
 
 TD_TEST(removing_a_file_serves_the_one_it_hid)
 {
     put_npy("a.npy", 7, 1);
     put_own("a.tensord", METADATA("int32", "[4]") INTS);
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_int_eq(found(store, "a")->tensor->numel, 4);
     unlink(path_of("a.tensord"));
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "a")->tensor, 0), 7);
-    td_store_free(store);
 }
 
 TD_TEST(a_changed_file_that_is_corrupt_is_skipped)
 {
     put_npy("replaced.npy", 1, 8);
     put_npy("written.npy", 2, 8);
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_text("new.tmp", "rubbish");
     char path[512];
     snprintf(path, sizeof path, "%s", path_of("new.tmp"));
@@ -947,7 +902,6 @@ TD_TEST(a_changed_file_that_is_corrupt_is_skipped)
     replace_npy("replaced.npy", 10, 1);
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "replaced")->tensor, 0), 10);
-    td_store_free(store);
 }
 
 /* A .npy file of n big-endian int32, which are converted in memory and count against the quota. */
@@ -964,7 +918,7 @@ static void put_converted_npy(const char *name, int n)
 }
 
 /* Puts a tensor "large" that leaves `rest` bytes of the quota. */
-static void fill_quota(struct td_store *store, int rest)
+static void fill_quota(int rest)
 {
     const struct td_store_write write = write_of("large", false);
     const struct td_shape shape = { 1, { QUOTA - rest } };
@@ -972,51 +926,49 @@ static void fill_quota(struct td_store *store, int rest)
     ck_assert_int_eq(td_tensor_describe(&t, "large", TD_DTYPE_UINT8, &shape, &err), TD_OK);
     ck_assert_int_eq(td_tensor_alloc(&t, &test_arena, &err), TD_OK);
     memset(t.data, 0, t.bytes);
-    ck_assert_int_eq(put_as(store, &write, &t), TD_OK);
+    ck_assert_int_eq(put_as(&write, &t), TD_OK);
 }
 
 TD_TEST(a_tensor_put_after_its_file_did_not_fit_stays)
 {
-    struct td_store *store = open_folder();
-    fill_quota(store, 1000);
+    store = open_folder();
+    fill_quota(1000);
     put_converted_npy("t.npy", 1000);
     put_converted_npy("u.npy", 1000);
     td_store_rescan(store);
     expect_names(store, "large");
     ck_assert_ptr_nonnull(strstr(logged(), "file=t.npy tensor=t"));
-    put_text_tensor(store, "t", "int8[1] 7", false);
-    delete_name(store, "large");
+    put_text_tensor("t", "int8[1] 7", false);
+    delete_name("large");
     td_store_rescan(store);
     expect_tensor(found(store, "t")->tensor, "int8[1] 7", "its file is unchanged");
     ck_assert_int_eq(found(store, "u")->tensor->numel, 1000); /* fits now */
     replace_npy("t.npy", 20, 1);
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "t")->tensor, 0), 20);
-    td_store_free(store);
 }
 
 TD_TEST(a_changed_file_replaces_its_old_tensor_once_it_fits)
 {
     put_npy("t.npy", 1, 1);
-    struct td_store *store = open_folder();
-    fill_quota(store, 1000);
+    store = open_folder();
+    fill_quota(1000);
     put_converted_npy("new.tmp", 1000);
     char path[512];
     snprintf(path, sizeof path, "%s", path_of("new.tmp"));
     ck_assert_int_eq(rename(path, path_of("t.npy")), 0);
     td_store_rescan(store);
     ck_assert_int_eq(found(store, "t")->tensor->numel, 1);
-    delete_name(store, "large");
+    delete_name("large");
     td_store_rescan(store);
     ck_assert_int_eq(found(store, "t")->tensor->numel, 1000);
-    td_store_free(store);
 }
 
 TD_TEST(a_file_that_is_moved_back_is_persisted_again)
 {
     char from[512];
     put_npy("w.npy", 1, 1);
-    struct td_store *store = open_folder();
+    store = open_folder();
     snprintf(from, sizeof from, "%s", path_of("w.npy"));
     ck_assert_int_eq(rename(from, path_of("w.bak")), 0);
     put_text("w.npy", "rubbish");
@@ -1026,7 +978,6 @@ TD_TEST(a_file_that_is_moved_back_is_persisted_again)
     ck_assert_int_eq(rename(from, path_of("w.npy")), 0);
     td_store_rescan(store);
     ck_assert(found(store, "w")->persisted);
-    td_store_free(store);
 }
 
 /* Parsers report dimensions above their limits as RESOURCE_LIMIT. */
@@ -1039,13 +990,12 @@ static const char *const too_large_headers[] = {
 TD_TEST_EACH(a_file_with_a_shape_above_the_limits_is_malformed, too_large_headers)
 {
     put_npy("m:w.npy", 5, 1);
-    struct td_store *store = open_folder();
+    store = open_folder();
     put_safetensors("m.safetensors", too_large_headers[_i], 0, 1);
     td_store_rescan(store);
     ck_assert_ptr_nonnull(strstr(logged(), "file=m.safetensors"));
     ck_assert_int_eq(value_of(found(store, "m:w")->tensor, 0), 5); /* it drops nothing */
-    EXPECT_OK(delete_name(store, "m:w"), &err);                    /* and holds no tensor */
-    td_store_free(store);
+    EXPECT_OK(delete_name("m:w"), &err);                           /* and holds no tensor */
 }
 
 /* Tensor "m:w" is a string of 40000 letters; the file is later truncated to CUT bytes. */
@@ -1064,10 +1014,9 @@ static void put_long_string(void)
 
 TD_TEST(a_table_whose_file_is_truncated_is_refused)
 {
-    td_guard_install();
     put_long_string();
     put_npy("good.npy", 1, 1);
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_tensor_listing *w = found(store, "m:w");
     ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
     ck_assert_int_eq(((const volatile char *)w->tensor->data)[39999], 0);
@@ -1077,59 +1026,55 @@ TD_TEST(a_table_whose_file_is_truncated_is_refused)
     EXPECT_MESSAGE(&err, "m.safetensors");
     EXPECT_MESSAGE(&err, "truncated");
     found(store, "good");
-    put_text_tensor(store, "m:w", "int8[1] 1", false); /* can be replaced */
+    put_text_tensor("m:w", "int8[1] 1", false); /* can be replaced */
     found(store, "m:w");
     td_store_rescan(store);
     found(store, "m:w"); /* a put tensor does not depend on the file */
-    td_store_free(store);
 }
 
 /* The kernel may send the pages of a file without a fault in the process, which would notice. */
 TD_TEST(a_truncation_that_nothing_has_read_yet_is_noticed_before_a_tensor_is_sent)
 {
-    td_guard_install();
     put_long_string();
-    struct td_store *store = open_folder();
+    store = open_folder();
     const struct td_tensor_listing *w = found(store, "m:w");
     ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
     ck_assert_int_eq(td_store_check(w, &err), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "truncated");
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 /* Operations on a tensor whose file is truncated while it is read. */
-static td_status copy_truncated(struct td_store *store, bool persist)
+static td_status copy_truncated(bool persist)
 {
     const struct td_store_write write = write_of("copy", persist);
     struct td_tensor tensor;
     ck_assert_int_eq(td_resolve(td_store_resolver(store), "m:w", 3, &test_arena, &tensor, &err),
                      TD_OK);
     ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
-    return put_as(store, &write, &tensor);
+    return put_as(&write, &tensor);
 }
 
-static td_status copy_in_memory(struct td_store *store)
+static td_status copy_in_memory(void)
 {
-    return copy_truncated(store, false);
+    return copy_truncated(false);
 }
 
-static td_status copy_persisted(struct td_store *store)
+static td_status copy_persisted(void)
 {
-    return copy_truncated(store, true);
+    return copy_truncated(true);
 }
 
 /* Another request faulted before, so writing the file copies zeros. */
-static td_status persist_zeros(struct td_store *store)
+static td_status persist_zeros(void)
 {
     const struct td_tensor_listing *w = found(store, "m:w");
     const struct td_store_write write = write_of("copy", true);
     ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
     ck_assert_int_eq(((const volatile char *)w->tensor->data)[LETTERS - 1], 0);
-    return put_as(store, &write, w->tensor);
+    return put_as(&write, w->tensor);
 }
 
-static td_status update_some(struct td_store *store)
+static td_status update_some(void)
 {
     const struct td_store_write write = write_of("m:w", false);
     struct td_store_update *update;
@@ -1140,7 +1085,7 @@ static td_status update_some(struct td_store *store)
     return td_store_update_commit(update, &offset, 1, 1, &test_arena, &listing, &err);
 }
 
-static td_status send_tensor(struct td_store *store)
+static td_status send_tensor(void)
 {
     const struct td_tensor_listing *w = found(store, "m:w");
     ck_assert_int_eq(td_store_check(w, &err), TD_OK);
@@ -1149,22 +1094,18 @@ static td_status send_tensor(struct td_store *store)
     return td_store_check(w, &err);
 }
 
-static td_status (*const operations[])(struct td_store *store) = { copy_in_memory, copy_persisted,
-                                                                   persist_zeros, update_some,
-                                                                   send_tensor };
+static td_status (*const operations[])(void) = { copy_in_memory, copy_persisted, persist_zeros,
+                                                 update_some, send_tensor };
 
 TD_TEST_EACH(zeros_read_from_a_truncated_file_are_not_stored, operations)
 {
-    td_guard_install();
     put_long_string();
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(operations[_i](store), TD_DEVICE_UNAVAILABLE);
+    store = open_folder();
+    ck_assert_int_eq(operations[_i](), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "truncated");
     expect_names(store, "m:w");
     ck_assert_int_eq(n_files(), 1);
     ck_assert_uint_eq(td_store_usage(store).held, 0);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
 }
 
 TD_TEST(strings_of_a_truncated_file_keep_their_lengths)
@@ -1172,7 +1113,6 @@ TD_TEST(strings_of_a_truncated_file_keep_their_lengths)
     enum { STRINGS = 3000 };
     static uint64_t offsets[STRINGS + 1];
     static char letters[2 * STRINGS];
-    td_guard_install();
     for (int i = 0; i <= STRINGS; i++)
         offsets[i] = 2 * (uint64_t)i;
     memset(letters, 'x', sizeof letters);
@@ -1183,8 +1123,8 @@ TD_TEST(strings_of_a_truncated_file_keep_their_lengths)
                                  .data = letters,
                                  .offsets = offsets };
     const struct td_store_write write = write_of("s", true);
-    struct td_store *store = open_folder();
-    ck_assert_int_eq(put_as(store, &write, &t), TD_OK);
+    store = open_folder();
+    ck_assert_int_eq(put_as(&write, &t), TD_OK);
     for (int start = 0; start < 2; start++) {
         const struct td_tensor *s = found(store, "s")->tensor;
         ck_assert_mem_eq(s->data, letters, sizeof letters);
@@ -1200,14 +1140,13 @@ TD_TEST(strings_of_a_truncated_file_keep_their_lengths)
     }
     store = open_at(folder); /* the truncated file is invalid */
     expect_names(store, "");
-    td_store_free(store);
 }
 
 TD_TEST(offsets_of_mapped_strings_count_against_the_quota)
 {
     const struct td_store_write write = write_of("s", true);
-    struct td_store *store = open_folder();
-    put_text_tensor(store, "s", "string[3] 'one' 'two' 'three'", true); /* 32 bytes of offsets */
+    store = open_folder();
+    put_text_tensor("s", "string[3] 'one' 'two' 'three'", true); /* 32 bytes of offsets */
     td_store_free(store);
     counting_init(&counting);
     store = td_store_open(&(struct td_store_options){
@@ -1215,10 +1154,9 @@ TD_TEST(offsets_of_mapped_strings_count_against_the_quota)
     expect_names(store, "");
     ck_assert_ptr_nonnull(strstr(logged(), "resident tensors"));
     const struct td_tensor three = tensor("string[3] 'one' 'two' 'three'");
-    ck_assert_int_eq(put_as(store, &write, &three), TD_RESOURCE_LIMIT);
-    put_text_tensor(store, "s", "string[1] 'a long string, but its offsets are short'", true);
+    ck_assert_int_eq(put_as(&write, &three), TD_RESOURCE_LIMIT);
+    put_text_tensor("s", "string[1] 'a long string, but its offsets are short'", true);
     ck_assert_uint_eq(td_store_usage(store).held, 16);
-    td_store_free(store);
 }
 
 /* A file of n empty tensors. */
@@ -1241,10 +1179,10 @@ TD_TEST(a_store_holds_as_many_tensors_as_it_allows)
 {
     const struct td_store_write last = write_of("last", false), more = write_of("more", false);
     put_many(TD_STORE_TENSORS - 1);
-    struct td_store *store = open_folder();
+    store = open_folder();
     ck_assert_int_eq(td_store_usage(store).tensors, TD_STORE_TENSORS - 1);
     ck_assert_int_eq(td_store_admit(store, &last, 1, &err), TD_OK);
-    put_text_tensor(store, "last", "int8[1] 1", false);
+    put_text_tensor("last", "int8[1] 1", false);
     ck_assert_int_eq(td_store_admit(store, &last, 1, &err), TD_OK); /* replaces it */
     ck_assert_int_eq(td_store_admit(store, &more, 1, &err), TD_RESOURCE_LIMIT);
     ck_assert_str_eq(err.resource, "resident_tensors");
@@ -1255,7 +1193,6 @@ TD_TEST(a_store_holds_as_many_tensors_as_it_allows)
     td_store_rescan(store);
     ck_assert_int_eq(td_store_usage(store).tensors, TD_STORE_TENSORS);
     ck_assert_ptr_nonnull(strstr(logged(), "the store with this tensor"));
-    td_store_free(store);
 }
 
-TD_FIXTURE(folder_open, folder_close);
+TD_FIXTURE(one_store_begin, one_store_end);

@@ -425,6 +425,15 @@ static td_status never_stopped(void *context, struct td_error *err)
     return TD_OK;
 }
 
+/* Runs a loop of `count` items, in chunks of one, that nobody stops. */
+static void run_chunks(struct td_worker *worker, int64_t count, td_range_fn *chunk, void *context)
+{
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    EXPECT_OK(td_exec_for(&exec.base, count, 1, chunk, context, &err), &err);
+}
+
 /* A job that runs a loop and counts the visits of each item. */
 struct looping_job {
     struct td_job job; /* first: run casts back */
@@ -535,10 +544,7 @@ struct rendezvous {
 static void run_rendezvous(struct td_job *job, struct td_worker *worker)
 {
     struct rendezvous *self = (struct rendezvous *)(void *)job;
-    struct td_pool_exec exec;
-    struct td_error err;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    EXPECT_OK(td_exec_for(&exec.base, 4, 1, wait_for_all, &self->barrier, &err), &err);
+    run_chunks(worker, 4, wait_for_all, &self->barrier);
     sem_post(&self->over);
 }
 
@@ -617,10 +623,7 @@ static void outer_chunk(void *context, int64_t begin, int64_t end)
 static void run_outer(struct td_job *job, struct td_worker *worker)
 {
     struct outer *self = (struct outer *)(void *)job;
-    struct td_pool_exec exec;
-    struct td_error err;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    EXPECT_OK(td_exec_for(&exec.base, 10, 1, outer_chunk, self, &err), &err);
+    run_chunks(worker, 10, outer_chunk, self);
 }
 
 TD_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
@@ -665,11 +668,8 @@ static void submit_small(void *context, int64_t begin, int64_t end)
 static void run_interrupted(struct td_job *job, struct td_worker *worker)
 {
     struct interrupted *self = (struct interrupted *)(void *)job;
-    struct td_pool_exec exec;
-    struct td_error err;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
     ck_assert_int_eq(td_worker_nested_ns(worker), 0); /* also after another job */
-    EXPECT_OK(td_exec_for(&exec.base, 10, 1, submit_small, self, &err), &err);
+    run_chunks(worker, 10, submit_small, self);
     self->seen_by_large = td_worker_nested_ns(worker);
 }
 
@@ -713,12 +713,9 @@ static void chain_chunk(void *context, int64_t begin, int64_t end)
 static void run_chain(struct td_job *job, struct td_worker *worker)
 {
     struct chain *self = (struct chain *)(void *)job;
-    struct td_pool_exec exec;
-    struct td_error err;
     if (++*self->depth > *self->deepest)
         *self->deepest = *self->depth;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    EXPECT_OK(td_exec_for(&exec.base, 10, 1, chain_chunk, self, &err), &err);
+    run_chunks(worker, 10, chain_chunk, self);
     --*self->depth;
 }
 
@@ -1021,10 +1018,7 @@ TD_TEST(workers_sleep_when_the_next_loop_does_not_begin_soon)
 static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
 {
     struct outer *self = (struct outer *)(void *)job;
-    struct td_pool_exec exec;
-    struct td_error err;
-    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    EXPECT_OK(td_exec_for(&exec.base, 100, 1, visit, &self->small_loop, &err), &err);
+    run_chunks(worker, 100, visit, &self->small_loop);
     submit(self->pool, &self->small.job); /* while a helper polls or has just begun to sleep */
     submit(self->pool, &self->large.job);
     while (!atomic_load(&self->small.runs) || !atomic_load(&self->large.runs))
