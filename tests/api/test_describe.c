@@ -70,7 +70,6 @@ static void expect_success(const struct td_op *op, const cJSON *example)
     struct td_exec exec;
     td_exec_serial(&exec, &test_arena);
     ck_assert_msg(op->run(args, &exec, &err) == TD_OK, "%s: %s: %s", op->name, body, err.message);
-    decoded_free(&decoded);
     cJSON_free(body);
 }
 
