@@ -396,3 +396,5 @@ TD_TEST(a_description_without_memory_is_an_error_and_no_leak)
     }
     cJSON_InitHooks(NULL);
 }
+
+TD_FIXTURE(NULL, bodies_free);
