@@ -281,7 +281,8 @@ struct td_op {
     /* Describes how run will compute the call (op_plan.h). NULL if the op has no plan. */
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
                          struct td_plan *out, struct td_error *err);
-    const char *plan_example;      /* JSON request of a plan that succeeds; set with `explain` */
+    /* An example of a JSON request for a plan, which succeeds. Set if `explain` is set. */
+    const char *plan_example;
     const struct td_op_rows *rows; /* set if the op picks rows of a table, otherwise NULL */
     /* Set if calls of equal shapes can be merged, otherwise NULL. */
     const struct td_op_stack *stack;

@@ -7,7 +7,7 @@
 td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtype dtype,
                              const struct td_shape *shape, struct td_error *err)
 {
-    /* A string needs at least its offset. There is one offset more than elements. */
+    /* Each string element takes at least one offset. A tensor of n strings has n + 1 offsets. */
     size_t element = dtype == TD_DTYPE_STRING ? sizeof(uint64_t) : td_dtype_info(dtype)->size;
     int64_t numel;
     if (!td_shape_numel(shape, &numel) || numel >= INT64_MAX / (int64_t)element) {

@@ -23,8 +23,8 @@
 
 enum { TD_UNICODE_NAME = 128 }; /* maximum length of a name in bytes */
 
-/* Reason why a text is not a valid name, such as "U+202E is not ...". Messages show the reason
- * after the text. */
+/* Why a text is not a valid name, such as "U+202E is not ...". Messages show this reason after the
+ * text. */
 struct td_unicode_reason {
     char text[384];
 };

@@ -37,7 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Alignment of an image for which a search reads only one cache line per block. */
+/* If an image has this alignment, a search reads only one cache line per block. */
 #define TD_KEY_INDEX_ALIGN 64
 
 #define TD_ROW_NONE (-1) /* row number of a key that does not exist */

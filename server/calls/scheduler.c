@@ -267,7 +267,7 @@ static td_status waited_too_long(struct td_call *call)
     return td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
                         call->schedule.effect == TD_EFFECT_NONE
                             ? "the deadline passed while the request waited for a worker"
-                            : "the deadline passed while the request waited for other changes of "
+                            : "the deadline passed while the request waited for other changes to "
                               "the same tensor, or for the disk; nothing was changed");
 }
 

@@ -37,7 +37,8 @@ struct td_connections {
     int first_restricted; /* first socket of the list, or -1 */
     struct td_connection_counts counts;
     int64_t counted_ns; /* time at which phases were last counted */
-    int swept, sampled; /* number of the next socket of the sweep, and of the sample */
+    /* Indices of the next sockets that the sweep and the sample will check. */
+    int swept, sampled;
     struct td_connection records[];
 };
 

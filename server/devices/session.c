@@ -101,7 +101,7 @@ static td_status open_parts(struct td_device_session *session,
         td_staging_new(session->api, session->device, options->buffers, options->staging_bytes);
     session->table_cache = td_table_cache_new(session->api, session->device);
     if (!session->staging || !session->table_cache)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left to use a device");
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is not enough memory to use a device");
     struct td_device_info info;
     session->api->info(session->device, &info);
     session->shared = (struct td_batch_device){
@@ -132,9 +132,9 @@ td_status td_device_session_open(struct td_device_opener *opener,
     struct td_device_session *session = status == TD_OK ? calloc(1, sizeof *session) : NULL;
     if (!session) {
         (void)td_device_opener_abandon(opener);
-        return status != TD_OK
-                   ? status
-                   : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory is left to use a device");
+        return status != TD_OK ? status
+                               : td_error_set(err, TD_MEMORY_EXHAUSTED,
+                                              "there is not enough memory to use a device");
     }
     session->api = api;
     session->own_api = options->api;

@@ -60,7 +60,7 @@ int td_device_session_oldest_batch(const struct td_device_session *session);
 
 /* Frees the scratch memory that idle batches hold on the device. Returns false if there is none. */
 bool td_device_session_trim_scratch(struct td_device_session *session);
-/* Frees scratch memory, and also free staging memory, which is slow to pin again. */
+/* Frees scratch memory and unused staging memory. Staging memory is slow to pin again. */
 bool td_device_session_trim(struct td_device_session *session);
 
 /* Closes a working device. Nothing may be in flight, and all staging buffers must have been

@@ -202,8 +202,8 @@ static bool write_line(const struct td_log *log, const struct line *line)
     return written == length;
 }
 
-/* Finishes and writes a line. If the line is dropped, counts it, and counts again the `reported`
- * dropped lines that it should have reported. */
+/* Finishes and writes a line. The line reports that `reported` lines were dropped before it. If the
+ * line itself is dropped, adds it and the `reported` lines to the count of dropped lines. */
 static void finish_line(const struct td_log *log, struct line *line, uint64_t reported)
 {
     struct td_log_state *state = log->state;

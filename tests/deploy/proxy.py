@@ -16,7 +16,7 @@ FILES = {"haproxy": "deploy/haproxy/tensord.cfg", "envoy": "deploy/envoy/tensord
 MEASURED = ("haproxy", "envoy")
 # what a test replaces: the port, the interval of the checks, and the times that a connection and a check may take
 PORT = {"haproxy": r"(127\.0\.0\.1:)%s\b", "envoy": r"(127\.0\.0\.1, port_value: )%s\b",
-        "nginx": r"(127\.0\.0\.1:)%s\b", "caddy": r"((?:127\.0\.0\.1|http://):)%s\b(?! and)"}
+        "nginx": r"(127\.0\.0\.1:)%s\b", "caddy": r"(?m)(^[^#\n]*(?:127\.0\.0\.1|http://):)%s\b"}
 INTERVAL = {"haproxy": (r"(\binter )1s\b", 1, "ms"), "envoy": (r"(interval: )1s\b", 1000, "s"), "caddy": (r"(health_interval )1s\b", 1, "ms")}
 LIMIT = {"haproxy": (r"(\btimeout (?:connect|check) )2s\b", "1h", 2), "envoy": (r"(\btimeout: |connect_timeout: )2s\b", "3600s", 2),
          "nginx": (r"(proxy_connect_timeout )2s\b", "1h", 1), "caddy": (r"((?:dial|health)_timeout )2s\b", "1h", 2)}

@@ -42,7 +42,8 @@ def complete_venv(venv=VENV, packages=PACKAGES, imports=IMPORTS, alone=()):
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
     def complete():
-        if not os.path.exists(python) and (why := quietly(sys.executable, "-m", "venv", venv)):
+        # pip comes last, so a process that was killed while it made the environment has left none.
+        if not os.path.exists(os.path.join(venv, "bin", "pip")) and (why := quietly(sys.executable, "-m", "venv", "--clear", venv)):
             return why
         if not quietly(python, "-c", imports):
             return None

@@ -25,8 +25,9 @@ extern "C" {
  * newer accept 32,764 bytes. */
 #define TD_CUDA_PARAMETER_BYTES 4096
 
-/* Load the kernels of a file. Otherwise, the first launch would load each kernel, and loading can
- * wait for all work on the device ("Lazy Loading" in the CUDA Programming Guide). */
+/* Load the kernels of a file at startup. Without them, CUDA would load each kernel at its first
+ * launch, and loading can wait for all work on the device ("Lazy Loading" in the CUDA Programming
+ * Guide). */
 cudaError_t td_cuda_bags_load(void);
 cudaError_t td_cuda_find_load(void);
 cudaError_t td_cuda_gather_load(void);

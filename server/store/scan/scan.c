@@ -605,8 +605,8 @@ struct others {
     struct td_scan_report *report;
 };
 
-/* True if the name of the file has an unknown suffix but its first bytes show that it contains
- * tensors. Writes the reason that the file is not read to `why`. */
+/* True if the file name has an unknown suffix, but the first bytes of the file show that it
+ * contains tensors. Writes to `why` the reason why the file is not read. */
 static bool recognise(const struct td_store *store, const char *name, char *why, size_t size)
 {
     char start[16];
