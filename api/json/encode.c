@@ -298,8 +298,10 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
     for (int i = 0; i < args->n_outputs; i++) {
         if (i > 0)
             td_text_string(&text, ",");
-        if (output_form == TD_OUTPUT_NAMED)
-            td_text_print(&text, "\"%s\":", request->op->outputs[i].name);
+        if (output_form == TD_OUTPUT_NAMED) {
+            td_text_quote(&text, request->op->outputs[i].name);
+            td_text_string(&text, ":");
+        }
         if (write_tensor(&text, &args->outputs[i], forms[i].layout, arena, err) != TD_OK)
             return err->status;
     }

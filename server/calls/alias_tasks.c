@@ -319,9 +319,9 @@ static td_status change_flip(struct td_call *call, struct td_worker *worker)
     const struct td_alias_flip *flip = &state->flip;
     (void)worker;
     const td_status status = td_store_flip(store, flip, &call->error);
+    const bool persisted = td_store_persists_aliases(store);
     for (int i = 0; status == TD_OK && i < flip->n_set; i++)
-        td_audit_alias(call, flip->set[i].name, flip->set[i].target,
-                       td_store_persists_aliases(store));
+        td_audit_alias(call, flip->set[i].name, flip->set[i].target, persisted);
     return status;
 }
 

@@ -16,6 +16,11 @@ void td_alias_enter(struct td_store *store, struct td_writer *writer)
     td_writer_wait(store, writer);
 }
 
+bool td_store_persists_aliases(const struct td_store *store)
+{
+    return store->dir != NULL;
+}
+
 bool td_alias_may_write(const struct td_store *store)
 {
     return store->dir && !store->read_only && td_data_dir_is_locked(store->dir);

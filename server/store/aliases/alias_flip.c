@@ -74,11 +74,6 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
     return status;
 }
 
-bool td_store_persists_aliases(const struct td_store *store)
-{
-    return store->dir != NULL;
-}
-
 bool td_store_plan_flip(const struct td_store *store, struct td_writer *writer)
 {
     *writer = (struct td_writer){ .aliases = true };
