@@ -256,17 +256,6 @@ td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t li
     return status;
 }
 
-td_status td_call_refuse_conditions(struct td_call *call, const char *why)
-{
-    const char *header = call->headers.if_match        ? "If-Match"
-                         : call->headers.if_none_match ? "If-None-Match"
-                                                       : NULL;
-    if (!header)
-        return TD_OK;
-    td_error_set(&call->error, TD_MALFORMED_REQUEST, "%s %s", header, why);
-    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, header);
-}
-
 td_status td_call_late(struct td_call *call, const char *when)
 {
     if (call->times.stage_end <= call->schedule.deadline_ns)

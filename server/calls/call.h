@@ -117,7 +117,7 @@ struct td_headers {
     const char *content_encoding;
     const char *accept;
     const char *accept_encoding;
-    const char *if_match, *if_none_match; /* not parsed: see precondition.h */
+    const char *if_match, *if_none_match; /* not parsed: see conditions.h */
     const char *range, *if_range;
     /* set if the client waits for 100 Continue before it sends the body */
     const char *expect;
@@ -281,13 +281,6 @@ TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 /* Adds the option's name to the error if the error is about this limit. Returns `status`. */
 td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
                              const char *option);
-
-/* Refuses If-Match and If-None-Match in a call that would ignore them. In the message, `why`
- * follows the header's name. */
-TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);
-#define TD_CHANGES_NOTHING                                                                         \
-    "applies only to a call that replaces a tensor, such as a call with \"store\"; this call "     \
-    "changes nothing, so leave the header out"
 
 /* Returns the op's name or "the request", for messages. */
 static inline const char *td_call_subject(const struct td_call *call)

@@ -10,6 +10,7 @@
 #include "kernels/name.h"
 #include "server/calls/audit.h"
 #include "server/calls/companions.h"
+#include "server/calls/conditions.h"
 #include "server/calls/models.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
@@ -114,7 +115,7 @@ static td_status decode(struct td_call *call)
     if (status == TD_OK)
         status = check_store(call);
     if (status == TD_OK && !call->request.options.store)
-        status = td_call_refuse_conditions(call, TD_CHANGES_NOTHING);
+        status = td_conditions_refuse(call, TD_CHANGES_NOTHING);
     return status;
 }
 
@@ -332,8 +333,7 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
     *stored = (struct stored){ 0 };
     stored->write.is_result = true;
     stored->write.ttl_s = call->request.options.store_ttl_s;
-    stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
-                                                     .if_none_match = call->headers.if_none_match };
+    stored->write.condition = td_conditions_of(call);
     td_status status = check_names(call);
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
         name_output(call, i);

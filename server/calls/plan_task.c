@@ -3,6 +3,7 @@
 #include "api/codec.h"
 #include "api/message/attrs.h"
 #include "api/plan.h"
+#include "server/calls/conditions.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 
@@ -16,7 +17,7 @@ static td_status begin_plan(struct td_call *call)
         return td_error_set(
             &call->error, TD_UNSUPPORTED_MEDIA_TYPE,
             "the body must be application/json; a plan is computed from shapes alone");
-    return status == TD_OK ? td_call_refuse_conditions(call, TD_CHANGES_NOTHING) : status;
+    return status == TD_OK ? td_conditions_refuse(call, TD_CHANGES_NOTHING) : status;
 }
 
 static td_status plan(struct td_call *call)
