@@ -5,7 +5,7 @@
  *
  * ROLE is read, write or admin. TOKEN consists of the characters of RFC 6750's b64token. NAME
  * identifies the token in logs; several tokens can have the same name, such as the old and the new
- * token of one user. A token with prefixes is valid only for tables whose names start with one of
+ * token of one user. A token without a name has the name #LINE in logs. A token with prefixes is valid only for tables whose names start with one of
  * its prefixes. Words are separated by blanks and tabs. Lines end with LF or CR LF. A byte order
  * mark at the start is ignored.
  *
