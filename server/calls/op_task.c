@@ -11,6 +11,7 @@
 #include "server/calls/audit.h"
 #include "server/calls/companions.h"
 #include "server/calls/conditions.h"
+#include "server/calls/device_call.h"
 #include "server/calls/models.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
@@ -263,21 +264,6 @@ static size_t memory_needed(const struct td_call *call, const struct td_admissio
                 scratch);
 }
 
-td_status td_op_device(struct td_call *call)
-{
-    return td_devices_check(call->services->devices, call->request.options.device, &call->error);
-}
-
-/* Makes bounds=zero the default for device=gpu. An index out of bounds then gives zeros, as in
- * TensorFlow's GPU kernels. */
-static void default_bounds(struct td_request *request)
-{
-    const struct td_op *op = request->op;
-    for (int i = 0; i < op->n_attrs; i++)
-        if (op->attrs[i].choices == td_bounds_names && !(request->args.attrs_set >> i & 1))
-            td_op_set_choice(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
-}
-
 /* Checks the format and the length of the reply. If safetensors does not support the dtype of an
  * output and the client also accepts JSON, the outputs are sent as JSON. */
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
@@ -356,8 +342,7 @@ static td_status infer(struct td_call *call)
 
 static td_status admit(struct td_call *call, struct td_admission *admission)
 {
-    if (call->request.options.device == TD_DEVICE_GPU)
-        default_bounds(&call->request);
+    td_device_call_set_defaults(call);
     td_status status = td_row_keys_bind(call);
     if (status == TD_OK)
         status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);

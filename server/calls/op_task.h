@@ -17,10 +17,9 @@
 
 extern const struct td_task td_op_task;
 
-/* Used by other tasks that run an op. td_op_argument reads attributes and request-wide members from
- * the query. td_op_device returns DEVICE_UNAVAILABLE if the requested device is not available. */
+/* Reads attributes and request-wide members from the query. Also used by other tasks that run an
+ * op. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);
-TD_MUST_CHECK td_status td_op_device(struct td_call *call);
 
 #endif

@@ -10,8 +10,8 @@
 #include "kernels/name.h"
 #include "server/calls/audit.h"
 #include "server/calls/away.h"
+#include "server/calls/device_call.h"
 #include "server/calls/key_tasks.h"
-#include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
 #include "server/store/aliases/aliases.h"
@@ -236,23 +236,10 @@ static td_status decode_put(struct td_call *call)
                : TD_OK;
 }
 
-static td_status refuse_upload_of_strings(struct td_error *err)
-{
-    td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                 "device is 'gpu', but the tensor has dtype string, which no device supports; "
-                 "expected 'auto' or 'cpu'");
-    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
-}
-
-/* Refuses a table that the device does not support before the table is stored. */
 static td_status check_upload(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
-    if (!state->upload)
-        return TD_OK;
-    if (state->tensor.dtype == TD_DTYPE_STRING)
-        return refuse_upload_of_strings(&call->error);
-    return td_devices_check(call->services->devices, TD_DEVICE_GPU, &call->error);
+    return state->upload ? td_device_call_check_upload(call, &state->tensor) : TD_OK;
 }
 
 static td_status admit_put(struct td_call *call, struct td_admission *admission)
