@@ -337,21 +337,6 @@ static td_status find_row_op(struct td_call *call, const struct segment *segment
     return unknown_row_op(segment, names, n, &call->error);
 }
 
-static td_status decode_segments(struct td_call *call, struct segment *segments, int n)
-{
-    for (int i = 0; i < n; i++) {
-        struct segment *segment = &segments[i];
-        const td_status status = td_target_decode(&segment->text, &segment->length, "the path",
-                                                  &call->arena, &call->error);
-        if (status != TD_OK)
-            return status;
-        if (memchr(segment->text, '\0', segment->length))
-            return td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                                "the path contains a NUL (%%00), but names cannot contain a NUL");
-    }
-    return TD_OK;
-}
-
 static td_status find_op(struct td_call *call, const struct segment *segment)
 {
     call->op = td_op_named(segment->text, segment->length);
@@ -413,7 +398,10 @@ static td_status read_argument(struct td_call *call, const struct segment *segme
 static td_status read_segments(struct td_call *call, struct segment *segments, int n)
 {
     int n_arguments = 0;
-    td_status status = decode_segments(call, segments, n);
+    td_status status = TD_OK;
+    for (int i = 0; status == TD_OK && i < n; i++)
+        status = td_target_decode_segment(&segments[i].text, &segments[i].length, &call->arena,
+                                          &call->error);
     for (int i = 0; status == TD_OK && i < n; i++) {
         int reader = 0;
         while (reader < N_READERS && !is_called(&segments[i], readers[reader].name))
