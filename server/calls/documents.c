@@ -3,6 +3,7 @@
 #include "api/describe.h"
 #include "api/message/problem.h"
 #include "api/text/suggest.h"
+#include "server/calls/drain.h"
 #include "server/calls/services_open.h"
 
 #include <inttypes.h>
@@ -56,9 +57,7 @@ td_status td_get_health(struct td_call *call)
 td_status td_get_ready(struct td_call *call)
 {
     enum { SIZE = 1024 };
-    if (atomic_load_explicit(&call->services->draining, memory_order_relaxed))
-        return td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    if (td_store_check_aliases(call->services->store, &call->error) != TD_OK)
+    if (td_drain_check_ready(call) != TD_OK)
         return call->error.status;
     char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
     if (!body)

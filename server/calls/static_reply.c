@@ -1,6 +1,7 @@
 #include "server/calls/static_reply.h"
 
 #include "server/calls/conditions.h"
+#include "server/calls/reply_compression.h"
 #include "server/calls/services.h"
 #include "server/compression/kept.h"
 
@@ -30,8 +31,7 @@ static td_status encode(struct td_call *call, td_encoding encoding, const char *
 td_status td_static_reply(struct td_call *call, const char *etag)
 {
     struct td_reply *reply = &call->reply;
-    const bool varies =
-        call->services->config.compress && td_reply_bytes(reply) >= TD_DEFLATE_LEAST;
+    const bool varies = td_reply_compression_of_document(call);
     const char *tag = etag;
     bool kept;
     td_status status =

@@ -1,6 +1,8 @@
 #include "server/http/http.h"
 
 #include "server/calls/client_limits.h"
+#include "server/calls/drain.h"
+#include "server/calls/reply_compression.h"
 #include "server/calls/scheduler.h"
 #include "server/clients/connections.h"
 #include "server/compression/inflate.h"
@@ -97,11 +99,9 @@ static td_status accept_call(struct td_call *call)
 {
     call->http.accepted = true;
     atomic_fetch_add(&call->services->in_flight, 1);
-    if (!atomic_load(&call->services->refusing))
-        return TD_OK;
-    call->http.close_connection = true;
-    return td_error_set(&call->error, TD_DRAINING,
-                        "the server is stopping and accepts no new requests");
+    const td_status status = td_drain_check_new(call);
+    call->http.close_connection = call->http.close_connection || status != TD_OK;
+    return status;
 }
 
 /* Refuses a request on a restricted connection unless it asks for the server's state. A restricted
@@ -195,9 +195,7 @@ static td_status begin(const struct td_http *http, struct td_call *call,
     if (call->handler)
         return td_query_read(call);
     const bool has_body = call->body_limit != TD_BODY_NONE;
-    call->negotiated = call->style == TD_STYLE_OIP || call->services->config.compress;
-    if (call->negotiated)
-        call->encoding = td_deflate_choose(call->headers.accept_encoding);
+    td_reply_compression_negotiate(call);
     status = accept_call(call);
     if (status == TD_OK && has_body)
         status = td_inflate_wanted(call->headers.content_encoding, &call->encoded, &call->error);
