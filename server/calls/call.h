@@ -169,7 +169,8 @@ struct td_call_schedule {
     /* True if a worker must run the call because it changes something or copies shared memory. */
     bool must_queue;
     int64_t deadline_ns;
-    /* Time after which a worker does not start the call, even if its deadline is later. */
+    /* Time after which the call is not started, even if its deadline is later: the parameter
+     * `timeout` under /v2. TD_NEVER: only the deadline applies. */
     int64_t start_by_ns;
 
     struct td_admission admission; /* set by the scheduler when it admits the call */

@@ -2,6 +2,7 @@
 
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "kernels/integers.h"
 #include "server/calls/away.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/device_call.h"
@@ -46,11 +47,10 @@ static td_verdict answer(struct td_call *call, td_status status)
     return TD_ANSWERED;
 }
 
-/* Returns the time after which a queued call is refused without being computed. */
+/* Returns the time after which a queued call is not started. */
 static int64_t start_by(const struct td_call *call)
 {
-    return call->schedule.start_by_ns < call->schedule.deadline_ns ? call->schedule.start_by_ns
-                                                                   : call->schedule.deadline_ns;
+    return td_smaller(call->schedule.start_by_ns, call->schedule.deadline_ns);
 }
 
 /* Returns the cost of a job in the queue. A job that might block counts as large, so it does not
