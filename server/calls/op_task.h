@@ -1,15 +1,7 @@
 /* op_task.h - the task that runs an op: POST /v1/{op} and inference requests of /v2.
  *
  * The call's style selects the protocol. After decoding, both protocols are handled in the same
- * way.
- *
- * `store`    Stores the outputs under this name instead of returning them, and replies (200) with
- *            their metadata. A list of outputs is stored as name.0, name.1, ..., and named outputs
- *            as name.values, .... If-Match and If-None-Match apply to each stored name. Outputs are
- *            stored one after another. Before the task computes the outputs, it checks that all of
- *            them fit. Storing an output can still fail if the quota has been used up in the
- *            meantime or a condition does not hold. The reply is then this error, and the outputs
- *            stored before the failure remain. */
+ * way. The member `store` is in store_option.h. */
 #ifndef TD_SERVER_CALLS_OP_TASK_H
 #define TD_SERVER_CALLS_OP_TASK_H
 
