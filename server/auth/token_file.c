@@ -60,8 +60,8 @@ static bool is_prefix(struct word word)
     return true;
 }
 
-/* True if the word is a valid name. A name cannot contain '#', because the names of tokens without a
- * name start with it. */
+/* True if the word is a valid name. A name cannot contain '#', because name_after_line uses it for
+ * tokens without a name. */
 static bool is_name(struct word word)
 {
     for (size_t i = 0; i < word.length; i++)

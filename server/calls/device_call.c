@@ -97,7 +97,7 @@ static td_status finish(struct td_call *call)
     return status;
 }
 
-/* ---- before placing --------------------------------------------------------------------------- */
+/* ---- before placing -------------------------------------------------------------------------- */
 
 td_status td_device_call_check(struct td_call *call)
 {

@@ -1,5 +1,5 @@
-/* store_option.h - the member `store` of a call of an op: stores the outputs under this name instead
- * of returning them, and replies (200) with their metadata.
+/* store_option.h - the member `store` of an op: stores the outputs under this name instead of
+ * returning them, and replies (200) with their metadata.
  *
  * Names       A list of outputs is stored as name.0, name.1, ..., and named outputs as name.values,
  *             ....
