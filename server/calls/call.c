@@ -233,14 +233,6 @@ td_status td_call_reserve_reply(struct td_call *call)
     return td_arena_reserve(&call->arena, TD_ARENA_RESERVE, &call->error);
 }
 
-td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
-                             const char *option)
-{
-    if (status == TD_RESOURCE_LIMIT && call->error.limit == limit)
-        td_error_hint(&call->error, "the server's option %s sets this limit", option);
-    return status;
-}
-
 td_status td_call_late(struct td_call *call, const char *when)
 {
     if (call->times.stage_end <= call->schedule.deadline_ns)

@@ -279,10 +279,6 @@ td_status td_call_stopped(void *context, struct td_error *err);
  * stage ended. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
-/* Adds the option's name to the error if the error is about this limit. Returns `status`. */
-td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
-                             const char *option);
-
 /* Returns the op's name or "the request", for messages. */
 static inline const char *td_call_subject(const struct td_call *call)
 {

@@ -10,8 +10,7 @@
 
 #include "server/calls/call.h"
 
-/* Checks that the server is ready, for the health paths. It is not ready while it drains, or with
- * the errors of td_store_check_aliases. */
+/* Checks that no drain has begun, for the health paths. */
 TD_MUST_CHECK td_status td_drain_check_ready(struct td_call *call);
 
 /* Checks that a request whose headers have arrived is accepted. The call must already be counted in

@@ -10,6 +10,7 @@
 #include "server/calls/conditions.h"
 #include "server/calls/device_call.h"
 #include "server/calls/models.h"
+#include "server/calls/op_limits.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
 #include "server/calls/services.h"
@@ -130,73 +131,6 @@ static uint64_t admit_bytes(const struct td_call *call)
 
 /* ---- admit ----------------------------------------------------------------------------------- */
 
-/* Checks the total size of the outputs against --max-output and writes it to *bytes. For strings,
- * counts only the offsets, because `exec` limits their bytes while the op runs. */
-static td_status check_outputs(struct td_call *call, size_t *bytes)
-{
-    const struct td_op_args *args = &call->request.args;
-    const uint64_t limit = (uint64_t)call->services->config.max_output;
-    *bytes = 0;
-    for (int i = 0; i < args->n_outputs; i++)
-        if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
-            *bytes = SIZE_MAX;
-    if (*bytes <= limit)
-        return TD_OK;
-    const td_status status =
-        td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
-    return td_call_limited_by(call, status, limit, "--max-output");
-}
-
-/* Limits the length of the reply's text to --max-output. The text of numbers can be several times
- * longer than their bytes, so text of up to TEXT_PER_BYTE characters per output byte is accepted in
- * any case. */
-static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
-{
-    /* An int8 in a list of its own takes up to 7 characters: [-127], */
-    enum { TEXT_PER_BYTE = 8 };
-    const uint64_t limit = (uint64_t)call->services->config.max_output;
-    if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
-        *bytes = SIZE_MAX;
-    if (*bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs)
-        return TD_OK;
-    const td_status status =
-        td_error_resource(&call->error, "output_bytes", *bytes, limit, "the text of the reply");
-    td_error_hint(&call->error,
-                  "the server's option --max-output sets this limit; response=base64 and "
-                  "the binary formats are shorter");
-    return status;
-}
-
-static td_status check_flops(struct td_call *call, uint64_t flops)
-{
-    const uint64_t limit = (uint64_t)call->services->config.max_flops;
-    if (limit == 0 || flops <= limit)
-        return TD_OK;
-    const td_status status = td_error_resource(&call->error, "flops", flops, limit, call->op->name);
-    return td_call_limited_by(call, status, limit, "--max-flops");
-}
-
-/* Returns a + b, or SIZE_MAX on overflow. */
-static size_t plus(size_t a, uint64_t b)
-{
-    size_t sum;
-    return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
-}
-
-/* Returns the number of bytes needed to compute the outputs and encode the reply, without the
- * inputs. The number of threads is not known yet, so all workers are counted unless the computation
- * is single-threaded. */
-static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
-{
-    const struct td_cost *cost = &admission->cost;
-    const uint64_t threads = cost->single_threaded ? 1 : (uint64_t)call->services->config.workers;
-    uint64_t scratch;
-    if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &scratch))
-        scratch = UINT64_MAX;
-    return plus(plus(plus(admission->output_bytes, admission->encoded_bound), cost->workspace),
-                scratch);
-}
-
 /* Checks the format and the length of the reply. If safetensors does not support the dtype of an
  * output and the client also accepts JSON, the outputs are sent as JSON. */
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
@@ -210,7 +144,7 @@ static td_status admit_reply(struct td_call *call, struct td_admission *admissio
     const td_status status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
     return status != TD_OK
                ? status
-               : check_encoded(call, admission->output_bytes, &admission->encoded_bound);
+               : td_op_limits_check_text(call, admission->output_bytes, &admission->encoded_bound);
 }
 
 static td_status infer(struct td_call *call)
@@ -233,7 +167,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
     if (status == TD_OK)
         status = infer(call);
     if (status == TD_OK)
-        status = check_outputs(call, &admission->output_bytes);
+        status = td_op_limits_check_outputs(call, &admission->output_bytes);
     if (status == TD_OK)
         status = call->request.options.store ? td_store_option_admit(call, admission)
                                              : admit_reply(call, admission);
@@ -241,8 +175,9 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
         return status;
     admission->cost = call->op->cost(&call->request.args);
     td_row_keys_add_cost(call, &admission->cost);
-    status = check_flops(call, admission->cost.flops);
-    return status != TD_OK ? status : td_call_admit_memory(call, memory_needed(call, admission));
+    status = td_op_limits_check_flops(call, admission->cost.flops);
+    return status != TD_OK ? status
+                           : td_call_admit_memory(call, td_op_limits_memory(call, admission));
 }
 
 /* ---- compute, change, encode ----------------------------------------------------------------- */
@@ -272,14 +207,14 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     status = td_row_keys_find(call, &exec.base);
     if (status == TD_OK)
         status = call->op->run(&call->request.args, &exec.base, &call->error);
-    status = td_call_limited_by(call, status, exec.base.output_limit, "--max-output");
+    status = td_op_limits_name(call, status, exec.base.output_limit, "--max-output");
     return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
 
 /* Checks the outputs again, because string lengths were unknown before the op ran. */
 static td_status check_computed(struct td_call *call, size_t *bytes)
 {
-    const td_status status = check_outputs(call, bytes);
+    const td_status status = td_op_limits_check_outputs(call, bytes);
     return status == TD_OK ? td_call_late(call, "while the result was being computed") : status;
 }
 
@@ -301,7 +236,7 @@ static td_status encode(struct td_call *call)
         return TD_OK; /* the reply was written by the change stage */
     td_status status = check_computed(call, &outputs);
     if (status == TD_OK)
-        status = check_encoded(call, outputs, &bytes);
+        status = td_op_limits_check_text(call, outputs, &bytes);
     if (status != TD_OK)
         return status;
     td_path_table_tell(call);
