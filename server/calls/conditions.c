@@ -1,5 +1,7 @@
 #include "server/calls/conditions.h"
 
+#include <string.h>
+
 struct td_condition td_conditions_of(const struct td_call *call)
 {
     return (struct td_condition){ .if_match = call->headers.if_match,
@@ -17,6 +19,14 @@ td_status td_conditions_list(struct td_call *call, const char *etag, bool *liste
     const char *list = call->headers.if_none_match;
     *listed = false;
     return list ? td_etag_listed("If-None-Match", list, etag, true, listed, &call->error) : TD_OK;
+}
+
+const char *td_conditions_range(const struct td_call *call, const char *etag)
+{
+    const char *if_range = call->headers.if_range;
+    if (strcmp(call->method, "GET") != 0 || (if_range && strcmp(if_range, etag) != 0))
+        return NULL;
+    return call->headers.range;
 }
 
 td_status td_conditions_refuse(struct td_call *call, const char *why)

@@ -1,8 +1,9 @@
-/* conditions.h - the conditions If-Match and If-None-Match of a request.
+/* conditions.h - the conditions If-Match, If-None-Match and If-Range of a request.
  *
- * A call either applies the conditions or refuses them. A write passes them to the store, which
- * checks them under the lock of the name (server/store/precondition.h). A GET checks If-Match
- * against the version that it found, and replies 304 if If-None-Match lists the ETag of its reply.
+ * A call either applies If-Match and If-None-Match or refuses them. A write passes them to the
+ * store, which checks them under the lock of the name (server/store/precondition.h). A GET checks
+ * If-Match against the version that it found, and replies 304 if If-None-Match lists the ETag of
+ * its reply.
  *
  * Ownership  Conditions refer to the text of the headers, which lives as long as the request.
  * Errors     MALFORMED_REQUEST: the call does not accept conditions, or a header is not a list of
@@ -23,8 +24,13 @@ TD_MUST_CHECK td_status td_conditions_check_match(struct td_call *call, const ch
 /* Sets *listed to whether If-None-Match of a GET lists this ETag. The reply is then 304. */
 TD_MUST_CHECK td_status td_conditions_list(struct td_call *call, const char *etag, bool *listed);
 
-/* Refuses conditions in a call that would ignore them. In the message, `why` follows the header's
- * name. */
+/* Returns the value of Range that applies to a reply with this ETag, or NULL. HEAD ignores Range.
+ * With If-Range, the range applies only to one version in one format, so the client does not mix
+ * two versions. */
+const char *td_conditions_range(const struct td_call *call, const char *etag);
+
+/* Refuses If-Match and If-None-Match in a call that would ignore them. In the message, `why`
+ * follows the header's name. */
 TD_MUST_CHECK td_status td_conditions_refuse(struct td_call *call, const char *why);
 #define TD_CHANGES_NOTHING                                                                         \
     "applies only to a call that replaces a tensor, such as a call with \"store\"; this call "     \

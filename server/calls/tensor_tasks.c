@@ -10,6 +10,7 @@
 #include "kernels/name.h"
 #include "server/calls/audit.h"
 #include "server/calls/away.h"
+#include "server/calls/conditions.h"
 #include "server/calls/device_call.h"
 #include "server/calls/key_tasks.h"
 #include "server/calls/services.h"
@@ -120,17 +121,6 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     return td_call_admit_memory(call, admission->encoded_bound);
 }
 
-/* Returns the range to apply, or NULL. HEAD ignores Range. With If-Range, the range applies only to
- * one version in one format, so the client does not mix two versions. */
-static const char *wanted_range(const struct td_call *call)
-{
-    const struct td_tensor_call *state = call->state;
-    const char *if_range = call->headers.if_range;
-    if (strcmp(call->method, "GET") != 0 || (if_range && strcmp(if_range, state->etag) != 0))
-        return NULL;
-    return call->headers.range;
-}
-
 static td_status encode_whole(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -142,7 +132,8 @@ static td_status encode_whole(struct td_call *call)
     if (status != TD_OK)
         return status;
     td_tensor_call_add_etag(call);
-    return td_range_apply(wanted_range(call), &call->reply, &call->arena, &call->error);
+    return td_range_apply(td_conditions_range(call, state->etag), &call->reply, &call->arena,
+                          &call->error);
 }
 
 static td_status encode_get(struct td_call *call)
