@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LINE_NAME = 12 }; /* size of "#", a number and the NUL */
+
 struct parser {
     const char *name;
     struct td_token_list *list;
@@ -58,8 +60,8 @@ static bool is_prefix(struct word word)
     return true;
 }
 
-/* True if the word is a valid name. A name cannot contain '#', because the generated names of
- * unnamed tokens start with it. */
+/* True if the word is a valid name. A name cannot contain '#', because name_after_line uses it for
+ * tokens without a name. */
 static bool is_name(struct word word)
 {
     for (size_t i = 0; i < word.length; i++)
@@ -126,6 +128,14 @@ static bool refuse_word(const struct parser *parser, int number)
     return refuse(parser, why);
 }
 
+/* Names a token after its line, such as "#7" for a token without a name in line 7. */
+static void name_after_line(const struct parser *parser)
+{
+    char name[LINE_NAME];
+    const int length = snprintf(name, sizeof name, "#%d", parser->line);
+    td_token_list_set_name(parser->list, name, (size_t)length);
+}
+
 /* Parses the words after a token. */
 static bool parse_rest(const struct parser *parser, struct word line)
 {
@@ -156,6 +166,8 @@ static bool parse_rest(const struct parser *parser, struct word line)
             return refuse_word(parser, number);
         }
     }
+    if (!named)
+        name_after_line(parser);
     return true;
 }
 
@@ -194,7 +206,8 @@ static struct td_token_list *new_list(const struct td_token_key *key, const char
         lines += text[i] == '\n';
         words += is_blank(text[i]) && (i + 1 == bytes || !is_blank(text[i + 1]));
     }
-    return td_token_list_new(key, lines < TD_TOKENS ? lines : TD_TOKENS, words, bytes);
+    const int tokens = lines < TD_TOKENS ? lines : TD_TOKENS;
+    return td_token_list_new(key, tokens, words, bytes + (size_t)tokens * LINE_NAME);
 }
 
 static bool parse_lines(struct parser *parser, const char *text, size_t bytes)

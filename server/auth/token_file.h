@@ -5,9 +5,9 @@
  *
  * ROLE is read, write or admin. TOKEN consists of the characters of RFC 6750's b64token. NAME
  * identifies the token in logs; several tokens can have the same name, such as the old and the new
- * token of one user. A token with prefixes is valid only for tables whose names start with one of
- * its prefixes. Words are separated by blanks and tabs. Lines end with LF or CR LF. A byte order
- * mark at the start is ignored.
+ * token of one user. A token without a name has the name #LINE in logs. A token with prefixes is
+ * valid only for tables whose names start with one of its prefixes. Words are separated by blanks
+ * and tabs. Lines end with LF or CR LF. A byte order mark at the start is ignored.
  *
  * Bounds     A token has TD_TOKEN_LEAST to TD_TOKEN_MOST characters, a line at most TD_TOKEN_LINE
  *            bytes. The file must be a regular file with at most TD_TOKENS tokens and TD_TOKEN_FILE

@@ -5,11 +5,8 @@
 #include <sys/random.h>
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LINE_NAME = 12 }; /* size of "#", a number and the NUL */
 
 struct td_token_list {
     atomic_int references;
@@ -57,7 +54,7 @@ struct td_token_list *td_token_list_new(const struct td_token_key *key, int toke
     list->tokens_bytes = (size_t)(tokens + 1) * sizeof *list->tokens;
     list->tokens = calloc(1, list->tokens_bytes);
     list->prefixes = calloc((size_t)prefixes + 1, sizeof *list->prefixes);
-    list->text = malloc(text_bytes + (size_t)tokens * LINE_NAME + 1);
+    list->text = malloc(text_bytes + 1);
     if (list->tokens && list->prefixes && list->text)
         return list;
     td_token_list_unref(list);
@@ -92,9 +89,7 @@ void td_token_list_add(struct td_token_list *list, td_access_role role, int line
     added->access =
         (struct td_access){ .role = role, .prefixes = &list->prefixes[list->n_prefixes] };
     added->line = line;
-    char *name = list->text + list->n_text;
-    list->n_text += (size_t)snprintf(name, LINE_NAME, "#%d", line) + 1;
-    added->name = name;
+    added->name = "";
 }
 
 void td_token_list_set_name(struct td_token_list *list, const char *text, size_t length)

@@ -22,9 +22,8 @@ struct td_token_key {
 struct td_bearer {
     uint8_t digest[SHA256_DIGEST_SIZE];
     struct td_access access;
-    int line; /* line number in the file */
-    /* Name for logs: the name in the file, or "#LINE". Lives as long as the list. */
-    const char *name;
+    int line;         /* line number in the file */
+    const char *name; /* name for logs; lives as long as the list */
 };
 
 /* Generates a random key. Returns false if no random bytes are available. */
@@ -38,8 +37,7 @@ struct td_token_list *td_token_list_new(const struct td_token_key *key, int toke
 struct td_token_list *td_token_list_ref(struct td_token_list *list);
 void td_token_list_unref(struct td_token_list *list); /* NULL is allowed */
 
-/* td_token_list_add adds a token. The functions below then add its name, if it has one, and its
- * prefixes. */
+/* td_token_list_add adds a token. The functions below then add its name and its prefixes. */
 void td_token_list_add(struct td_token_list *list, td_access_role role, int line, const char *token,
                        size_t length);
 void td_token_list_set_name(struct td_token_list *list, const char *text, size_t length);

@@ -7,6 +7,7 @@
 #include "api/text/text.h"
 #include "kernels/name.h"
 #include "server/calls/audit.h"
+#include "server/calls/conditions.h"
 #include "server/calls/services.h"
 #include "server/store/aliases/aliases.h"
 
@@ -159,7 +160,7 @@ struct state {
 static td_status begin_flip(struct td_call *call)
 {
     struct state *state = td_arena_alloc(&call->arena, 1, sizeof *state, &call->error);
-    if (!state || td_call_refuse_conditions(
+    if (!state || td_conditions_refuse(
                       call, "does not apply to aliases; use the member \"if\" of the body: "
                             "{\"set\": {...}, \"if\": {\"NAME\": \"NAME@VERSION\"}}") != TD_OK)
         return call->error.status;

@@ -4,7 +4,9 @@
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
 #include "server/calls/client_limits.h"
+#include "server/calls/drain.h"
 #include "server/calls/path_table.h"
+#include "server/calls/reply_compression.h"
 #include "server/calls/row_keys.h"
 #include "server/calls/services.h"
 #include "server/calls/table_reads.h"
@@ -205,28 +207,11 @@ td_status td_call_change(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* Compresses the reply with the client's preferred encoding. A reply with an ETag is not
- * compressed, because clients request byte ranges of it. The reply to a call that stores its
- * outputs is not compressed either, because compression can fail after the outputs are stored. */
-static td_status compress(struct td_call *call)
-{
-    struct td_reply *reply = &call->reply;
-    if (!call->negotiated || call->request.options.store || reply->http_status != 200 ||
-        td_reply_bytes(reply) < TD_DEFLATE_LEAST)
-        return TD_OK;
-    for (int i = 0; i < reply->n_headers; i++)
-        if (strcmp(reply->headers[i].name, "ETag") == 0)
-            return TD_OK;
-    td_reply_header(reply, "Vary", "Accept-Encoding");
-    return td_deflate(reply, call->encoding, td_buffer_pool_memory(call->services->buffers),
-                      &call->arena, &call->error);
-}
-
 td_status td_call_encode(struct td_call *call)
 {
     td_status status = call->task->encode ? call->task->encode(call) : TD_OK;
     if (status == TD_OK)
-        status = compress(call);
+        status = td_reply_compression_apply(call);
     td_times_end(&call->times, "encode", &call->times.encode, td_now_ns());
     return status;
 }
@@ -246,25 +231,6 @@ td_status td_call_admit_memory(struct td_call *call, size_t bytes)
 td_status td_call_reserve_reply(struct td_call *call)
 {
     return td_arena_reserve(&call->arena, TD_ARENA_RESERVE, &call->error);
-}
-
-td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
-                             const char *option)
-{
-    if (status == TD_RESOURCE_LIMIT && call->error.limit == limit)
-        td_error_hint(&call->error, "the server's option %s sets this limit", option);
-    return status;
-}
-
-td_status td_call_refuse_conditions(struct td_call *call, const char *why)
-{
-    const char *header = call->headers.if_match        ? "If-Match"
-                         : call->headers.if_none_match ? "If-None-Match"
-                                                       : NULL;
-    if (!header)
-        return TD_OK;
-    td_error_set(&call->error, TD_MALFORMED_REQUEST, "%s %s", header, why);
-    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, header);
 }
 
 td_status td_call_late(struct td_call *call, const char *when)
@@ -298,9 +264,8 @@ td_status td_call_stopped(void *context, struct td_error *err)
 {
     struct td_call *call = context;
     char text[96];
-    if (atomic_load_explicit(&call->services->refusing, memory_order_relaxed))
-        return td_error_set(err, TD_DRAINING, "the server stopped while %s",
-                            activity(call, text, sizeof text));
+    if (td_drain_stops_running(call))
+        return td_drain_stop_running(activity(call, text, sizeof text), err);
     if (td_now_ns() > call->schedule.deadline_ns)
         return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed while %s",
                             activity(call, text, sizeof text));

@@ -117,7 +117,7 @@ struct td_headers {
     const char *content_encoding;
     const char *accept;
     const char *accept_encoding;
-    const char *if_match, *if_none_match; /* not parsed: see precondition.h */
+    const char *if_match, *if_none_match; /* not parsed: see conditions.h */
     const char *range, *if_range;
     /* set if the client waits for 100 Continue before it sends the body */
     const char *expect;
@@ -169,7 +169,8 @@ struct td_call_schedule {
     /* True if a worker must run the call because it changes something or copies shared memory. */
     bool must_queue;
     int64_t deadline_ns;
-    /* Time after which a worker does not start the call, even if its deadline is later. */
+    /* Time after which the call is not started, even if its deadline is later: the parameter
+     * `timeout` under /v2. TD_NEVER: only the deadline applies. */
     int64_t start_by_ns;
 
     struct td_admission admission; /* set by the scheduler when it admits the call */
@@ -277,17 +278,6 @@ td_status td_call_stopped(void *context, struct td_error *err);
 /* Returns DEADLINE_EXCEEDED "the deadline passed <when>" if the deadline passed before the last
  * stage ended. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
-
-/* Adds the option's name to the error if the error is about this limit. Returns `status`. */
-td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
-                             const char *option);
-
-/* Refuses If-Match and If-None-Match in a call that would ignore them. In the message, `why`
- * follows the header's name. */
-TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);
-#define TD_CHANGES_NOTHING                                                                         \
-    "applies only to a call that replaces a tensor, such as a call with \"store\"; this call "     \
-    "changes nothing, so leave the header out"
 
 /* Returns the op's name or "the request", for messages. */
 static inline const char *td_call_subject(const struct td_call *call)

@@ -97,6 +97,34 @@ static td_status finish(struct td_call *call)
     return status;
 }
 
+/* ---- before placing -------------------------------------------------------------------------- */
+
+td_status td_device_call_check(struct td_call *call)
+{
+    return td_devices_check(call->services->devices, call->request.options.device, &call->error);
+}
+
+void td_device_call_set_defaults(struct td_call *call)
+{
+    const struct td_op *op = call->request.op;
+    struct td_op_args *args = &call->request.args;
+    if (call->request.options.device != TD_DEVICE_GPU)
+        return;
+    for (int i = 0; i < op->n_attrs; i++)
+        if (op->attrs[i].choices == td_bounds_names && !(args->attrs_set >> i & 1))
+            td_op_set_choice(&op->attrs[i], args, TD_BOUNDS_ZERO);
+}
+
+td_status td_device_call_check_upload(struct td_call *call, const struct td_tensor *table)
+{
+    if (table->dtype != TD_DTYPE_STRING)
+        return td_devices_check(call->services->devices, TD_DEVICE_GPU, &call->error);
+    td_error_set(&call->error, TD_UNSUPPORTED_DTYPE,
+                 "device is 'gpu', but the tensor has dtype string, which no device supports; "
+                 "expected 'auto' or 'cpu'");
+    return td_error_at_device(&call->error, TD_UNSUPPORTED_DTYPE, "gpu");
+}
+
 /* ---- placing --------------------------------------------------------------------------------- */
 
 /* Returns a mask of the resident tables among the first TD_BATCH_TABLES input tensors. */

@@ -3,10 +3,8 @@
 #include "api/describe.h"
 #include "api/message/problem.h"
 #include "api/text/suggest.h"
-#include "server/calls/services_open.h"
+#include "server/calls/services.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 td_status td_get_ops(struct td_call *call)
@@ -44,42 +42,4 @@ td_status td_get_problem(struct td_call *call)
     const td_status status = td_problem_from_slug(argument, strlen(argument));
     return status == TD_OK ? no_such_problem(argument, &call->error)
                            : td_problem_describe(status, &call->arena, &call->reply, &call->error);
-}
-
-td_status td_get_health(struct td_call *call)
-{
-    static const char body[] = "{\"status\":\"alive\"}\n";
-    td_reply_set(&call->reply, 200, "application/json", body, sizeof body - 1);
-    return TD_OK;
-}
-
-td_status td_get_ready(struct td_call *call)
-{
-    enum { SIZE = 1024 };
-    if (atomic_load_explicit(&call->services->draining, memory_order_relaxed))
-        return td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    if (td_store_check_aliases(call->services->store, &call->error) != TD_OK)
-        return call->error.status;
-    char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
-    if (!body)
-        return TD_MEMORY_EXHAUSTED;
-    const struct td_services_holdings held = td_services_holdings(call->services);
-    const struct td_connection_limits *limits = &call->services->connection_limits;
-    const struct td_connection_counts *connections = &held.connections;
-    const int length = snprintf(
-        body, SIZE,
-        "{\"status\":\"ready\",\"memory\":{\"limit\":%" PRIu64 ",\"in_use\":%" PRIu64
-        ",\"warm\":%" PRIu64 ",\"connections\":%" PRIu64 ",\"calls\":%" PRIu64
-        ",\"tables\":%" PRIu64 ",\"resident\":%" PRIu64 ",\"spare\":%" PRIu64
-        "},\"open\":{\"requests\":%" PRId64
-        ",\"connections\":%d,\"tensors\":%d,\"mappings\":%d,\"regions\":%d},"
-        "\"connections\":{\"limit\":%d,\"client_limit\":%d,\"waiting\":%d,\"receiving\":%d,"
-        "\"working\":%d,\"sending\":%d,\"restricted\":%d}}\n",
-        held.buffers.limit, held.buffers.in_use, held.buffers.warm, connections->memory_bytes,
-        held.calls, held.store.mapped, held.store.held, held.store.spare, held.requests,
-        connections->open, held.store.tensors, held.mappings, held.regions, limits->open,
-        limits->per_client, connections->waiting, connections->receiving, connections->working,
-        connections->sending, connections->restricted);
-    td_reply_set(&call->reply, 200, "application/json", body, (size_t)length);
-    return TD_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "api/media_type.h"
 #include "server/calls/services_open.h"
+#include "server/calls/table_reads.h"
 #include "server/observe/clock.h"
 #include "server/observe/exposition.h"
 #include "server/observe/process.h"
@@ -124,31 +125,6 @@ static void write_lookups(struct td_exposition *e, const char *table, const char
 {
     td_label(e, "table", table);
     labelled(e, "result", result, count);
-}
-
-static void add_table(struct td_table_totals *to, const struct td_table_totals *from)
-{
-    to->rows += from->rows;
-    to->bytes += from->bytes;
-    to->succeeded += from->succeeded;
-    to->failed += from->failed;
-}
-
-/* Keeps only the tables whose names the token is allowed to know. Adds the lookups of all other
- * tables into one last entry. */
-static void hide_tables(struct totals *totals, const struct td_access *access)
-{
-    struct td_table_totals *tables = totals->tables;
-    struct td_table_totals others = { .name = TD_METRICS_OTHERS };
-    int kept = 0;
-    for (int i = 0; i < totals->n_tables; i++)
-        if (td_access_has_table(access, tables[i].name, strlen(tables[i].name)))
-            tables[kept++] = tables[i];
-        else
-            add_table(&others, &tables[i]);
-    if (kept < totals->n_tables)
-        tables[kept++] = others;
-    totals->n_tables = kept;
 }
 
 /* Writes the counters of the tables that have been looked up. */
@@ -382,8 +358,8 @@ td_status td_get_metrics(struct td_call *call)
     struct td_exposition exposition;
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         td_metrics_read(call->services->metrics, i, &totals->operations[i]);
-    totals->n_tables = td_metrics_read_tables(call->services->metrics, totals->tables);
-    hide_tables(totals, &call->catalog.access);
+    totals->n_tables =
+        td_table_reads_known_to(&call->catalog.access, call->services->metrics, totals->tables);
     td_exposition_begin(&exposition, &text, openmetrics);
     write_all(&exposition, call->services, totals);
     td_exposition_end(&exposition);

@@ -1,12 +1,13 @@
 #include "server/calls/oip_tasks.h"
 
 #include "api/oip/oip.h"
+#include "api/text/text.h"
+#include "server/calls/health.h"
 #include "server/calls/models.h"
 #include "server/calls/services.h"
 #include "server/calls/table_reads.h"
 #include "server/store/aliases/aliases.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void reply_json(struct td_call *call, const char *text)
@@ -21,50 +22,30 @@ static struct td_oip_server server_properties(const struct td_call *call)
                                    .workers = (int)call->services->config.workers };
 }
 
-/* ---- health ---------------------------------------------------------------------------------- */
-
-static td_status check_ready(struct td_call *call)
-{
-    return atomic_load_explicit(&call->services->draining, memory_order_relaxed)
-               ? td_error_set(&call->error, TD_DRAINING, "the server is stopping")
-               : td_store_check_aliases(call->services->store, &call->error);
-}
-
-td_status td_oip_live(struct td_call *call)
-{
-    reply_json(call, "{\"live\":true}");
-    return TD_OK;
-}
-
-td_status td_oip_ready(struct td_call *call)
-{
-    const td_status status = check_ready(call);
-    if (status == TD_OK)
-        reply_json(call, "{\"ready\":true,\"live\":true}");
-    return status;
-}
-
-td_status td_oip_model_ready(struct td_call *call)
-{
-    enum { SIZE = 256 }; /* large enough for the longest tensor name */
-    struct td_oip_model model;
-    td_status status = check_ready(call);
-    if (status == TD_OK)
-        status = td_model_find(call, &model);
-    char *text = status == TD_OK ? td_arena_alloc(&call->arena, SIZE, 1, &call->error) : NULL;
-    if (!text)
-        return call->error.status;
-    snprintf(text, SIZE, "{\"name\":\"%s\",\"ready\":true}", model.name);
-    reply_json(call, text);
-    return TD_OK;
-}
-
 /* ---- metadata -------------------------------------------------------------------------------- */
 
 td_status td_oip_server_metadata(struct td_call *call)
 {
     const struct td_oip_server server = server_properties(call);
     return td_oip_describe_server(&server, &call->arena, &call->reply, &call->error);
+}
+
+td_status td_oip_model_ready(struct td_call *call)
+{
+    enum { SIZE = 256 }; /* large enough for the longest tensor name */
+    struct td_oip_model model;
+    td_status status = td_health_check(call);
+    if (status == TD_OK)
+        status = td_model_find(call, &model);
+    char *text = status == TD_OK ? td_arena_alloc(&call->arena, SIZE, 1, &call->error) : NULL;
+    if (!text)
+        return call->error.status;
+    struct td_text body = { .at = text, .end = text + SIZE };
+    td_text_string(&body, "{\"name\":");
+    td_text_quote(&body, model.name);
+    td_text_string(&body, ",\"ready\":true}");
+    td_reply_set(&call->reply, 200, "application/json", text, (size_t)(body.at - text));
+    return TD_OK;
 }
 
 td_status td_oip_model_metadata(struct td_call *call)

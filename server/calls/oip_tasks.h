@@ -1,5 +1,5 @@
-/* oip_tasks.h - the paths of the Open Inference Protocol except inference: health, models,
- * statistics, repository, shared memory. Inference is in op_task.h.
+/* oip_tasks.h - the paths of the Open Inference Protocol for models, statistics, the repository and
+ * shared memory. Inference is in op_task.h, the health of the server in health.h.
  *
  * The models are the ops, which are built in and always loaded, and the tables (models.h). Features
  * of the protocol that tensord does not support (CUDA shared memory, trace and log settings) return
@@ -10,8 +10,8 @@
 
 #include "server/calls/call.h"
 
-/* health, metadata, configuration, statistics */
-td_handler td_oip_live, td_oip_ready, td_oip_server_metadata;
+/* metadata, readiness and configuration of models, statistics */
+td_handler td_oip_server_metadata;
 td_handler td_oip_model_ready, td_oip_model_metadata, td_oip_model_config;
 /* Replies with the statistics of the call's model, or of all ops and the tables with counts if the
  * path names no model. */

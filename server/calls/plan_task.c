@@ -3,6 +3,8 @@
 #include "api/codec.h"
 #include "api/message/attrs.h"
 #include "api/plan.h"
+#include "server/calls/conditions.h"
+#include "server/calls/device_call.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 
@@ -16,7 +18,7 @@ static td_status begin_plan(struct td_call *call)
         return td_error_set(
             &call->error, TD_UNSUPPORTED_MEDIA_TYPE,
             "the body must be application/json; a plan is computed from shapes alone");
-    return status == TD_OK ? td_call_refuse_conditions(call, TD_CHANGES_NOTHING) : status;
+    return status == TD_OK ? td_conditions_refuse(call, TD_CHANGES_NOTHING) : status;
 }
 
 static td_status plan(struct td_call *call)
@@ -26,7 +28,7 @@ static td_status plan(struct td_call *call)
                                            .max_flops = (uint64_t)config->max_flops,
                                            .max_output = (uint64_t)config->max_output,
                                            .memory = (uint64_t)config->memory_limit };
-    const td_status status = td_op_device(call);
+    const td_status status = td_device_call_check(call);
     if (status != TD_OK)
         return status;
     return td_plan_reply(call->body, call->body_bytes, &limits, &call->arena, &call->request,

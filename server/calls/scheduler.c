@@ -2,9 +2,11 @@
 
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "kernels/integers.h"
 #include "server/calls/away.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/device_call.h"
+#include "server/calls/drain.h"
 #include "server/calls/services.h"
 #include "server/calls/stage_costs.h"
 #include "server/observe/clock.h"
@@ -45,11 +47,10 @@ static td_verdict answer(struct td_call *call, td_status status)
     return TD_ANSWERED;
 }
 
-/* Returns the time after which a queued call is refused without being computed. */
+/* Returns the time after which a queued call is not started. */
 static int64_t start_by(const struct td_call *call)
 {
-    return call->schedule.start_by_ns < call->schedule.deadline_ns ? call->schedule.start_by_ns
-                                                                   : call->schedule.deadline_ns;
+    return td_smaller(call->schedule.start_by_ns, call->schedule.deadline_ns);
 }
 
 /* Returns the cost of a job in the queue. A job that might block counts as large, so it does not
@@ -155,16 +156,15 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     struct td_services *services = call->services;
     atomic_fetch_add(&services->suspended, 1);
     cost_ns = job_cost(call, cost_ns);
-    if (atomic_load(&services->refusing)) {
-        td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    } else if (check_deadline(call, cost_ns) == TD_OK &&
-               td_client_limits_take_request(call) == TD_OK && reserve(call) == TD_OK) {
+    const bool draining = td_drain_check_queueing(call) != TD_OK;
+    if (!draining && check_deadline(call, cost_ns) == TD_OK &&
+        td_client_limits_take_request(call) == TD_OK && reserve(call) == TD_OK) {
         call->job.cost_ns = cost_ns;
         call->job.deadline_ns = start_by(call);
         return TD_QUEUE;
-    } else if (refuse_later(call)) {
-        return TD_QUEUE;
     }
+    if (!draining && refuse_later(call))
+        return TD_QUEUE;
     /* The workers might already be stopped after this line. */
     atomic_fetch_sub(&services->suspended, 1);
     return answer(call, call->error.status);
@@ -507,7 +507,7 @@ static void drop(struct td_job *job, td_status why)
         return;
     }
     if (why == TD_DRAINING)
-        td_error_set(&call->error, why, "the server stopped while this request was queued");
+        td_drain_drop_queued(call);
     else if (why == TD_QUEUE_FULL)
         displaced(call);
     else

@@ -1,8 +1,9 @@
 #include "server/calls/static_reply.h"
 
+#include "server/calls/conditions.h"
+#include "server/calls/reply_compression.h"
 #include "server/calls/services.h"
 #include "server/compression/kept.h"
-#include "server/store/precondition.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,27 +28,18 @@ static td_status encode(struct td_call *call, td_encoding encoding, const char *
     return TD_OK;
 }
 
-/* Sets *listed to whether the client's If-None-Match lists this tag. */
-static td_status is_listed(struct td_call *call, const char *tag, bool *listed)
-{
-    const char *list = call->headers.if_none_match;
-    *listed = false;
-    return list ? td_etag_listed("If-None-Match", list, tag, true, listed, &call->error) : TD_OK;
-}
-
 td_status td_static_reply(struct td_call *call, const char *etag)
 {
     struct td_reply *reply = &call->reply;
-    const bool varies =
-        call->services->config.compress && td_reply_bytes(reply) >= TD_DEFLATE_LEAST;
+    const bool varies = td_reply_compression_of_document(call);
     const char *tag = etag;
     bool kept;
     td_status status =
         varies ? encode(call, td_deflate_choose(call->headers.accept_encoding), &tag) : TD_OK;
     if (status == TD_OK)
-        status = is_listed(call, tag, &kept);
+        status = td_conditions_list(call, tag, &kept);
     if (status == TD_OK && !kept) {
-        status = is_listed(call, etag, &kept);
+        status = td_conditions_list(call, etag, &kept);
         tag = kept ? etag : tag;
     }
     if (status != TD_OK)

@@ -6,6 +6,7 @@
 #include "server/store/table_name.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Writes the name under which all versions of the tensor are counted. */
 static void name_of(const struct td_tensor *tensor, char name[TD_TENSOR_NAME])
@@ -55,6 +56,30 @@ void td_table_reads_count(const struct td_call *call, int shard, bool succeeded)
         return;
     const struct td_rows_read read = td_op_rows_read(call->request.op, &call->request.args);
     td_metrics_count_rows(metrics, shard, place, read.rows, read.bytes);
+}
+
+static void add_table(struct td_table_totals *to, const struct td_table_totals *from)
+{
+    to->rows += from->rows;
+    to->bytes += from->bytes;
+    to->succeeded += from->succeeded;
+    to->failed += from->failed;
+}
+
+int td_table_reads_known_to(const struct td_access *access, struct td_metrics *metrics,
+                            struct td_table_totals tables[TD_METRICS_TABLES + 1])
+{
+    const int n = td_metrics_read_tables(metrics, tables);
+    struct td_table_totals others = { .name = TD_METRICS_OTHERS };
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (td_access_has_table(access, tables[i].name, strlen(tables[i].name)))
+            tables[kept++] = tables[i];
+        else
+            add_table(&others, &tables[i]);
+    if (kept < n)
+        tables[kept++] = others;
+    return kept;
 }
 
 void td_table_reads_totals(struct td_metrics *metrics, const struct td_tensor *tensor,

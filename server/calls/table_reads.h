@@ -18,6 +18,11 @@ int td_table_reads_place(struct td_metrics *metrics, const struct td_tensor *ten
  * inputs is counted if its path names the table. */
 void td_table_reads_count(const struct td_call *call, int shard, bool succeeded);
 
+/* Reads the totals of the tables that the token is allowed to name. Adds the totals of all other
+ * tables into one last entry with the name "(other)". Returns the number of entries. */
+int td_table_reads_known_to(const struct td_access *access, struct td_metrics *metrics,
+                            struct td_table_totals tables[TD_METRICS_TABLES + 1]);
+
 /* Returns the lookup totals of a resident tensor. */
 void td_table_reads_totals(struct td_metrics *metrics, const struct td_tensor *tensor,
                            struct td_inference_totals *out);

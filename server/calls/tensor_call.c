@@ -7,6 +7,7 @@
 #include "api/text/text.h"
 #include "kernels/name.h"
 #include "kernels/op_change.h"
+#include "server/calls/conditions.h"
 #include "server/calls/services.h"
 #include "server/store/precondition.h"
 #include "server/store/table_name.h"
@@ -18,13 +19,10 @@ td_status td_tensor_call_begin(struct td_call *call)
     struct td_tensor_call *state = td_arena_alloc(&call->arena, 1, sizeof *state, &call->error);
     if (!state)
         return call->error.status;
-    *state = (struct td_tensor_call){
-        .write = { .name = call->arguments[0],
-                   .removes = strcmp(call->method, "DELETE") == 0,
-                   .access = &call->catalog.access,
-                   .condition = { .if_match = call->headers.if_match,
-                                  .if_none_match = call->headers.if_none_match } }
-    };
+    *state = (struct td_tensor_call){ .write = { .name = call->arguments[0],
+                                                 .removes = strcmp(call->method, "DELETE") == 0,
+                                                 .access = &call->catalog.access,
+                                                 .condition = td_conditions_of(call) } };
     call->state = state;
     call->reply_format = TD_FORMAT_JSON;
     return td_catalog_may_name(&call->catalog, state->write.name, &call->error);
@@ -47,15 +45,11 @@ td_status td_tensor_call_find(struct td_call *call)
     const char *name = call->arguments[0];
     td_status status =
         td_catalog_get(&call->catalog, name, &call->arena, &state->listing, &call->error);
-    const struct td_condition wanted = { .if_match = call->headers.if_match };
     if (status == TD_OK)
         status = set_etag(call);
     if (status == TD_OK)
-        status = td_condition_check(&wanted, name, state->listing.etag, &call->error);
-    if (status == TD_OK && call->headers.if_none_match)
-        status = td_etag_listed("If-None-Match", call->headers.if_none_match, state->etag, true,
-                                &state->unmodified, &call->error);
-    return status;
+        status = td_conditions_check_match(call, name, state->listing.etag);
+    return status == TD_OK ? td_conditions_list(call, state->etag, &state->unmodified) : status;
 }
 
 td_status td_tensor_call_unmodified(struct td_call *call)

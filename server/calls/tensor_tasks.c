@@ -10,8 +10,9 @@
 #include "kernels/name.h"
 #include "server/calls/audit.h"
 #include "server/calls/away.h"
+#include "server/calls/conditions.h"
+#include "server/calls/device_call.h"
 #include "server/calls/key_tasks.h"
-#include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
 #include "server/store/aliases/aliases.h"
@@ -120,17 +121,6 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     return td_call_admit_memory(call, admission->encoded_bound);
 }
 
-/* Returns the range to apply, or NULL. HEAD ignores Range. With If-Range, the range applies only to
- * one version in one format, so the client does not mix two versions. */
-static const char *wanted_range(const struct td_call *call)
-{
-    const struct td_tensor_call *state = call->state;
-    const char *if_range = call->headers.if_range;
-    if (strcmp(call->method, "GET") != 0 || (if_range && strcmp(if_range, state->etag) != 0))
-        return NULL;
-    return call->headers.range;
-}
-
 static td_status encode_whole(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -142,7 +132,8 @@ static td_status encode_whole(struct td_call *call)
     if (status != TD_OK)
         return status;
     td_tensor_call_add_etag(call);
-    return td_range_apply(wanted_range(call), &call->reply, &call->arena, &call->error);
+    return td_range_apply(td_conditions_range(call, state->etag), &call->reply, &call->arena,
+                          &call->error);
 }
 
 static td_status encode_get(struct td_call *call)
@@ -236,23 +227,10 @@ static td_status decode_put(struct td_call *call)
                : TD_OK;
 }
 
-static td_status refuse_upload_of_strings(struct td_error *err)
-{
-    td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                 "device is 'gpu', but the tensor has dtype string, which no device supports; "
-                 "expected 'auto' or 'cpu'");
-    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
-}
-
-/* Refuses a table that the device does not support before the table is stored. */
 static td_status check_upload(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
-    if (!state->upload)
-        return TD_OK;
-    if (state->tensor.dtype == TD_DTYPE_STRING)
-        return refuse_upload_of_strings(&call->error);
-    return td_devices_check(call->services->devices, TD_DEVICE_GPU, &call->error);
+    return state->upload ? td_device_call_check_upload(call, &state->tensor) : TD_OK;
 }
 
 static td_status admit_put(struct td_call *call, struct td_admission *admission)

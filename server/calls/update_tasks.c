@@ -8,6 +8,7 @@
 #include "kernels/op_rows.h"
 #include "kernels/rows/row_change.h"
 #include "server/calls/audit.h"
+#include "server/calls/device_call.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
@@ -156,7 +157,7 @@ static td_status decode(struct td_call *call)
 
 static td_status admit(struct td_call *call, struct td_admission *admission)
 {
-    td_status status = td_op_device(call);
+    td_status status = td_device_call_check(call);
     if (status == TD_OK)
         status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)

@@ -1,5 +1,6 @@
 #include "server/devices/batch_queue.h"
 
+#include "kernels/integers.h"
 #include "kernels/merge.h"
 #include "server/observe/clock.h"
 
@@ -30,11 +31,10 @@ void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
 
 /* ---- late items ------------------------------------------------------------------------------ */
 
-/* Returns the time after which the item must not be launched. */
+/* Returns the time after which the item is not launched. */
 static int64_t start_by(const struct td_batch_item *item)
 {
-    return item->start_by_ns > 0 && item->start_by_ns < item->deadline_ns ? item->start_by_ns
-                                                                          : item->deadline_ns;
+    return td_smaller(item->start_by_ns, item->deadline_ns);
 }
 
 static bool is_late(const struct td_batch_item *item, int64_t now_ns, struct td_error *err)
@@ -78,7 +78,7 @@ int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue)
 {
     int64_t earliest_ns = TD_NEVER;
     for (const struct td_batch_item *item = queue->waiting.first; item; item = item->next)
-        earliest_ns = start_by(item) < earliest_ns ? start_by(item) : earliest_ns;
+        earliest_ns = td_smaller(start_by(item), earliest_ns);
     return earliest_ns;
 }
 

@@ -50,7 +50,9 @@ struct td_batch_item {
     struct td_arena *arena;
 
     int64_t deadline_ns;
-    int64_t start_by_ns; /* the item is not launched after this time; 0: the deadline */
+    /* Time after which the item is not launched, even if its deadline is later. TD_NEVER: only the
+     * deadline applies. */
+    int64_t start_by_ns;
     /* Returns true if the client has disconnected. NULL: the client never disconnects. */
     bool (*gone)(struct td_batch_item *item);
     /* Receives the result. The callback can free the item. `err` is valid during the callback, and

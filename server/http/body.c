@@ -8,6 +8,8 @@
 #include <string.h>
 
 enum {
+    /* A refused body of up to this size is read and dropped, so the connection can be reused. */
+    DISCARDED = 64 << 10,
     /* Bodies up to this size are stored in the call itself. */
     IN_CALL = 16 << 10,
     FIRST_BUFFER = 16 << 10, /* size of the first buffer of a larger body */
@@ -167,4 +169,18 @@ bool td_body_must_populate(struct td_call *call)
     call->http.populate.data = (char *)(uintptr_t)call->body + from;
     call->http.populate.bytes = bytes;
     return true;
+}
+
+bool td_body_is_refused_early(const struct td_call *call)
+{
+    return call->http.close_connection || call->headers.chunked ||
+           call->headers.content_length > DISCARDED ||
+           (call->headers.expect && call->headers.content_length > 0);
+}
+
+bool td_body_discard(struct td_call *call, size_t bytes)
+{
+    const size_t limit = td_call_body_limit(call);
+    call->http.discarded += bytes;
+    return call->http.discarded <= (limit > DISCARDED ? limit : DISCARDED);
 }

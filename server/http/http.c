@@ -1,6 +1,7 @@
 #include "server/http/http.h"
 
-#include "server/calls/client_limits.h"
+#include "server/calls/drain.h"
+#include "server/calls/reply_compression.h"
 #include "server/calls/scheduler.h"
 #include "server/clients/connections.h"
 #include "server/compression/inflate.h"
@@ -21,6 +22,7 @@
 #include "server/http/request_facts.h"
 #include "server/http/request_log.h"
 #include "server/http/request_trace.h"
+#include "server/http/restricted.h"
 #include "server/http/routes.h"
 #include "server/http/target.h"
 #include "server/http/transport_errors.h"
@@ -41,8 +43,6 @@
 #include <unistd.h>
 
 enum {
-    /* A refused body of up to this size is read and dropped, so the connection can be reused. */
-    DISCARDED_BODY = 64 << 10,
     /* Number of ended connections after which memory is returned to the system. */
     STORM = 1024,
     REQUESTS_PER_YIELD = 8, /* number of requests that take about 0.1 ms together */
@@ -97,41 +97,9 @@ static td_status accept_call(struct td_call *call)
 {
     call->http.accepted = true;
     atomic_fetch_add(&call->services->in_flight, 1);
-    if (!atomic_load(&call->services->refusing))
-        return TD_OK;
-    call->http.close_connection = true;
-    return td_error_set(&call->error, TD_DRAINING,
-                        "the server is stopping and accepts no new requests");
-}
-
-/* Refuses a request on a restricted connection unless it asks for the server's state. A restricted
- * connection can make only one request. */
-static td_status check_restriction(struct td_call *call, const struct td_connection *record)
-{
-    const struct td_connection_limits *limits = &call->services->connection_limits;
-    struct td_error *err = &call->error;
-    if (record->restriction == TD_UNRESTRICTED || td_route_is_open(call))
-        return TD_OK;
-    switch (record->restriction) {
-    case TD_CLIENT_REACHED:
-        td_error_set(
-            err, TD_CLIENT_LIMIT,
-            "this client has %d open connections, the maximum that --client-connections allows",
-            limits->per_client);
-        return td_client_limits_exceeded(err, "connections", (uint64_t)limits->per_client + 1,
-                                         (uint64_t)limits->per_client);
-    case TD_MEMORY_REACHED:
-        td_error_set(err, TD_MEMORY_EXHAUSTED,
-                     "the memory limit leaves no room for another connection");
-        break;
-    default:
-        td_error_set(err, TD_CONNECTION_LIMIT,
-                     "%d connections are open, the maximum that --connection-limit and the limit "
-                     "on open files allow",
-                     limits->open);
-        err->limit = (uint64_t)limits->open;
-    }
-    return err->status;
+    const td_status status = td_drain_check_new(call);
+    call->http.close_connection = call->http.close_connection || status != TD_OK;
+    return status;
 }
 
 /* Returns the client of a request that a trusted proxy forwards. The client is the address in
@@ -189,15 +157,13 @@ static td_status begin(const struct td_http *http, struct td_call *call,
         status = td_authorize(call, record);
     if (status != TD_OK || found != TD_OK)
         return status != TD_OK ? status : found;
-    status = check_restriction(call, record);
+    status = td_restricted_check(call, record);
     if (status != TD_OK)
         return status;
     if (call->handler)
         return td_query_read(call);
     const bool has_body = call->body_limit != TD_BODY_NONE;
-    call->negotiated = call->style == TD_STYLE_OIP || call->services->config.compress;
-    if (call->negotiated)
-        call->encoding = td_deflate_choose(call->headers.accept_encoding);
+    td_reply_compression_negotiate(call);
     status = accept_call(call);
     if (status == TD_OK && has_body)
         status = td_inflate_wanted(call->headers.content_encoding, &call->encoded, &call->error);
@@ -206,17 +172,6 @@ static td_status begin(const struct td_http *http, struct td_call *call,
     if (status == TD_OK)
         status = td_query_read(call);
     return status == TD_OK && has_body ? td_body_begin(call) : status;
-}
-
-/* True if the error must be sent before the body is read, and the connection closed. This applies
- * if the body is large, if its length is unknown, or if the client waits for 100 Continue.
- * Otherwise, the small body of a refused request is read and dropped, so the connection can be
- * reused. */
-static bool answer_before_body(const struct td_call *call)
-{
-    return call->http.close_connection || call->headers.chunked ||
-           call->headers.content_length > DISCARDED_BODY ||
-           (call->headers.expect && call->headers.content_length > 0);
 }
 
 /* Sends the call's reply, unless the connection was ended. */
@@ -251,7 +206,7 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
     call->method = method;
     call->path = path;
     call->times.begun = now;
-    if (begin(http, call, record) == TD_OK || !answer_before_body(call))
+    if (begin(http, call, record) == TD_OK || !td_body_is_refused_early(call))
         return MHD_YES;
     call->http.lingers = call->headers.chunked || call->headers.content_length > 0;
     return send_error(call);
@@ -283,11 +238,7 @@ static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, 
             suspend_to_populate(http, call);
         return MHD_YES;
     }
-    /* Closes the connection if the body is too long to be discarded. */
-    const size_t limit = td_call_body_limit(call);
-    call->http.discarded += bytes;
-    return call->http.discarded <= (limit > DISCARDED_BODY ? limit : DISCARDED_BODY) ? MHD_YES
-                                                                                     : MHD_NO;
+    return td_body_discard(call, bytes) ? MHD_YES : MHD_NO;
 }
 
 /* Runs on a worker. */

@@ -6,6 +6,7 @@
 #include "kernels/op_plan.h"
 #include "server/calls/alias_tasks.h"
 #include "server/calls/documents.h"
+#include "server/calls/health.h"
 #include "server/calls/key_tasks.h"
 #include "server/calls/metrics_document.h"
 #include "server/calls/models.h"
@@ -49,8 +50,8 @@ static const struct route {
     { GET, "/console/{file}", TD_ACCESS_NONE, td_get_console_file, NULL, 0, NULL,
       TD_OPERATION_CONSOLE },
     { GET, "/openapi.json", TD_ACCESS_READ, td_get_openapi, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/healthz", TD_ACCESS_NONE, td_get_health, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/readyz", TD_ACCESS_NONE, td_get_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/healthz", TD_ACCESS_NONE, td_health_live, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/readyz", TD_ACCESS_NONE, td_health_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
     { GET, "/metrics", TD_ACCESS_READ, td_get_metrics, NULL, 0, NULL, TD_OPERATION_METRICS },
     { GET, "/problems/{slug}", TD_ACCESS_NONE, td_get_problem, NULL, 0, NULL,
       TD_OPERATION_METADATA },
@@ -99,8 +100,10 @@ static const struct route {
     { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task,
       TD_BODY_ANY, NULL, OP },
-    { GET, "/v2/health/live", TD_ACCESS_NONE, td_oip_live, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/v2/health/ready", TD_ACCESS_NONE, td_oip_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2/health/live", TD_ACCESS_NONE, td_health_oip_live, NULL, 0, NULL,
+      TD_OPERATION_HEALTH },
+    { GET, "/v2/health/ready", TD_ACCESS_NONE, td_health_oip_ready, NULL, 0, NULL,
+      TD_OPERATION_HEALTH },
     { GET, "/v2", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
     { GET, "/v2/", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
     { GET, "/v2/models/stats", TD_ACCESS_READ, td_oip_model_stats, NULL, 0, NULL,
@@ -337,21 +340,6 @@ static td_status find_row_op(struct td_call *call, const struct segment *segment
     return unknown_row_op(segment, names, n, &call->error);
 }
 
-static td_status decode_segments(struct td_call *call, struct segment *segments, int n)
-{
-    for (int i = 0; i < n; i++) {
-        struct segment *segment = &segments[i];
-        const td_status status = td_target_decode(&segment->text, &segment->length, "the path",
-                                                  &call->arena, &call->error);
-        if (status != TD_OK)
-            return status;
-        if (memchr(segment->text, '\0', segment->length))
-            return td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                                "the path contains a NUL (%%00), but names cannot contain a NUL");
-    }
-    return TD_OK;
-}
-
 static td_status find_op(struct td_call *call, const struct segment *segment)
 {
     call->op = td_op_named(segment->text, segment->length);
@@ -413,7 +401,10 @@ static td_status read_argument(struct td_call *call, const struct segment *segme
 static td_status read_segments(struct td_call *call, struct segment *segments, int n)
 {
     int n_arguments = 0;
-    td_status status = decode_segments(call, segments, n);
+    td_status status = TD_OK;
+    for (int i = 0; status == TD_OK && i < n; i++)
+        status = td_target_decode_segment(&segments[i].text, &segments[i].length, &call->arena,
+                                          &call->error);
     for (int i = 0; status == TD_OK && i < n; i++) {
         int reader = 0;
         while (reader < N_READERS && !is_called(&segments[i], readers[reader].name))
@@ -464,9 +455,9 @@ static td_status refuse_method(struct td_call *call, unsigned methods)
 
 bool td_route_is_open(const struct td_call *call)
 {
-    return call->handler == td_get_health || call->handler == td_get_ready ||
-           call->handler == td_get_metrics || call->handler == td_oip_live ||
-           call->handler == td_oip_ready;
+    return call->handler == td_health_live || call->handler == td_health_ready ||
+           call->handler == td_get_metrics || call->handler == td_health_oip_live ||
+           call->handler == td_health_oip_ready;
 }
 
 bool td_route_is_page(const char *method, const char *path)

@@ -96,3 +96,13 @@ td_status td_target_decode(const char **text, size_t *length, const char *what,
     *length = n;
     return TD_OK;
 }
+
+td_status td_target_decode_segment(const char **text, size_t *length, struct td_arena *arena,
+                                   struct td_error *err)
+{
+    const td_status status = td_target_decode(text, length, "the path", arena, err);
+    if (status == TD_OK && memchr(*text, '\0', *length))
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "the path contains a NUL (%%00), but names cannot contain a NUL");
+    return status;
+}

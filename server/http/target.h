@@ -43,4 +43,8 @@ TD_MUST_CHECK td_status td_target_check(const char *text, size_t length, const c
 TD_MUST_CHECK td_status td_target_decode(const char **text, size_t *length, const char *what,
                                          struct td_arena *arena, struct td_error *err);
 
+/* Decodes a segment of the path. Refuses a NUL (%00), which no name contains. */
+TD_MUST_CHECK td_status td_target_decode_segment(const char **text, size_t *length,
+                                                 struct td_arena *arena, struct td_error *err);
+
 #endif

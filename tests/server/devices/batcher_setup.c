@@ -274,6 +274,7 @@ void batch_call_infer(struct batch_call *call, const struct td_op *op, uint32_t 
         .resident = resident,
         .arena = &call->arena,
         .deadline_ns = TD_NEVER,
+        .start_by_ns = TD_NEVER,
         .gone = is_disconnected,
         .done = on_done,
     };
@@ -344,6 +345,7 @@ void batch_call_upload(struct batch_call *call, const struct td_tensor *table)
         .kind = TD_BATCH_UPLOAD,
         .table = &call->inputs[0],
         .deadline_ns = TD_NEVER,
+        .start_by_ns = TD_NEVER,
         .gone = is_disconnected,
         .done = on_done,
     };

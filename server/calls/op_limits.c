@@ -1,0 +1,71 @@
+#include "server/calls/op_limits.h"
+
+#include "api/codec.h"
+#include "server/calls/services.h"
+
+td_status td_op_limits_name(struct td_call *call, td_status status, uint64_t limit,
+                            const char *option)
+{
+    if (status == TD_RESOURCE_LIMIT && call->error.limit == limit)
+        td_error_hint(&call->error, "the server's option %s sets this limit", option);
+    return status;
+}
+
+td_status td_op_limits_check_outputs(struct td_call *call, size_t *bytes)
+{
+    const struct td_op_args *args = &call->request.args;
+    const uint64_t limit = (uint64_t)call->services->config.max_output;
+    *bytes = 0;
+    for (int i = 0; i < args->n_outputs; i++)
+        if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
+            *bytes = SIZE_MAX;
+    if (*bytes <= limit)
+        return TD_OK;
+    const td_status status =
+        td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
+    return td_op_limits_name(call, status, limit, "--max-output");
+}
+
+td_status td_op_limits_check_text(struct td_call *call, size_t outputs, size_t *bytes)
+{
+    /* An int8 in a list of its own takes up to 7 characters: [-127], */
+    enum { TEXT_PER_BYTE = 8 };
+    const uint64_t limit = (uint64_t)call->services->config.max_output;
+    if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
+        *bytes = SIZE_MAX;
+    if (*bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs)
+        return TD_OK;
+    const td_status status =
+        td_error_resource(&call->error, "output_bytes", *bytes, limit, "the text of the reply");
+    td_error_hint(&call->error,
+                  "the server's option --max-output sets this limit; response=base64 and "
+                  "the binary formats are shorter");
+    return status;
+}
+
+td_status td_op_limits_check_flops(struct td_call *call, uint64_t flops)
+{
+    const uint64_t limit = (uint64_t)call->services->config.max_flops;
+    if (limit == 0 || flops <= limit)
+        return TD_OK;
+    const td_status status = td_error_resource(&call->error, "flops", flops, limit, call->op->name);
+    return td_op_limits_name(call, status, limit, "--max-flops");
+}
+
+/* Returns a + b, or SIZE_MAX on overflow. */
+static size_t plus(size_t a, uint64_t b)
+{
+    size_t sum;
+    return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
+}
+
+size_t td_op_limits_memory(const struct td_call *call, const struct td_admission *admission)
+{
+    const struct td_cost *cost = &admission->cost;
+    const uint64_t threads = cost->single_threaded ? 1 : (uint64_t)call->services->config.workers;
+    uint64_t scratch;
+    if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &scratch))
+        scratch = UINT64_MAX;
+    return plus(plus(plus(admission->output_bytes, admission->encoded_bound), cost->workspace),
+                scratch);
+}
