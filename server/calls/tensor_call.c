@@ -8,6 +8,7 @@
 #include "kernels/name.h"
 #include "kernels/op_change.h"
 #include "server/calls/services.h"
+#include "server/store/etag.h"
 #include "server/store/precondition.h"
 #include "server/store/table_name.h"
 

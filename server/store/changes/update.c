@@ -5,6 +5,7 @@
 #include "server/store/changes/expiry.h"
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
+#include "server/store/etag.h"
 #include "server/store/state.h"
 
 #include <stdlib.h>
@@ -280,7 +281,7 @@ static td_status fill_changed(struct update *update, struct td_version *version,
                               const struct td_stop *stop, struct td_error *err)
 {
     version->number = td_store_next_number(update->store, 0);
-    td_version_set_etag(update->store, version);
+    td_etag_from_number(update->store, version);
     td_version_set(version, &update->base.tensor, td_buffer_ref(update->buffer));
     version->held = update->reserved;
     version->outgoing = update->outgoing;

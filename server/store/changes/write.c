@@ -5,6 +5,7 @@
 #include "server/store/changes/retention.h"
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
+#include "server/store/etag.h"
 #include "server/store/keys.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/state.h"
@@ -291,7 +292,7 @@ static td_status share_rows(struct change *change, struct td_error *err)
         return status;
     td_version_share(version, before, held);
     version->number = td_store_next_number(change->store, 0);
-    td_version_set_etag(change->store, version);
+    td_etag_from_number(change->store, version);
     return TD_OK;
 }
 

@@ -2,6 +2,7 @@
 
 #include "server/store/aliases/alias_list.h"
 #include "server/store/entries.h"
+#include "server/store/etag.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
 #include "server/store/state.h"
@@ -119,7 +120,7 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
         status = td_version_copy(store, version, tensor, stop, err);
     if (status == TD_OK && source)
         status = td_version_check(source, err);
-    td_version_set_etag(store, version);
+    td_etag_from_number(store, version);
     return status;
 }
 
@@ -219,7 +220,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
                                version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
-        td_version_set_file_etag(version, &content.id, stored);
+        td_etag_from_file(version, &content.id, stored);
         version->from_file = serve;
         const td_status served = serve ? serve_file(version, stored, mapped, err) : TD_OK;
         status = status != TD_OK ? status : served;
