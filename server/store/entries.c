@@ -3,6 +3,7 @@
 #include "api/text/sorted_names.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/op.h"
 #include "server/auth/access.h"
 #include "server/observe/clock.h"
 #include "server/store/aliases/alias_list.h"
@@ -44,32 +45,6 @@ static struct td_entry *find(const struct td_store *store, const char *name, siz
     bool found;
     const int place = place_of(store, name, length, &found);
     return found ? store->entries[place] : NULL;
-}
-
-td_status td_store_check_name(const char *name, struct td_error *err)
-{
-    char table[TD_TENSOR_NAME];
-    size_t length;
-    if (td_table_of_keys(name, strlen(name), table, &length))
-        return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' is the name of the keys of '%s', not of a tensor; use PUT or "
-                            "DELETE /v1/tensors/%s/keys",
-                            name, table, table);
-    if (td_name_valid(name))
-        return TD_OK;
-    const char *version = td_table_version(name);
-    const char *part = version ? td_table_part_of_version(version) : NULL;
-    if (part)
-        return td_error_set(
-            err, TD_INVALID_ARGUMENT,
-            "'%s' is not a valid tensor name: .%s must come before the '@', as in '%.*s.%s@%.*s'",
-            TD_SHOWN(name, strlen(name)), part, (int)td_table_base(name), name, part,
-            (int)(strrchr(version, '.') - version), version);
-    struct td_unicode_reason reason;
-    const char *why = td_name_fault(name, strlen(name), &reason);
-    return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid tensor name: %s%s",
-                        TD_SHOWN(name, strlen(name)), why ? "" : "expected ",
-                        why ? why : TD_NAME_EXPECTED);
 }
 
 /* Returns RESOURCE_LIMIT if `count` names exceed the limit. */
@@ -121,12 +96,12 @@ static void hint_part_of_version(const char *name, size_t length, struct td_erro
     const size_t rest = version ? length - (size_t)(version - name) : 0;
     if (td_name_ends(".keys", version, rest))
         td_error_hint(err, "the keys of a version are named NAME.keys@VERSION");
-    for (int i = 0; i < TD_TABLE_PARTS; i++) {
-        char suffix[16];
-        snprintf(suffix, sizeof suffix, ".%s", td_table_parts[i]);
+    const char *part;
+    for (int i = 0; (part = td_op_table_part(i)); i++) {
+        char suffix[TD_TENSOR_NAME];
+        snprintf(suffix, sizeof suffix, ".%s", part);
         if (td_name_ends(suffix, version, rest))
-            td_error_hint(err, "the %s of a version is named NAME%s@VERSION", td_table_parts[i],
-                          suffix);
+            td_error_hint(err, "the %s of a version is named NAME%s@VERSION", part, suffix);
     }
 }
 

@@ -4,7 +4,7 @@
  *     entry ─► current version
  *           └► spare copy: the previous version, kept so that the next update can reuse its bytes
  *
- * The file defines td_store_check_name, td_store_usage and td_store_trim of store.h.
+ * The file defines td_store_usage and td_store_trim of store.h.
  *
  * Ownership  An entry holds a reference to its current version and owns its spare copy. Returned
  *            versions carry a reference that the caller releases.

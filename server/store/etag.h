@@ -1,5 +1,5 @@
-/* etag.h - ETags of versions: derived from the number of a version in memory or from the content of a
- * file, with a suffix for each format.
+/* etag.h - ETags of versions: derived from the number of a version in memory, or from the content
+ * of a file, with a suffix for each format.
  *
  * A version has one tag, for example "abc". Because a strong tag identifies exact bytes, each
  * format in which the version is sent has its own form of the tag: "abc" for JSON, "abc-npy",

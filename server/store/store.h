@@ -198,9 +198,6 @@ TD_MUST_CHECK td_status td_store_list_range(struct td_store *store,
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err);
 
-/* Returns INVALID_ARGUMENT unless the name is valid (table_name.h). */
-TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *err);
-
 /* A requested change. */
 struct td_store_write {
     const char *name;

@@ -1,6 +1,7 @@
 #include "server/store/aliases/alias_check.h"
 
 #include "api/text/sorted_names.h"
+#include "kernels/op.h"
 #include "server/auth/access.h"
 #include "server/store/entries.h"
 #include "server/store/state.h"
@@ -235,8 +236,8 @@ static td_status check_parts(const struct plan *plan, const struct td_alias *ali
                              struct td_error *err)
 {
     td_status status = TD_OK;
-    for (int i = 0; i < TD_TABLE_PARTS && alias->target[0] && status == TD_OK; i++) {
-        const char *part = td_table_parts[i];
+    const char *part;
+    for (int i = 0; alias->target[0] && status == TD_OK && (part = td_op_table_part(i)); i++) {
         char table[TD_TENSOR_NAME];
         const bool is_part = td_table_of_part(alias->name, part, table);
         const struct td_alias *rows = is_part ? planned(plan, table) : NULL;

@@ -436,7 +436,7 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
 {
     struct td_writer writer;
     char target[TD_TENSOR_NAME];
-    td_status status = td_store_check_name(write->name, err);
+    td_status status = td_name_check(write->name, err);
     *persisted = false;
     if (status != TD_OK)
         return status;

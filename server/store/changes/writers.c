@@ -36,7 +36,7 @@ void td_store_leave(struct td_store *store, const struct td_store_write *write,
 td_status td_store_check_write(struct td_store *store, const struct td_store_write *write,
                                struct td_error *err)
 {
-    td_status status = td_store_check_name(write->name, err);
+    td_status status = td_name_check(write->name, err);
     if (status == TD_OK && !write->removes)
         status = td_alias_check_name(store, write->name, err);
     if (status == TD_OK && write->persist)

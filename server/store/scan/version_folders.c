@@ -182,7 +182,7 @@ static td_status read_manifest(struct taking *taking, struct td_error *err)
     char *text;
     size_t bytes;
     struct td_file_id id;
-    if (!td_table_version_valid(taking->name))
+    if (!td_version_name_valid(taking->name))
         return td_error_set(err, TD_MALFORMED_REQUEST,
                             "its name is not a valid VERSION; expected 1 to %d of the characters "
                             "A-Z, a-z, 0-9, '.', '_' and '-'",
@@ -296,7 +296,7 @@ static td_status list_tensors(struct taking *taking, struct td_error *err)
     qsort(taking->tensors, (size_t)n, sizeof *taking->tensors, by_name);
     for (int i = 0; i < n && status == TD_OK; i++) {
         const char *name = taking->tensors[i].found->name;
-        status = td_store_check_name(name, err);
+        status = td_name_check(name, err);
         if (status == TD_OK && i > 0 && strcmp(name, taking->tensors[i - 1].found->name) == 0)
             return td_error_set(err, TD_MALFORMED_REQUEST,
                                 "two of its files contain the tensor "
@@ -795,7 +795,7 @@ bool td_version_folder_has_gone(const struct td_store *store, const struct td_ve
 
 static int in_order(const void *a, const void *b)
 {
-    return td_table_version_order(a, b);
+    return td_version_name_order(a, b);
 }
 
 /* Returns the record of a folder. Makes the record if it does not exist. Returns NULL if no memory
