@@ -82,6 +82,10 @@ struct td_store_inspector {
     void *context;
 };
 
+/* Maximum number of lines that a scan of the data folder logs about each of these: changed files,
+ * skipped files and tensors, changed aliases, and tensors that are no models. */
+enum { TD_SCAN_LINES = 100 };
+
 struct td_store_options {
     /* Path of the data folder, or "" for none. */
     const char *dir;
