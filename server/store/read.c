@@ -1,6 +1,7 @@
 #include "server/store/aliases/alias_list.h"
 #include "server/store/aliases/aliases.h"
 #include "server/store/entries.h"
+#include "server/store/lookup_errors.h"
 #include "server/store/state.h"
 #include "server/store/table_name.h"
 

@@ -4,6 +4,7 @@
 #include "kernels/op.h"
 #include "server/auth/access.h"
 #include "server/store/entries.h"
+#include "server/store/lookup_errors.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -295,4 +296,28 @@ td_status td_alias_check_condition(const struct td_store_write *write, const cha
                             "the token is not valid for the version that '%s' names, so %s "
                             "cannot be compared with its ETag; leave %s out",
                             write->name, header, header);
+}
+
+/* ---- DELETE of a version --------------------------------------------------------------------- */
+
+td_status td_alias_begin_delete(struct td_store *store, const char *name, struct td_error *err)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    const bool named = td_alias_names_locked(store, name);
+    if (!named)
+        td_store_set_leaving_locked(store, name, true);
+    pthread_rwlock_unlock(&store->lock);
+    return named ? td_error_set(err, TD_CONFLICT,
+                                "an alias names '%s': let the alias name another version, or "
+                                "remove it, by POST /v1/aliases with {\"set\": {\"ALIAS\": "
+                                "\"NAME@VERSION\" or null}}; GET /v1/aliases lists the aliases",
+                                name)
+                 : TD_OK;
+}
+
+void td_alias_cancel_delete(struct td_store *store, const char *name)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    td_store_set_leaving_locked(store, name, false);
+    pthread_rwlock_unlock(&store->lock);
 }

@@ -6,6 +6,7 @@
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
 #include "server/store/etag.h"
+#include "server/store/lookup_errors.h"
 #include "server/store/state.h"
 
 #include <stdlib.h>

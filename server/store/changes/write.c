@@ -7,6 +7,7 @@
 #include "server/store/entries.h"
 #include "server/store/etag.h"
 #include "server/store/keys.h"
+#include "server/store/lookup_errors.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/state.h"
 
@@ -155,7 +156,7 @@ static void end_change(struct change *change, td_status status, struct td_tensor
     else
         td_version_abandon(change->store, version);
     if (change->kept_from_aliases)
-        td_store_cancel_delete(change->store, change->write->name);
+        td_alias_cancel_delete(change->store, change->write->name);
     td_buffer_unref(replaced ? &replaced->base : NULL);
     td_buffer_unref(change->before ? &change->before->base : NULL);
     td_store_leave(change->store, change->write, &change->writer);
@@ -335,7 +336,7 @@ static td_status keep_from_aliases(struct change *change, struct td_error *err)
     const char *name = change->write->name;
     if (!td_table_version(name))
         return TD_OK;
-    change->kept_from_aliases = td_store_begin_delete(change->store, name, TD_IGNORED) == TD_OK;
+    change->kept_from_aliases = td_alias_begin_delete(change->store, name, TD_IGNORED) == TD_OK;
     return change->kept_from_aliases
                ? TD_OK
                : td_error_set(err, TD_CONFLICT,
@@ -416,7 +417,7 @@ static td_status delete_tensor(struct td_store *store, const struct td_store_wri
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
     struct td_refused_file refused;
     const bool damaged =
-        !before && td_store_find_refused(store, write->name, &refused) && refused.own;
+        !before && td_store_find_refused_file(store, write->name, &refused) && refused.own;
     td_status status = TD_OK;
     if (before || damaged)
         status =

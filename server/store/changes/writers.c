@@ -1,5 +1,6 @@
 #include "server/store/changes/writers.h"
 
+#include "server/store/aliases/alias_check.h"
 #include "server/store/aliases/alias_list.h"
 #include "server/store/entries.h"
 #include "server/store/etag.h"
@@ -295,7 +296,7 @@ td_status td_version_delete(struct td_store *store, const char *name,
     *had_file = false;
     td_status status = td_version_check_folder(before, err);
     if (status == TD_OK)
-        status = td_store_begin_delete(store, name, err);
+        status = td_alias_begin_delete(store, name, err);
     if (status != TD_OK)
         return status;
     if (store->dir)
@@ -307,7 +308,7 @@ td_status td_version_delete(struct td_store *store, const char *name,
         td_store_files_removed(store, name);
         td_store_drop(store, name);
     } else {
-        td_store_cancel_delete(store, name);
+        td_alias_cancel_delete(store, name);
     }
     return status;
 }

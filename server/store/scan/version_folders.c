@@ -7,6 +7,7 @@
 #include "server/store/aliases/alias_folder.h"
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
+#include "server/store/scan/known_files.h"
 #include "server/store/scan/load.h"
 #include "server/store/scan/manifest.h"
 #include "server/store/scan/problems.h"
@@ -544,7 +545,7 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
 static void refuse(struct td_store *store, const struct td_version_folder *folder,
                    const char *reason)
 {
-    td_store_refuse_folder(store, folder->name, folder->taken, reason);
+    td_store_report_folder(store, folder->name, folder->taken, reason);
 }
 
 static void take_folder(struct td_store *store, struct td_scan_report *report,
@@ -807,7 +808,7 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
         return folder;
     folder = calloc(1, sizeof *folder);
     if (!folder) {
-        td_store_refuse_folder(store, name, false, "no memory for its name");
+        td_store_report_folder(store, name, false, "no memory for its name");
         return NULL;
     }
     snprintf(folder->name, sizeof folder->name, "%s", name);
