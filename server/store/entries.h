@@ -72,7 +72,7 @@ struct td_version *td_store_next_pending(struct td_store *store, int *place);
 struct td_version **td_store_expired(struct td_store *store, int64_t now_ns, int *count);
 void td_store_expire_again(struct td_store *store, int64_t now_ns);
 
-/* ---- numbers and quota ---- */
+/* ---- numbers ---- */
 
 /* Returns `given`, the number of a version that was stored before the server started, or a new
  * number if `given` is 0. */
@@ -80,15 +80,6 @@ uint64_t td_store_next_number(struct td_store *store, uint64_t given);
 
 /* Returns the largest number assigned so far. */
 uint64_t td_store_last_number(struct td_store *store);
-
-/* Counts `bytes` against the quota for a version that replaces `replaced` bytes (0 if it replaces
- * nothing). The replaced bytes do not count in addition. Until the version is published or
- * abandoned, the larger of the two sizes counts for other writers. Sets *outgoing to the bytes that
- * must not count twice. Store *outgoing in the version, or pass it to td_store_unreserve. Returns
- * RESOURCE_LIMIT if the bytes do not fit. */
-TD_MUST_CHECK td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t bytes,
-                                         uint64_t *outgoing, struct td_error *err);
-void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoing);
 
 /* ---- spare copies ---- */
 

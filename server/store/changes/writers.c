@@ -4,6 +4,7 @@
 #include "server/store/aliases/alias_list.h"
 #include "server/store/entries.h"
 #include "server/store/etag.h"
+#include "server/store/quota.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
 #include "server/store/state.h"
@@ -15,7 +16,7 @@
  * is then copied. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
-/* ---- locking names and checks ---------------------------------------------------------------- */
+/* ---- locking names --------------------------------------------------------------------------- */
 
 struct td_writer *td_store_enter(struct td_store *store, const struct td_store_write *write,
                                  struct td_writer *own)
@@ -32,32 +33,6 @@ void td_store_leave(struct td_store *store, const struct td_store_write *write,
 {
     if (!write->writer)
         td_writer_leave(store, own);
-}
-
-td_status td_store_check_write(struct td_store *store, const struct td_store_write *write,
-                               struct td_error *err)
-{
-    td_status status = td_name_check(write->name, err);
-    if (status == TD_OK && !write->removes)
-        status = td_alias_check_name(store, write->name, err);
-    if (status == TD_OK && write->persist)
-        status = td_alias_check_hidden(store, write->name, err);
-    if (status != TD_OK || !write->persist)
-        return status;
-    return store->dir ? td_data_dir_check_change(store->dir, write->name, err)
-                      : td_store_no_folder(err);
-}
-
-td_status td_store_check_replace(const struct td_store_write *write,
-                                 const struct td_version *before, struct td_error *err)
-{
-    if (!before || write->removes || !td_table_version(write->name) ||
-        td_version_check(before, TD_IGNORED) != TD_OK)
-        return TD_OK;
-    return td_error_set(
-        err, TD_CONFLICT,
-        "'%s' already exists, and versions never change; store another version of '%.*s'",
-        write->name, (int)td_table_base(write->name), write->name);
 }
 
 /* ---- preparing a version --------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
 #include "server/store/etag.h"
+#include "server/store/quota.h"
 #include "server/store/scan/verify.h"
 #include "server/store/state.h"
 

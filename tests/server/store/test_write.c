@@ -1,6 +1,7 @@
 /* Writers on one thread: put, delete, conditions, quota, files. */
 #include "server/memory/fault_guard.h"
 #include "server/store/entries.h"
+#include "server/store/quota.h"
 #include "tests/server/counting.h"
 #include "tests/server/one_store.h"
 #include "tests/support/random.h"
