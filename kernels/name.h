@@ -9,8 +9,6 @@
 #ifndef TD_KERNELS_NAME_H
 #define TD_KERNELS_NAME_H
 
-#include "kernels/shown_text.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "server/calls/catalog.h"
 
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "server/store/aliases/aliases.h"
 
 #include <stdio.h>

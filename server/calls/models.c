@@ -2,6 +2,7 @@
 
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "server/calls/services.h"
 #include "server/store/aliases/aliases.h"
 #include "server/store/table_name.h"

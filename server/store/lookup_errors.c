@@ -3,6 +3,7 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "kernels/op.h"
+#include "kernels/shown_text.h"
 #include "server/store/aliases/alias_list.h"
 #include "server/store/entries.h"
 #include "server/store/scan/known_files.h"

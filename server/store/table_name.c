@@ -1,7 +1,7 @@
 #include "server/store/table_name.h"
 
 #include "api/text/unicode_name.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "server/store/aliases/alias_file.h"
 
 #include "api/text/text.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
