@@ -56,6 +56,21 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     return TD_TENSOR_NOT_FOUND;
 }
 
+td_status td_store_no_keys(const char *table, struct td_error *err)
+{
+    /* A version that an alias names cannot get keys, so the error suggests putting another
+     * version. */
+    if (td_table_version(table))
+        return td_error_set(
+            err, TD_TENSOR_NOT_FOUND,
+            "'%s' has no keys; put another version with its keys, {\"tensor\": [...], "
+            "\"keys\": [...]}",
+            table);
+    return td_error_set(err, TD_TENSOR_NOT_FOUND,
+                        "'%s' has no keys; PUT /v1/tensors/%s/keys adds keys to its rows", table,
+                        table);
+}
+
 /* ---- 503 ------------------------------------------------------------------------------------- */
 
 /* Copies a name. Returns false if the name is too long for a tensor or contains a NUL. */

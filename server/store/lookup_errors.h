@@ -1,13 +1,14 @@
 /* lookup_errors.h - the errors of a lookup by name.
  *
- *     404   no tensor has the name; the error suggests a similar name
+ *     404   no tensor has the name, and the error suggests a similar name; or the tensor has no
+ *           keys
  *     503   the tensor's file was truncated or is damaged; a damaged, refused or unreadable file or
  *           folder might define the name; the name is an alias whose target is missing; or the name
  *           might be an alias, but aliases.json cannot be read
  *
- * The file defines td_store_not_found and td_store_knows of store.h. A file or folder is refused if
- * the store does not serve it. scan/known_files.h records the reason for a file, scan/problems.h
- * for a folder.
+ * The file defines td_store_not_found, td_store_knows and td_store_no_keys of store.h. A file or
+ * folder is refused if the store does not serve it. scan/known_files.h records the reason for a
+ * file, scan/problems.h for a folder.
  *
  * Threads    Any. The functions take the lock of the store. */
 #ifndef TD_SERVER_STORE_LOOKUP_ERRORS_H

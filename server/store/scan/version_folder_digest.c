@@ -2,7 +2,6 @@
 
 #include "server/memory/fault_guard.h"
 #include "server/store/scan/verify.h"
-#include "server/store/state.h"
 
 #include <nettle/sha2.h>
 #include <nettle/version.h>
