@@ -20,27 +20,6 @@ static bool add_endpoint(cJSON *object, const char *name, const char *before, co
 
 /* ---- ops ---- */
 
-static bool has_text(const cJSON *list, const char *text)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
-        if (strcmp(item->valuestring, text) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Adds the suffixes of the tensors that belong to the table of an op. */
-static bool add_table_parts(cJSON *list, const struct td_op *op)
-{
-    for (int i = 0; i < op->n_inputs; i++)
-        if (op->inputs[i].companion != TD_COMPANION_NONE && !has_text(list, op->inputs[i].name) &&
-            !td_document_append(list, cJSON_CreateString(op->inputs[i].name)))
-            return false;
-    return true;
-}
-
 td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
     int count;
@@ -57,8 +36,8 @@ td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct
     cJSON *table_ops = cJSON_AddObjectToObject(document, "table_ops");
     cJSON *table_parts = cJSON_AddArrayToObject(document, "table_parts");
     complete = complete && table_parts;
-    for (int i = 0; i < count && complete; i++)
-        complete = add_table_parts(table_parts, ops[i]);
+    for (int i = 0; complete && td_op_table_part(i); i++)
+        complete = td_document_append(table_parts, cJSON_CreateString(td_op_table_part(i)));
     complete = complete && td_document_text(table_ops, "rows", td_table_op->name) &&
                td_document_text(table_ops, "row_numbers", td_row_numbers_op->name);
     return td_document_reply(document, complete, arena, reply, err);

@@ -1,6 +1,7 @@
 #include "api/media_type.h"
 
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdio.h>
 #include <string.h>

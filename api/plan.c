@@ -5,6 +5,7 @@
 #include "api/text/text.h"
 #include "kernels/name.h"
 #include "kernels/op_plan.h"
+#include "kernels/shown_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

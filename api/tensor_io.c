@@ -10,6 +10,7 @@
 #include "api/message/raw.h"
 #include "kernels/key_dtype.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <assert.h>
 #include <string.h>

@@ -105,6 +105,26 @@ struct td_untyped td_input_untyped(const struct td_input_spec *spec)
     };
 }
 
+/* True if no earlier input has a companion of the same name. */
+static bool is_first_of_name(int op, int input)
+{
+    const char *name = ops[op]->inputs[input].name;
+    for (int i = 0; i <= op; i++)
+        for (int k = 0; k < (i < op ? ops[i]->n_inputs : input); k++)
+            if (ops[i]->inputs[k].companion && strcmp(ops[i]->inputs[k].name, name) == 0)
+                return false;
+    return true;
+}
+
+const char *td_op_table_part(int i)
+{
+    for (int op = 0; op < TD_OP_COUNT; op++)
+        for (int k = 0; k < ops[op]->n_inputs; k++)
+            if (ops[op]->inputs[k].companion && is_first_of_name(op, k) && i-- == 0)
+                return ops[op]->inputs[k].name;
+    return NULL;
+}
+
 td_output_form td_op_output_form(const struct td_op *op)
 {
     if (op->n_outputs > 1)

@@ -301,6 +301,10 @@ enum {
 /* Returns all ops, in the order of ops.def. */
 const struct td_op *const *td_ops(int *count);
 
+/* Returns the names of the parts that a table can have beside its rows, one at a time: the distinct
+ * names of the inputs with a companion, in the order of the ops. Returns NULL after the last. */
+const char *td_op_table_part(int i);
+
 /* Returns the op with this name, or NULL. `name` need not be NUL-terminated. */
 const struct td_op *td_op_named(const char *name, size_t length);
 

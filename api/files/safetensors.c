@@ -7,6 +7,7 @@
 #include "api/message/raw.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #include "api/json/float_text.h"
 #include "api/json/hints.h"
 #include "api/json/infer_dtype.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <float.h>
 #include <inttypes.h>

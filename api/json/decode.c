@@ -9,6 +9,7 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "kernels/op_rows.h"
+#include "kernels/shown_text.h"
 
 #include <string.h>
 

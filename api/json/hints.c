@@ -2,6 +2,7 @@
 
 #include "kernels/dtype_advice.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "api/json/members.h"
 
 #include "api/json/values.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdlib.h>
 #include <string.h>

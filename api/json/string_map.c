@@ -1,6 +1,6 @@
 #include "api/json/string_map.h"
 
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <string.h>
 

@@ -9,6 +9,7 @@
 #include "api/text/base64.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdio.h>
 #include <string.h>

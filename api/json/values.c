@@ -3,6 +3,7 @@
 #include "api/json/float_text.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <math.h>
 #include <stdio.h>

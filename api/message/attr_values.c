@@ -3,6 +3,7 @@
 #include "api/message/attrs.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <inttypes.h>
 #include <math.h>

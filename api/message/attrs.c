@@ -2,6 +2,7 @@
 
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "api/message/message.h"
 
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <assert.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "api/message/raw.h"
 #include "api/oip/reader.h"
 #include "api/oip/types.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "api/oip/reader.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdio.h>
 #include <string.h>

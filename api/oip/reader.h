@@ -14,7 +14,7 @@
 #include "api/message/named_inputs.h"
 #include "api/oip/oip.h"
 #include "api/oip/types.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 /* Converts a struct td_json_name to an argument for "%s". */
 #define TD_OIP_SHOWN(name) TD_SHOWN((name).text, (name).length)

@@ -1,6 +1,7 @@
 #include "api/text/suggest.h"
 
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

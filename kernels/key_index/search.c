@@ -1,7 +1,7 @@
 #include "kernels/key_index/search.h"
 
 #include "kernels/integers.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "kernels/workspace.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 #include "server/auth/access.h"
 
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

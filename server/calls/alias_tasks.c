@@ -6,6 +6,7 @@
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "server/calls/audit.h"
 #include "server/calls/conditions.h"
 #include "server/calls/services.h"

@@ -1,6 +1,6 @@
 #include "server/calls/borrowed.h"
 
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/store.h"
 

@@ -1,6 +1,6 @@
 #include "server/calls/catalog.h"
 
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "server/store/aliases/aliases.h"
 
 #include <stdio.h>
@@ -300,8 +300,8 @@ td_status td_catalog_newest(const struct td_catalog *catalog, const char *table,
     if (count == 0)
         return td_store_not_found(catalog->store, table, strlen(table), &catalog->access, err);
     for (int i = 1; i < count; i++)
-        if (td_table_version_order(td_table_version(list[i].name),
-                                   td_table_version(list[newest].name)) > 0)
+        if (td_version_name_order(td_table_version(list[i].name),
+                                  td_table_version(list[newest].name)) > 0)
             newest = i;
     *out = list[newest];
     return TD_OK;

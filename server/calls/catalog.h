@@ -70,8 +70,8 @@ TD_MUST_CHECK td_status td_catalog_list(const struct td_catalog *catalog,
  * (td_store_knows). */
 bool td_catalog_know(const struct td_catalog *catalog, const char *name);
 
-/* Finds a part of a table (td_table_parts in table_name.h) and the part's name. Sets *found to NULL
- * if the part does not exist. Does not search for similar names. Returns the errors of
+/* Finds a part of a table (td_op_table_part in kernels/op.h) and the part's name. Sets *found to
+ * NULL if the part does not exist. Does not search for similar names. Returns the errors of
  * td_catalog_get except TENSOR_NOT_FOUND. A part that cannot be read, or that the request is not
  * allowed to name, does not count as nonexistent. */
 TD_MUST_CHECK td_status td_catalog_find_part(const struct td_catalog *catalog, const char *table,

@@ -1,5 +1,6 @@
 #include "server/calls/companions.h"
 
+#include "kernels/op.h"
 #include "server/calls/services.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
@@ -117,8 +118,9 @@ static td_status check_own_scales(struct td_call *call, const char *input)
 /* True if `name` is the name of a part. Writes the name of its table to `whole`. */
 static bool is_part_name(const char *name, char whole[TD_TENSOR_NAME])
 {
-    for (int i = 0; i < TD_TABLE_PARTS; i++)
-        if (td_table_of_part(name, td_table_parts[i], whole))
+    const char *part;
+    for (int i = 0; (part = td_op_table_part(i)); i++)
+        if (td_table_of_part(name, part, whole))
             return true;
     return false;
 }

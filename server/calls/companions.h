@@ -1,5 +1,5 @@
-/* companions.h - the parts of a quantised table NAME (td_table_parts in table_name.h): NAME.scale,
- * NAME.offset and NAME.zero_point.
+/* companions.h - the parts of a quantised table NAME (td_op_table_part in kernels/op.h):
+ * NAME.scale, NAME.offset and NAME.zero_point.
  *
  * A request that scales the rows of a quantised table but leaves out the offset or zero point would
  * get a wrong result without an error. td_companions_check refuses it. The op's descriptor marks

@@ -2,6 +2,7 @@
 
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "server/calls/services.h"
 #include "server/store/aliases/aliases.h"
 #include "server/store/table_name.h"
@@ -277,8 +278,7 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
 /* Logs a tensor that has the same name as an op, unless the maximum number of lines is reached. */
 static void log_hidden(struct td_services *services, const char *name, int *logged)
 {
-    enum { MOST = 100 };
-    if (is_taken(name, td_table_base(name)) && (*logged)++ < MOST)
+    if (is_taken(name, td_table_base(name)) && (*logged)++ < TD_SCAN_LINES)
         td_log(&services->log, TD_LOG_WARN, "table_is_no_model", TD_TEXT("tensor", name));
 }
 

@@ -52,13 +52,13 @@ static td_status check_names(struct td_call *call)
 {
     const struct stored *stored = call->state;
     const int n = call->request.args.n_outputs;
-    td_status status = td_store_check_name(call->request.options.store, &call->error);
+    td_status status = td_name_check(call->request.options.store, &call->error);
     if (status != TD_OK)
         return td_error_at_attribute(&call->error, status, "store");
     int i = td_op_output_form(call->op) == TD_OUTPUT_LIST && n > 0 ? n - 1 : 0;
     for (; status == TD_OK && i < n; i++) {
         name_output(call, i);
-        status = td_store_check_name(stored->name, &call->error);
+        status = td_name_check(stored->name, &call->error);
         if (status == TD_OK)
             status = td_catalog_may_write(&call->catalog, stored->name, &call->error);
     }

@@ -5,10 +5,11 @@
 #include "api/tensor_io.h"
 #include "api/text/suggest.h"
 #include "api/text/text.h"
-#include "kernels/name.h"
 #include "kernels/op_change.h"
+#include "kernels/shown_text.h"
 #include "server/calls/conditions.h"
 #include "server/calls/services.h"
+#include "server/store/etag.h"
 #include "server/store/precondition.h"
 #include "server/store/table_name.h"
 

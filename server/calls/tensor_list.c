@@ -5,6 +5,7 @@
 #include "api/message/attrs.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "server/calls/services.h"
 
 #include <limits.h>

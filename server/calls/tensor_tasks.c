@@ -159,7 +159,7 @@ const struct td_task td_tensor_get_task = { .begin = begin_get,
 static td_status begin_get_keys(struct td_call *call)
 {
     char name[TD_KEYS_NAME];
-    const td_status status = td_store_check_name(call->arguments[0], &call->error);
+    const td_status status = td_name_check(call->arguments[0], &call->error);
     if (status != TD_OK)
         return status;
     td_table_keys_name(call->arguments[0], name);

@@ -4,6 +4,7 @@
 #include "api/message/attrs.h"
 #include "kernels/key_index/key_index.h"
 #include "kernels/name.h"
+#include "kernels/op.h"
 #include "kernels/op_change.h"
 #include "kernels/op_rows.h"
 #include "kernels/rows/row_change.h"
@@ -93,13 +94,13 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
 {
     const struct td_tensor_call *state = call->state;
     const struct td_tensor *found;
+    const char *suffix;
     char part[TD_TENSOR_NAME];
     if (!is_by_key(call->op) || (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
         return TD_OK;
-    for (int i = 0; i < TD_TABLE_PARTS; i++) {
-        const td_status status =
-            td_catalog_find_part(&call->catalog, state->write.name, td_table_parts[i], arena, part,
-                                 &found, &call->error);
+    for (int i = 0; (suffix = td_op_table_part(i)); i++) {
+        const td_status status = td_catalog_find_part(&call->catalog, state->write.name, suffix,
+                                                      arena, part, &found, &call->error);
         if (status != TD_OK)
             return status;
         if (found && found->shape.rank > 0)

@@ -1,8 +1,8 @@
 #include "server/http/headers.h"
 
 #include "api/oip/oip.h"
-#include "kernels/name.h"
 #include "kernels/op_change.h"
+#include "kernels/shown_text.h"
 #include "server/calls/services.h"
 #include "server/http/routes.h"
 #include "server/observe/clock.h"

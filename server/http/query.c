@@ -1,6 +1,6 @@
 #include "server/http/query.h"
 
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "server/http/target.h"
 
 #include <string.h>

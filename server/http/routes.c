@@ -4,6 +4,7 @@
 #include "kernels/name.h"
 #include "kernels/op_change.h"
 #include "kernels/op_plan.h"
+#include "kernels/shown_text.h"
 #include "server/calls/alias_tasks.h"
 #include "server/calls/documents.h"
 #include "server/calls/health.h"

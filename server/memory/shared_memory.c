@@ -1,7 +1,7 @@
 #include "server/memory/shared_memory.h"
 
 #include "api/text/sorted_names.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 #include "kernels/utf8.h"
 #include "server/memory/fault_guard.h"
 

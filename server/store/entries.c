@@ -1,13 +1,10 @@
 #include "server/store/entries.h"
 
 #include "api/text/sorted_names.h"
-#include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "server/auth/access.h"
 #include "server/observe/clock.h"
 #include "server/store/aliases/alias_list.h"
-#include "server/store/scan/known_files.h"
-#include "server/store/scan/problems.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -46,32 +43,6 @@ static struct td_entry *find(const struct td_store *store, const char *name, siz
     return found ? store->entries[place] : NULL;
 }
 
-td_status td_store_check_name(const char *name, struct td_error *err)
-{
-    char table[TD_TENSOR_NAME];
-    size_t length;
-    if (td_table_of_keys(name, strlen(name), table, &length))
-        return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' is the name of the keys of '%s', not of a tensor; use PUT or "
-                            "DELETE /v1/tensors/%s/keys",
-                            name, table, table);
-    if (td_name_valid(name))
-        return TD_OK;
-    const char *version = td_table_version(name);
-    const char *part = version ? td_table_part_of_version(version) : NULL;
-    if (part)
-        return td_error_set(
-            err, TD_INVALID_ARGUMENT,
-            "'%s' is not a valid tensor name: .%s must come before the '@', as in '%.*s.%s@%.*s'",
-            TD_SHOWN(name, strlen(name)), part, (int)td_table_base(name), name, part,
-            (int)(strrchr(version, '.') - version), version);
-    struct td_unicode_reason reason;
-    const char *why = td_name_fault(name, strlen(name), &reason);
-    return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid tensor name: %s%s",
-                        TD_SHOWN(name, strlen(name)), why ? "" : "expected ",
-                        why ? why : TD_NAME_EXPECTED);
-}
-
 /* Returns RESOURCE_LIMIT if `count` names exceed the limit. */
 static td_status check_count(int count, struct td_error *err)
 {
@@ -94,176 +65,6 @@ td_status td_store_check_count(struct td_store *store, int more, struct td_error
     const int count = store->n_entries + store->n_reserved;
     pthread_rwlock_unlock(&store->lock);
     return check_count(count + more, err);
-}
-
-/* Copies at most `most` names that `access` allows, alternately from before and from after `place`.
- * Returns the number of names. Call with store->lock held. */
-static int copy_neighbours(const struct td_store *store, const struct td_access *access, int place,
-                           int most, char (*copies)[TD_TENSOR_NAME], const char **names)
-{
-    int before = place - 1, after = place, n = 0;
-    while (n < most && (before >= 0 || after < store->n_entries)) {
-        const bool back = before >= 0 && (n % 2 == 0 || after >= store->n_entries);
-        const char *name = store->entries[back ? before-- : after++]->name;
-        if (access && !td_access_has_table(access, name, strlen(name)))
-            continue;
-        names[n] = memcpy(copies[n], name, TD_TENSOR_NAME);
-        n++;
-    }
-    return n;
-}
-
-/* Adds a hint to the error for a name such as "w@2.keys" or "w@2.scale", because the client
- * probably meant "w.keys@2" or "w.scale@2". */
-static void hint_part_of_version(const char *name, size_t length, struct td_error *err)
-{
-    const char *version = memchr(name, '@', length);
-    const size_t rest = version ? length - (size_t)(version - name) : 0;
-    if (td_name_ends(".keys", version, rest))
-        td_error_hint(err, "the keys of a version are named NAME.keys@VERSION");
-    for (int i = 0; i < TD_TABLE_PARTS; i++) {
-        char suffix[16];
-        snprintf(suffix, sizeof suffix, ".%s", td_table_parts[i]);
-        if (td_name_ends(suffix, version, rest))
-            td_error_hint(err, "the %s of a version is named NAME%s@VERSION", td_table_parts[i],
-                          suffix);
-    }
-}
-
-/* Suggests only adjacent names, nearest first, because the search for similar names is limited. The
- * search runs without the lock. */
-td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
-                             const struct td_access *access, struct td_error *err)
-{
-    enum { NEIGHBOURS = 512 };
-    const char *names[NEIGHBOURS];
-    bool found;
-    struct td_unicode_reason reason;
-    const char *why = td_name_fault(name, length, &reason);
-    if (why)
-        return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no resident tensor '%s': %s",
-                            TD_SHOWN(name, length), why);
-    char(*copies)[TD_TENSOR_NAME] = malloc(NEIGHBOURS * sizeof *copies);
-    pthread_rwlock_rdlock(&store->lock);
-    const int place = place_of(store, name, length, &found);
-    const int n = copies ? copy_neighbours(store, access, place, NEIGHBOURS, copies, names) : 0;
-    pthread_rwlock_unlock(&store->lock);
-    td_unknown_name(err, TD_TENSOR_NOT_FOUND, "resident tensor", name, length, names, n,
-                    "GET /v1/tensors");
-    free(copies);
-    hint_part_of_version(name, length, err);
-    return TD_TENSOR_NOT_FOUND;
-}
-
-/* Copies a name. Returns false if the name is too long for a tensor or contains a NUL. */
-static bool copy_name(const char *name, size_t length, char copy[TD_TENSOR_NAME])
-{
-    if (length >= TD_TENSOR_NAME || memchr(name, '\0', length))
-        return false;
-    memcpy(copy, name, length);
-    copy[length] = '\0';
-    return true;
-}
-
-const char *td_store_explain_absence(struct td_store *store, const char *name, char *text,
-                                     size_t size)
-{
-    struct td_refused_file refused;
-    struct td_shown start;
-    const char *version = td_table_version(name);
-    const bool in_file = td_store_find_refused(store, name, &refused),
-               in_folder =
-                   !in_file && version &&
-                   td_store_folder_problem(store, version, refused.reason, sizeof refused.reason);
-    const size_t length = in_file || in_folder ? strlen(refused.reason) : 0;
-    const char *reason = td_shown_text(refused.reason, length, &start),
-               *cut = strlen(reason) < length ? "..." : "";
-    if (in_file)
-        snprintf(text, size,
-                 refused.own ? "whose file %s %s%s" : "which might be in %s, which %s%s",
-                 refused.file, reason, cut);
-    else if (in_folder)
-        snprintf(text, size, "which might be in the folder %s, which is refused: %s%s", version,
-                 reason, cut);
-    else
-        snprintf(text, size, "which does not exist");
-    return in_file || in_folder ? "repair that" : "put its file back";
-}
-
-/* Sets and returns the error for a name that might be an alias, while aliases.json cannot be
- * read. */
-static td_status may_be_alias(const char *name, size_t length, struct td_error *err)
-{
-    return td_error_set(
-        err, TD_DEVICE_UNAVAILABLE,
-        "there is no resident tensor '%s', but it might be an alias: %s in the data folder could "
-        "not be read at startup; repair the file, or restore it from a backup, and send SIGHUP",
-        TD_SHOWN(name, length), TD_ALIASES_FILE);
-}
-
-/* True if aliases.json cannot be read, so the name might be an alias. An alias never has the name
- * of a version. */
-static bool is_alias_unread(const struct td_store *store, const char *name, size_t length)
-{
-    return !memchr(name, '@', length) && td_store_check_aliases(store, TD_IGNORED) != TD_OK;
-}
-
-/* Returns DEVICE_UNAVAILABLE if a refused file contains, or might contain, a tensor of this
- * name. */
-static td_status check_file(struct td_store *store, const char *name, struct td_error *err)
-{
-    struct td_refused_file refused;
-    if (!td_store_find_refused(store, name, &refused))
-        return TD_OK;
-    return refused.own
-               ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "the file %s of '%s' %s; put the tensor with ?persist=1, or replace "
-                              "the file and send "
-                              "SIGHUP",
-                              refused.file, name, refused.reason)
-               : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "there is no resident tensor '%s', but it might be in %s, which %s; "
-                              "repair or remove that file and send SIGHUP",
-                              name, refused.file, refused.reason);
-}
-
-/* Returns DEVICE_UNAVAILABLE for NAME@V if the version folder V is refused, because the names in
- * that folder are not known for certain. The error does not say why the folder is refused, because
- * the reason might mention tensors that the request is not allowed to know. The list of problems
- * contains the reason. */
-static td_status check_folder(struct td_store *store, const char *name, struct td_error *err)
-{
-    const char *version = td_name_valid(name) ? td_table_version(name) : NULL;
-    if (!version || !td_store_folder_problem(store, version, NULL, 0))
-        return TD_OK;
-    return td_error_set(
-        err, TD_DEVICE_UNAVAILABLE,
-        "there is no resident tensor '%s', but it might be in the folder %s, which is refused; "
-        "'problems' of GET /v1/aliases says why. Repair or remove that folder and send SIGHUP",
-        name, version);
-}
-
-td_status td_store_check_refused(struct td_store *store, const char *name, struct td_error *err)
-{
-    const td_status status = check_file(store, name, err);
-    return status == TD_OK ? check_folder(store, name, err) : status;
-}
-
-td_status td_store_missing(struct td_store *store, const char *name, size_t length,
-                           struct td_error *err)
-{
-    char target[TD_TENSOR_NAME], copy[TD_TENSOR_NAME], absence[TD_ABSENCE];
-    if (td_alias_target(store, name, length, target)) {
-        const char *way_out = td_store_explain_absence(store, target, absence, sizeof absence);
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the alias '%.*s' names '%s', %s; %s and send SIGHUP, or let the alias "
-                            "name another version",
-                            (int)length, name, target, absence, way_out);
-    }
-    if (copy_name(name, length, copy) && td_store_check_refused(store, copy, err) != TD_OK)
-        return TD_DEVICE_UNAVAILABLE;
-    const td_status status = td_store_not_found(store, name, length, NULL, err);
-    return is_alias_unread(store, name, length) ? may_be_alias(name, length, err) : status;
 }
 
 /* ---- current versions ------------------------------------------------------------------------ */
@@ -294,17 +95,6 @@ static const struct td_entry *resolve(const struct td_store *store, const char *
     return alias ? find(store, alias->target, strlen(alias->target)) : entry;
 }
 
-bool td_store_knows(struct td_store *store, const char *name)
-{
-    const size_t length = strlen(name);
-    pthread_rwlock_rdlock(&store->lock);
-    const bool found = find(store, name, length) || td_alias_find_locked(store, name, length);
-    pthread_rwlock_unlock(&store->lock);
-    struct td_refused_file refused;
-    return found || td_store_find_refused(store, name, &refused) ||
-           is_alias_unread(store, name, length);
-}
-
 void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,
                             struct td_version **versions)
 {
@@ -327,52 +117,33 @@ enum td_name_use td_store_use_locked(const struct td_store *store, const char *n
     return TD_NAME_FREE;
 }
 
-td_status td_store_begin_delete(struct td_store *store, const char *name, struct td_error *err)
+void td_store_set_leaving_locked(struct td_store *store, const char *name, bool leaving)
 {
-    pthread_rwlock_wrlock(&store->lock);
-    const bool named = td_alias_names_locked(store, name);
-    struct td_entry *entry = named ? NULL : find(store, name, strlen(name));
-    if (entry)
-        entry->leaving = true;
-    pthread_rwlock_unlock(&store->lock);
-    return named ? td_error_set(err, TD_CONFLICT,
-                                "an alias names '%s': let the alias name another version, or "
-                                "remove it, by POST /v1/aliases with {\"set\": {\"ALIAS\": "
-                                "\"NAME@VERSION\" or null}}; GET /v1/aliases lists the aliases",
-                                name)
-                 : TD_OK;
-}
-
-void td_store_cancel_delete(struct td_store *store, const char *name)
-{
-    pthread_rwlock_wrlock(&store->lock);
     struct td_entry *entry = find(store, name, strlen(name));
     if (entry)
-        entry->leaving = false;
+        entry->leaving = leaving;
+}
+
+int td_store_neighbours(struct td_store *store, const char *name, size_t length,
+                        const struct td_access *access, int most, char (*names)[TD_TENSOR_NAME])
+{
+    bool found;
+    pthread_rwlock_rdlock(&store->lock);
+    const int place = place_of(store, name, length, &found);
+    int before = place - 1, after = place, n = 0;
+    while (n < most && (before >= 0 || after < store->n_entries)) {
+        const bool back = before >= 0 && (n % 2 == 0 || after >= store->n_entries);
+        const char *neighbour = store->entries[back ? before-- : after++]->name;
+        if (!access || td_access_has_table(access, neighbour, strlen(neighbour)))
+            memcpy(names[n++], neighbour, TD_TENSOR_NAME);
+    }
     pthread_rwlock_unlock(&store->lock);
+    return n;
 }
 
 uint64_t td_store_changes(const struct td_store *store)
 {
     return atomic_load(&store->changes);
-}
-
-td_status td_store_check_found(struct td_store *store, const char *name, size_t length,
-                               const struct td_version *version, struct td_error *err)
-{
-    return version ? td_version_check(version, err) : td_store_missing(store, name, length, err);
-}
-
-td_status td_store_need(struct td_store *store, const char *name, size_t length,
-                        struct td_version **out, struct td_error *err)
-{
-    td_store_resolve_names(store, &(struct td_store_name){ name, length }, 1, out);
-    const td_status status = td_store_check_found(store, name, length, *out, err);
-    if (status != TD_OK) {
-        td_buffer_unref(*out ? &(*out)->base : NULL);
-        *out = NULL;
-    }
-    return status;
 }
 
 static bool is_in(const struct td_name_range *range, const struct td_entry *entry)
@@ -479,7 +250,7 @@ struct td_store_usage td_store_usage(struct td_store *store)
     return usage;
 }
 
-/* ---- numbers and quota ---------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 uint64_t td_store_next_number(struct td_store *store, uint64_t given)
 {
@@ -497,47 +268,6 @@ uint64_t td_store_last_number(struct td_store *store)
     const uint64_t number = store->last_version;
     pthread_rwlock_unlock(&store->lock);
     return number;
-}
-
-static uint64_t minus(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
-td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t bytes,
-                           uint64_t *outgoing, struct td_error *err)
-{
-    pthread_rwlock_wrlock(&store->lock);
-    /* If the replacement fails, the replaced bytes remain in use. */
-    *outgoing = replaced < bytes ? replaced : bytes;
-    /* td_store_admit is called without the lock of the name, so a concurrent DELETE might have
-     * released these bytes. */
-    const uint64_t others = minus(store->held, store->outgoing + replaced);
-    const bool fits = bytes <= store->quota && others <= store->quota - bytes;
-    if (fits) {
-        store->held += bytes;
-        store->outgoing += *outgoing;
-    }
-    const bool crowded = others + bytes + store->spare_bytes > store->quota;
-    pthread_rwlock_unlock(&store->lock);
-    if (crowded)
-        td_store_trim(store, INT64_MAX);
-    if (fits)
-        return TD_OK;
-    *outgoing = 0;
-    td_error_resource(err, "resident_bytes",
-                      bytes < UINT64_MAX - others ? others + bytes : UINT64_MAX, store->quota,
-                      "the resident tensors with this one");
-    td_error_hint(err, "the server's option --tensor-quota sets this limit");
-    return TD_RESOURCE_LIMIT;
-}
-
-void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoing)
-{
-    pthread_rwlock_wrlock(&store->lock);
-    store->held -= bytes;
-    store->outgoing -= outgoing;
-    pthread_rwlock_unlock(&store->lock);
 }
 
 /* ---- spare copies --------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  *     entry ─► current version
  *           └► spare copy: the previous version, kept so that the next update can reuse its bytes
  *
- * The file defines td_store_check_name, td_store_usage and td_store_trim of store.h.
+ * The file defines td_store_usage and td_store_trim of store.h.
  *
  * Ownership  An entry holds a reference to its current version and owns its spare copy. Returned
  *            versions carry a reference that the caller releases.
@@ -14,7 +14,6 @@
 #ifndef TD_SERVER_STORE_ENTRIES_H
 #define TD_SERVER_STORE_ENTRIES_H
 
-#include "server/store/scan/known_files.h"
 #include "server/store/store.h"
 #include "server/store/version.h"
 
@@ -42,24 +41,6 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 
 /* ---- current versions ---- */
 
-/* Returns DEVICE_UNAVAILABLE if a damaged, refused or unreadable file or folder might define the
- * name, which has no version. */
-TD_MUST_CHECK td_status td_store_check_refused(struct td_store *store, const char *name,
-                                               struct td_error *err);
-
-/* Sets and returns the error for a name without a version. The error is DEVICE_UNAVAILABLE if the
- * name is an alias, or if a damaged, refused or unreadable file or folder might define the name.
- * Otherwise it is TENSOR_NOT_FOUND. */
-td_status td_store_missing(struct td_store *store, const char *name, size_t length,
-                           struct td_error *err);
-
-/* Writes the reason that a name has no version to `text`, as a relative clause: "which does not
- * exist", or "whose file m@1.npy is damaged: it is empty". Shortens a long reason. Returns what the
- * operator can do, such as "put its file back". */
-enum { TD_ABSENCE = 512 };
-const char *td_store_explain_absence(struct td_store *store, const char *name, char *text,
-                                     size_t size);
-
 /* Returns the current version of a tensor, with a reference for the caller, or NULL. Does not
  * resolve aliases. */
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);
@@ -69,15 +50,10 @@ struct td_version *td_store_current(struct td_store *store, const char *name, si
 void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,
                             struct td_version **versions);
 
-/* Returns the error for the result of a lookup: td_store_missing if `version` is NULL, or
- * DEVICE_UNAVAILABLE if the version's file was truncated or is damaged. */
-TD_MUST_CHECK td_status td_store_check_found(struct td_store *store, const char *name,
-                                             size_t length, const struct td_version *version,
-                                             struct td_error *err);
-
-/* Looks up one name like td_store_resolve_names, and returns the errors of td_store_check_found. */
-TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, size_t length,
-                                      struct td_version **out, struct td_error *err);
+/* Copies at most `most` names that `access` allows, alternately from before and from after the
+ * place of `name` in the order of names. NULL allows all names. Returns the number of names. */
+int td_store_neighbours(struct td_store *store, const char *name, size_t length,
+                        const struct td_access *access, int most, char (*names)[TD_TENSOR_NAME]);
 
 /* Returns a malloc'ed array of the current versions of a range of names, sorted by name, with a
  * reference to each version for the caller. Returns NULL if no memory is available. */
@@ -96,7 +72,7 @@ struct td_version *td_store_next_pending(struct td_store *store, int *place);
 struct td_version **td_store_expired(struct td_store *store, int64_t now_ns, int *count);
 void td_store_expire_again(struct td_store *store, int64_t now_ns);
 
-/* ---- numbers and quota ---- */
+/* ---- numbers ---- */
 
 /* Returns `given`, the number of a version that was stored before the server started, or a new
  * number if `given` is 0. */
@@ -104,15 +80,6 @@ uint64_t td_store_next_number(struct td_store *store, uint64_t given);
 
 /* Returns the largest number assigned so far. */
 uint64_t td_store_last_number(struct td_store *store);
-
-/* Counts `bytes` against the quota for a version that replaces `replaced` bytes (0 if it replaces
- * nothing). The replaced bytes do not count in addition. Until the version is published or
- * abandoned, the larger of the two sizes counts for other writers. Sets *outgoing to the bytes that
- * must not count twice. Store *outgoing in the version, or pass it to td_store_unreserve. Returns
- * RESOURCE_LIMIT if the bytes do not fit. */
-TD_MUST_CHECK td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t bytes,
-                                         uint64_t *outgoing, struct td_error *err);
-void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoing);
 
 /* ---- spare copies ---- */
 
@@ -154,12 +121,9 @@ enum td_name_use {
 enum td_name_use td_store_use_locked(const struct td_store *store, const char *name,
                                      const struct td_version **current);
 
-/* Call td_store_begin_delete before removing the files of a version. It returns CONFLICT if an
- * alias names the version. Afterwards, no alias can name the version until td_store_drop or
- * td_store_cancel_delete is called. */
-TD_MUST_CHECK td_status td_store_begin_delete(struct td_store *store, const char *name,
-                                              struct td_error *err);
-void td_store_cancel_delete(struct td_store *store, const char *name);
+/* Marks a name as being deleted, or removes that mark. Call this function with the write lock
+ * held. */
+void td_store_set_leaving_locked(struct td_store *store, const char *name, bool leaving);
 
 /* Removes a name and releases its version. */
 void td_store_drop(struct td_store *store, const char *name);

@@ -1,6 +1,7 @@
 #include "server/store/precondition.h"
 
 #include "kernels/name.h"
+#include "server/store/etag.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,25 +18,12 @@ static td_status malformed(const char *header, struct td_error *err)
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, header);
 }
 
-/* Suffixes that are inserted in a version's tag, before the closing quote. */
-static const char *const suffixes[] = {
-    [TD_FORMAT_JSON] = "",
-    [TD_FORMAT_SAFETENSORS] = "-safetensors",
-    [TD_FORMAT_NPY] = "-npy",
-};
-enum { N_SUFFIXES = sizeof suffixes / sizeof *suffixes };
-
-void td_etag_of_format(const char *etag, td_format format, char text[TD_ETAG_SIZE])
-{
-    snprintf(text, TD_ETAG_SIZE, "%.*s%s\"", (int)strlen(etag) - 1, etag, suffixes[format]);
-}
-
 /* True if the bytes are the version's tag or, with `any_format`, the version's tag in any
  * format. */
 static bool is_tag(const char *etag, bool any_format, const char *at, size_t length)
 {
     bool found = td_name_is(etag, at, length);
-    for (int i = 0; i < N_SUFFIXES && any_format && !found; i++) {
+    for (int i = 0; i < TD_ETAG_FORMATS && any_format && !found; i++) {
         char text[TD_ETAG_SIZE];
         td_etag_of_format(etag, (td_format)i, text);
         found = td_name_is(text, at, length);

@@ -1,11 +1,7 @@
-/* precondition.h - If-Match and If-None-Match, and the entity tags that they list.
+/* precondition.h - If-Match and If-None-Match, and the entity tags that they list (etag.h).
  *
- * A version has one tag, for example "abc". Because a strong tag identifies exact bytes, each
- * format in which the version is sent has its own form of the tag: "abc" for JSON, "abc-npy",
- * "abc-safetensors".
- *
- * Source  RFC 9110, sections 8.8.1 (strong tags), 8.8.3 (comparison), 13.1.1 (If-Match), 13.1.2
- *         (If-None-Match) and 13.2.2 (If-Match is evaluated first). */
+ * Source  RFC 9110, sections 8.8.3 (comparison), 13.1.1 (If-Match), 13.1.2 (If-None-Match) and
+ *         13.2.2 (If-Match is evaluated first). */
 #ifndef TD_SERVER_STORE_PRECONDITION_H
 #define TD_SERVER_STORE_PRECONDITION_H
 
@@ -22,10 +18,6 @@ struct td_condition {
  * malformed. */
 TD_MUST_CHECK td_status td_etag_listed(const char *header, const char *list, const char *etag,
                                        bool weak, bool *listed, struct td_error *err);
-
-/* Writes the tag of a version in the given format to `text`. `etag` is the version's own tag. */
-enum { TD_ETAG_SIZE = 96 };
-void td_etag_of_format(const char *etag, td_format format, char text[TD_ETAG_SIZE]);
 
 /* Compares the conditions with the version's tags in all formats. If a condition does not hold,
  * returns PRECONDITION_FAILED with the current tag of `name` in err->etag, but not in the

@@ -1,10 +1,10 @@
 #include "server/store/aliases/alias_list.h"
 #include "server/store/aliases/aliases.h"
 #include "server/store/entries.h"
+#include "server/store/lookup_errors.h"
 #include "server/store/state.h"
 #include "server/store/table_name.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,21 +74,6 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
     /* When the kernel sends mapped pages, this process sees no fault, so the check compares the
      * size of the file. */
     return td_version_check(version, err);
-}
-
-td_status td_store_no_keys(const char *table, struct td_error *err)
-{
-    /* A version that an alias names cannot get keys, so the error suggests putting another
-     * version. */
-    if (td_table_version(table))
-        return td_error_set(
-            err, TD_TENSOR_NOT_FOUND,
-            "'%s' has no keys; put another version with its keys, {\"tensor\": [...], "
-            "\"keys\": [...]}",
-            table);
-    return td_error_set(err, TD_TENSOR_NOT_FOUND,
-                        "'%s' has no keys; PUT /v1/tensors/%s/keys adds keys to its rows", table,
-                        table);
 }
 
 bool td_store_is_replaced(struct td_buffer *owner)

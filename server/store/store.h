@@ -82,6 +82,10 @@ struct td_store_inspector {
     void *context;
 };
 
+/* Maximum number of lines that a scan of the data folder logs about each of these: changed files,
+ * skipped files and tensors, changed aliases, and tensors that are no models. */
+enum { TD_SCAN_LINES = 100 };
+
 struct td_store_options {
     /* Path of the data folder, or "" for none. */
     const char *dir;
@@ -197,9 +201,6 @@ TD_MUST_CHECK td_status td_store_list_range(struct td_store *store,
  * allows all names. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err);
-
-/* Returns INVALID_ARGUMENT unless the name is valid (table_name.h). */
-TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *err);
 
 /* A requested change. */
 struct td_store_write {

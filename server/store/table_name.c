@@ -1,35 +1,13 @@
 #include "server/store/table_name.h"
 
 #include "api/text/unicode_name.h"
+#include "kernels/shown_text.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define DIGITS  "0123456789"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-const char *const td_table_parts[TD_TABLE_PARTS] = { "scale", "offset", "zero_point" };
-
-static bool ends_in(const char *text, const char *part)
-{
-    const char *dot = strrchr(text, '.');
-    return dot && strcmp(dot + 1, part) == 0;
-}
-
-const char *td_table_part_of_version(const char *version)
-{
-    for (int i = 0; i < TD_TABLE_PARTS; i++)
-        if (ends_in(version, td_table_parts[i]))
-            return td_table_parts[i];
-    return ends_in(version, "keys") ? "keys" : NULL;
-}
-
-bool td_table_version_valid(const char *version)
-{
-    const size_t length = strlen(version);
-    return length >= 1 && length < TD_TABLE_VERSION &&
-           strspn(version, LETTERS DIGITS "._-") == length && !td_table_part_of_version(version);
-}
 
 static bool is_ascii(char c)
 {
@@ -48,7 +26,7 @@ bool td_name_valid(const char *name)
     const size_t base = td_table_base(name);
     const char *version = td_table_version(name);
     return base >= 1 && strlen(name) < TD_TENSOR_NAME && name[0] != '.' && base_valid(name, base) &&
-           (!version || td_table_version_valid(version));
+           (!version || td_version_name_valid(version));
 }
 
 const char *td_name_fault(const char *name, size_t length, struct td_unicode_reason *reason)
@@ -63,8 +41,34 @@ const char *td_name_fault(const char *name, size_t length, struct td_unicode_rea
         return NULL;
     if (at)
         memcpy(version, at + 1, length - base - 1);
-    const size_t rest = td_table_version_valid(version) ? length - base : 0;
+    const size_t rest = td_version_name_valid(version) ? length - base : 0;
     return td_unicode_name_valid(name, base, rest, reason) ? NULL : reason->text;
+}
+
+td_status td_name_check(const char *name, struct td_error *err)
+{
+    char table[TD_TENSOR_NAME];
+    size_t length;
+    if (td_table_of_keys(name, strlen(name), table, &length))
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "'%s' is the name of the keys of '%s', not of a tensor; use PUT or "
+                            "DELETE /v1/tensors/%s/keys",
+                            name, table, table);
+    if (td_name_valid(name))
+        return TD_OK;
+    const char *version = td_table_version(name);
+    const char *part = version ? td_version_name_part(version) : NULL;
+    if (part)
+        return td_error_set(
+            err, TD_INVALID_ARGUMENT,
+            "'%s' is not a valid tensor name: .%s must come before the '@', as in '%.*s.%s@%.*s'",
+            TD_SHOWN(name, strlen(name)), part, (int)td_table_base(name), name, part,
+            (int)(strrchr(version, '.') - version), version);
+    struct td_unicode_reason reason;
+    const char *why = td_name_fault(name, strlen(name), &reason);
+    return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid tensor name: %s%s",
+                        TD_SHOWN(name, strlen(name)), why ? "" : "expected ",
+                        why ? why : TD_NAME_EXPECTED);
 }
 
 /* Copies the name without the suffix of its BASE. Returns false if the BASE does not end in the
@@ -110,49 +114,6 @@ bool td_table_part_name(const char *table, const char *part, char name[TD_TENSOR
     const size_t base = td_table_base(table);
     return snprintf(name, TD_TENSOR_NAME, "%.*s.%s%s", (int)base, table, part, table + base) <
            TD_TENSOR_NAME;
-}
-
-const char *td_table_version(const char *name)
-{
-    const char *at = strchr(name, '@');
-    return at ? at + 1 : NULL;
-}
-
-size_t td_table_base(const char *name)
-{
-    return strcspn(name, "@");
-}
-
-/* Compares the numbers at the start of both texts, and advances both texts past these numbers. */
-static int compare_numbers(const char **a, const char **b)
-{
-    *a += strspn(*a, "0");
-    *b += strspn(*b, "0");
-    const size_t n = strspn(*a, DIGITS), m = strspn(*b, DIGITS);
-    const int order = n != m ? (n > m) - (n < m) : strncmp(*a, *b, n);
-    *a += n;
-    *b += m;
-    return order;
-}
-
-int td_table_version_order(const char *a, const char *b)
-{
-    const char *x = a, *y = b;
-    while (*x && *y) {
-        if (strspn(x, DIGITS) > 0 && strspn(y, DIGITS) > 0) {
-            const int order = compare_numbers(&x, &y);
-            if (order != 0)
-                return order;
-        } else if (*x != *y) {
-            break;
-        } else {
-            x++;
-            y++;
-        }
-    }
-    const int order = strcmp(x, y);
-    /* If the order is 0 here, the texts differ at most in leading zeros. */
-    return order != 0 ? order : strcmp(a, b);
 }
 
 void td_table_name_in_file(const char *stem, const char *tensor, char name[TD_TABLE_NAME_IN_FILE])

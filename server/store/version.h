@@ -135,14 +135,6 @@ bool td_version_is_lost(const struct td_version *version);
  * is damaged. Call this function after copying the bytes and before publishing the copy. */
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
-/* td_version_set_etag derives the ETag from the version's number. td_version_set_file_etag derives
- * it from the tensor's name and the checksums of the file. Without checksums, it uses the size, the
- * modification time, and the first and the last page of the file. All processes that serve the file
- * or a copy of it derive the same ETag. */
-void td_version_set_etag(const struct td_store *store, struct td_version *version);
-void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
-                              const struct td_data_tensor *stored);
-
 /* Moves the caller's reference to the arena, even on failure. */
 TD_MUST_CHECK td_status td_version_keep(struct td_version *version, struct td_arena *arena,
                                         struct td_error *err);

@@ -126,7 +126,7 @@ static void read_aliases(const char *text, size_t size, struct td_arena *arena)
     fuzz_expect_json(text, size);
     expect_aliases(&file.aliases);
     for (int i = 0; i < file.taken.count; i++)
-        REQUIRE(td_table_version_valid(file.taken.pairs[i].name), "%s", file.taken.pairs[i].name);
+        REQUIRE(td_version_name_valid(file.taken.pairs[i].name), "%s", file.taken.pairs[i].name);
     expect_round_trip(&file, arena);
 }
 

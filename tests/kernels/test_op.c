@@ -16,6 +16,14 @@ TD_TEST(an_op_is_found_by_its_name)
     ck_assert_ptr_null(td_op_named("", 0));
 }
 
+TD_TEST(the_parts_of_a_table_are_the_names_of_companions)
+{
+    ck_assert_str_eq(td_op_table_part(0), "scale");
+    ck_assert_str_eq(td_op_table_part(1), "offset");
+    ck_assert_str_eq(td_op_table_part(2), "zero_point");
+    ck_assert_ptr_null(td_op_table_part(3));
+}
+
 TD_TEST(the_table_has_the_ops_of_ops_def)
 {
     static const char *const names[] = {

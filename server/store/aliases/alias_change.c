@@ -2,6 +2,7 @@
 
 #include "server/store/aliases/alias_file.h"
 #include "server/store/entries.h"
+#include "server/store/lookup_errors.h"
 #include "server/store/scan/problems.h"
 #include "server/store/scan/scan_report.h"
 #include "server/store/state.h"

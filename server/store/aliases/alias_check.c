@@ -1,8 +1,10 @@
 #include "server/store/aliases/alias_check.h"
 
 #include "api/text/sorted_names.h"
+#include "kernels/op.h"
 #include "server/auth/access.h"
 #include "server/store/entries.h"
+#include "server/store/lookup_errors.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -235,8 +237,8 @@ static td_status check_parts(const struct plan *plan, const struct td_alias *ali
                              struct td_error *err)
 {
     td_status status = TD_OK;
-    for (int i = 0; i < TD_TABLE_PARTS && alias->target[0] && status == TD_OK; i++) {
-        const char *part = td_table_parts[i];
+    const char *part;
+    for (int i = 0; alias->target[0] && status == TD_OK && (part = td_op_table_part(i)); i++) {
         char table[TD_TENSOR_NAME];
         const bool is_part = td_table_of_part(alias->name, part, table);
         const struct td_alias *rows = is_part ? planned(plan, table) : NULL;
@@ -294,4 +296,28 @@ td_status td_alias_check_condition(const struct td_store_write *write, const cha
                             "the token is not valid for the version that '%s' names, so %s "
                             "cannot be compared with its ETag; leave %s out",
                             write->name, header, header);
+}
+
+/* ---- DELETE of a version --------------------------------------------------------------------- */
+
+td_status td_alias_begin_delete(struct td_store *store, const char *name, struct td_error *err)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    const bool named = td_alias_names_locked(store, name);
+    if (!named)
+        td_store_set_leaving_locked(store, name, true);
+    pthread_rwlock_unlock(&store->lock);
+    return named ? td_error_set(err, TD_CONFLICT,
+                                "an alias names '%s': let the alias name another version, or "
+                                "remove it, by POST /v1/aliases with {\"set\": {\"ALIAS\": "
+                                "\"NAME@VERSION\" or null}}; GET /v1/aliases lists the aliases",
+                                name)
+                 : TD_OK;
+}
+
+void td_alias_cancel_delete(struct td_store *store, const char *name)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    td_store_set_leaving_locked(store, name, false);
+    pthread_rwlock_unlock(&store->lock);
 }

@@ -1,7 +1,9 @@
-/* alias_check.h - checks of flips and of the DELETE of an alias. Private to server/store.
+/* alias_check.h - checks of flips, of the DELETE of an alias, and of the DELETE of a version that
+ * an alias might name. Private to server/store.
  *
- * Threads    The caller holds the lock on the aliases and has claimed the names of the flip, so the
- *            result of a check remains true. The function named _locked is called with store->lock
+ * Threads    For a flip, the caller holds the lock on the aliases and has claimed the names of the
+ *            flip, so the result of a check remains true. For the DELETE of a version, the caller
+ *            has locked the version's name. The function named _locked is called with store->lock
  *            held; the other functions are called without it. */
 #ifndef TD_SERVER_STORE_ALIAS_CHECK_H
 #define TD_SERVER_STORE_ALIAS_CHECK_H
@@ -42,5 +44,12 @@ bool td_alias_are_versions_of_one(const char *a, const char *b);
  * target exists. */
 TD_MUST_CHECK td_status td_alias_check_condition(const struct td_store_write *write,
                                                  const char *target, struct td_error *err);
+
+/* Call td_alias_begin_delete before removing the files of a version. It returns CONFLICT if an
+ * alias names the version. Afterwards, no alias can name the version until td_store_drop or
+ * td_alias_cancel_delete is called. */
+TD_MUST_CHECK td_status td_alias_begin_delete(struct td_store *store, const char *name,
+                                              struct td_error *err);
+void td_alias_cancel_delete(struct td_store *store, const char *name);
 
 #endif

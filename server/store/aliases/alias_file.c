@@ -1,7 +1,7 @@
 #include "server/store/aliases/alias_file.h"
 
 #include "api/text/text.h"
-#include "kernels/name.h"
+#include "kernels/shown_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ static td_status check_taken(const struct td_string_map *taken, struct td_error 
 {
     for (int i = 0; i < taken->count; i++) {
         const struct td_string_pair *pair = &taken->pairs[i];
-        if (!td_table_version_valid(pair->name) || !pair->value ||
+        if (!td_version_name_valid(pair->name) || !pair->value ||
             strlen(pair->value) != TD_MANIFEST_DIGEST - 1)
             return td_error_set(err, TD_MALFORMED_REQUEST,
                                 "taken has '%.70s' without a version and a digest", pair->name);

@@ -42,7 +42,7 @@ static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_li
         const struct td_alias_change *set = &flip->set[i];
         status = td_alias_check(set->name, NULL, err);
         if (status == TD_OK && set->target)
-            status = td_store_check_name(set->target, err);
+            status = td_name_check(set->target, err);
         if (status != TD_OK)
             return at_set(status, err);
         td_alias_edit(edits, set->name, set->target);

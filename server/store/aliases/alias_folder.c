@@ -1,5 +1,6 @@
 #include "server/store/aliases/alias_folder.h"
 
+#include "kernels/op.h"
 #include "server/store/aliases/alias_change.h"
 #include "server/store/aliases/alias_file.h"
 #include "server/store/aliases/alias_load.h"
@@ -136,15 +137,18 @@ static td_status changes_of(struct td_store *store, const struct td_alias_folder
                             struct folder_changes *changes, struct td_error *err)
 {
     char name[TD_TENSOR_NAME], *copy;
-    const size_t most = (size_t)folder->n_set * (1 + TD_TABLE_PARTS);
+    size_t per_alias = 1;
+    while (td_op_table_part((int)per_alias - 1))
+        per_alias++;
+    const size_t most = (size_t)folder->n_set * per_alias;
     *changes = (struct folder_changes){ .set = calloc(most + 1, sizeof *changes->set) };
     bool ok = changes->set != NULL;
     for (int i = 0; i < folder->n_set && ok; i++)
         changes->set[changes->n_set++] = folder->set[i];
     changes->n_given = changes->n_set;
     for (int i = 0; i < folder->n_set && ok; i++)
-        for (int part = 0; part < TD_TABLE_PARTS && ok; part++) {
-            if (!loses_part(store, folder, &folder->set[i], td_table_parts[part], name))
+        for (int part = 0; ok && td_op_table_part(part); part++) {
+            if (!loses_part(store, folder, &folder->set[i], td_op_table_part(part), name))
                 continue;
             ok = (copy = strdup(name)) != NULL;
             if (ok)

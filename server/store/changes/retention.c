@@ -59,7 +59,7 @@ static int newest_first(const void *a, const void *b)
 {
     const struct td_version *one = *(struct td_version *const *)a,
                             *other = *(struct td_version *const *)b;
-    return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
+    return td_version_name_order(td_table_version(other->name), td_table_version(one->name));
 }
 
 /* Number of a table's versions that have been kept so far, in total and in files. */
@@ -200,7 +200,7 @@ td_status td_store_check_retained(struct td_store *store, const char *name, bool
         return TD_OK;
     qsort(versions, (size_t)count, sizeof *versions, newest_first);
     for (int i = 0; i < count; i++)
-        if (td_table_version_order(td_table_version(versions[i]->name), td_table_version(name)) >
+        if (td_version_name_order(td_table_version(versions[i]->name), td_table_version(name)) >
                 0 &&
             td_version_check(versions[i], TD_IGNORED) == TD_OK)
             keep(store, &kept, versions[i]->file[0]);

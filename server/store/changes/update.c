@@ -3,8 +3,12 @@
  * copies the missing slices to the spare copy, changes it, and makes it current. */
 #include "server/observe/clock.h"
 #include "server/store/changes/expiry.h"
+#include "server/store/changes/write_check.h"
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
+#include "server/store/etag.h"
+#include "server/store/lookup_errors.h"
+#include "server/store/quota.h"
 #include "server/store/state.h"
 
 #include <stdlib.h>
@@ -164,8 +168,7 @@ static td_status find_before(struct update *update, const struct td_store_write 
     update->base.tensor = update->begun = before->tensor;
     update->base.before = &before->tensor;
     update->base.from = before->number;
-    status = td_condition_check(&write->condition, update->name, before->etag, err);
-    return status == TD_OK ? td_store_check_replace(write, before, err) : status;
+    return td_store_check_before(write, before, err);
 }
 
 static void enter(struct update *update)
@@ -280,7 +283,7 @@ static td_status fill_changed(struct update *update, struct td_version *version,
                               const struct td_stop *stop, struct td_error *err)
 {
     version->number = td_store_next_number(update->store, 0);
-    td_version_set_etag(update->store, version);
+    td_etag_from_number(update->store, version);
     td_version_set(version, &update->base.tensor, td_buffer_ref(update->buffer));
     version->held = update->reserved;
     version->outgoing = update->outgoing;

@@ -3,67 +3,17 @@
 #include "server/store/aliases/alias_list.h"
 #include "server/store/changes/expiry.h"
 #include "server/store/changes/retention.h"
+#include "server/store/changes/write_check.h"
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
+#include "server/store/etag.h"
 #include "server/store/keys.h"
+#include "server/store/lookup_errors.h"
+#include "server/store/quota.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/state.h"
 
 #include <string.h>
-
-/* Returns an error if the write cannot replace `before`, which can be NULL. */
-static td_status check_before(const struct td_store_write *write, const struct td_version *before,
-                              struct td_error *err)
-{
-    const td_status status =
-        td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
-    return status == TD_OK ? td_store_check_replace(write, before, err) : status;
-}
-
-/* Like check_before, but for a write that creates a new tensor. */
-static td_status check_put(struct td_store *store, const struct td_store_write *write,
-                           const struct td_version *before, struct td_error *err)
-{
-    char file[TD_FILE_NAME];
-    td_status status = check_before(write, before, err);
-    if (status == TD_OK && !before)
-        status = td_store_check_retained(store, write->name, write->persist, err);
-    if (status != TD_OK)
-        return status;
-    if (write->is_result && td_store_find_file(store, write->name, file))
-        return td_error_set(err, TD_CONFLICT,
-                            "'%s' is in %s of the data folder, and a result cannot replace it "
-                            "because results are stored only in memory; use another name",
-                            write->name, file);
-    if (write->is_result && before && before->keys)
-        return td_error_set(err, TD_CONFLICT,
-                            "'%s' has keys, which would be lost because a result has no keys; use "
-                            "another name, or delete the tensor first",
-                            write->name);
-    return td_expiry_check(write, err);
-}
-
-td_status td_store_check_change(struct td_store *store, const struct td_store_write *write,
-                                struct td_error *err)
-{
-    td_status status = td_store_check_write(store, write, err);
-    if (status != TD_OK)
-        return status;
-    char target[TD_TENSOR_NAME];
-    if (td_alias_target(store, write->name, strlen(write->name), target))
-        status = td_alias_check_condition(write, target, err);
-    if (status != TD_OK)
-        return status;
-    struct td_version *before;
-    td_store_resolve_names(store, &(struct td_store_name){ write->name, strlen(write->name) }, 1,
-                           &before);
-    status = check_before(write, before, err);
-    if (status == TD_PRECONDITION_FAILED && before)
-        /* If the write deletes an alias, the ETag belongs to the version that the alias names. */
-        td_error_etag_of(err, before->name);
-    td_buffer_unref(before ? &before->base : NULL);
-    return status;
-}
 
 /* Returns a + b, or UINT64_MAX if the sum overflows. */
 static uint64_t plus(uint64_t a, uint64_t b)
@@ -89,7 +39,7 @@ td_status td_store_admit_next(struct td_store *store, const struct td_store_writ
     if (status != TD_OK)
         return status;
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = check_put(store, write, before, err);
+    status = td_store_check_put(store, write, before, err);
     if (status == TD_OK && !before)
         status = td_store_check_count(store, ++totals->new_names, err);
     if (status == TD_OK && write->persist) {
@@ -154,7 +104,7 @@ static void end_change(struct change *change, td_status status, struct td_tensor
     else
         td_version_abandon(change->store, version);
     if (change->kept_from_aliases)
-        td_store_cancel_delete(change->store, change->write->name);
+        td_alias_cancel_delete(change->store, change->write->name);
     td_buffer_unref(replaced ? &replaced->base : NULL);
     td_buffer_unref(change->before ? &change->before->base : NULL);
     td_store_leave(change->store, change->write, &change->writer);
@@ -199,7 +149,7 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
     td_status status = begin_change(&change, err);
     if (status != TD_OK)
         return status;
-    status = check_put(store, write, change.before, err);
+    status = td_store_check_put(store, write, change.before, err);
     if (status == TD_OK && key_vector) {
         status = td_keys_check(key_vector, write->name, &rows->shape, err);
         if (status == TD_OK)
@@ -291,7 +241,7 @@ static td_status share_rows(struct change *change, struct td_error *err)
         return status;
     td_version_share(version, before, held);
     version->number = td_store_next_number(change->store, 0);
-    td_version_set_etag(change->store, version);
+    td_etag_from_number(change->store, version);
     return TD_OK;
 }
 
@@ -334,7 +284,7 @@ static td_status keep_from_aliases(struct change *change, struct td_error *err)
     const char *name = change->write->name;
     if (!td_table_version(name))
         return TD_OK;
-    change->kept_from_aliases = td_store_begin_delete(change->store, name, TD_IGNORED) == TD_OK;
+    change->kept_from_aliases = td_alias_begin_delete(change->store, name, TD_IGNORED) == TD_OK;
     return change->kept_from_aliases
                ? TD_OK
                : td_error_set(err, TD_CONFLICT,
@@ -415,7 +365,7 @@ static td_status delete_tensor(struct td_store *store, const struct td_store_wri
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
     struct td_refused_file refused;
     const bool damaged =
-        !before && td_store_find_refused(store, write->name, &refused) && refused.own;
+        !before && td_store_find_refused_file(store, write->name, &refused) && refused.own;
     td_status status = TD_OK;
     if (before || damaged)
         status =
@@ -435,7 +385,7 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
 {
     struct td_writer writer;
     char target[TD_TENSOR_NAME];
-    td_status status = td_store_check_name(write->name, err);
+    td_status status = td_name_check(write->name, err);
     *persisted = false;
     if (status != TD_OK)
         return status;

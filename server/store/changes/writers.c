@@ -1,7 +1,10 @@
 #include "server/store/changes/writers.h"
 
+#include "server/store/aliases/alias_check.h"
 #include "server/store/aliases/alias_list.h"
 #include "server/store/entries.h"
+#include "server/store/etag.h"
+#include "server/store/quota.h"
 #include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
 #include "server/store/state.h"
@@ -13,7 +16,7 @@
  * is then copied. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
-/* ---- locking names and checks ---------------------------------------------------------------- */
+/* ---- locking names --------------------------------------------------------------------------- */
 
 struct td_writer *td_store_enter(struct td_store *store, const struct td_store_write *write,
                                  struct td_writer *own)
@@ -30,32 +33,6 @@ void td_store_leave(struct td_store *store, const struct td_store_write *write,
 {
     if (!write->writer)
         td_writer_leave(store, own);
-}
-
-td_status td_store_check_write(struct td_store *store, const struct td_store_write *write,
-                               struct td_error *err)
-{
-    td_status status = td_store_check_name(write->name, err);
-    if (status == TD_OK && !write->removes)
-        status = td_alias_check_name(store, write->name, err);
-    if (status == TD_OK && write->persist)
-        status = td_alias_check_hidden(store, write->name, err);
-    if (status != TD_OK || !write->persist)
-        return status;
-    return store->dir ? td_data_dir_check_change(store->dir, write->name, err)
-                      : td_store_no_folder(err);
-}
-
-td_status td_store_check_replace(const struct td_store_write *write,
-                                 const struct td_version *before, struct td_error *err)
-{
-    if (!before || write->removes || !td_table_version(write->name) ||
-        td_version_check(before, TD_IGNORED) != TD_OK)
-        return TD_OK;
-    return td_error_set(
-        err, TD_CONFLICT,
-        "'%s' already exists, and versions never change; store another version of '%.*s'",
-        write->name, (int)td_table_base(write->name), write->name);
 }
 
 /* ---- preparing a version --------------------------------------------------------------------- */
@@ -119,7 +96,7 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
         status = td_version_copy(store, version, tensor, stop, err);
     if (status == TD_OK && source)
         status = td_version_check(source, err);
-    td_version_set_etag(store, version);
+    td_etag_from_number(store, version);
     return status;
 }
 
@@ -219,7 +196,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
                                version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
-        td_version_set_file_etag(version, &content.id, stored);
+        td_etag_from_file(version, &content.id, stored);
         version->from_file = serve;
         const td_status served = serve ? serve_file(version, stored, mapped, err) : TD_OK;
         status = status != TD_OK ? status : served;
@@ -294,7 +271,7 @@ td_status td_version_delete(struct td_store *store, const char *name,
     *had_file = false;
     td_status status = td_version_check_folder(before, err);
     if (status == TD_OK)
-        status = td_store_begin_delete(store, name, err);
+        status = td_alias_begin_delete(store, name, err);
     if (status != TD_OK)
         return status;
     if (store->dir)
@@ -306,7 +283,7 @@ td_status td_version_delete(struct td_store *store, const char *name,
         td_store_files_removed(store, name);
         td_store_drop(store, name);
     } else {
-        td_store_cancel_delete(store, name);
+        td_alias_cancel_delete(store, name);
     }
     return status;
 }

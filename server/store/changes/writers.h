@@ -1,6 +1,6 @@
 /* writers.h - steps common to all changes of a name.
  *
- *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs
+ *     check (write_check.h) ─► enter (writer_queue.h) ─► prepare: reserve what publish needs
  *           ─► fill: number, bytes or file, ETag ─► publish, or abandon ─► leave
  *
  * Threads    Any. A thread can wait for a disk while its writer holds names. */
@@ -10,19 +10,6 @@
 #include "server/store/changes/writer_queue.h"
 #include "server/store/store.h"
 #include "server/store/version.h"
-
-/* Returns INVALID_ARGUMENT if the name is invalid, or if the write persists and the store has no
- * data folder. Returns CONFLICT if the name is an alias, unless the write removes the alias. Also
- * returns the errors of td_data_dir_check_change. */
-TD_MUST_CHECK td_status td_store_check_write(struct td_store *store,
-                                             const struct td_store_write *write,
-                                             struct td_error *err);
-
-/* Returns CONFLICT if `before`, the current version or NULL, has a name NAME@VERSION, because that
- * version must not change. A version that cannot be read can be replaced, which repairs it. */
-TD_MUST_CHECK td_status td_store_check_replace(const struct td_store_write *write,
-                                               const struct td_version *before,
-                                               struct td_error *err);
 
 /* Returns the writer that holds the lock on the name: write->writer if the caller has already
  * locked the name, or else `own`, after waiting for the lock. */

@@ -256,7 +256,8 @@ static bool is_refused(const struct td_store *store, const char *name, const cha
     return !known->partly || (tensor && tensor->not_served);
 }
 
-bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out)
+bool td_store_find_refused_file(struct td_store *store, const char *name,
+                                struct td_refused_file *out)
 {
     char stem[TD_TENSOR_NAME];
     pthread_mutex_lock(&store->files_mutex);

@@ -100,7 +100,8 @@ struct td_refused_file {
     /* True for NAME.tensord and NAME.npy, which hold only this tensor. */
     bool own;
 };
-bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out);
+bool td_store_find_refused_file(struct td_store *store, const char *name,
+                                struct td_refused_file *out);
 
 /* Sets *out to a copy of the file's record, or to NULL if the file has no record. The caller frees
  * the copy with td_known_file_free. */

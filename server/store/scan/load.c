@@ -2,6 +2,8 @@
 
 #include "server/store/changes/writers.h"
 #include "server/store/entries.h"
+#include "server/store/etag.h"
+#include "server/store/quota.h"
 #include "server/store/scan/verify.h"
 #include "server/store/state.h"
 
@@ -90,7 +92,7 @@ td_status td_load_version(struct td_store *store, const char *file, const struct
     if (status == TD_OK && mapped)
         status = td_store_verify_new(store, version, err);
     version->number = td_store_next_number(store, numbered ? found->version : 0);
-    td_version_set_file_etag(version, id, found);
+    td_etag_from_file(version, id, found);
     if (status == TD_OK)
         *out = version;
     else

@@ -1,5 +1,6 @@
 #include "server/store/scan/manifest.h"
 
+#include "kernels/shown_text.h"
 #include "server/store/aliases/alias_file.h"
 #include "server/store/files/data_dir.h"
 

@@ -19,6 +19,9 @@
 
 enum { TD_SHA256_BYTES = 32 };
 
+#define TD_MANIFEST_FILE "manifest.json"
+enum { TD_MANIFEST_BYTES = 64 << 20 }; /* maximum size */
+
 struct td_manifest_file {
     /* Name in the folder: "m.safetensors". */
     const char *name;

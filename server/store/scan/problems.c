@@ -142,7 +142,7 @@ void td_store_report_alias(struct td_store *store, const char *alias, const char
     report(store, key, alias, reason);
 }
 
-void td_store_refuse_folder(struct td_store *store, const char *folder, bool served,
+void td_store_report_folder(struct td_store *store, const char *folder, bool served,
                             const char *reason)
 {
     note_problem(store, folder, reason, !served, 0);
@@ -153,7 +153,8 @@ void td_store_refuse_folder(struct td_store *store, const char *folder, bool ser
                TD_TEXT("reason", reason));
 }
 
-bool td_store_folder_problem(struct td_store *store, const char *folder, char *reason, size_t size)
+bool td_store_find_refused_folder(struct td_store *store, const char *folder, char *reason,
+                                  size_t size)
 {
     bool found;
     pthread_rwlock_rdlock(&store->lock);

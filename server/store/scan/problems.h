@@ -1,6 +1,9 @@
 /* problems.h - the list of problems of the data folder: a damaged aliases.json, a refused alias or
  * version folder, or a file that cannot be served completely. Private to server/store.
  *
+ * "Refused" means that the store does not serve the source. A folder with a problem is not refused
+ * if it is served until a restart.
+ *
  * td_store_list_problems of aliases.h returns the list, which clients see with the aliases. A
  * problem is logged when it is reported, and listed until it is solved.
  *
@@ -28,7 +31,7 @@ void td_store_solve_alias(struct td_store *store, const char *alias);
 
 /* Like td_store_report_problem, for a folder. `served` is true if the folder is served until a
  * restart. */
-void td_store_refuse_folder(struct td_store *store, const char *folder, bool served,
+void td_store_report_folder(struct td_store *store, const char *folder, bool served,
                             const char *reason);
 
 /* Lists a problem without logging it. The caller logs the problem. */
@@ -46,7 +49,8 @@ void td_store_end_file_problems(struct td_store *store);
 /* Copies the reason that the version folder V is refused to `reason`. Returns false if the folder
  * is not refused. Also returns false if the folder is still served, because all its names are then
  * known. */
-bool td_store_folder_problem(struct td_store *store, const char *folder, char *reason, size_t size);
+bool td_store_find_refused_folder(struct td_store *store, const char *folder, char *reason,
+                                  size_t size);
 
 /* Frees the list. Called by td_store_free. */
 void td_store_free_problems(struct td_store *store);

@@ -393,7 +393,7 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
     }
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];
-        if (td_store_check_name(found->name, &err) != TD_OK) {
+        if (td_name_check(found->name, &err) != TD_OK) {
             skipped(scan, found->name, err.message);
             known->n_refused++;
             continue;

@@ -7,8 +7,8 @@
  *     info data_dir_scanned added=2 replaced=1 removed=0 unchanged=40 skipped=1 ignored=3
  *                           scan_ms=1.5
  *
- * Bounds   At most TD_SCAN_LINES lines for changes, and as many for skipped files and tensors. The
- *          summary counts the remaining lines as not_logged.
+ * Bounds   At most TD_SCAN_LINES (store.h) lines for changes, and as many for skipped files and
+ *          tensors. The summary counts the remaining lines as not_logged.
  * Threads  Not synchronised, because a report belongs to one scan. */
 #ifndef TD_SERVER_STORE_SCAN_REPORT_H
 #define TD_SERVER_STORE_SCAN_REPORT_H
@@ -16,8 +16,6 @@
 #include "server/observe/log.h"
 
 #include <stdbool.h>
-
-enum { TD_SCAN_LINES = 100 };
 
 struct td_store_inspector;
 

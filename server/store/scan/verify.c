@@ -2,6 +2,7 @@
 
 #include "server/memory/fault_guard.h"
 #include "server/store/entries.h"
+#include "server/store/scan/known_files.h"
 #include "server/store/scan/problems.h"
 #include "server/store/state.h"
 

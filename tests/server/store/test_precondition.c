@@ -1,3 +1,4 @@
+#include "server/store/etag.h"
 #include "server/store/precondition.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

@@ -1,7 +1,6 @@
-#include "kernels/op.h"
 #include "server/store/table_name.h"
+#include "tests/support/expect.h"
 #include "tests/support/suite.h"
-#include "tests/support/tensors.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,21 +75,6 @@ TD_TEST_EACH(characters_beyond_ascii_are_a_fault_of_their_own, faults)
     ck_assert_msg(fault ? given && strstr(given, fault) : !given, "%s: %s", name, given);
 }
 
-static const char *const ascending[] = {
-    "",  "0",  "00",  "01", "1",    "2",    "9",     "10",  "99", "100", "9999999999999999999999",
-    "a", "a1", "a1b", "a2", "a2.1", "a2.9", "a2.10", "a10", "b"
-};
-
-TD_TEST_EACH(versions_are_in_natural_order, ascending)
-{
-    for (size_t j = 0; j < COUNT_OF(ascending); j++) {
-        const int order = td_table_version_order(ascending[_i], ascending[j]),
-                  wanted = (_i > (int)j) - (_i < (int)j);
-        ck_assert_msg((order > 0) - (order < 0) == wanted, "%s, %s: %d", ascending[_i],
-                      ascending[j], order);
-    }
-}
-
 static const struct {
     const char *stem, *tensor, *name;
 } in_files[] = {
@@ -134,26 +118,6 @@ TD_TEST_EACH(the_name_of_a_part_has_its_table_and_version, parts)
     ck_assert_str_eq(name, parts[_i].name);
     ck_assert(td_table_of_part(name, parts[_i].part, table));
     ck_assert_str_eq(table, parts[_i].table);
-}
-
-static bool is_part(const char *name)
-{
-    for (int i = 0; i < TD_TABLE_PARTS; i++)
-        if (strcmp(td_table_parts[i], name) == 0)
-            return true;
-    return false;
-}
-
-TD_TEST(the_inputs_of_quantised_rows_are_the_parts_of_a_table)
-{
-    int n;
-    const struct td_op *const *ops = td_ops(&n);
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < ops[i]->n_inputs; k++) {
-            const struct td_input_spec *input = &ops[i]->inputs[k];
-            ck_assert_msg(input->companion == TD_COMPANION_NONE || is_part(input->name), "%s %s",
-                          ops[i]->name, input->name);
-        }
 }
 
 static const struct {

@@ -1,5 +1,6 @@
 /* Row updates on one thread, compared with a plain copy of the tensor. */
 #include "server/store/entries.h"
+#include "server/store/quota.h"
 #include "server/store/store.h"
 #include "tests/server/counting.h"
 #include "tests/server/one_store.h"

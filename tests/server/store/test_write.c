@@ -1,6 +1,7 @@
 /* Writers on one thread: put, delete, conditions, quota, files. */
 #include "server/memory/fault_guard.h"
 #include "server/store/entries.h"
+#include "server/store/quota.h"
 #include "tests/server/counting.h"
 #include "tests/server/one_store.h"
 #include "tests/support/random.h"
@@ -142,9 +143,9 @@ TD_TEST(names_have_up_to_128_characters)
     char name[130];
     memset(name, 'n', sizeof name);
     name[129] = '\0';
-    ck_assert_int_eq(td_store_check_name(name, &err), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(td_name_check(name, &err), TD_INVALID_ARGUMENT);
     name[128] = '\0';
-    ck_assert_int_eq(td_store_check_name(name, &err), TD_OK);
+    ck_assert_int_eq(td_name_check(name, &err), TD_OK);
     put_text_tensor(name, "int8[1] 1", false);
     found(store, name);
 }
