@@ -1,6 +1,7 @@
 #include "api/plan.h"
 
 #include "api/json/values.h"
+#include "api/message/attrs.h"
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"

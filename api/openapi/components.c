@@ -1,6 +1,6 @@
 #include "api/openapi/components.h"
 
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
 

@@ -4,12 +4,11 @@
 #define TD_API_OPENAPI_COMPONENTS_H
 
 #include "api/message/document.h"
+#include "api/text/text.h"
 
 /* JSON schema for a time to live in seconds. */
-#define TD_OPENAPI_DIGITS(number) #number
-#define TD_OPENAPI_NUMBER(macro)  TD_OPENAPI_DIGITS(macro)
 #define TD_OPENAPI_TTL                                                                             \
-    "{'type':'integer','minimum':1,'maximum':" TD_OPENAPI_NUMBER(TD_STORE_TTL_MAX) "}"
+    "{'type':'integer','minimum':1,'maximum':" TD_TEXT_NUMBER(TD_STORE_TTL_MAX) "}"
 
 /* Returns `text` as raw JSON, with each ' replaced by ". */
 cJSON *td_openapi_json(const char *text);

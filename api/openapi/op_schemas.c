@@ -1,6 +1,7 @@
 #include "api/openapi/op_schemas.h"
 
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
+#include "api/message/table_keys.h"
 #include "api/openapi/components.h"
 #include "kernels/key_dtype.h"
 
@@ -132,8 +133,8 @@ static bool add_choice(cJSON *properties, const char *name, const char *descript
     return add_summary(schema, description, &fallback) && td_openapi_choices(schema, choices);
 }
 
-/* Adds the request-wide members that are listed in `names`. */
-static bool add_options(cJSON *properties, const char *names)
+/* Adds the common members that are listed in `names`. */
+static bool add_common_members(cJSON *properties, const char *names)
 {
     static const char timing[] = "{'description':'True to add the header Server-Timing to the "
                                  "reply. Default: false.','type':'boolean'}";
@@ -213,7 +214,7 @@ static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_inp
            td_document_text(schema, "description", text);
 }
 
-cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options)
+cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *common)
 {
     const int keys = has_table ? td_op_keys_input(op) : -1;
     bool complete;
@@ -226,7 +227,7 @@ cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *op
     if (complete && keys >= 0)
         complete = add_table_keys(schema, properties, &op->inputs[keys]);
     return finish(schema, complete && add_attrs(properties, required, op) &&
-                              add_options(properties, options));
+                              add_common_members(properties, common));
 }
 
 cJSON *td_openapi_plan_request(const struct td_op *op)

@@ -211,7 +211,7 @@ td_status td_call_change(struct td_call *call, struct td_worker *worker)
 static td_status compress(struct td_call *call)
 {
     struct td_reply *reply = &call->reply;
-    if (!call->negotiated || call->request.options.store || reply->http_status != 200 ||
+    if (!call->negotiated || call->request.common.store || reply->http_status != 200 ||
         td_reply_bytes(reply) < TD_DEFLATE_LEAST)
         return TD_OK;
     for (int i = 0; i < reply->n_headers; i++)

@@ -4,6 +4,9 @@
 #include "api/describe.h"
 #include "api/files/foreign.h"
 #include "api/message/attrs.h"
+#include "api/message/common_members.h"
+#include "api/message/message.h"
+#include "api/message/unknown_member.h"
 #include "api/oip/oip.h"
 #include "kernels/integers.h"
 #include "kernels/key_dtype.h"
@@ -50,7 +53,7 @@ static td_status begin(struct td_call *call)
 /* Checks that the call is allowed to write the tensor in which it stores its outputs. */
 static td_status check_store(struct td_call *call)
 {
-    const char *name = call->request.options.store;
+    const char *name = call->request.common.store;
     return name ? td_catalog_may_write(&call->catalog, name, &call->error) : TD_OK;
 }
 
@@ -66,7 +69,7 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
         return status;
     if (known)
         return check_store(call);
-    (void)td_attrs_unknown(&call->request, name, length, "query parameter", &call->error);
+    (void)td_unknown_member(&call->request, name, length, TD_QUERY, &call->error);
     if (td_name_is("persist", name, length))
         td_error_hint(&call->error, "an op stores its output in memory; PUT "
                                     "/v1/tensors/NAME?persist=1 with {\"ref\": \"STORED\"} "
@@ -110,10 +113,10 @@ static td_status decode(struct td_call *call)
     td_status status = call->table.name ? td_path_table_bind(call) : TD_OK;
     if (status == TD_OK)
         status = decode_body(call);
-    call->schedule.must_queue = call->request.options.store != NULL;
+    call->schedule.must_queue = call->request.common.store != NULL;
     if (status == TD_OK)
         status = check_store(call);
-    if (status == TD_OK && !call->request.options.store)
+    if (status == TD_OK && !call->request.common.store)
         status = td_call_refuse_conditions(call, TD_CHANGES_NOTHING);
     return status;
 }
@@ -158,7 +161,7 @@ struct stored {
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
-    const char *name = call->request.options.store;
+    const char *name = call->request.common.store;
     const int base = (int)td_smaller((int64_t)td_table_base(name), LONGEST_PART);
     const char *version = name + td_table_base(name);
     switch (td_op_output_form(call->op)) {
@@ -182,7 +185,7 @@ static td_status check_names(struct td_call *call)
 {
     const struct stored *stored = call->state;
     const int n = call->request.args.n_outputs;
-    td_status status = td_store_check_name(call->request.options.store, &call->error);
+    td_status status = td_store_check_name(call->request.common.store, &call->error);
     if (status != TD_OK)
         return td_error_at_attribute(&call->error, status, "store");
     int i = td_op_output_form(call->op) == TD_OUTPUT_LIST && n > 0 ? n - 1 : 0;
@@ -264,7 +267,7 @@ static size_t memory_needed(const struct td_call *call, const struct td_admissio
 
 td_status td_op_device(struct td_call *call)
 {
-    return td_devices_check(call->services->devices, call->request.options.device, &call->error);
+    return td_devices_check(call->services->devices, call->request.common.device, &call->error);
 }
 
 /* Makes bounds=zero the default for device=gpu. An index out of bounds then gives zeros, as in
@@ -331,7 +334,7 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
     admission->encoded_bound = td_describe_stored_bound(args->n_outputs);
     *stored = (struct stored){ 0 };
     stored->write.is_result = true;
-    stored->write.ttl_s = call->request.options.store_ttl_s;
+    stored->write.ttl_s = call->request.common.store_ttl_s;
     stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
                                                      .if_none_match = call->headers.if_none_match };
     td_status status = check_names(call);
@@ -356,7 +359,7 @@ static td_status infer(struct td_call *call)
 
 static td_status admit(struct td_call *call, struct td_admission *admission)
 {
-    if (call->request.options.device == TD_DEVICE_GPU)
+    if (call->request.common.device == TD_DEVICE_GPU)
         default_bounds(&call->request);
     td_status status = td_row_keys_bind(call);
     if (status == TD_OK)
@@ -366,8 +369,8 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
     if (status == TD_OK)
         status = check_outputs(call, &admission->output_bytes);
     if (status == TD_OK)
-        status = call->request.options.store ? admit_store(call, admission)
-                                             : admit_reply(call, admission);
+        status = call->request.common.store ? admit_store(call, admission)
+                                            : admit_reply(call, admission);
     if (status != TD_OK)
         return status;
     admission->cost = call->op->cost(&call->request.args);
@@ -398,7 +401,7 @@ static td_status alloc_outputs(struct td_call *call)
     struct td_op_args *args = &call->request.args;
     td_status status = TD_OK;
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
-        status = call->request.options.store
+        status = call->request.common.store
                      ? alloc_kept(call, &args->outputs[i])
                      : td_tensor_alloc(&args->outputs[i], &call->arena, &call->error);
     return status;
@@ -449,7 +452,7 @@ static td_status store_outputs(struct td_call *call)
 static td_effect effect(struct td_call *call, struct td_writer *writer)
 {
     struct stored *stored = call->state;
-    if (!call->request.options.store)
+    if (!call->request.common.store)
         return TD_EFFECT_NONE;
     *writer = (struct td_writer){ .names = stored->names, .n_names = call->request.args.n_outputs };
     stored->write.writer = writer;
@@ -477,7 +480,7 @@ static td_status change(struct td_call *call, struct td_worker *worker)
 static td_status encode(struct td_call *call)
 {
     size_t outputs, bytes;
-    if (call->request.options.store)
+    if (call->request.common.store)
         return TD_OK; /* the reply was written by the change stage */
     td_status status = check_computed(call, &outputs);
     if (status == TD_OK)

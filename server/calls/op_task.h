@@ -17,7 +17,7 @@
 
 extern const struct td_task td_op_task;
 
-/* Used by other tasks that run an op. td_op_argument reads attributes and request-wide members from
+/* Used by other tasks that run an op. td_op_argument reads attributes and common members from
  * the query. td_op_device returns DEVICE_UNAVAILABLE if the requested device is not available. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);

@@ -1,7 +1,9 @@
 #include "server/calls/update_tasks.h"
 
 #include "api/codec.h"
-#include "api/message/attrs.h"
+#include "api/message/message.h"
+#include "api/message/table_keys.h"
+#include "api/message/unknown_member.h"
 #include "kernels/key_index/key_index.h"
 #include "kernels/name.h"
 #include "kernels/op_change.h"

@@ -2,6 +2,7 @@
 
 #include "api/codec.h"
 #include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
 #include "api/plan.h"
