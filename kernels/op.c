@@ -120,6 +120,12 @@ int td_op_keys_input(const struct td_op *op)
                : -1;
 }
 
+bool td_op_input_may_be_omitted(const struct td_op *op, int input)
+{
+    const struct td_input_spec *spec = &op->inputs[input];
+    return spec->optional || (input > 0 && td_input_is_row_keys(spec));
+}
+
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec)
 {
     for (int i = 0; spec->dtype_of && i < op->n_inputs; i++)

@@ -317,6 +317,10 @@ td_output_form td_op_output_form(const struct td_op *op);
  * which a request can pass keys. Returns -1 if the op has no such input. */
 int td_op_keys_input(const struct td_op *op);
 
+/* True if a request can omit the input, because it is optional or because a resident table can
+ * have the keys that it contains. */
+bool td_op_input_may_be_omitted(const struct td_op *op, int input);
+
 /* Returns all dtypes that the output can have. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 
