@@ -5,6 +5,7 @@
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
+#include "kernels/op_check.h"
 #include "kernels/op_plan.h"
 
 #include <inttypes.h>

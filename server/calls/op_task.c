@@ -11,6 +11,7 @@
 #include "kernels/integers.h"
 #include "kernels/key_dtype.h"
 #include "kernels/name.h"
+#include "kernels/op_check.h"
 #include "server/calls/audit.h"
 #include "server/calls/companions.h"
 #include "server/calls/models.h"

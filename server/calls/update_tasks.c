@@ -7,6 +7,7 @@
 #include "kernels/key_index/key_index.h"
 #include "kernels/name.h"
 #include "kernels/op_change.h"
+#include "kernels/op_check.h"
 #include "kernels/op_rows.h"
 #include "kernels/rows/row_change.h"
 #include "server/calls/audit.h"

@@ -6,6 +6,7 @@
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
 #include "api/plan.h"
+#include "kernels/op_check.h"
 #include "kernels/op_rows.h"
 #include "kernels/split/split.h"
 #include "tests/api/request.h"
