@@ -30,7 +30,7 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
     request->decoded = status == TD_OK;
     if (status != TD_OK)
         return td_foreign_explain_body(status, format, body, bytes, err);
-    if (request->options.store || !request->options.store_ttl_s)
+    if (request->common.store || !request->common.store_ttl_s)
         return status;
     td_error_set(err, TD_MALFORMED_REQUEST, "store.ttl_s requires store, the name of the result");
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, "store.ttl_s");

@@ -54,7 +54,8 @@ static bool add_inputs(cJSON *document, const struct td_op *op)
             td_document_append(list, item) && td_document_text(item, "name", spec->name) &&
             td_document_text(item, "summary", spec->summary) &&
             td_document_text(item, "role", td_role_name(spec->role)) &&
-            td_document_add(item, "optional", cJSON_CreateBool(spec->optional)) &&
+            td_document_add(item, "optional",
+                            cJSON_CreateBool(td_op_input_may_be_omitted(op, i))) &&
             td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
             td_document_add(item, "keys", cJSON_CreateBool(td_input_is_row_numbers(spec))) &&
             (spec->part == TD_ROW_PART_NONE ||

@@ -55,11 +55,11 @@ TD_MUST_CHECK td_status td_describe_tensor(const struct td_tensor_listing *tenso
                                            struct td_arena *arena, struct td_reply *reply,
                                            struct td_error *err);
 
-/* Writes the reply of an op whose outputs were stored (td_options.store). stored[i] describes
- * outputs[i]. The reply has {"output": listing}, {"outputs": [listing, ...]} or {"outputs":
- * {"values": listing, ...}}, and "bounds" as in other replies. It is always JSON, whatever Accept
- * says, because it contains no tensors. Cannot fail, because it writes into the caller's `text`,
- * which must have td_describe_stored_bound bytes and outlive the reply. */
+/* Writes the reply of an op whose outputs were stored (td_common_members.store). stored[i]
+ * describes outputs[i]. The reply has {"output": listing}, {"outputs": [listing, ...]} or
+ * {"outputs": {"values": listing, ...}}, and "bounds" as in other replies. It is always JSON,
+ * whatever Accept says, because it contains no tensors. Cannot fail, because it writes into the
+ * caller's `text`, which must have td_describe_stored_bound bytes and outlive the reply. */
 size_t td_describe_stored_bound(int n_outputs);
 void td_describe_stored(const struct td_request *request, const struct td_tensor_listing *stored,
                         char *text, size_t size, struct td_reply *reply);

@@ -1,9 +1,11 @@
 #include "api/plan.h"
 
 #include "api/json/values.h"
+#include "api/message/attrs.h"
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
+#include "kernels/op_check.h"
 #include "kernels/op_plan.h"
 #include "kernels/shown_text.h"
 

@@ -1,5 +1,6 @@
 #include "kernels/merge.h"
 
+#include "kernels/op_check.h"
 #include "kernels/op_rows.h"
 
 #include <assert.h>

@@ -321,6 +321,10 @@ td_output_form td_op_output_form(const struct td_op *op);
  * which a request can pass keys. Returns -1 if the op has no such input. */
 int td_op_keys_input(const struct td_op *op);
 
+/* True if a request can omit the input, because it is optional or because a resident table can
+ * have the keys that it contains. */
+bool td_op_input_may_be_omitted(const struct td_op *op, int input);
+
 /* Returns all dtypes that the output can have. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 
@@ -344,12 +348,6 @@ const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op
 bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *from,
                      struct td_op_args *to, struct td_arena *arena, struct td_error *err);
 
-/* Performs the checks common to all ops: required inputs and attributes are given, no list is
- * empty, dtypes are accepted and are equal where one_dtype is set, and attributes are in range.
- * Called by td_op_infer. */
-TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
-                                    struct td_error *err);
-
 /* Allocate outputs, for infer. td_op_outputs allocates n outputs in the arena, which infer then
  * describes. td_op_output allocates and describes a single output, and returns the errors of
  * td_tensor_describe. */
@@ -358,10 +356,5 @@ TD_MUST_CHECK td_status td_op_outputs(struct td_op_args *args, int n, struct td_
 TD_MUST_CHECK td_status td_op_output(struct td_op_args *args, td_dtype dtype,
                                      const struct td_shape *shape, struct td_arena *arena,
                                      struct td_error *err);
-
-/* Widens int32 and uint32 keys (key_dtype.h), calls td_op_check, aligns the inputs whose values are
- * read, and calls op->infer. */
-TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
-                                    struct td_arena *arena, struct td_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "api/message/chunks.h"
 #include "api/message/named_inputs.h"
 #include "api/message/raw.h"
+#include "api/message/unknown_member.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
 #include "kernels/shown_text.h"
@@ -562,7 +563,7 @@ static td_status apply_metadata(struct td_request *request,
         return status;
     if (strcmp(item->key, "format") == 0)
         return TD_OK; /* "format" is written by the Python library */
-    return td_attrs_unknown(request, item->key, strlen(item->key), TD_METADATA, err);
+    return td_unknown_member(request, item->key, strlen(item->key), TD_METADATA, err);
 }
 
 td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolver *resolver,

@@ -5,7 +5,11 @@
 #include "api/json/members.h"
 #include "api/json/siblings.h"
 #include "api/json/values.h"
+#include "api/message/attr_values.h"
 #include "api/message/attrs.h"
+#include "api/message/named_inputs.h"
+#include "api/message/table_keys.h"
+#include "api/message/unknown_member.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "kernels/op_rows.h"
@@ -196,7 +200,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
     const struct td_input_spec *spec = &reader->request->op->inputs[input];
     struct td_operand *operand = &reader->request->args.inputs[input];
     if (reader->by_path >> input & 1) {
-        td_input_set_by_path(spec, reader->source.err);
+        td_input_refuse_by_path(spec, reader->source.err);
         td_json_set_pointer(path, reader->source.err);
         return TD_MALFORMED_REQUEST;
     }
@@ -247,7 +251,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
     return TD_OK;
 }
 
-/* ---- attributes and request-wide members ---- */
+/* ---- attributes and common members ---- */
 
 static td_status read_attr(struct reader *reader, const struct td_json_path *path, const char *name,
                            size_t length)
@@ -263,7 +267,7 @@ static td_status read_attr(struct reader *reader, const struct td_json_path *pat
     if (status == TD_OK && !known)
         status = td_table_keys_misplaced(reader->request, name, length, reader->source.err);
     if (status == TD_OK && !known)
-        status = td_attrs_unknown(reader->request, name, length, TD_MEMBER, reader->source.err);
+        status = td_unknown_member(reader->request, name, length, TD_MEMBER, reader->source.err);
     if (status != TD_OK)
         td_json_set_pointer(path, reader->source.err);
     return status;
@@ -289,7 +293,7 @@ static td_status read_store(struct reader *reader, const struct td_json_path *pa
 {
     const td_status status = td_json_object(&reader->source.scan, path, "store", read_store_member,
                                             reader, reader->source.arena, reader->source.err);
-    return status != TD_OK || reader->request->options.store
+    return status != TD_OK || reader->request->common.store
                ? status
                : td_json_refuse(path, reader->source.err, "store has no member \"name\"");
 }
@@ -321,7 +325,7 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
                     .arena = arena,
                     .err = err },
         .request = request,
-        .by_path = td_inputs_set(request),
+        .by_path = td_inputs_by_path(request),
     };
     struct td_json_scan *scan = &reader.source.scan;
     td_json_siblings_begin(&reader.siblings, request);

@@ -252,7 +252,7 @@ bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
     *bytes = ENVELOPE;
     for (int i = 0; i < args->n_outputs; i++) {
         size_t tensor;
-        if (!tensor_bound(&args->outputs[i], request->options.layout, &tensor) ||
+        if (!tensor_bound(&args->outputs[i], request->common.layout, &tensor) ||
             !td_size_add(*bytes, tensor, bytes))
             return false;
     }
@@ -267,7 +267,7 @@ static td_status choose_forms(const struct td_request *request, const struct td_
     *bytes = ENVELOPE;
     for (int i = 0; i < args->n_outputs; i++) {
         const td_status status =
-            choose_form(&args->outputs[i], request->options.layout, arena, &forms[i], err);
+            choose_form(&args->outputs[i], request->common.layout, arena, &forms[i], err);
         if (status != TD_OK)
             return status;
         if (!td_size_add(*bytes, forms[i].bytes, bytes))

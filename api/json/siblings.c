@@ -2,7 +2,7 @@
 
 #include "api/json/hints.h"
 #include "api/json/values.h"
-#include "api/message/attrs.h"
+#include "api/message/table_keys.h"
 #include "kernels/key_dtype.h"
 
 #include <string.h>

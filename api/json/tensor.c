@@ -4,7 +4,6 @@
 #include "api/json/hints.h"
 #include "api/json/parse_scalars.h"
 #include "api/json/values.h"
-#include "api/message/attrs.h"
 #include "api/message/raw.h"
 #include "api/text/base64.h"
 #include "api/text/suggest.h"

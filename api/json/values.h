@@ -10,7 +10,7 @@
 #define TD_API_JSON_VALUES_H
 
 #include "api/json/scan.h"
-#include "api/message/attrs.h"
+#include "api/message/attr_values.h"
 
 /* Returns the path of a member of the value at `up`. */
 static inline struct td_json_path td_json_member(const struct td_json_path *up, const char *key,

@@ -1,7 +1,7 @@
 #include "api/message/attr_values.h"
 
-#include "api/message/attrs.h"
 #include "api/text/suggest.h"
+#include "api/text/text.h"
 #include "kernels/name.h"
 #include "kernels/shown_text.h"
 
@@ -13,8 +13,8 @@
 
 /* ---- refusals ---- */
 
-td_status td_attrs_refuse(struct td_error *err, const char *name, const char *expected,
-                          const struct td_attr_value *value)
+td_status td_attr_refuse(struct td_error *err, const char *name, const char *expected,
+                         const struct td_attr_value *value)
 {
     if (value->kind == TD_VALUE_INT)
         td_error_set(err, TD_MALFORMED_REQUEST, "%s is %" PRId64 "; expected %s", name,
@@ -43,9 +43,7 @@ int td_attr_choose(const char *name, const char *const *choices, const struct td
                                  : i == n - 1 ? " or "
                                               : ", ",
                                  choices[i]);
-    td_attrs_refuse(err, name, expected, value);
-    if (choices == td_layout_names)
-        td_error_hint(err, TD_BINARY_HINT);
+    td_attr_refuse(err, name, expected, value);
     if (value->kind == TD_VALUE_TEXT)
         td_suggest(err, value->text, value->text_length, choices, n);
     return -1;
@@ -151,9 +149,9 @@ td_status td_attr_copy_text(const char *name, const struct td_attr_value *value,
                             struct td_arena *arena, const char **out, struct td_error *err)
 {
     if (value->kind != TD_VALUE_TEXT)
-        return td_attrs_refuse(err, name, "a string", value);
+        return td_attr_refuse(err, name, "a string", value);
     if (memchr(value->text, '\0', value->text_length))
-        return td_attrs_refuse(err, name, "a string without NUL characters", value);
+        return td_attr_refuse(err, name, "a string without NUL characters", value);
     *out = td_arena_text(arena, value->text, value->text_length, err);
     return *out ? TD_OK : err->status;
 }
@@ -198,24 +196,26 @@ td_status td_attr_store(const struct td_attr_spec *spec, const struct td_attr_va
     switch (spec->kind) {
     case TD_ATTR_INT:
         if (value->kind != TD_VALUE_INT)
-            return td_attrs_refuse(err, spec->name, "a 64-bit integer", value);
+            return td_attr_refuse(err, spec->name, "a 64-bit integer", value);
         memcpy(field, &value->integer, sizeof value->integer);
         return TD_OK;
     case TD_ATTR_INTS:
         if (value->kind != TD_VALUE_INTS)
-            return td_attrs_refuse(err, spec->name, "a list of at most 64 integers", value);
+            return td_attr_refuse(err, spec->name,
+                                  "a list of at most " TD_TEXT_NUMBER(TD_MAX_INTS) " integers",
+                                  value);
         memcpy(field, &value->list, sizeof value->list);
         return TD_OK;
     case TD_ATTR_FLOAT: {
         const double number = value->kind == TD_VALUE_INT ? (double)value->integer : value->number;
         if ((value->kind != TD_VALUE_INT && value->kind != TD_VALUE_FLOAT) || !isfinite(number))
-            return td_attrs_refuse(err, spec->name, "a number that fits float64", value);
+            return td_attr_refuse(err, spec->name, "a number that fits float64", value);
         memcpy(field, &number, sizeof number);
         return TD_OK;
     }
     case TD_ATTR_BOOL:
         if (value->kind != TD_VALUE_BOOL)
-            return td_attrs_refuse(err, spec->name, "true or false", value);
+            return td_attr_refuse(err, spec->name, "true or false", value);
         memcpy(field, &value->boolean, sizeof value->boolean);
         return TD_OK;
     case TD_ATTR_CHOICE:

@@ -55,7 +55,7 @@ TD_MUST_CHECK int td_attr_choose(const char *name, const char *const *choices,
                                  const struct td_attr_value *value, struct td_error *err);
 
 /* Sets MALFORMED_REQUEST. The message gives the value of `name` and the expected values. */
-td_status td_attrs_refuse(struct td_error *err, const char *name, const char *expected,
-                          const struct td_attr_value *value);
+td_status td_attr_refuse(struct td_error *err, const char *name, const char *expected,
+                         const struct td_attr_value *value);
 
 #endif

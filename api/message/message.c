@@ -5,6 +5,13 @@
 #include <assert.h>
 #include <string.h>
 
+void td_request_init(struct td_request *request, const struct td_op *op)
+{
+    memset(request, 0, sizeof *request);
+    request->op = op;
+    td_op_set_defaults(op, &request->args);
+}
+
 td_bounds td_request_bounds(const struct td_request *request)
 {
     td_bounds bounds = TD_BOUNDS_ERROR;

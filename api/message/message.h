@@ -5,6 +5,7 @@
 #ifndef TD_API_MESSAGE_MESSAGE_H
 #define TD_API_MESSAGE_MESSAGE_H
 
+#include "api/message/common_members.h"
 #include "kernels/op.h"
 
 typedef enum td_format {
@@ -14,30 +15,6 @@ typedef enum td_format {
     TD_FORMAT_OIP
 } td_format;
 
-typedef enum td_layout { TD_LAYOUT_NESTED, TD_LAYOUT_FLAT, TD_LAYOUT_BASE64 } td_layout;
-
-/* Maximum time to live of a stored result, in seconds: one year. */
-#define TD_STORE_TTL_MAX 31536000
-
-/* Values of the member "device": the device on which the client wants the op to run. */
-typedef enum td_device_choice { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU } td_device_choice;
-
-/* Values of the request-wide members. All zeros are the defaults. */
-struct td_options {
-    td_device_choice device;
-    td_layout layout; /* member "response": layout of tensors in a JSON reply */
-    bool timing;      /* ?timing=1 */
-    /* Member "store": the outputs become resident tensors of this name, and the reply describes
-     * them. A list of outputs becomes NAME.0, NAME.1, ..., and named outputs become NAME.values,
-     * ... The name is in the arena, or NULL if not given. */
-    const char *store;
-    /* Time to live of the stored outputs in seconds. If 0, they remain until they are deleted or
-     * replaced. */
-    int64_t store_ttl_s;
-    /* Bit i is set if the request has member i. `enum option` in attrs.c numbers the members. */
-    uint32_t set;
-};
-
 struct td_oip_request; /* data for the encoder of /v2 (api/oip/types.h) */
 
 struct td_request {
@@ -45,11 +22,11 @@ struct td_request {
     /* Arguments of the op. An input that is set before the body is decoded cannot also be in the
      * body. */
     struct td_op_args args;
-    struct td_options options;
-    /* Bits of args.attrs_set and options.set for values that only the query string has set so
+    struct td_common_members common;
+    /* Bits of args.attrs_set and common.set for values that only the query string has set so
      * far. */
     struct {
-        uint32_t attrs, options;
+        uint32_t attrs, common;
     } by_query;
     /* Keys for the rows of the first input, which is a resident table. They replace input number
      * row_input, which then has no tensor. The keys are in the arena. NULL and 0 if the request
@@ -129,6 +106,9 @@ struct td_reply {
     int n_chunks;
     struct td_chunk own[TD_REPLY_CHUNKS];
 };
+
+/* Initializes a request for the op with default attributes and no inputs. */
+void td_request_init(struct td_request *request, const struct td_op *op);
 
 /* Returns the bounds policy of a request, or TD_BOUNDS_ERROR if the op has no such attribute. */
 td_bounds td_request_bounds(const struct td_request *request);

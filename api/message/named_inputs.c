@@ -1,6 +1,6 @@
 #include "api/message/named_inputs.h"
 
-#include "api/message/attrs.h"
+#include "api/message/table_keys.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "kernels/shown_text.h"
@@ -113,6 +113,21 @@ bool td_named_input_find_ref(const struct td_request *request, const char *key, 
 static bool by_path(const struct td_request *request, int input)
 {
     return request->args.inputs[input].tensors != NULL;
+}
+
+uint32_t td_inputs_by_path(const struct td_request *request)
+{
+    uint32_t set = 0;
+    for (int i = 0; i < TD_MAX_INPUTS; i++)
+        set |= (uint32_t)(request->args.inputs[i].count > 0) << i;
+    return set;
+}
+
+td_status td_input_refuse_by_path(const struct td_input_spec *spec, struct td_error *err)
+{
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "%s is given by the path; it cannot be in the body as well", spec->name);
+    return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", spec->name);
 }
 
 /* True if keys are accepted instead of row numbers. Also true if the path does not name the table,
@@ -232,7 +247,7 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
     const struct td_input_spec *spec = &request->op->inputs[target.input];
     int *count = &request->args.inputs[target.input].count;
     if (by_path(request, target.input))
-        return td_input_set_by_path(spec, err);
+        return td_input_refuse_by_path(spec, err);
     /* Keys count as the input that they replace. */
     const struct td_named_input first = {
         .input = target.input,

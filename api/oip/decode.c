@@ -137,8 +137,7 @@ static td_status fill_inputs(struct td_oip_reader *reader)
     const struct td_op *op = request->op;
     for (int i = 0; i < op->n_inputs; i++) {
         char expected[TD_TENSOR_NAMES_TEXT];
-        if (request->args.inputs[i].count > 0 || op->inputs[i].optional ||
-            (i > 0 && td_input_is_row_keys(&op->inputs[i])))
+        if (request->args.inputs[i].count > 0 || td_op_input_may_be_omitted(op, i))
             continue;
         if (!reader->has_inputs && reader->n_refs == 0)
             return refuse_without_inputs(reader);

@@ -1,5 +1,6 @@
 #include "api/json/decode.h"
 #include "api/json/values.h"
+#include "api/message/attr_values.h"
 #include "api/message/attrs.h"
 #include "api/oip/reader.h"
 #include "api/text/suggest.h"
@@ -40,7 +41,7 @@ static td_status refuse_value(struct td_oip_reader *reader, const struct td_json
                               const char *name, const char *expected,
                               const struct td_attr_value *value)
 {
-    td_attrs_refuse(reader->err, name, expected, value);
+    td_attr_refuse(reader->err, name, expected, value);
     td_json_set_pointer(path, reader->err);
     return TD_MALFORMED_REQUEST;
 }
@@ -159,7 +160,7 @@ static td_status add_ref(struct td_oip_reader *reader, const struct td_json_path
     return TD_OK;
 }
 
-/* True for attributes of the op and for `device`. The other request-wide members affect only
+/* True for attributes of the op and for `device`. The other common members affect only
  * replies of /v1. */
 static bool is_attr(const struct td_op *op, struct td_json_name name)
 {

@@ -1,6 +1,6 @@
 #include "api/json/members.h"
 #include "api/json/values.h"
-#include "api/message/attrs.h"
+#include "api/message/attr_values.h"
 #include "api/message/document.h"
 #include "api/oip/oip.h"
 #include "api/text/text.h"
@@ -172,7 +172,7 @@ static td_status read_size(struct small_body *small, const struct td_json_path *
         *out = (uint64_t)value.integer;
         return TD_OK;
     }
-    td_attrs_refuse(small->err, name, "an integer from 0 to 2^63 - 1", &value);
+    td_attr_refuse(small->err, name, "an integer from 0 to 2^63 - 1", &value);
     td_json_set_pointer(path, small->err);
     return TD_MALFORMED_REQUEST;
 }

@@ -1,6 +1,6 @@
 #include "api/openapi/components.h"
 
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
 
@@ -350,18 +350,21 @@ static bool add_problem_replies(cJSON *responses, bool oip)
     return complete;
 }
 
-bool td_openapi_add_problems(cJSON *responses, bool oip)
+int td_openapi_problem_statuses(bool oip, int statuses[TD_STATUS_COUNT])
 {
-    for (int i = 1; i < TD_STATUS_COUNT; i++) {
-        char status[8], name[32];
-        const int http_status = status_of(i, oip);
-        snprintf(status, sizeof status, "%d", http_status);
-        snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
-        if (is_first(i, oip) &&
-            !td_document_add(responses, status, td_openapi_ref("responses", name)))
-            return false;
-    }
-    return true;
+    int n = 0;
+    for (int i = 1; i < TD_STATUS_COUNT; i++)
+        if (is_first(i, oip))
+            statuses[n++] = status_of(i, oip);
+    return n;
+}
+
+bool td_openapi_add_problem(cJSON *responses, int http_status, bool oip)
+{
+    char status[8], name[32];
+    snprintf(status, sizeof status, "%d", http_status);
+    snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
+    return td_document_add(responses, status, td_openapi_ref("responses", name));
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -4,12 +4,11 @@
 #define TD_API_OPENAPI_COMPONENTS_H
 
 #include "api/message/document.h"
+#include "api/text/text.h"
 
 /* JSON schema for a time to live in seconds. */
-#define TD_OPENAPI_DIGITS(number) #number
-#define TD_OPENAPI_NUMBER(macro)  TD_OPENAPI_DIGITS(macro)
 #define TD_OPENAPI_TTL                                                                             \
-    "{'type':'integer','minimum':1,'maximum':" TD_OPENAPI_NUMBER(TD_STORE_TTL_MAX) "}"
+    "{'type':'integer','minimum':1,'maximum':" TD_TEXT_NUMBER(TD_STORE_TTL_MAX) "}"
 
 /* Returns `text` as raw JSON, with each ' replaced by ". */
 cJSON *td_openapi_json(const char *text);
@@ -23,8 +22,12 @@ bool td_openapi_choices(cJSON *schema, const char *const *choices);
 /* Returns the object "components". */
 cJSON *td_openapi_components(void);
 
-/* Adds a reference to the error reply for each HTTP status that a problem can have. Under /v2, the
- * replies are errors of the Open Inference Protocol. */
-bool td_openapi_add_problems(cJSON *responses, bool oip);
+/* Writes the HTTP statuses of all problems, each once, and returns their number. `oip` is true for
+ * the statuses under /v2. */
+int td_openapi_problem_statuses(bool oip, int statuses[TD_STATUS_COUNT]);
+
+/* Adds a reference to the error reply with this HTTP status. Under /v2 (`oip`), the reply is an
+ * error of the Open Inference Protocol. */
+bool td_openapi_add_problem(cJSON *responses, int http_status, bool oip);
 
 #endif

@@ -1,6 +1,7 @@
 #include "api/openapi/op_schemas.h"
 
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
+#include "api/message/table_keys.h"
 #include "api/openapi/components.h"
 #include "kernels/key_dtype.h"
 
@@ -104,8 +105,10 @@ static bool add_parameter(cJSON *list, const struct td_attr_spec *spec)
 {
     char text[512];
     cJSON *parameter = cJSON_CreateObject();
-    snprintf(text, sizeof text, "%s Replaces the member of the body with this name.",
-             spec->summary);
+    snprintf(
+        text, sizeof text,
+        "%s Can be in the query string or in the body. If it is in both, the values must be equal.",
+        spec->summary);
     return td_document_append(list, parameter) && td_document_text(parameter, "name", spec->name) &&
            td_document_text(parameter, "in", "query") &&
            td_document_text(parameter, "description", text) &&
@@ -132,8 +135,8 @@ static bool add_choice(cJSON *properties, const char *name, const char *descript
     return add_summary(schema, description, &fallback) && td_openapi_choices(schema, choices);
 }
 
-/* Adds the request-wide members that are listed in `names`. */
-static bool add_options(cJSON *properties, const char *names)
+/* Adds the common members that are listed in `names`. */
+static bool add_common_members(cJSON *properties, const char *names)
 {
     static const char timing[] = "{'description':'True to add the header Server-Timing to the "
                                  "reply. Default: false.','type':'boolean'}";
@@ -185,48 +188,59 @@ static cJSON *finish(cJSON *schema, bool complete)
     return NULL;
 }
 
-/* True if a request can omit input i. Keys of rows can be omitted because a resident table can
- * already have them. */
-static bool may_lack(const struct td_op *op, int i)
-{
-    return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
-}
-
 /* True if the server always sets input i: the keys of the rows of a table that the op changes. */
 static bool is_hidden(const struct td_op *op, int i)
 {
     return op->change && td_input_is_row_keys(&op->inputs[i]);
 }
 
-/* Adds "keys" as another name for the input `named`, for a table that the path names. Only the
- * description says that a request must use exactly one of the two names. If the schema used anyOf
- * over `required`, generated clients would have no class for the body. */
-static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
+/* Adds input i. The description of keys of rows says when a request can omit them. */
+static bool add_input_of(cJSON *properties, const struct td_op *op, int i)
 {
-    struct td_input_spec keys = { .name = TD_TABLE_KEYS,
-                                  .summary = "Keys of the rows to look up, if the table has keys.",
-                                  .role = TD_ROLE_KEY,
-                                  .dtypes = TD_DTYPES_KEY_GIVEN };
-    char text[128];
-    snprintf(text, sizeof text, "Give either %s or %s, not both.", named->name, keys.name);
-    return (cJSON_GetObjectItem(properties, keys.name) || add_input(properties, &keys)) &&
-           td_document_text(schema, "description", text);
+    struct td_input_spec spec = op->inputs[i];
+    char summary[256];
+    if (!spec.optional && td_op_input_may_be_omitted(op, i)) {
+        snprintf(summary, sizeof summary, "%s Omitted if %s is a resident table with keys.",
+                 spec.summary, op->inputs[0].name);
+        spec.summary = summary;
+    }
+    return add_input(properties, &spec);
 }
 
-cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options)
+/* Adds "keys" as another name for the input `named`, for a table that the path names. Only the
+ * description says that a request must use exactly one of the two names. If the schema used anyOf
+ * over `required`, generated clients would have no class for the body. If the op has an input with
+ * the name "keys", the member is this input for tables without keys. */
+static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
+{
+    const bool has_own = cJSON_HasObjectItem(properties, TD_TABLE_KEYS);
+    char summary[192], text[128];
+    snprintf(summary, sizeof summary, "The keys to look up, if the table has keys.%s",
+             has_own ? " Otherwise, the keys of the rows, a vector of distinct elements." : "");
+    snprintf(text, sizeof text, "%s either %s or %s, not both.",
+             has_own ? "If the table has keys, give" : "Give", named->name, TD_TABLE_KEYS);
+    const struct td_input_spec keys = { .name = TD_TABLE_KEYS,
+                                        .summary = summary,
+                                        .role = TD_ROLE_KEY,
+                                        .dtypes = TD_DTYPES_KEY_GIVEN };
+    cJSON_DeleteItemFromObjectCaseSensitive(properties, TD_TABLE_KEYS);
+    return add_input(properties, &keys) && td_document_text(schema, "description", text);
+}
+
+cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *common)
 {
     const int keys = has_table ? td_op_keys_input(op) : -1;
     bool complete;
     cJSON *required, *properties, *schema = make_object(&required, &properties, &complete);
     for (int i = has_table ? 1 : 0; i < op->n_inputs && complete; i++)
         complete = is_hidden(op, i) ||
-                   (add_input(properties, &op->inputs[i]) &&
-                    (may_lack(op, i) || i == keys ||
+                   (add_input_of(properties, op, i) &&
+                    (td_op_input_may_be_omitted(op, i) || i == keys ||
                      td_document_append(required, cJSON_CreateString(op->inputs[i].name))));
     if (complete && keys >= 0)
         complete = add_table_keys(schema, properties, &op->inputs[keys]);
     return finish(schema, complete && add_attrs(properties, required, op) &&
-                              add_options(properties, options));
+                              add_common_members(properties, common));
 }
 
 cJSON *td_openapi_plan_request(const struct td_op *op)

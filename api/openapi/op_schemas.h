@@ -5,9 +5,9 @@
 #include "api/message/document.h"
 
 /* Returns the schema of a request, or NULL if memory is exhausted. If the path names the table, the
- * schema omits the first input. `options` lists the names of the request-wide members, separated by
+ * schema omits the first input. `common` lists the names of the common members, separated by
  * spaces. */
-cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options);
+cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *common);
 
 /* Returns the schema of a request for the plan of an op, or NULL if no memory is left. */
 cJSON *td_openapi_plan_request(const struct td_op *op);

@@ -152,11 +152,40 @@ static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const ch
     return cJSON_AddObjectToObject(*operation, "responses");
 }
 
+/* True if an operation can have the HTTP status of a problem. Most problems can occur in any
+ * operation. `parameters` names the parameter components of the operation. */
+static bool can_have(int status, const struct td_openapi_route *route, const char *parameters)
+{
+    const bool has_body = strcmp(route->method, "post") == 0 || strcmp(route->method, "put") == 0;
+    switch (status) {
+    case 409:
+        return strcmp(route->method, "get") != 0;
+    case 412:
+        return strstr(parameters, "IfMatch") != NULL;
+    case 413:
+    case 415:
+        return has_body;
+    case 416:
+        return strstr(parameters, "Range") != NULL;
+    case 501:
+        return is_oip(route->pattern);
+    default:
+        return true;
+    }
+}
+
 /* Adds the error replies after the success replies, because generated clients use the first reply
  * as the type of the result. */
-static bool end(cJSON *responses, const char *path)
+static bool end(cJSON *responses, const struct td_openapi_route *route, const char *parameters)
 {
-    return td_openapi_add_problems(responses, is_oip(path));
+    const bool oip = is_oip(route->pattern);
+    int statuses[TD_STATUS_COUNT];
+    const int n = td_openapi_problem_statuses(oip, statuses);
+    for (int i = 0; i < n; i++)
+        if (can_have(statuses[i], route, parameters) &&
+            !td_openapi_add_problem(responses, statuses[i], oip))
+            return false;
+    return true;
 }
 
 #define OP_PARAMETERS "StoreIfMatch StoreIfNoneMatch device response timing store storeTtl"
@@ -177,7 +206,7 @@ static bool add_op(cJSON *paths, const struct td_openapi_route *route, const str
            add_file(content, safetensors) &&
            add_request(operation, td_openapi_request(op, has_table, OP_PARAMETERS),
                        has_table ? NULL : op, NULL, true, true, false) &&
-           end(responses, path);
+           end(responses, route, OP_PARAMETERS);
 }
 
 static bool add_ops(cJSON *paths, const struct td_openapi_route *route, bool has_table)
@@ -216,7 +245,7 @@ static bool add_unknown(cJSON *paths, const struct td_openapi_route *route)
     snprintf(summary, sizeof summary, "%s %s", route->method, route->pattern);
     cJSON *responses = begin(paths, route, route->pattern, NULL, summary, "", &operation);
     cJSON *content = cJSON_AddObjectToObject(add_reply(responses, 200), "content");
-    return add_file(content, "*/*") && end(responses, route->pattern);
+    return add_file(content, "*/*") && end(responses, route, "");
 }
 
 static bool is_needed(const char *request)
@@ -235,7 +264,7 @@ static cJSON *add_known(cJSON *paths, const struct td_openapi_route *route,
         responses && add_success(responses, known, known->status) &&
         (!strstr(known->parameters, "Range") || add_success(responses, known, 206)) &&
         (!known->other_status || add_success(responses, known, known->other_status)) &&
-        end(responses, route->pattern);
+        end(responses, route, known->parameters);
     return complete ? operation : NULL;
 }
 

@@ -10,6 +10,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The value of a macro that is a number, as a string literal. */
+#define TD_TEXT_DIGITS(number) #number
+#define TD_TEXT_NUMBER(macro)  TD_TEXT_DIGITS(macro)
+
 struct td_text {
     char *at, *end;
     bool full; /* true if any text was dropped */

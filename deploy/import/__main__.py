@@ -49,7 +49,7 @@ from progress import Progress, size_text
 from table import CSV, Keys, Refused, Table, first_rows
 from writer import Output, write_file
 
-from text import CsvFormat, shown, split_list
+from text import CsvFormat, join_list, shown, split_list
 
 DESCRIPTION = """\
 Imports files as tables of tensord: writes tensors FILE:TENSOR, with their keys, to a data folder.
@@ -370,11 +370,20 @@ def header_hint(keys: Keys) -> str:
     )
 
 
+MOST_COLUMNS = 5  # maximum number of columns in the summary
+
+
+def columns_text(columns: tuple[str, ...]) -> str:
+    """Returns the names of the first columns, as --rows takes them."""
+    return join_list([*columns[:MOST_COLUMNS]]) + (",…" if len(columns) > MOST_COLUMNS else "")
+
+
 def describe(output: Output, full: str) -> str:
-    keys, error = output.encoder.table.keys, output.encoder.error
+    keys, columns, error = output.encoder.table.keys, output.encoder.table.columns, output.encoder.error
     return (
         f"{full}: {output.encoder.dtype.name} {list(output.encoder.table.shape)}"
         + (f", keys {keys.kind}" if keys else "")
+        + (f", columns {columns_text(columns)}" if len(columns) > 1 else "")
         + (f"; {error}" if output.encoder.changes and error.count else "")
     )
 

@@ -24,6 +24,7 @@ from table import (
     FileRows,
     Keys,
     Refused,
+    RowRefused,
     Strings,
     Table,
     rows_per_batch,
@@ -60,6 +61,7 @@ PANDAS_FLOATS = (
     " write these as integers at their source"
 )
 MOST_SHOWN = 5  # maximum number of columns in an error
+MOST_COUNTED = 1 << 20  # an error shows the line of a row only for smaller row numbers
 IS_KEY = "; the column has the keys, which --keys names, and --rows names the other columns"
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 OTHER_ROWS = "; --rows chooses the columns of the rows"
@@ -98,6 +100,10 @@ class Columns:
         self.header_is_doubtful = False
         # Decimal separator of numbers in text; None for formats where it is fixed.
         self.decimal: str | None = None
+        # The column with the keys. Errors about a row show its key.
+        self.keys: str | None = None
+        # True if the table has keys, from a column or from another file.
+        self.has_keys = False
 
     def batches(
         self, columns: list[str], size: int
@@ -112,6 +118,10 @@ class Columns:
         """Refuses numbers that float64 cannot hold, in text formats: numbers that are too large, which
         are read as infinite like the text "inf", and 64-bit integers that are rounded.
         """
+
+    def line_of(self, row: int) -> int | None:
+        """Returns the line in which a row starts, in text formats. None if reading up to it would take long."""
+        return None
 
     def files(self) -> tuple[FileRows, ...]:
         """Returns the files in order if there are several, otherwise nothing."""
@@ -193,7 +203,7 @@ def check_large_texts(texts: pyarrow.Array, place: str, first: int, decimal: str
     row = pyarrow.compute.index(too_large, True).as_py()
     if row >= 0:
         value = shown(texts[row].as_py())
-        raise Refused(f"{place}: row {first + row} is {value}; {TOO_LARGE}")
+        raise RowRefused(f"{place}: row {first + row} is {value}; {TOO_LARGE}", first + row)
 
 
 def check_exact(value: int, place: str) -> None:
@@ -232,8 +242,8 @@ def is_accounting(value: str, decimal: str | None) -> bool:
     )
 
 
-def number_hint(value: str, decimal: str | None = None) -> str:
-    """Returns a hint for text where a number is expected."""
+def number_hint(value: str, decimal: str | None = None, keyless: bool = True) -> str:
+    """Returns a hint for text where a number is expected. `keyless` is true for a table without keys."""
     value = value.strip()
     if value.upper() in (*MISSING_WORDS, *MISSING_MARKS) or (
         re.fullmatch("#[A-Z/0]+[!?]", value)  # error values of Excel
@@ -266,7 +276,8 @@ def number_hint(value: str, decimal: str | None = None) -> str:
             f" df['NAME'].str.split({separator!r}, expand=True)"
         )
     return spelling_hint(value, decimal) or (
-        "; choose the columns of numbers with --rows, and the column of keys with --keys"
+        "; choose the columns of numbers with --rows"
+        + (", and the column of keys with --keys" if keyless else "")
     )
 
 
@@ -327,20 +338,22 @@ class Column:
         column = storage_of(batch.column(self.name))
         place = f"{file}, column {self.name}"
         if column.null_count:
-            raise Refused(f"{place}: row {first + first_null(column)} has no value{self.origin}; {FILL}")
+            row = first + first_null(column)
+            raise RowRefused(f"{place}: row {row} has no value{self.origin}; {FILL}", row)
         if self.width is None:
             return self.numbers(column, place, first)
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
         if (lengths != self.width).any():
             row = int(numpy.argmax(lengths != self.width))
-            raise Refused(
+            raise RowRefused(
                 f"{place}: row {first + row} has {lengths[row]} elements; expected {self.width}, as"
-                " in the first row"
+                " in the first row",
+                first + row,
             )
         values = column.flatten()
         if values.null_count:
             row, at = divmod(first_null(values), self.width)
-            raise Refused(f"{place}: element {at} of row {first + row} has no value; {FILL}")
+            raise RowRefused(f"{place}: element {at} of row {first + row} has no value; {FILL}", first + row)
         return self.numbers(values, place, first).reshape(len(column), *self.inner)
 
     def numbers(self, values: pyarrow.Array, place: str, first: int) -> Array:
@@ -350,7 +363,7 @@ class Column:
             if inexact.any():
                 at = int(numpy.argmax(inexact))
                 row = first + at // (self.width or 1)
-                raise Refused(f"{place}: row {row} has the integer {array[at]}; {INEXACT}")
+                raise RowRefused(f"{place}: row {row} has the integer {array[at]}; {INEXACT}", row)
         return array.astype(self.dtype.storage, copy=False)
 
 
@@ -570,6 +583,7 @@ def read(
     True if the keys are in another file.
     """
     names = columns.schema.names
+    columns.keys, columns.has_keys = keys, keys is not None or other_keys
     check_chosen(columns, rows, keys)
     for name in filter(PANDAS_INDEX.fullmatch, names):
         columns.left_out.setdefault(name, index_note(name))
@@ -700,7 +714,10 @@ def table_of(
     def batches() -> Iterator[Array]:
         checked = parts[0].dtype.name != "float64"  # Numbers in text are read as float64.
         for batch, file, first in columns.batches(chosen, size):
-            arrays = [part.read(batch, file, first) for part in parts]
+            try:
+                arrays = [part.read(batch, file, first) for part in parts]
+            except RowRefused as e:
+                raise Refused(f"{e}{whereabouts(columns, e.row, file)}") from e
             if not checked and any((numpy.abs(array) >= EXACT).any() for array in arrays):
                 columns.check_large(chosen)
                 checked = True
@@ -782,8 +799,9 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field], keyless: bool) ->
     if not others:
         return
     found = [first_text(columns, name) for name in others]
-    values = [f"{clear(name)} ({what})" for name, (what, _) in zip(others, found)]
-    hint = next((hint for _, hint in found if hint), "")
+    values = [f"{clear(name)} ({what})" for name, (what, *_) in zip(others, found)]
+    hint = next((hint for _, hint, _ in found if hint), "")
+    where = next((where for *_, where in found if where), "") if len(others) == 1 else ""
     rows = f", here {rows_option(numbers)}" if 0 < len(numbers) <= MOST_SHOWN else ""
     likely = next((names[0] for names in (identifiers, others) if len(names) == 1), None)
     keys = f", here {option('--keys', likely)}" if likely is not None and keyless and numbers else ""
@@ -791,8 +809,8 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field], keyless: bool) ->
         rows = keys = ""
         hint += columns.header_hint
     raise Refused(
-        f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; choose the columns of the"
-        f" rows with --rows{rows}, and the column of keys with --keys{keys}"
+        f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}{where}; choose the columns of"
+        f" the rows with --rows{rows}{f', and the column of keys with --keys{keys}' if keyless else ''}"
     )
 
 
@@ -847,12 +865,25 @@ def type_hint(name: str, kind: pyarrow.DataType) -> str:
     return ""
 
 
-def first_text(columns: Columns, name: str) -> tuple[str, str]:
-    """Returns the first value of a column that is not a number, and a hint about it."""
+def whereabouts(columns: Columns, row: int, file: str) -> str:
+    """Returns a sentence with the line of a row and its key, as far as they are known."""
+    line = columns.line_of(row)
+    parts = [f"starts in line {line}"] if line else []
+    if columns.keys is not None and columns.keys in columns.schema.names:
+        for batch, batch_file, first in columns.batches([columns.keys], BATCH_KEYS):
+            if batch_file == file and first <= row < first + len(batch):
+                key = storage_of(batch.column(0))[row - first].as_py()
+                parts += [] if key is None else [f"has the key {shown(key) if isinstance(key, str) else key}"]
+                break
+    return f". Row {row} {' and '.join(parts)}" if parts else ""
+
+
+def first_text(columns: Columns, name: str) -> tuple[str, str, str]:
+    """Returns the first value of a column that is not a number, a hint about it, and where its row is."""
     kind = columns.schema.field(name).type
     if not is_text(kind):
         what = "objects" if pyarrow.types.is_struct(kind) else f"type {kind}"
-        return what, type_hint(name, kind)
+        return what, type_hint(name, kind), ""
     for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
         row = first_refused(column, lambda texts: to_numbers(texts, columns.decimal))
@@ -863,15 +894,17 @@ def first_text(columns: Columns, name: str) -> tuple[str, str]:
         if row is not None:
             value = column[row].as_py()
             hint = number_hint(value, columns.decimal)
-            return f"{place_of(row)}: {shown(value)}", "" if "--rows" in hint else hint
+            where = whereabouts(columns, first + row, file) if first + row or columns.keys is not None else ""
+            return f"{place_of(row)}: {shown(value)}", "" if "--rows" in hint else hint, where
         blank = pyarrow.compute.and_(
             pyarrow.compute.not_equal(column, ""),
             pyarrow.compute.equal(pyarrow.compute.ascii_trim(column, " \t"), ""),
         )
         row = pyarrow.compute.index(blank, True).as_py()
         if row >= 0:
-            return f"{place_of(row)}: {shown(column[row].as_py())}", number_hint("NA")
+            where = whereabouts(columns, first + row, file)
+            return f"{place_of(row)}: {shown(column[row].as_py())}", number_hint("NA"), where
     return "text", (
         "; numbers that are stored as text are not converted automatically. Use"
         f" df[{name!r}] = df[{name!r}].astype('float64')"
-    )
+    ), ""

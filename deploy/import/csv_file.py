@@ -2,6 +2,7 @@
 float64 and everything else as text, because the file does not specify dtypes.
 """
 
+import csv
 import io
 import pathlib
 import re
@@ -13,6 +14,7 @@ import pyarrow.csv
 
 from columns import (
     IDENTIFIER,
+    MOST_COUNTED,
     Columns,
     are_usual_integers,
     check_large_texts,
@@ -21,6 +23,7 @@ from columns import (
     fit,
     number_hint,
     to_numbers,
+    whereabouts,
 )
 from keys import (
     FRACTION,
@@ -31,7 +34,7 @@ from keys import (
     float_note,
     worst_float,
 )
-from table import Refused
+from table import Refused, RowRefused
 from text import CsvFormat, check_utf8, cut_notes, is_number, open_text, option, shown, without_thousands
 
 TSV = (".tsv", ".tsv.gz")
@@ -317,7 +320,10 @@ class Csv(Columns):
         for batch, file, first in self.typed({name: pyarrow.string() for name in columns}):
             for name in columns:
                 place = f"{file}, column {name}"
-                check_large_texts(batch.column(name), place, first, self.decimal)
+                try:
+                    check_large_texts(batch.column(name), place, first, self.decimal)
+                except RowRefused as e:
+                    raise Refused(f"{e}{whereabouts(self, e.row, file)}") from e
 
     def survey(self, keys: str | None, key_kind: str | None) -> tuple[int, str]:
         """Returns the number of rows and the first key. Determines the dtype of the keys: int64 or uint64 if
@@ -357,6 +363,27 @@ class Csv(Columns):
         return rows, first_key
 
     # ---------------------------------------------------------------- errors
+    def line_of(self, row: int) -> int | None:
+        if self.only_line or row >= MOST_COUNTED:
+            return None
+        with open_text(self.path) as file:
+            text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+            if self.quoted:
+                lines = csv.reader(text, delimiter=self.delimiter)
+            else:
+                lines = csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
+            start, left = 1, row + self.has_header
+            try:
+                for fields in lines:
+                    is_row = bool(fields) or self.one_column  # Other empty lines are ignored.
+                    if is_row and left == 0:
+                        return start
+                    left -= is_row
+                    start = lines.line_num + 1
+            except csv.Error:  # such as a field of more than 128 KiB
+                pass
+        return None
+
     def fault(self, columns: list[str]) -> Refused:
         """Returns the error for a file that Arrow refused. Reads the file again to find the place."""
         row = 0
@@ -402,7 +429,8 @@ class Csv(Columns):
             value = column[row].as_py().decode()
             raise Refused(
                 f"{place}: row {first + row} is {shown(value)}; expected a number"
-                f"{number_hint(value, self.decimal)}"
+                f"{number_hint(value, self.decimal, not self.has_keys)}"
+                f"{whereabouts(self, first + row, self.place)}"
             )
 
 

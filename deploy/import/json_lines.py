@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow
 
-from columns import Columns, check_exact, check_names
+from columns import MOST_COUNTED, Columns, check_exact, check_names, whereabouts
 from json_file import BY_COLUMN, OF_RECORDS, is_by_column
 from table import Refused
 
@@ -77,6 +77,10 @@ class JsonLines(Columns):
                 if line.strip():
                     yield number, parse(check_utf8(line.rstrip(b"\r\n"), place), place, read_float)
 
+    def line_of(self, row: int) -> int | None:
+        lines = self.numbered() if row < MOST_COUNTED else ()
+        return next((number for i, (number, _) in enumerate(lines) if i == row), None)
+
     def count(self) -> int:
         return self.rows
 
@@ -102,7 +106,8 @@ class JsonLines(Columns):
                     at = f"element {i} of " if isinstance(value, list) else ""
                     place = f"{self.place}, column {name}: {at}row {number}"
                     if isinstance(element, Overflow):
-                        raise Refused(f"{place} is {shown_as_json(element)}; {TOO_LARGE}")
+                        where = whereabouts(self, number, self.place)
+                        raise Refused(f"{place} is {shown_as_json(element)}; {TOO_LARGE}{where}")
                     if is_integer(element):
                         check_exact(element, place)
 
@@ -121,7 +126,8 @@ class JsonLines(Columns):
                     value = str(value) if pyarrow.types.is_string(kind) else value
                 if fault := fault_of(value, kind, like if by < first + i else ""):
                     hint = self.as_text_hint(name, value)
-                    raise Refused(f"{self.place}, column {name}: row {first + i} is {fault}{hint}")
+                    where = "" if name == self.key else whereabouts(self, first + i, self.place)
+                    raise Refused(f"{self.place}, column {name}: row {first + i} is {fault}{hint}{where}")
                 values.append(as_floats(value, kind))
             arrays.append(pyarrow.array(values, kind))
         return pyarrow.RecordBatch.from_arrays(arrays, columns)

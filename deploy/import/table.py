@@ -31,6 +31,14 @@ class Refused(Exception):
     """An input is refused. The message names the place."""
 
 
+class RowRefused(Refused):
+    """A row is refused. `row` is its number in its file."""
+
+    def __init__(self, text: str, row: int) -> None:
+        super().__init__(text)
+        self.row = row
+
+
 class Unreadable(Refused):
     """A tensor has no equivalent in tensord. The other tensors of the input can still be imported."""
 

@@ -225,8 +225,11 @@ static const struct td_output_spec outputs[] = {
     },
 };
 
+static const char rows_of_two_tensors[] =
+    "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}";
+
 static const struct td_op_example examples[] = {
-    { "rows of two tensors", "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}" },
+    { "rows of two tensors", rows_of_two_tensors },
     { "a repeated index: the last row is kept",
       "{\"indices\":[[0,1],[1]],\"data\":[[10,20],[30]]}" },
     { NULL, NULL },
@@ -251,7 +254,7 @@ const struct td_op td_op_dynamic_stitch = {
 };
 
 static const struct td_op_example parallel_examples[] = {
-    { "rows of two tensors", "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}" },
+    { "rows of two tensors", rows_of_two_tensors },
     { NULL, NULL },
 };
 

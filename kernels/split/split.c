@@ -1,6 +1,7 @@
 #include "kernels/split/split.h"
 
 #include "kernels/key_index/search.h"
+#include "kernels/op_check.h"
 #include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
 #include "kernels/split/join_bags.h"

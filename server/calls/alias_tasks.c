@@ -2,7 +2,7 @@
 
 #include "api/codec.h"
 #include "api/json/string_map.h"
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
@@ -192,7 +192,8 @@ static td_status flip_argument(struct td_call *call, const char *name, size_t le
         td_error_set(&call->error, TD_MALFORMED_REQUEST, "persist is given twice");
         return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, known[0]);
     }
-    const int truth = td_attrs_choose(known[0], td_bool_names, value, value_length, &call->error);
+    const int truth =
+        td_common_member_choose(known[0], td_bool_names, value, value_length, &call->error);
     state->persist_given = true;
     state->flip.persist = truth % 2 == 1;
     return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;

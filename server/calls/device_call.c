@@ -33,7 +33,7 @@ static bool gone(struct td_batch_item *item)
 static bool continues_without(const struct device_call *device, td_status status)
 {
     return device->item.kind == TD_BATCH_UPLOAD || status == TD_INDEX_OUT_OF_BOUNDS ||
-           (device->call->request.options.device != TD_DEVICE_GPU &&
+           (device->call->request.common.device != TD_DEVICE_GPU &&
             (status == TD_DEVICE_UNAVAILABLE || status == TD_UNSUPPORTED_DTYPE ||
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
@@ -43,7 +43,7 @@ static bool continues_without(const struct device_call *device, td_status status
 static void disown_stored(struct device_call *device)
 {
     struct td_op_args *args = device->item.args;
-    if (device->item.kind == TD_BATCH_OP && device->call->request.options.store)
+    if (device->item.kind == TD_BATCH_OP && device->call->request.common.store)
         for (int i = 0; i < args->n_outputs; i++)
             args->outputs[i].owner = NULL;
 }
@@ -101,14 +101,14 @@ static td_status finish(struct td_call *call)
 
 td_status td_device_call_check(struct td_call *call)
 {
-    return td_devices_check(call->services->devices, call->request.options.device, &call->error);
+    return td_devices_check(call->services->devices, call->request.common.device, &call->error);
 }
 
 void td_device_call_set_defaults(struct td_call *call)
 {
     const struct td_op *op = call->request.op;
     struct td_op_args *args = &call->request.args;
-    if (call->request.options.device != TD_DEVICE_GPU)
+    if (call->request.common.device != TD_DEVICE_GPU)
         return;
     for (int i = 0; i < op->n_attrs; i++)
         if (op->attrs[i].choices == td_bounds_names && !(args->attrs_set >> i & 1))
@@ -170,7 +170,7 @@ td_status td_device_call_place(struct td_call *call)
 {
     const struct td_admission *admission = &call->schedule.admission;
     struct td_devices *devices = call->services->devices;
-    const td_device_choice choice = call->request.options.device;
+    const td_device_choice choice = call->request.common.device;
     bool there;
     if (call->request.row_keys) /* the CPU finds the row numbers when the op runs */
         return choice == TD_DEVICE_GPU ? refuse_row_keys(&call->error) : TD_OK;

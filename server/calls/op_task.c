@@ -3,9 +3,11 @@
 #include "api/codec.h"
 #include "api/files/foreign.h"
 #include "api/message/attrs.h"
+#include "api/message/unknown_member.h"
 #include "api/oip/oip.h"
 #include "kernels/key_dtype.h"
 #include "kernels/name.h"
+#include "kernels/op_check.h"
 #include "server/calls/companions.h"
 #include "server/calls/conditions.h"
 #include "server/calls/device_call.h"
@@ -55,7 +57,7 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
         return status;
     if (known)
         return td_store_option_check(call);
-    (void)td_attrs_unknown(&call->request, name, length, "query parameter", &call->error);
+    (void)td_unknown_member(&call->request, name, length, TD_QUERY, &call->error);
     if (td_name_is("persist", name, length))
         td_error_hint(&call->error, "an op stores its output in memory; PUT "
                                     "/v1/tensors/NAME?persist=1 with {\"ref\": \"STORED\"} "
@@ -99,10 +101,10 @@ static td_status decode(struct td_call *call)
     td_status status = call->table.name ? td_path_table_bind(call) : TD_OK;
     if (status == TD_OK)
         status = decode_body(call);
-    call->schedule.must_queue = call->request.options.store != NULL;
+    call->schedule.must_queue = call->request.common.store != NULL;
     if (status == TD_OK)
         status = td_store_option_check(call);
-    if (status == TD_OK && !call->request.options.store)
+    if (status == TD_OK && !call->request.common.store)
         status = td_conditions_refuse(call, TD_CHANGES_NOTHING);
     return status;
 }
@@ -169,8 +171,8 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
     if (status == TD_OK)
         status = td_op_limits_check_outputs(call, &admission->output_bytes);
     if (status == TD_OK)
-        status = call->request.options.store ? td_store_option_admit(call, admission)
-                                             : admit_reply(call, admission);
+        status = call->request.common.store ? td_store_option_admit(call, admission)
+                                            : admit_reply(call, admission);
     if (status != TD_OK)
         return status;
     admission->cost = call->op->cost(&call->request.args);
@@ -187,7 +189,7 @@ static td_status alloc_outputs(struct td_call *call)
     struct td_op_args *args = &call->request.args;
     td_status status = TD_OK;
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
-        status = call->request.options.store
+        status = call->request.common.store
                      ? td_store_option_alloc(call, &args->outputs[i])
                      : td_tensor_alloc(&args->outputs[i], &call->arena, &call->error);
     return status;
@@ -232,7 +234,7 @@ static td_status change(struct td_call *call, struct td_worker *worker)
 static td_status encode(struct td_call *call)
 {
     size_t outputs, bytes;
-    if (call->request.options.store)
+    if (call->request.common.store)
         return TD_OK; /* the reply was written by the change stage */
     td_status status = check_computed(call, &outputs);
     if (status == TD_OK)

@@ -9,7 +9,7 @@
 
 extern const struct td_task td_op_task;
 
-/* Reads attributes and request-wide members from the query. Also used by other tasks that run an
+/* Reads attributes and common members from the query. Also used by other tasks that run an
  * op. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);

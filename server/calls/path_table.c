@@ -1,6 +1,6 @@
 #include "server/calls/path_table.h"
 
-#include "api/message/attrs.h"
+#include "api/message/table_keys.h"
 #include "api/text/text.h"
 #include "server/calls/companions.h"
 #include "server/calls/models.h"

@@ -1,7 +1,7 @@
 #include "server/calls/plan_task.h"
 
 #include "api/codec.h"
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "api/plan.h"
 #include "server/calls/conditions.h"
 #include "server/calls/device_call.h"

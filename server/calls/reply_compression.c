@@ -14,7 +14,7 @@ void td_reply_compression_negotiate(struct td_call *call)
 td_status td_reply_compression_apply(struct td_call *call)
 {
     struct td_reply *reply = &call->reply;
-    if (!call->negotiated || call->request.options.store || reply->http_status != 200 ||
+    if (!call->negotiated || call->request.common.store || reply->http_status != 200 ||
         td_reply_bytes(reply) < TD_DEFLATE_LEAST)
         return TD_OK;
     for (int i = 0; i < reply->n_headers; i++)

@@ -1,6 +1,6 @@
 #include "server/calls/row_keys.h"
 
-#include "api/message/attrs.h"
+#include "api/message/table_keys.h"
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
 #include "kernels/op_rows.h"

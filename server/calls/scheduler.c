@@ -319,7 +319,7 @@ static bool submitted_away(struct td_call *call, td_status *status)
         return false;
     if (queue_away(call))
         return true;
-    if (call->request.options.device == TD_DEVICE_GPU)
+    if (call->request.common.device == TD_DEVICE_GPU)
         *status = queue_full(call, call->services->workers);
     return false;
 }

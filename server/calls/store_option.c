@@ -28,7 +28,7 @@ struct stored {
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
-    const char *name = call->request.options.store;
+    const char *name = call->request.common.store;
     const int base = (int)td_smaller((int64_t)td_table_base(name), LONGEST_PART);
     const char *version = name + td_table_base(name);
     switch (td_op_output_form(call->op)) {
@@ -52,7 +52,7 @@ static td_status check_names(struct td_call *call)
 {
     const struct stored *stored = call->state;
     const int n = call->request.args.n_outputs;
-    td_status status = td_name_check(call->request.options.store, &call->error);
+    td_status status = td_name_check(call->request.common.store, &call->error);
     if (status != TD_OK)
         return td_error_at_attribute(&call->error, status, "store");
     int i = td_op_output_form(call->op) == TD_OUTPUT_LIST && n > 0 ? n - 1 : 0;
@@ -67,7 +67,7 @@ static td_status check_names(struct td_call *call)
 
 td_status td_store_option_check(struct td_call *call)
 {
-    const char *name = call->request.options.store;
+    const char *name = call->request.common.store;
     return name ? td_catalog_may_write(&call->catalog, name, &call->error) : TD_OK;
 }
 
@@ -107,7 +107,7 @@ td_status td_store_option_admit(struct td_call *call, struct td_admission *admis
     admission->encoded_bound = td_describe_stored_bound(args->n_outputs);
     *stored = (struct stored){ 0 };
     stored->write.is_result = true;
-    stored->write.ttl_s = call->request.options.store_ttl_s;
+    stored->write.ttl_s = call->request.common.store_ttl_s;
     stored->write.condition = td_conditions_of(call);
     td_status status = check_names(call);
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
@@ -134,7 +134,7 @@ td_status td_store_option_alloc(struct td_call *call, struct td_tensor *output)
 td_effect td_store_option_effect(struct td_call *call, struct td_writer *writer)
 {
     struct stored *stored = call->state;
-    if (!call->request.options.store)
+    if (!call->request.common.store)
         return TD_EFFECT_NONE;
     *writer = (struct td_writer){ .names = stored->names, .n_names = call->request.args.n_outputs };
     stored->write.writer = writer;

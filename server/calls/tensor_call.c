@@ -1,7 +1,7 @@
 #include "server/calls/tensor_call.h"
 
 #include "api/media_type.h"
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
 #include "api/tensor_io.h"
 #include "api/text/suggest.h"
 #include "api/text/text.h"
@@ -123,7 +123,7 @@ int td_tensor_call_choose(struct td_call *call, enum td_tensor_argument argument
         return -1;
     }
     state->given |= 1U << argument;
-    return td_attrs_choose(names[argument], choices, value, length, &call->error);
+    return td_common_member_choose(names[argument], choices, value, length, &call->error);
 }
 
 td_status td_tensor_call_persist(struct td_call *call, const char *value, size_t length)

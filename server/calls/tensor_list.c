@@ -2,7 +2,6 @@
 
 #include "api/describe.h"
 #include "api/message/attr_values.h"
-#include "api/message/attrs.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "kernels/shown_text.h"
@@ -51,7 +50,7 @@ static td_status set_limit(struct td_call *call, const char *text, size_t length
     if (status != TD_OK)
         return status;
     if (value.kind != TD_VALUE_INT || value.integer < 1)
-        return td_attrs_refuse(&call->error, spec.name, "an integer of at least 1", &value);
+        return td_attr_refuse(&call->error, spec.name, "an integer of at least 1", &value);
     state->range.limit = value.integer < INT_MAX ? (int)value.integer : INT_MAX - 1;
     return TD_OK;
 }

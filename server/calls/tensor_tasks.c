@@ -4,7 +4,7 @@
 #include "api/describe.h"
 #include "api/files/range.h"
 #include "api/media_type.h"
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
 #include "api/tensor_io.h"
 #include "kernels/key_dtype.h"
 #include "kernels/name.h"

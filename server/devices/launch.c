@@ -2,6 +2,7 @@
 
 #include "kernels/key_index/key_index.h"
 #include "kernels/merge.h"
+#include "kernels/op_check.h"
 
 #include <stdio.h>
 #include <string.h>

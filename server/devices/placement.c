@@ -84,7 +84,7 @@ td_status td_devices_place(struct td_devices *devices, const struct td_request *
                            uint32_t resident, const struct td_cost *cost, uint64_t cpu_ns,
                            bool *on_device, struct td_error *err)
 {
-    const td_device_choice choice = request->options.device;
+    const td_device_choice choice = request->common.device;
     struct td_batcher *batcher = td_devices_batcher(devices);
     struct td_batcher_counts counts;
     *on_device = false;

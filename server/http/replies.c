@@ -73,7 +73,7 @@ static void add_reply_headers(const struct td_call *call, struct headed *headed)
     add_origin_headers(call, headed);
     if (call->error.status != TD_OK)
         add_error_headers(call, headed);
-    if (call->request.options.timing)
+    if (call->request.common.timing)
         add_timing(call, headed);
     /* Relaxed order is sufficient, because a reply made at the start of a drain can have the header
      * or omit it. */

@@ -31,7 +31,7 @@ td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t b
     *outgoing = 0;
     td_error_resource(err, "resident_bytes",
                       bytes < UINT64_MAX - others ? others + bytes : UINT64_MAX, store->quota,
-                      "the resident tensors with this one");
+                      "the store with this tensor");
     td_error_hint(err, "the server's option --tensor-quota sets this limit");
     return TD_RESOURCE_LIMIT;
 }

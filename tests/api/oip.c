@@ -1,6 +1,6 @@
 #include "tests/api/oip.h"
 
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "api/oip/oip.h"
 #include "tests/support/tensors.h"
 

@@ -1,7 +1,7 @@
 #include "tests/api/request.h"
 
 #include "api/codec.h"
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "tests/support/random.h"
 #include "tests/support/tensors.h"
 

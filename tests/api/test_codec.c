@@ -1,5 +1,5 @@
 #include "api/codec.h"
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

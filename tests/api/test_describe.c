@@ -1,5 +1,6 @@
 #include "api/describe.h"
-#include "api/message/attrs.h"
+#include "api/message/message.h"
+#include "kernels/op_check.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

@@ -2,6 +2,7 @@
  * accept keys in place of its row numbers, to count the rows that it reads, to merge its calls, to
  * split them among parts of the table, and to refuse row numbers out of range. */
 #include "kernels/merge.h"
+#include "kernels/op_check.h"
 #include "kernels/op_rows.h"
 #include "kernels/rows/bounds.h"
 #include "kernels/split/split.h"

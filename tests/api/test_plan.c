@@ -1,4 +1,5 @@
 #include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "api/plan.h"
 #include "kernels/einsum/einsum.h"
 #include "tests/api/request.h"

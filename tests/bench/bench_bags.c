@@ -10,6 +10,7 @@
  * offsets and rows are the same as those that bags.py gives to PyTorch. */
 #include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/half.h"
+#include "kernels/op_check.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/on_pool.h"
 

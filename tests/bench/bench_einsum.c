@@ -21,6 +21,7 @@
  * memory. PEAK is the memory that the run used in addition to its outputs. ANNOUNCED is td_cost's
  * estimate of that memory. */
 #include "kernels/op.h"
+#include "kernels/op_check.h"
 #include "server/memory/buffer_pool.h"
 #include "server/observe/clock.h"
 #include "server/workers/worker_pool.h"

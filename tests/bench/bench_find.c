@@ -15,6 +15,7 @@
  * prints "ns" and the figures of find and hand. */
 #include "kernels/find/find.h"
 #include "kernels/key_index/key_index.h"
+#include "kernels/op_check.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/on_pool.h"
 #include "tests/support/random.h"

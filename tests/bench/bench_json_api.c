@@ -3,6 +3,7 @@
 #include "api/files/safetensors.h"
 #include "api/json/encode.h"
 #include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "api/oip/oip.h"
 
 #include <stdio.h>

@@ -12,6 +12,7 @@
  * The second part copies small rows in the cache, where the loop around the copy dominates.
  * Figures are in ns per row. "hand" is a typed loop for that case. */
 #include "kernels/gather/gather.h"
+#include "kernels/op_check.h"
 #include "tests/bench/measure.h"
 #include "tests/support/random.h"
 

@@ -8,6 +8,7 @@
  * without checks. "memcpy" copies the same number of bytes, one block for each thread. They
  * alternate; figures are medians, in ns per row. Ratios are medians over the rounds, above 1 if
  * "set" is faster. */
+#include "kernels/op_check.h"
 #include "kernels/scatter/scatter.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/on_pool.h"

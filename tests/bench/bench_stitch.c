@@ -9,6 +9,7 @@
  * Ratios are medians over the rounds, above 1 if the op is faster. */
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
+#include "kernels/op_check.h"
 #include "server/memory/buffer_pool.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/on_pool.h"

@@ -2,9 +2,11 @@
 
 #include "api/codec.h"
 #include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
 #include "api/plan.h"
+#include "kernels/op_check.h"
 #include "kernels/op_rows.h"
 #include "kernels/split/split.h"
 #include "tests/api/request.h"

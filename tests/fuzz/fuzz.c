@@ -4,6 +4,7 @@
 #include "api/message/problem.h"
 #include "api/tensor_io.h"
 #include "kernels/key_index/key_index.h"
+#include "kernels/op_check.h"
 #include "tests/api/peers.h"
 #include "tests/api/request.h"
 

@@ -3,7 +3,7 @@
  *
  * Input    Text: the dtype, a space, the shapes with one digit a dimension, separated by commas, a
  *          line break, the equation: "float32 23,34\nij,jk->ik". */
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "kernels/einsum/einsum.h"
 #include "kernels/einsum/equation.h"
 #include "tests/fuzz/fuzz.h"

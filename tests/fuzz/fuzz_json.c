@@ -2,7 +2,8 @@
  *
  * Input    A byte that selects the op (fuzz_op), the body. */
 #include "api/codec.h"
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
+#include "api/message/message.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

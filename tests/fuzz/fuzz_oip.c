@@ -4,7 +4,7 @@
  *          repository or of shared memory; two bytes, little-endian: the length of the JSON as in
  *          Inference-Header-Content-Length, 0xffff for no header; the body. */
 #include "api/codec.h"
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "api/oip/oip.h"
 #include "tests/fuzz/fuzz.h"
 

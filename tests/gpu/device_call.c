@@ -4,6 +4,7 @@
 #include "kernels/half.h"
 #include "kernels/key_index/key_index.h"
 #include "kernels/lookup/lookup.h"
+#include "kernels/op_check.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,6 +4,7 @@
  * Needs only libc, as test_device_contract does. */
 #include "gpu/loader/loader.h"
 #include "kernels/op.h"
+#include "kernels/op_check.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -17,6 +17,7 @@
  * other packages. */
 #include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
+#include "kernels/op_check.h"
 #include "tests/gpu/device_call.h"
 #include "tests/gpu/no_device.h"
 

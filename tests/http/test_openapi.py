@@ -58,6 +58,21 @@ class OpenApi(HttpTest):
                          ("gather", "gather_in_table", "put_tensor", "list_tensors"))
         self.assertEqual([path for (_, path), name in names.items() if path.startswith("/v1/") and "v1" in name], [])
 
+    def test_each_route_has_a_summary(self):
+        for path, method, operation in self.operations():
+            self.assertRegex(operation["summary"], r"^[A-Z].*\.$", f"{method} {path}")
+
+    def test_an_operation_has_only_errors_that_it_can_have(self):
+        paths = self.document()["paths"]
+        for method, path, there, absent in (("get", "/healthz", {"404", "503"}, {"409", "412", "413", "415", "416", "501"}),
+                                            ("get", "/v1/tensors/{name}", {"412", "416"}, {"409", "413", "415", "501"}),
+                                            ("put", "/v1/tensors/{name}", {"409", "412", "413", "415"}, {"416", "501"}),
+                                            ("post", "/v1/gather", {"409", "412", "413", "415"}, {"416", "501"}),
+                                            ("post", "/v2/models/{model}/infer", {"413", "415", "501"}, {"412", "416"})):
+            with self.subTest(path, method=method):
+                statuses = set(paths[path][method]["responses"])
+                self.assertEqual((there - statuses, absent & statuses), (set(), set()))
+
     def test_operations_are_in_groups_that_are_described(self):
         described = [tag["name"] for tag in self.document()["tags"]]
         tags = {(method, path): operation["tags"] for path, method, operation in self.operations()}
@@ -98,9 +113,7 @@ class OpenApi(HttpTest):
             with self.subTest(op["name"]):
                 arguments = page["inputs"] + page["attributes"]
                 self.assertEqual(set(schema["properties"]), {a["name"] for a in arguments} | {"device", "response", "store", "timing"})
-                # The keys of lookup come with the table.
-                required = [i["name"] for i in page["inputs"] if not i["optional"] and (op["name"], i["name"]) != ("lookup", "keys")] + \
-                    [a["name"] for a in page["attributes"] if a["required"]]
+                required = [i["name"] for i in page["inputs"] if not i["optional"]] + [a["name"] for a in page["attributes"] if a["required"]]
                 self.assertEqual(schema.get("required", []), required)
                 for attribute in page["attributes"]:
                     described = schema["properties"][attribute["name"]]
@@ -134,7 +147,9 @@ class OpenApi(HttpTest):
         lookups = {path.rsplit("/", 1)[1]: item["post"] for path, item in document["paths"].items() if path.startswith("/v1/tensors/{table}/")}
         for op, named in (("gather", "indices"), ("embedding_bag", "indices"), ("lookup", "queries"), ("find", "queries")):
             schema = lookups[op]["requestBody"]["content"]["application/json"]["schema"]
-            self.assertEqual(schema["description"], f"Give either {named} or keys, not both.")
+            give = "If the table has keys, give" if op == "lookup" else "Give"  # keys of lookup are otherwise the keys of the rows
+            self.assertEqual(schema["description"], f"{give} either {named} or keys, not both.")
+            self.assertTrue(schema["properties"]["keys"]["description"].startswith("The keys to look up, if the table has keys."), op)
         for op, lookup in lookups.items():
             schema = lookup["requestBody"]["content"]["application/json"]["schema"]
             self.assertEqual({"anyOf", "oneOf", "allOf"} & set(schema), set(), op)

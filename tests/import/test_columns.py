@@ -350,7 +350,8 @@ class DecimalCommas(ColumnTest):
         self.assertIn(f"column x (row 1: '1.234') is not numeric; {hint}", self.refused(path, *options))
         self.assertEqual(self.refused(path, *options, "--rows", "x"), f"{path}, column x: row 1 is '1.234'; expected a number; {hint}; "
                          "if the point is a decimal point, write a comma: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace('.', ','); "
-                         "if it separates thousands, remove it: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace('.', '')")
+                         "if it separates thousands, remove it: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace('.', ''). "
+                         "Row 1 starts in line 3 and has the key 'b'")
         path = self.text("id;x\na;1,5\nb;" + "9" * 400 + ",5\n")
         self.assertIn("column x: row 1 is '9999", self.refused(path, *options, "--rows", "x"))
 
@@ -368,7 +369,7 @@ class DecimalCommas(ColumnTest):
             self.assertEqual(self.notes(self.text(text), "--rows", "x"), [])
         path = self.text("name;x\na;\nb;1.234\n")
         self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "name", "--list"), note(path, "x", "1.234"))
-        self.assertEqual(self.refused(path, "--delimiter", ";", "--keys", "name"), f"{path}, column x: row 0 has no value; fill it, or remove the row")
+        self.assertEqual(self.refused(path, "--delimiter", ";", "--keys", "name"), f"{path}, column x: row 0 has no value; fill it, or remove the row. Row 0 starts in line 2 and has the key 'a'")
         path = self.text("a;1.234\nb;2.500\n")
         self.assertEqual(self.notes(path, "--delimiter", ";", "--no-header", "--keys", "0"), note(path, "1", "1.234"))
 
@@ -421,10 +422,19 @@ class ValuesOfCsv(ColumnTest):
             path = self.text(f"id,x\na,0.5\nb,\nc,{value}\n")
             shown = value.strip('"')
             with self.subTest(value):
-                self.assertEqual(self.refused(path, "--rows", "x"), f"{path}, column x: row 2 is '{shown}'; expected a number; {hint}")
+                self.assertEqual(self.refused(path, "--rows", "x"), f"{path}, column x: row 2 is '{shown}'; expected a number; {hint}. Row 2 starts in line 4")
                 error = self.refused(path, "--keys", "id")
                 self.assertIn(f"{path}: column x (row 2: '{shown}') is not numeric", error)
-                self.assertIn("; choose the columns of the rows with --rows, and the column of keys with --keys", error)
+                self.assertTrue(error.endswith(". Row 2 starts in line 4 and has the key 'c'; choose the columns of the rows with --rows"), error)
+                self.assertNotIn("--keys", self.refused(path, "--keys", "id", "--rows", "x"))
+
+    def test_the_line_of_a_row_counts_line_breaks_in_fields_and_empty_lines(self):
+        for text, place in (('id,x\na,1\n\n"b\nc",2\nd,y\n', "Row 2 starts in line 6 and has the key 'd'"), ("id\tx\na\t1\n\"b\t2\nd\ty\n", "Row 2 starts in line 4 and has the key 'd'"),
+                            ("id,x\r1,1\r2,y\r", "Row 1 starts in line 3 and has the key 2")):
+            with self.subTest(text):
+                options = ("--delimiter", "\\t", "--no-quote") if "\t" in text else ()
+                self.assertIn(place, self.refused(self.text(text), "--keys", "id", "--rows", "x", *options))
+        self.assertIn(". Row 1 has the key 8", self.refused(self.parquet(id=[7, 8], x=[1.0, None]), "--keys", "id"))
 
     def test_an_amount_in_parentheses_may_have_a_decimal_comma(self):
         path = self.text("id;x\na;1,5\nb;(5,5)\n")
@@ -486,7 +496,7 @@ class ValuesOfCsv(ColumnTest):
     def test_columns_of_text_are_listed_and_the_columns_of_numbers_too(self):
         path = self.text("id,title,x,y,seen,day\n1,Alien,1,,true,2026-01-01\n2,Brazil,2,3,false,2026-01-02\n")
         self.assertEqual(self.refused(path, "--keys", "id"),
-                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write true as 1 and false as 0; choose the columns of the rows with --rows, here --rows x,y, and the column of keys with --keys")
+                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write true as 1 and false as 0; choose the columns of the rows with --rows, here --rows x,y")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
         self.assertEqual(self.refused(path),
                          f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; convert times to integers with df['day'] = pandas.to_datetime(df['day']).astype('int64'); choose the columns of the rows with --rows, here --rows x,seen, and the column of keys with --keys")

@@ -111,7 +111,7 @@ class CommandLine(ImportTest):
                 ((self.work / "dec.parquet", "--keys", "id"), "column d (type decimal128(4, 2)) is not numeric; convert decimal numbers to floats with df['d'] = df['d'].astype('float64'); choose"),
                 ((self.work / "dec.parquet", "--rows", "d"), "column d: the type is decimal128(4, 2); expected numbers, or lists of numbers; convert decimal numbers to floats with df['d'] = df['d'].astype('float64')"),
                 ((self.work / "dec.parquet", "--keys", "d"), "keys are of type decimal128(4, 2); expected integers or strings; convert them to integers with astype('int64')"),
-                ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text; convert it to lists with df['NAME'] = df['NAME'].map(json.loads); choose"),
+                ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text; convert it to lists with df['NAME'] = df['NAME'].map(json.loads). Row 0 has the key 1; choose"),
                 ((integers, "--dtype", "float16"), "the dtype is int64; --dtype converts only floats. To keep int64, omit --dtype, or choose tensors with --tensor. To convert an array x to floats, use numpy.save('FILE.npy', x.astype('float32'))"),
                 *((self.of_numpy(x), hint) for x, hint in (
                     (np.ones(1, "c16"), "; numpy.save('FILE.npy', x.astype('complex64')) converts the array x"),
@@ -166,12 +166,20 @@ class CommandLine(ImportTest):
         for arguments, start, end, path in (
                 ((vectors, "--keys", keys), "from that file, use ", "\n", vectors),
                 ((table, "--tensor=-id"), "only this column, use ", "\n", table),
-                ((self.work / "i.csv", "--keys=-id"), ", here ", ", and the column", self.work / "i.csv"),
+                ((self.work / "i.csv", "--keys=-id"), ", here ", "\n", self.work / "i.csv"),
                 ((model, "--tensor=-w=a b"), "in the input comes first: ", "\n", model),
                 ((self.work / "w.txt",), "rename it to .csv and use ", "; if it is a word", header)):
             told = self.refused(*arguments).rpartition(start)[2].partition(end)[0]
             with self.subTest(told):
                 self.imported(path, *shlex.split(told), "--name", "m")
+
+    def test_the_summary_names_the_first_columns_of_the_rows(self):
+        path = self.work / "t.csv"
+        for text, shown in (('id,x,"y,z"\n1,2,3\n', ', columns x,"y,z"'), ("id,x\n1,2\n", ""), ("id,a,b,c,d,e,f\n1,2,3,4,5,6,7\n", ", columns a,b,c,d,e,…")):
+            path.write_text(text)
+            _, out, _ = run(path, "--keys", "id", "--list")
+            with self.subTest(text):
+                self.assertTrue(out.endswith(f", keys int64{shown}\n"), out)
 
     def test_strings_alone_lead_to_the_table_whose_keys_they_are(self):
         words, table = self.work / "words.npy", self.work / "v.npy"

@@ -417,7 +417,7 @@ class JsonLines(ColumnTest):
         path = self.text('{"id": 1, "x": 1, "y": 2}\n\n{"id": 2, "x": 1, "y": 2, "yy": 3}\n')
         path = path.rename(self.work / "m.jsonl")
         for options in (), ("--rows", "x,yy"):
-            self.assertEqual(self.refused(path, "--keys", "id", *options), f"{path}, column yy: row 0 has no value; yy appears first in line 3; fill it, or remove the row")
+            self.assertEqual(self.refused(path, "--keys", "id", *options), f"{path}, column yy: row 0 has no value; yy appears first in line 3; fill it, or remove the row. Row 0 starts in line 1 and has the key 1")
         path = self.lines({"v": [1]}, {"v": [1]}, {"w": [1]})
         self.assertEqual(self.refused(path), f"{path}: there are several columns of lists, v, w; w appears first in line 3; --rows chooses one")
         self.assertEqual(self.refused(path, "--rows", "w"), f"{path}, column w: row 0 has no value; w appears first in line 3; fill it, or remove the row")

@@ -76,13 +76,13 @@ class Numbers(ImportTest):
                     self.imported(path, "--rows", "x", "--dtype", dtype)
                     path = self.write("m.csv", f"id,x,y\na,inf,0\nb,1,3\nc,2, {text} \n")
                     self.assertEqual(self.refused(path, "--keys", "id", "--dtype", dtype),
-                                     f"{path}, column y: row 2 is {(' ' + text + ' ')[:40]!r}{'…' if len(text) > 38 else ''}; {self.TOO_LARGE}")
+                                     f"{path}, column y: row 2 is {(' ' + text + ' ')[:40]!r}{'…' if len(text) > 38 else ''}; {self.TOO_LARGE}. Row 2 starts in line 4 and has the key 'c'")
                     path = self.write("m.vec", f"3 2\na inf 1\nb 1 2\nc 1 {text}\n")
                     self.assertEqual(self.refused(path, "--dtype", dtype), f"{path}, line 4: element 1 is {shown}; {self.TOO_LARGE}")
                     if text[0] != "0":
                         path = self.write("m.jsonl", f'{{"x": Infinity}}\n\n{{"x": 1, "y": {text}}}\n{{"x": {text}}}\n')
                         self.assertEqual(self.refused(path, "--rows", "x", "--dtype", dtype),
-                                         f"{path}, column x: row 2 is {short}; {self.TOO_LARGE}")
+                                         f"{path}, column x: row 2 is {short}; {self.TOO_LARGE}. Row 2 starts in line 4")
                         path = self.write("m.jsonl", f'{{"v": [0, Infinity]}}\n{{"v": [1, {text}]}}\n')
                         self.assertIn(f"row 1 is {short}; {self.TOO_LARGE}", self.refused(path, "--dtype", dtype))
 

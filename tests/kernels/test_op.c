@@ -1,5 +1,6 @@
 #include "kernels/gather/gather.h"
 #include "kernels/op.h"
+#include "kernels/op_check.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 

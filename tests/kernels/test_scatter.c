@@ -1,4 +1,5 @@
 #include "kernels/half.h"
+#include "kernels/op_check.h"
 #include "kernels/scatter/scatter.h"
 #include "tests/support/op_call.h"
 #include "tests/support/random.h"

@@ -1,5 +1,6 @@
 #include "tests/support/op_call.h"
 
+#include "kernels/op_check.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
 

@@ -120,7 +120,7 @@ def method(op):
     result, decode = RESULTS[tuple(one["name"] for one in op["outputs"])]
     lists = [one["name"] for one in op["inputs"] if one["list"]]
     indices = [one["name"] for one in op["inputs"] if one["role"] == "index"]
-    optional = [one["name"] for one in op["inputs"] if one["optional"] or (op["name"], one["name"]) == ("lookup", "keys")]
+    optional = [one["name"] for one in op["inputs"] if one["optional"]]
     start = f"    async def {op['name']}("
     lines = ["", wrapped(start + parameters(op) + f") -> {result}:", len(start)), described(op)]
     lines += [f"        {OWN[op['name']][1]}"] if op["name"] in OWN else []

@@ -1,5 +1,7 @@
 #include "api/files/safetensors.h"
 #include "api/message/attrs.h"
+#include "api/message/common_members.h"
+#include "api/message/message.h"
 #include "kernels/gather/gather.h"
 #include "tests/api/request.h"
 #include "tests/support/random.h"
@@ -396,7 +398,7 @@ TD_TEST(a_file_is_a_request)
     memcpy(&attrs, args->attrs, sizeof attrs);
     ck_assert_int_eq(attrs.axis, -1);
     ck_assert_int_eq(attrs.bounds, TD_BOUNDS_WRAP);
-    ck_assert_int_eq(decoded.request.options.layout, TD_LAYOUT_FLAT);
+    ck_assert_int_eq(decoded.request.common.layout, TD_LAYOUT_FLAT);
 }
 
 TD_TEST(lists_are_numbered)

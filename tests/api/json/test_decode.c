@@ -1,6 +1,7 @@
 #include "api/json/decode.h"
 #include "api/json/members.h"
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
+#include "api/message/message.h"
 #include "kernels/gather/gather.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
@@ -98,9 +99,9 @@ TD_TEST(attributes_and_options_are_members_of_the_request)
     ck_assert_int_eq(attrs.axis, -1);
     ck_assert_int_eq(attrs.batch_dims, INT64_MIN);
     ck_assert_int_eq(attrs.bounds, TD_BOUNDS_WRAP);
-    ck_assert_int_eq(decoded.request.options.device, TD_DEVICE_CPU);
-    ck_assert_int_eq(decoded.request.options.layout, TD_LAYOUT_FLAT);
-    ck_assert(decoded.request.options.timing);
+    ck_assert_int_eq(decoded.request.common.device, TD_DEVICE_CPU);
+    ck_assert_int_eq(decoded.request.common.layout, TD_LAYOUT_FLAT);
+    ck_assert(decoded.request.common.timing);
 }
 
 TD_TEST(a_list_input_accepts_tensors_of_any_form)

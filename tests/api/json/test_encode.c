@@ -1,5 +1,7 @@
 #include "api/json/encode.h"
 #include "api/message/attrs.h"
+#include "api/message/common_members.h"
+#include "api/message/message.h"
 #include "tests/api/request.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -15,7 +17,7 @@ static struct td_error err;
 static void begin(const char *op, td_layout layout)
 {
     td_request_init(&request, op ? td_op_named(op, strlen(op)) : &list_op);
-    request.options.layout = layout;
+    request.common.layout = layout;
 }
 
 /* Encodes, checks the bound and returns the text. */

@@ -1,11 +1,11 @@
-#include "api/codec.h"
+#include "api/message/attr_values.h"
 #include "api/message/attrs.h"
-#include "kernels/scatter/scatter.h"
+#include "api/message/common_members.h"
+#include "api/message/message.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static struct td_request request;
@@ -48,10 +48,10 @@ TD_TEST(a_request_is_initialized_with_defaults)
     ck_assert_int_eq(count(), 7);
     ck_assert_int_eq(td_request_bounds(&request), TD_BOUNDS_CLIP);
     ck_assert_uint_eq(size(), 1);
-    ck_assert_int_eq(request.options.device, TD_DEVICE_AUTO);
-    ck_assert_int_eq(request.options.layout, TD_LAYOUT_NESTED);
-    ck_assert(!request.options.timing);
-    ck_assert_ptr_null(request.options.store);
+    ck_assert_int_eq(request.common.device, TD_DEVICE_AUTO);
+    ck_assert_int_eq(request.common.layout, TD_LAYOUT_NESTED);
+    ck_assert(!request.common.timing);
+    ck_assert_ptr_null(request.common.store);
     ck_assert_uint_eq(request.args.attrs_set, 0);
     ck_assert_ptr_null(request.args.inputs[0].tensors);
 }
@@ -85,22 +85,6 @@ static const struct {
     { "size", "2", false },
     { "equation", "", true },
     { "equation", "1", true },
-    { "device", "auto", true },
-    { "device", "cpu", true },
-    { "device", "gpu", true },
-    { "device", "tpu", false },
-    { "response", "flat", true },
-    { "response", "base64", true },
-    { "response", "nested", true },
-    { "response", "xml", false },
-    { "timing", "0", true },
-    { "timing", "1", true },
-    { "timing", "true", true },
-    { "timing", "false", true },
-    { "timing", "yes", false },
-    { "timing", "2", false },
-    { "store", "name", true },
-    { "store", "1", true },
     { "axes", "", true },
     { "axes", "0", true },
     { "axes", "0,-2,+5", true },
@@ -140,7 +124,7 @@ static const struct {
     { "keep", "True", false },
     { "keep", "", false },
     { "dtype", "int64", true },
-    { "dtype", "string", true }, /* a request-wide member, not an attribute of the op */
+    { "dtype", "string", true },
     { "dtype", "float31", false },
     { "dtype", "INT64", false },
 };
@@ -173,17 +157,6 @@ static const struct {
     { "a list", "count", LIST(.kind = TD_VALUE_OTHER, .text = "a list", .text_length = 6), false },
     { "text with a NUL", "equation", LIST(.kind = TD_VALUE_TEXT, .text = "a\0b", .text_length = 3),
       false },
-    { "a name to store under", "store", LIST(.kind = TD_VALUE_TEXT, .text = "x", .text_length = 1),
-      true },
-    { "an integer for a name", "store", LIST(.kind = TD_VALUE_INT, .integer = 1), false },
-    { "a name with a NUL", "store", LIST(.kind = TD_VALUE_TEXT, .text = "a\0b", .text_length = 3),
-      false },
-    { "true for a name", "store",
-      LIST(.kind = TD_VALUE_BOOL, .boolean = true, .text = "true", .text_length = 4), false },
-    { "timing as 1", "timing", LIST(.kind = TD_VALUE_INT, .integer = 1), true },
-    { "timing as 2", "timing", LIST(.kind = TD_VALUE_INT, .integer = 2), false },
-    { "timing as true", "timing",
-      LIST(.kind = TD_VALUE_BOOL, .boolean = true, .text = "true", .text_length = 4), true },
     { "text for a list", "axes", LIST(.kind = TD_VALUE_TEXT, .text = "0", .text_length = 1),
       false },
     { "an integer for a list", "axes", LIST(.kind = TD_VALUE_INT, .integer = 0), false },
@@ -194,8 +167,6 @@ static const struct {
     { "text for a boolean", "keep", LIST(.kind = TD_VALUE_TEXT, .text = "true", .text_length = 4),
       false },
     { "an integer for a dtype", "dtype", LIST(.kind = TD_VALUE_INT, .integer = 3), false },
-    { "timing as null", "timing", LIST(.kind = TD_VALUE_OTHER, .text = "null", .text_length = 4),
-      false },
 };
 
 TD_TEST_EACH(typed_values_must_have_the_kind_of_the_attribute, values)
@@ -222,12 +193,12 @@ TD_TEST(values_are_stored_in_the_request)
     char store[] = "result";
     ck_assert_int_eq(set_text("store", store, &known), TD_OK);
     memset(store, 'x', 6);
-    ck_assert_str_eq(request.options.store, "result");
+    ck_assert_str_eq(request.common.store, "result");
     ck_assert_int_eq(count(), -42);
     ck_assert_int_eq(td_request_bounds(&request), TD_BOUNDS_ZERO);
-    ck_assert(request.options.timing);
-    ck_assert_int_eq(request.options.layout, TD_LAYOUT_BASE64);
-    ck_assert_int_eq(request.options.device, TD_DEVICE_GPU);
+    ck_assert(request.common.timing);
+    ck_assert_int_eq(request.common.layout, TD_LAYOUT_BASE64);
+    ck_assert_int_eq(request.common.device, TD_DEVICE_GPU);
     const char *copy;
     memcpy(&copy, request.args.attrs + list_op.attrs[2].offset, sizeof copy);
     ck_assert_str_eq(copy, "ij,jk");
@@ -403,112 +374,4 @@ TD_TEST(other_names_set_nothing)
     ck_assert(!known);
     ck_assert_int_eq(set_text("counts", "1", &known), TD_OK);
     ck_assert(!known);
-}
-
-static const struct {
-    const char *name, *near;
-} unknown[] = {
-    { "cuont", "count" },
-    { "coun", "count" },
-    { "equations", "equation" },
-    { "devcie", "device" },
-    { "xyz", "" },
-    { "c", "" },
-    { "", "" },
-    { "repsonse", "response" },
-    { "bonds", "bounds" },
-    { "a very long name that is near to nothing at all, of course", "" },
-};
-
-TD_TEST_EACH(unknown_names_get_the_nearest_known, unknown)
-{
-    begin();
-    td_status status = td_attrs_unknown(&request, unknown[_i].name, strlen(unknown[_i].name),
-                                        "query parameter", &err);
-    ck_assert_int_eq(status, TD_MALFORMED_REQUEST);
-    ck_assert_msg(strcmp(err.did_you_mean, unknown[_i].near) == 0, "%s: %s", unknown[_i].name,
-                  err.did_you_mean);
-    EXPECT_MESSAGE(&err, "query parameter");
-}
-
-TD_TEST(the_error_of_an_unknown_member_lists_the_members)
-{
-    char other[] = "zzz";
-    begin();
-    td_attrs_unknown(&request, other, 3, TD_MEMBER, &err);
-    EXPECT_MESSAGE(&err, "expected lists, ints, ");
-    EXPECT_MESSAGE(&err, "device, response, timing, store, store.ttl_s");
-    request.args.inputs[0].count = 1; /* by the path */
-    td_attrs_unknown(&request, other, 3, TD_MEMBER, &err);
-    EXPECT_MESSAGE(&err, "expected ints, count, ");
-    request.args.inputs[0].count = 0;
-    td_attrs_unknown(&request, other, 3, "query parameter", &err);
-    EXPECT_MESSAGE(&err, "expected count, ");
-}
-
-TD_TEST(an_input_in_the_query_has_its_own_message)
-{
-    begin();
-    td_attrs_unknown(&request, "ints", 4, "query parameter", &err);
-    EXPECT_MESSAGE(&err, "input");
-    ck_assert_str_eq(err.did_you_mean, "");
-}
-
-#define ENTRY(name, begin, end)                                                                    \
-    "\"" name "\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[" begin "," end "]}"
-
-/* Bodies of a scatter whose params are named by the path; "" if they are accepted. */
-static const struct {
-    td_format format;
-    const char *body; /* for safetensors the header */
-    size_t data;
-    const char *message, *input, *pointer;
-} bodies[] = {
-    { TD_FORMAT_JSON, "{\"indices\":[[1]],\"updates\":[7],\"mode\":\"add\"}", 0, "", "", "" },
-    { TD_FORMAT_JSON, "{}", 0, "", "", "" },
-    { TD_FORMAT_JSON, "{\"indices\":[[1]],\"params\":[1,2]}", 0,
-      "params is given by the path; it cannot be in the body as well", "params", "/params" },
-    { TD_FORMAT_JSON, "{\"updates\":[1],\"updates\":[1]}", 0, "updates is given twice", "updates",
-      "/updates" },
-    { TD_FORMAT_SAFETENSORS, "{" ENTRY("indices", "0", "4") "," ENTRY("updates", "4", "8") "}", 8,
-      "", "", "" },
-    { TD_FORMAT_SAFETENSORS, "{}", 0, "", "", "" },
-    { TD_FORMAT_SAFETENSORS, "{" ENTRY("params", "0", "4") "}", 4,
-      "params is given by the path; it cannot be in the body as well", "params", "" },
-    { TD_FORMAT_SAFETENSORS, "{\"__metadata__\":{\"params.ref\":\"table\"}}", 0,
-      "params is given by the path; it cannot be in the body as well", "params", "" },
-    { TD_FORMAT_SAFETENSORS, "{" ENTRY("indixes", "0", "4") "}", 4,
-      "scatter has no input \"indixes\"; expected indices; updates", "indixes", "" },
-};
-
-TD_TEST_EACH(an_input_that_the_path_names_may_not_be_in_the_body, bodies)
-{
-    struct td_tensor table = tensor("int32[2] 5 6"), given = table;
-    td_request_init(&request, &td_op_scatter);
-    request.args.inputs[0] = (struct td_operand){ &given, 1 };
-    ck_assert_uint_eq(td_inputs_set(&request), 1);
-
-    char file[512];
-    uint64_t length = strlen(bodies[_i].body);
-    size_t prefix = bodies[_i].format == TD_FORMAT_SAFETENSORS ? sizeof length : 0;
-    memset(file, 0, sizeof file);
-    memcpy(file, &length, prefix);
-    memcpy(file + prefix, bodies[_i].body, length);
-    char *body = padded_copy(file, prefix + length + bodies[_i].data, '1');
-    td_status status = td_codec_decode(bodies[_i].format, body, prefix + length + bodies[_i].data,
-                                       NULL, &test_arena, &request, &err);
-    if (bodies[_i].message[0]) {
-        ck_assert_int_eq(status, TD_MALFORMED_REQUEST);
-        ck_assert_str_eq(err.message, bodies[_i].message);
-        ck_assert_str_eq(err.input, bodies[_i].input);
-        ck_assert_str_eq(err.pointer, bodies[_i].pointer);
-    } else {
-        ck_assert_msg(status == TD_OK, "%s", err.message);
-        ck_assert_ptr_eq(request.args.inputs[0].tensors, &given);
-        ck_assert_int_eq(request.args.inputs[0].count, 1);
-        expect_same_tensor(&given, &table, "as it was");
-        ck_assert_int_eq(request.args.inputs[1].count, length > 2);
-        ck_assert_int_eq(request.args.inputs[2].count, length > 2);
-    }
-    free(body);
 }

@@ -1,5 +1,5 @@
 #include "api/json/decode.h"
-#include "api/message/attrs.h"
+#include "api/message/common_members.h"
 #include "api/oip/oip.h"
 #include "api/oip/types.h"
 #include "kernels/gather/gather.h"
@@ -478,7 +478,7 @@ TD_TEST(parameters_reach_the_op)
     memcpy(&attrs, decoded.request.args.attrs, sizeof attrs);
     ck_assert_int_eq(attrs.axis, -1);
     ck_assert_int_eq(attrs.bounds, TD_BOUNDS_WRAP);
-    ck_assert_int_eq(decoded.request.options.device, TD_DEVICE_CPU);
+    ck_assert_int_eq(decoded.request.common.device, TD_DEVICE_CPU);
     ck_assert_uint_eq(decoded_timeout_us, 2500);
 }
 

@@ -20,6 +20,7 @@
 #include "gpu/cuda/runtime/cublas.h"
 #include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
+#include "kernels/op_check.h"
 #include "tests/bench/measure.h"
 #include "tests/gpu/no_device.h"
 

@@ -1,6 +1,7 @@
 /* test_plugin.c - the CUDA plugin when work is not complete yet, when any allocation fails, and
  * when a kernel corrupts the context: it behaves as gpu/device.h specifies, and leaks nothing. */
 #include "gpu/loader/loader.h"
+#include "kernels/op_check.h"
 #include "tests/gpu/emulation/emulation.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #include "kernels/concat/concat.h"
+#include "kernels/op_check.h"
 #include "tests/support/op_call.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"

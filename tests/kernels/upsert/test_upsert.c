@@ -1,4 +1,5 @@
 #include "kernels/key_index/key_index.h"
+#include "kernels/op_check.h"
 #include "kernels/rows/row_change.h"
 #include "kernels/upsert/upsert.h"
 #include "tests/support/random.h"

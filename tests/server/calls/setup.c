@@ -1,7 +1,7 @@
 #include "tests/server/calls/setup.h"
 
 #include "api/json/decode.h"
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"
 #include "server/calls/services_open.h"

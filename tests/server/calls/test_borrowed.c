@@ -1,5 +1,5 @@
 /* Resident tensors and shared memory whose file is truncated during a call. */
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "kernels/gather/gather.h"
 #include "server/calls/borrowed.h"
 #include "server/memory/fault_guard.h"

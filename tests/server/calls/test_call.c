@@ -1,4 +1,3 @@
-#include "api/message/attrs.h"
 #include "api/oip/oip.h"
 #include "server/calls/call.h"
 #include "server/calls/op_task.h"
@@ -164,7 +163,7 @@ TD_TEST(a_new_call_has_no_state_of_the_previous_one)
     ck_assert_ptr_eq(call, before);
     ck_assert(!call->request.decoded && call->schedule.next == TD_NEXT_DECODE);
     ck_assert(!call->schedule.must_queue && !call->gone && !call->http.close_connection);
-    ck_assert(!call->request.options.timing && call->request.options.set == 0);
+    ck_assert(!call->request.common.timing && call->request.common.set == 0);
     ck_assert_ptr_null(call->request.op);
     ck_assert_ptr_null(call->request.oip);
     ck_assert_ptr_null(call->request.args.outputs);

@@ -1,5 +1,5 @@
 #include "api/codec.h"
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "api/message/problem.h"
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"

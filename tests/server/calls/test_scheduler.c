@@ -1,4 +1,4 @@
-#include "api/message/attrs.h"
+#include "api/message/message.h"
 #include "kernels/gather/gather.h"
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"

@@ -1,5 +1,7 @@
 #include "tests/server/devices/batcher_setup.h"
 
+#include "kernels/op_check.h"
+
 #include <stdlib.h>
 #include <string.h>
 

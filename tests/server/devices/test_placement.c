@@ -74,7 +74,7 @@ TD_TEST_EACH(a_call_goes_where_it_is_estimated_to_end_first, placements)
     EVENTUALLY(counts_of(&setup).in_flight == 0);
     const struct td_request request = { .op = call.item.op,
                                         .args = call.args,
-                                        .options.device = TD_DEVICE_AUTO };
+                                        .common.device = TD_DEVICE_AUTO };
     const struct td_cost cost = { 0 };
     ck_assert_int_eq(td_devices_place(devices, &request, call.item.resident, &cost,
                                       (uint64_t)placement->cpu_ms * 1000000, &on_device, &err),
