@@ -121,6 +121,16 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
     return buffer->data;
 }
 
+void td_arena_trim(struct td_arena *arena, void *place, size_t bytes, size_t used)
+{
+    char *end = (char *)place + bytes + RED_ZONE;
+    assert(used <= bytes);
+    if (end != arena->next)
+        return;
+    arena->next = (char *)place + used + RED_ZONE;
+    POISON((char *)place + used, bytes - used + RED_ZONE);
+}
+
 td_status td_arena_reserve(struct td_arena *arena, size_t bytes, struct td_error *err)
 {
     assert(bytes <= TD_ARENA_RESERVE);

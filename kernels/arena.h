@@ -40,6 +40,10 @@ void td_arena_init(struct td_arena *arena, void *first, size_t first_size,
  * NULL with err filled if the product overflows or memory is exhausted. */
 void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct td_error *err);
 
+/* Shortens an allocation of `bytes` bytes to its first `used` bytes. Gives the other bytes back if
+ * the allocation is the last one in its block, otherwise does nothing. */
+void td_arena_trim(struct td_arena *arena, void *place, size_t bytes, size_t used);
+
 /* Ensures that the next allocations succeed, up to a total of `bytes` including alignment. `bytes`
  * is at most TD_ARENA_RESERVE. Call this before a change that cannot be undone but still needs to
  * allocate memory. */

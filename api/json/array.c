@@ -342,10 +342,12 @@ static td_status continue_reading(struct td_json_array *array)
 static td_status read_scalars(struct td_json_array *array, const char **p, int level)
 {
     td_status status = TD_OK;
+    /* A scalar has one element, because a comma after it belongs to the caller. */
+    if (level == 0)
+        array->capacity = 1;
     if (!array->started && (status = td_json_infer_dtype(array, *p)) != TD_OK)
         return status;
     int64_t before = td_json_array_numel(array);
-    /* Stops after one element for a scalar, because a comma after it belongs to the caller. */
     if (level == 0)
         array->parser.limit = array->parser.next + array->width;
     for (;;) {
@@ -471,6 +473,9 @@ static td_status finish(struct td_json_array *array, const struct td_shape *shap
     if (status != TD_OK)
         return status;
     out->data = array->data;
+    const size_t room = (size_t)(array->memory_end - array->data);
+    if (array->dtype != TD_DTYPE_STRING)
+        td_arena_trim(array->arena, array->data, room, (size_t)(array->parser.next - array->data));
     if (array->dtype == TD_DTYPE_STRING) {
         out->offsets = (uint64_t *)(void *)array->data;
         out->data = array->parser.bytes;
@@ -486,19 +491,18 @@ static void shape_of(const struct td_json_array *array, struct td_shape *shape)
         shape->dim[i] = array->dim[i];
 }
 
-/* Finds the length of the value's text, and counts commas to obtain an upper bound for the number
- * of elements. */
-static td_status measure(struct td_json_array *array)
+/* Computes upper bounds for the number of elements and for the bytes of strings. Short texts are not
+ * scanned for this: an element for every two bytes needs little memory. A value without an end is
+ * reported by read_value. */
+static void measure(struct td_json_array *array)
 {
-    size_t commas;
+    enum { SHORT_TEXT = 2048 };
     const char *at = array->scan->at;
-    const char *stop = td_json_measure(at, array->scan->end, &commas);
-    if (!stop)
-        return td_json_syntax(array->scan, array->scan->end, array->err,
-                              "expected the end of a value");
-    array->text_bytes = (size_t)(stop - at);
+    const size_t left = (size_t)(array->scan->end - at);
+    size_t commas = left / 2;
+    const char *stop = left <= SHORT_TEXT ? NULL : td_json_measure(at, array->scan->end, &commas);
+    array->text_bytes = stop ? (size_t)(stop - at) : left;
     array->capacity = (int64_t)(td_dtype_is_complex(array->dtype) ? commas / 2 : commas) + 1;
-    return TD_OK;
 }
 
 td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,
@@ -518,9 +522,8 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
     };
     td_json_peek(scan);
     const char *begin = scan->at;
-    td_status status = measure(&array);
-    if (status == TD_OK)
-        status = read_value(&array);
+    measure(&array);
+    td_status status = read_value(&array);
     if (status == TD_OK && !array.started) {
         array.dtype = untyped.empty;
         status = td_json_array_start(&array);
@@ -587,13 +590,9 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
         .parser = { .end = scan->end, .scan = scan, .err = err },
     };
     td_json_peek(scan);
-    td_status status = TD_OK;
     int64_t numel = 0;
-    if (!shape || dtype == TD_DTYPE_STRING) {
-        status = measure(&array);
-        if (status != TD_OK)
-            return status;
-    }
+    if (!shape || dtype == TD_DTYPE_STRING)
+        measure(&array);
     if (shape) {
         if (!td_shape_numel(shape, &numel))
             return td_tensor_describe(out, "data", dtype, shape, err);
@@ -603,7 +602,7 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
         array.capacity = numel < most ? numel : most;
         array.capacity = array.capacity > 0 ? array.capacity : 1;
     }
-    status = td_json_array_start(&array);
+    td_status status = td_json_array_start(&array);
     if (status == TD_OK)
         status = read_value(&array);
     if (status != TD_OK)

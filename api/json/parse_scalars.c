@@ -137,8 +137,8 @@ INTEGERS(TD_READ_INTEGER)
 
 /* ---- floats ---- */
 
-/* A number token with the value digits * 10^exponent. n_digits includes leading zeros and shows
- * whether the number fits in `digits`. */
+/* A number token with the value digits * 10^exponent. n_digits includes leading zeros, except a 0
+ * before the point, and shows whether the number fits in `digits`. */
 struct number {
     uint64_t digits;
     int exponent;
@@ -146,9 +146,9 @@ struct number {
     bool negative;
 };
 
-/* Number of digits that always fit in int64_t. Converting int64_t to double takes one
- * instruction. */
-#define DIGITS_MAX 18
+/* Number of digits that always fit in uint64_t. Python writes a float32 with up to 17 digits after
+ * "0.", or more if they start with zeros. */
+#define DIGITS_MAX 19
 
 static const char *scan_exponent(const char *p, const char *end, struct number *number)
 {
@@ -164,7 +164,7 @@ static const char *scan_exponent(const char *p, const char *end, struct number *
     return q == first ? NULL : q;
 }
 
-/* Scans a number with more digits than two blocks of eight. Checks only the grammar. */
+/* Scans a number with more digits than the blocks of scan_number hold. Checks only the grammar. */
 static __attribute__((noinline)) const char *scan_long(const char *token, const char *end,
                                                        struct number *number)
 {
@@ -175,8 +175,8 @@ static __attribute__((noinline)) const char *scan_long(const char *token, const 
     return td_json_number_end(token, end, &is_integer);
 }
 
-/* Scans the number at p. Returns the end of the token, or NULL if there is no number. Reads up to
- * 34 bytes after p. */
+/* Scans the number at p in blocks of eight digits: two before the point, three after it. Returns
+ * the end of the token, or NULL if there is no number. Reads up to 42 bytes after p. */
 static ALWAYS_INLINE const char *scan_number(const char *p, const char *end, struct number *number)
 {
     const char *token = p;
@@ -203,7 +203,7 @@ static ALWAYS_INLINE const char *scan_number(const char *p, const char *end, str
     }
     p += n;
     number->exponent = 0;
-    number->n_digits = n;
+    number->n_digits = n - (value == 0);
     if (*p == '.') {
         p++;
         n = eight_digits(p, &more);
@@ -214,13 +214,18 @@ static ALWAYS_INLINE const char *scan_number(const char *p, const char *end, str
         number->n_digits += n;
         number->exponent = -(int)n;
         if (n == 8) {
-            n = eight_digits(p, &more);
-            if (n == 8)
-                return scan_long(token, end, number);
-            value = value * power_of_ten[n] + more;
-            p += n;
-            number->n_digits += n;
-            number->exponent -= (int)n;
+            unsigned n_more = eight_digits(p, &more);
+            value = value * power_of_ten[n_more] + more;
+            if (n_more == 8) {
+                n = eight_digits(p + 8, &more);
+                if (n == 8)
+                    return scan_long(token, end, number);
+                value = value * power_of_ten[n] + more;
+                n_more += n;
+            }
+            p += n_more;
+            number->n_digits += n_more;
+            number->exponent -= (int)n_more;
         }
     }
     number->digits = value;
@@ -247,6 +252,9 @@ static const double exact_power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
 static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real, char *to)
 {
     if (UNLIKELY(number->n_digits > DIGITS_MAX || number->exponent < -22 || number->exponent > 22))
+        return false;
+    /* Converting int64_t to double takes one instruction. */
+    if (UNLIKELY(number->digits > INT64_MAX))
         return false;
     /* Both operands are exact, so the quotient or product is rounded only once. */
     if (real == FLOAT64 && number->digits > UINT64_C(1) << 53)

@@ -46,6 +46,8 @@ static const struct route {
     /* Operation for metrics, or OP to use the operation of the op. */
     int operation;
 } routes[] = {
+    /* Most requests take the first route (first_route). */
+    { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { GET, "/", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
     { GET, "/docs", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
     { GET, "/console/{file}", TD_ACCESS_NONE, td_get_console_file, NULL, 0, NULL,
@@ -97,7 +99,6 @@ static const struct route {
       &td_plan_task, SMALL_BODY,         &td_op_##op,    TD_OPERATION_PLAN },
 #include "kernels/plans.def"
 #undef TD_OP
-    { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task,
       TD_BODY_ANY, NULL, OP },
@@ -523,6 +524,14 @@ static td_status refuse_path(struct td_call *call)
                         hint);
 }
 
+/* Returns the index of the route at which the search starts. The path of an op is found at once. All
+ * other paths are compared with the route of the ops last, because it also matches /v1/aliases. */
+static int first_route(const char *path)
+{
+    const char *op = strncmp(path, "/v1/", 4) == 0 ? path + 4 : "";
+    return td_op_named(op, strlen(op)) ? 0 : 1;
+}
+
 td_status td_route_call(struct td_call *call)
 {
     struct segment segments[TD_PATH_ARGUMENTS + 2]; /* with room for an op and a version */
@@ -538,7 +547,9 @@ td_status td_route_call(struct td_call *call)
         return escapes;
     if (strcmp(call->path, "*") == 0 && strcmp(call->method, "OPTIONS") == 0)
         return refuse_method(call, GET | POST | PUT | DELETE);
-    for (const struct route *route = routes; route < routes + N_ROUTES; route++) {
+    const int first = first_route(call->path);
+    for (int i = 0; i < N_ROUTES; i++) {
+        const struct route *route = &routes[(first + i) % N_ROUTES];
         if (pattern ? strcmp(route->pattern, pattern) != 0
                     : !match(route->pattern, call->path, segments, &n))
             continue;

@@ -133,6 +133,18 @@ TD_TEST(allocations_do_not_overlap)
             EXPECT(place[i][j] == i % 251, "byte %d of %d", j, i);
 }
 
+TD_TEST(the_last_allocation_can_be_shortened)
+{
+    struct td_error err;
+    char *before = td_arena_alloc(&arena, 64, 1, &err);
+    char *last = td_arena_alloc(&arena, 512, 1, &err);
+    td_arena_trim(&arena, before, 64, 0);
+    td_arena_trim(&arena, last, 512, 64);
+    const char *next = td_arena_alloc(&arena, 64, 1, &err);
+    ck_assert(next >= last + 64 && next <= last + 128);
+    ck_assert(in_first_block(td_arena_alloc(&arena, 512, 1, &err)));
+}
+
 TD_TEST(an_allocation_of_zero_bytes_is_a_valid_pointer)
 {
     struct td_error err;
