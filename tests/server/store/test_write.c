@@ -1153,7 +1153,7 @@ TD_TEST(offsets_of_mapped_strings_count_against_the_quota)
     store = td_store_open(&(struct td_store_options){
         .dir = folder, .quota = 20, .memory = &counting.memory, .log = &store_log });
     expect_names(store, "");
-    ck_assert_ptr_nonnull(strstr(logged(), "resident tensors"));
+    ck_assert_ptr_nonnull(strstr(logged(), "the store with this tensor"));
     const struct td_tensor three = tensor("string[3] 'one' 'two' 'three'");
     ck_assert_int_eq(put_as(&write, &three), TD_RESOURCE_LIMIT);
     put_text_tensor("s", "string[1] 'a long string, but its offsets are short'", true);
