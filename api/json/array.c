@@ -491,9 +491,9 @@ static void shape_of(const struct td_json_array *array, struct td_shape *shape)
         shape->dim[i] = array->dim[i];
 }
 
-/* Computes upper bounds for the number of elements and for the bytes of strings. Short texts are not
- * scanned for this: an element for every two bytes needs little memory. A value without an end is
- * reported by read_value. */
+/* Computes upper bounds for the number of elements and for the bytes of strings. Does not scan
+ * short texts, because an element for every two bytes needs little memory. read_value reports a
+ * value without an end. */
 static void measure(struct td_json_array *array)
 {
     enum { SHORT_TEXT = 2048 };

@@ -524,8 +524,9 @@ static td_status refuse_path(struct td_call *call)
                         hint);
 }
 
-/* Returns the index of the route at which the search starts. The path of an op is found at once. All
- * other paths are compared with the route of the ops last, because it also matches /v1/aliases. */
+/* Returns the index of the route at which the search starts. The path of an op is found at once.
+ * All other paths are compared with the route of the ops last, because its pattern also matches
+ * /v1/aliases. */
 static int first_route(const char *path)
 {
     const char *op = strncmp(path, "/v1/", 4) == 0 ? path + 4 : "";
