@@ -360,4 +360,5 @@ const struct td_task td_table_change_task = { .begin = begin,
                                               .admit = admit,
                                               .effect = td_tensor_call_effect,
                                               .change = change_table,
-                                              .encode = td_tensor_call_encode_listing };
+                                              .encode = td_tensor_call_encode_listing,
+                                              .body_limit = TD_BODY_ANY };

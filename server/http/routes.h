@@ -13,8 +13,8 @@
  * spelling.
  *
  * Each line states the role that a request needs. It also has either a handler, which replies at
- * once, or a task, which the scheduler runs after the body has arrived. The body of a task can have
- * at most `body_limit` bytes.
+ * once, or a task, which the scheduler runs after the body has arrived. The task states the limit
+ * of its body.
  *
  * Errors   MALFORMED_REQUEST (a malformed escape, or a NUL), NOT_FOUND, UNKNOWN_OP (with the
  *          nearest name) and METHOD_NOT_ALLOWED (with the allowed methods), in the style of the
