@@ -455,13 +455,6 @@ bool td_route_is_open(const struct td_call *call)
            call->handler == td_health_oip_ready;
 }
 
-bool td_route_is_page(const char *method, const char *path)
-{
-    const size_t length = strcspn(path, "?");
-    return method_bit(method) == GET &&
-           ((length == 1 && path[0] == '/') || (length == 5 && memcmp(path, "/docs", 5) == 0));
-}
-
 int td_route_lines(struct td_openapi_route lines[TD_ROUTE_LINES])
 {
     static const struct {

@@ -32,9 +32,6 @@ TD_MUST_CHECK td_status td_route_call(struct td_call *call);
 /* True if a routed call asks only for the server's state. These requests are always answered. */
 bool td_route_is_open(const struct td_call *call);
 
-/* True if the path is a page of the console, to which other sites can link. */
-bool td_route_is_page(const char *method, const char *path);
-
 /* Stores the lines of the table for the OpenAPI document: one for each method except HEAD, and at
  * most TD_ROUTE_LINES. Returns their number. */
 enum { TD_ROUTE_LINES = 128 };
