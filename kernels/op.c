@@ -78,27 +78,6 @@ bool td_input_reads_values(const struct td_input_spec *spec)
     return spec->reads_values || spec->role != TD_ROLE_DATA;
 }
 
-struct td_untyped td_input_untyped(const struct td_input_spec *spec)
-{
-    static const td_dtype empty[TD_ROLE_COUNT] = {
-        [TD_ROLE_DATA] = TD_DTYPE_FLOAT32,
-        [TD_ROLE_INDEX] = TD_DTYPE_INT32,
-        [TD_ROLE_KEY] = TD_DTYPE_INT64,
-        [TD_ROLE_CONDITION] = TD_DTYPE_BOOL,
-    };
-    const td_dtype usual = empty[spec->role];
-    const td_dtype_set numbers = TD_DTYPE_BIT(INT32) | TD_DTYPE_BIT(FLOAT32);
-    const bool only_float = (spec->dtypes & numbers) == TD_DTYPE_BIT(FLOAT32);
-    return (struct td_untyped){
-        .empty = spec->dtypes >> usual & 1 ? usual : (td_dtype)__builtin_ctz(spec->dtypes),
-        .integer = spec->role == TD_ROLE_KEY ? TD_DTYPE_INT64
-                   : only_float              ? TD_DTYPE_FLOAT32
-                                             : TD_DTYPE_INT32,
-        .no_fractions = spec->role == TD_ROLE_INDEX || spec->role == TD_ROLE_KEY,
-        .others = spec->dtypes,
-    };
-}
-
 /* True if no earlier input has a companion of the same name. */
 static bool is_first_of_name(int op, int input)
 {

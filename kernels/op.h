@@ -15,6 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Maximum number of tensors in a list input. A longer list is RESOURCE_LIMIT (tensors), because a
+ * tensor of one element takes two bytes of a request but hundreds of bytes of memory. */
+#define TD_MAX_LIST   16384
 #define TD_MAX_INPUTS 16 /* number of declared inputs of an op; a list counts as one */
 #define TD_ATTRS_SIZE 128
 #define TD_MAX_ATTRS  32
@@ -114,19 +117,6 @@ bool td_input_is_row_keys(const struct td_input_spec *spec);
 
 /* True if the kernel reads values, which requires aligned data. */
 bool td_input_reads_values(const struct td_input_spec *spec);
-
-/* The dtypes of untyped JSON values. */
-struct td_untyped {
-    td_dtype empty; /* [] */
-    /* The narrowest dtype for integers: int64 for keys, float32 if the input accepts float32 but
-     * not int32, otherwise int32. */
-    td_dtype integer;
-    bool no_fractions; /* only integers are accepted, as for indices and keys */
-    /* Other dtypes that the client can choose, for advice. 0 if another tensor determines the
-     * dtype. */
-    td_dtype_set others;
-};
-struct td_untyped td_input_untyped(const struct td_input_spec *spec);
 
 /* A declared output. */
 struct td_output_spec {

@@ -21,3 +21,15 @@ const char *td_shown_text(const char *text, size_t length, struct td_shown *out)
     out->text[used] = '\0';
     return out->text;
 }
+
+size_t td_shown_cut(const char *text, size_t most)
+{
+    size_t start = most; /* start of the last character; continuation bytes are 10xxxxxx */
+    while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
+        start--;
+    if (start == 0 || (unsigned char)text[start - 1] < 0xC0)
+        return most; /* the last character is ASCII, or the text is not UTF-8 */
+    const unsigned char lead = (unsigned char)text[start - 1];
+    const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    return start - 1 + length > most ? start - 1 : most;
+}

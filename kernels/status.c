@@ -1,5 +1,7 @@
 #include "kernels/status.h"
 
+#include "kernels/shown_text.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,16 +26,7 @@ static void truncate_between_characters(char *text, size_t size, int wanted)
         text[0] = '\0';
     if (wanted < 0 || (size_t)wanted < size)
         return;
-    size_t end = size - 1;
-    size_t start = end; /* start of the last character; continuation bytes are 10xxxxxx */
-    while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
-        start--;
-    if (start == 0 || (unsigned char)text[start - 1] < 0xC0)
-        return; /* the last character is ASCII, or the text is not UTF-8 */
-    unsigned char lead = (unsigned char)text[start - 1];
-    size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (start - 1 + length > end)
-        text[start - 1] = '\0';
+    text[td_shown_cut(text, size - 1)] = '\0';
 }
 
 td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
@@ -73,16 +66,10 @@ td_status td_error_at_key(struct td_error *err, td_status status, const char *ke
                           bool is_number)
 {
     const size_t size = sizeof(err->key);
-    size_t kept = length < size ? length : size - 1;
+    const size_t kept = length < size ? length : td_shown_cut(key, size - 1);
     if (kept)
         memcpy(err->key, key, kept);
     err->key[kept] = '\0';
-    if (kept < length) {
-        truncate_between_characters(err->key, size, (int)size);
-        for (size_t i = kept - 3; i < kept; i++)
-            if (err->key[i] != key[i])
-                kept = i;
-    }
     err->key_length = kept;
     err->key_is_number = is_number;
     err->has_key = true;

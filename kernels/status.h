@@ -11,6 +11,7 @@
 #define TD_KERNELS_STATUS_H
 
 #include "kernels/shape.h"
+#include "kernels/shown_text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,8 +88,8 @@ struct td_error {
     int64_t bad_count;             /* number of bad elements */
     /* For KEY_NOT_FOUND: true if key, position_rank, position and bad_count are set. */
     bool has_key;
-    bool key_is_number; /* true if key consists of the decimal digits of a number */
-    char key[129];      /* the first key that was not found; can contain NULs */
+    bool key_is_number;      /* true if key consists of the decimal digits of a number */
+    char key[TD_SHOWN_SIZE]; /* the first key that was not found; can contain NULs */
     size_t key_length;
     bool has_equal;   /* true if equal is set */
     int64_t equal[2]; /* two positions in a vector with equal values, in ascending order */

@@ -12,6 +12,7 @@
 #ifndef TD_API_JSON_ARRAY_H
 #define TD_API_JSON_ARRAY_H
 
+#include "api/json/infer_dtype.h"
 #include "api/json/scan.h"
 #include "kernels/op.h"
 #include "kernels/tensor.h"
@@ -23,7 +24,7 @@
  * those bytes contain. */
 
 /* Reads a value and infers its dtype: bool, string, the first of int32, int64 and uint64 that holds
- * all integers, or float32 if any number has a fraction or an exponent. `untyped` (kernels/op.h)
+ * all integers, or float32 if any number has a fraction or an exponent. `untyped` (infer_dtype.h)
  * gives the dtype of an empty list and the first integer dtype to try. It also says whether a
  * fraction is an UNSUPPORTED_DTYPE error and which dtypes error messages suggest. */
 TD_MUST_CHECK td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,

@@ -8,6 +8,7 @@
 #include "api/message/attr_values.h"
 #include "api/message/attrs.h"
 #include "api/message/named_inputs.h"
+#include "api/message/path_inputs.h"
 #include "api/message/table_keys.h"
 #include "api/message/unknown_member.h"
 #include "api/text/suggest.h"
@@ -136,7 +137,7 @@ static td_status read_tensor(struct reader *reader, int input, int index,
     if (spec->one_dtype)
         return td_json_siblings_read(&reader->siblings, &reader->source, reader->request, input,
                                      index, path, out);
-    return td_json_tensor(&reader->source, NULL, td_input_untyped(spec), path, out);
+    return td_json_tensor(&reader->source, NULL, td_json_untyped(spec), path, out);
 }
 
 static td_status read_list(struct reader *reader, int input, const struct td_json_path *path,
@@ -200,7 +201,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
     const struct td_input_spec *spec = &reader->request->op->inputs[input];
     struct td_operand *operand = &reader->request->args.inputs[input];
     if (reader->by_path >> input & 1) {
-        td_input_refuse_by_path(spec, reader->source.err);
+        td_path_input_refuse(spec, reader->source.err);
         td_json_set_pointer(path, reader->source.err);
         return TD_MALFORMED_REQUEST;
     }
@@ -325,7 +326,7 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
                     .arena = arena,
                     .err = err },
         .request = request,
-        .by_path = td_inputs_by_path(request),
+        .by_path = td_path_inputs(request),
     };
     struct td_json_scan *scan = &reader.source.scan;
     td_json_siblings_begin(&reader.siblings, request);

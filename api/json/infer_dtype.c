@@ -4,6 +4,27 @@
 #include <stdio.h>
 #include <string.h>
 
+struct td_untyped td_json_untyped(const struct td_input_spec *spec)
+{
+    static const td_dtype empty[TD_ROLE_COUNT] = {
+        [TD_ROLE_DATA] = TD_DTYPE_FLOAT32,
+        [TD_ROLE_INDEX] = TD_DTYPE_INT32,
+        [TD_ROLE_KEY] = TD_DTYPE_INT64,
+        [TD_ROLE_CONDITION] = TD_DTYPE_BOOL,
+    };
+    const td_dtype usual = empty[spec->role];
+    const td_dtype_set numbers = TD_DTYPE_BIT(INT32) | TD_DTYPE_BIT(FLOAT32);
+    const bool only_float = (spec->dtypes & numbers) == TD_DTYPE_BIT(FLOAT32);
+    return (struct td_untyped){
+        .empty = spec->dtypes >> usual & 1 ? usual : (td_dtype)__builtin_ctz(spec->dtypes),
+        .integer = spec->role == TD_ROLE_KEY ? TD_DTYPE_INT64
+                   : only_float              ? TD_DTYPE_FLOAT32
+                                             : TD_DTYPE_INT32,
+        .no_fractions = spec->role == TD_ROLE_INDEX || spec->role == TD_ROLE_KEY,
+        .others = spec->dtypes,
+    };
+}
+
 void td_json_array_set_limit(struct td_json_array *array)
 {
     const size_t room = (size_t)(array->memory_end - array->parser.next);

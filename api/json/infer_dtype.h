@@ -4,7 +4,7 @@
  * numbers. Numbers are int32 (or `integer_dtype`) until an element does not fit. The dtype is then
  * widened to int64, to uint64 if no element is negative, or to float32 if any element has a
  * fraction or an exponent. Widening converts the elements read so far. If `no_fractions` is true,
- * the caller refuses a number that would need float32. Private to api/json.
+ * the caller refuses a number that would need float32.
  *
  * Ownership  Memory is allocated from the arena.
  * Errors     MEMORY_EXHAUSTED. An integer that fits no dtype is recorded but not reported, because
@@ -13,6 +13,20 @@
 #define TD_API_JSON_INFER_DTYPE_H
 
 #include "api/json/parse_scalars.h"
+#include "kernels/op.h"
+
+/* The dtypes of untyped JSON values. */
+struct td_untyped {
+    td_dtype empty; /* [] */
+    /* The narrowest dtype for integers: int64 for keys, float32 if the input accepts float32 but
+     * not int32, otherwise int32. */
+    td_dtype integer;
+    bool no_fractions; /* only integers are accepted, as for indices and keys */
+    /* Other dtypes that the client can choose, for advice. 0 if another tensor determines the
+     * dtype. */
+    td_dtype_set others;
+};
+struct td_untyped td_json_untyped(const struct td_input_spec *spec);
 
 struct td_json_array {
     struct td_json_scan *scan;

@@ -94,7 +94,7 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
         return skip_untyped(siblings, source, input, index);
     }
     const bool as_other = accepts(spec, of);
-    struct td_untyped untyped = td_input_untyped(spec);
+    struct td_untyped untyped = td_json_untyped(spec);
     /* Errors do not suggest another dtype, because the siblings might have this dtype too. */
     untyped.others = 0;
     const td_status status =
@@ -123,7 +123,7 @@ static td_status read_skipped(struct td_json_source *source, struct td_request *
     const struct td_json_path path = td_json_member(NULL, name, strlen(name));
     const struct td_json_path step = { .up = &path, .index = sibling->index };
     struct td_json_skipped value = sibling->value;
-    struct td_untyped untyped = td_input_untyped(spec);
+    struct td_untyped untyped = td_json_untyped(spec);
     if (of->known)
         untyped.others = 0;
     source->scan = value.scan;

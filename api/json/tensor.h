@@ -8,6 +8,7 @@
 #ifndef TD_API_JSON_TENSOR_H
 #define TD_API_JSON_TENSOR_H
 
+#include "api/json/infer_dtype.h"
 #include "api/json/scan.h"
 #include "api/message/message.h"
 

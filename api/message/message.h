@@ -54,10 +54,6 @@ struct td_request {
     bool is_change;
 };
 
-/* Maximum number of tensors in a list input. A longer list is RESOURCE_LIMIT (tensors), because a
- * tensor of one element takes two bytes of a request but hundreds of bytes of memory. */
-#define TD_MAX_LIST 16384
-
 /* Looks up a resident tensor. On success, *out describes the tensor and the arena holds a reference
  * to its buffer. */
 struct td_resolver {

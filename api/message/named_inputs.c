@@ -1,5 +1,6 @@
 #include "api/message/named_inputs.h"
 
+#include "api/message/path_inputs.h"
 #include "api/message/table_keys.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
@@ -109,33 +110,12 @@ bool td_named_input_find_ref(const struct td_request *request, const char *key, 
     return out->input >= 0;
 }
 
-/* True if the path names the input. Before td_named_inputs_alloc, only such inputs have tensors. */
-static bool by_path(const struct td_request *request, int input)
-{
-    return request->args.inputs[input].tensors != NULL;
-}
-
-uint32_t td_inputs_by_path(const struct td_request *request)
-{
-    uint32_t set = 0;
-    for (int i = 0; i < TD_MAX_INPUTS; i++)
-        set |= (uint32_t)(request->args.inputs[i].count > 0) << i;
-    return set;
-}
-
-td_status td_input_refuse_by_path(const struct td_input_spec *spec, struct td_error *err)
-{
-    td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s is given by the path; it cannot be in the body as well", spec->name);
-    return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", spec->name);
-}
-
 /* True if keys are accepted instead of row numbers. Also true if the path does not name the table,
  * because it is not yet known whether the table has keys. */
 static bool takes_row_keys(const struct td_request *request, const struct td_input_spec *spec)
 {
     return td_input_is_row_numbers(spec) &&
-           (!by_path(request, 0) || request->args.inputs[0].tensors->keys);
+           (!td_path_gives_input(request, 0) || request->args.inputs[0].tensors->keys);
 }
 
 /* Writes the name of an input, or of the keys that the request gives instead of the input. */
@@ -156,7 +136,8 @@ const char *td_input_names_text(const struct td_request *request, char *text, si
     for (int i = 0; i < op->n_inputs && used < size; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         char other[INPUT_NAME] = "";
-        if (by_path(request, i) || (request->table_has_keys && td_input_is_row_keys(spec)))
+        if (td_path_gives_input(request, i) ||
+            (request->table_has_keys && td_input_is_row_keys(spec)))
             continue;
         if (spec->list)
             snprintf(other, sizeof other, "%s.1, ...", spec->name);
@@ -193,7 +174,7 @@ static td_status refuse_name(const struct td_request *request, const char *name,
     }
     for (int i = 0; i < op->n_inputs; i++) {
         snprintf(first[i], INPUT_NAME, "%s%s", op->inputs[i].name, op->inputs[i].list ? ".0" : "");
-        if (!by_path(request, i))
+        if (!td_path_gives_input(request, i))
             names[n++] = first[i];
         if (takes_row_keys(request, &op->inputs[i]))
             names[n++] = name_text(request, i, true, keys, sizeof keys);
@@ -246,8 +227,8 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
 {
     const struct td_input_spec *spec = &request->op->inputs[target.input];
     int *count = &request->args.inputs[target.input].count;
-    if (by_path(request, target.input))
-        return td_input_refuse_by_path(spec, err);
+    if (td_path_gives_input(request, target.input))
+        return td_path_input_refuse(spec, err);
     /* Keys count as the input that they replace. */
     const struct td_named_input first = {
         .input = target.input,
@@ -278,7 +259,7 @@ td_status td_named_inputs_alloc(struct td_request *request, struct td_arena *are
 {
     for (int i = 0; i < request->op->n_inputs; i++) {
         struct td_operand *operand = &request->args.inputs[i];
-        if (operand->count == 0 || by_path(request, i))
+        if (operand->count == 0 || td_path_gives_input(request, i))
             continue;
         size_t count = (size_t)operand->count;
         operand->tensors = td_arena_alloc(arena, count, sizeof *operand->tensors, err);

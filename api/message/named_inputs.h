@@ -76,11 +76,4 @@ const char *td_input_names_text(const struct td_request *request, char *text, si
  * table, "the table". */
 const char *td_inputs_owner(const struct td_request *request);
 
-/* Returns a set in which bit i is set if input i already has a tensor. Before the body is decoded,
- * only the inputs that the path names have tensors. */
-uint32_t td_inputs_by_path(const struct td_request *request);
-
-/* Sets MALFORMED_REQUEST for an input in the body that the path already gives. */
-td_status td_input_refuse_by_path(const struct td_input_spec *spec, struct td_error *err);
-
 #endif

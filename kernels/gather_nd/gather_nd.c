@@ -153,14 +153,14 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     if (status != TD_OK)
         return status;
     if (n_bad > 0 && resolved.bounds == TD_BOUNDS_ERROR)
-        return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims, first,
-                                      n_bad, err);
+        return td_rows_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims, first,
+                                 n_bad, err);
     /* Clip and wrap can replace any index except an index for a dimension of size 0, which has no
      * valid index. */
     if (n_empty > 0 && resolved.indices->numel > 0 && resolved.bounds != TD_BOUNDS_ZERO)
-        return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims,
-                                      first_empty,
-                                      resolved.indices->numel / resolved.depth * n_empty, err);
+        return td_rows_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims,
+                                 first_empty, resolved.indices->numel / resolved.depth * n_empty,
+                                 err);
     args->replaced = n_bad;
     if (n_bad == 0)
         plan.bounds = TD_BOUNDS_ERROR; /* row numbers are computed without checks */

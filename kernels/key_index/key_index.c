@@ -1,10 +1,10 @@
 #include "kernels/key_index/key_index.h"
 
 #include "kernels/integers.h"
+#include "kernels/key_index/equal_keys.h"
 #include "kernels/key_index/hash.h"
 #include "kernels/prefetch.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 #ifdef __SSE2__
@@ -385,9 +385,7 @@ struct build {
     uint64_t seed;
     bool wide, strings;
     _Atomic uint64_t longest;
-    atomic_flag pair_lock;
-    /* The pair of equal keys with the smallest second position, or { 0, -1 } if there is none. */
-    int64_t pair[2];
+    struct td_equal_keys equal;
 };
 
 /* Locks a block. The lock is a bit of `passed` in the block. The count of keys that overflowed
@@ -402,17 +400,6 @@ static void unlock(struct block *block, bool passed)
 {
     const uint32_t count = __atomic_load_n(&block->passed, __ATOMIC_RELAXED) & ~LOCKED;
     __atomic_store_n(&block->passed, count + (passed && count < LOCKED - 1), __ATOMIC_RELEASE);
-}
-
-static void note_pair(struct build *build, int64_t first, int64_t second)
-{
-    while (atomic_flag_test_and_set_explicit(&build->pair_lock, memory_order_acquire))
-        ;
-    if (build->pair[1] < 0 || second < build->pair[1]) {
-        build->pair[0] = first;
-        build->pair[1] = second;
-    }
-    atomic_flag_clear_explicit(&build->pair_lock, memory_order_release);
 }
 
 static void set_row(struct block *block, int slot, uint64_t row, bool wide)
@@ -432,8 +419,8 @@ static bool has_equal(struct build *build, struct block *block, uint64_t row, un
         const uint64_t other = row_at(block, slot, build->wide);
         if (!equal(build->keys, other, build->keys, (int64_t)row, build->strings))
             continue;
-        note_pair(build, td_smaller((int64_t)other, (int64_t)row),
-                  td_larger((int64_t)other, (int64_t)row));
+        td_equal_keys_note(&build->equal, td_smaller((int64_t)other, (int64_t)row),
+                           td_larger((int64_t)other, (int64_t)row));
         if (row < other)
             set_row(block, slot, row, build->wide);
         return true;
@@ -517,31 +504,6 @@ static void clear_blocks(void *context, int64_t begin, int64_t end)
     memset(build->blocks + begin, 0, (size_t)(end - begin) * sizeof(build->blocks[0]));
 }
 
-/* True if JavaScript cannot represent the integer key and rounds it to another key. */
-static bool may_be_rounded(const struct td_tensor *keys, int64_t at)
-{
-    const int64_t most = INT64_C(1) << 53;
-    if (keys->dtype == TD_DTYPE_UINT64)
-        return ((const uint64_t *)keys->data)[at] > (uint64_t)most;
-    const int64_t *values = keys->data;
-    return keys->dtype == TD_DTYPE_INT64 && (values[at] > most || values[at] < -most);
-}
-
-static td_status refuse_equal(const struct build *build, const char *input, struct td_error *err)
-{
-    const int64_t first = build->pair[0], second = build->pair[1];
-    td_error_set(err, TD_INVALID_ARGUMENT,
-                 "%s[%" PRId64 "] is equal to %s[%" PRId64 "]; expected distinct keys", input,
-                 second, input, first);
-    if (may_be_rounded(build->keys, first))
-        td_error_hint(err, "JavaScript rounds integers above 2^53; write them as strings, as in "
-                           "{\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}");
-    err->has_equal = true;
-    err->equal[0] = first;
-    err->equal[1] = second;
-    return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
-}
-
 td_status td_key_index_build(const struct td_tensor *keys, const char *input, uint64_t seed,
                              void *image, struct td_exec *exec, struct td_error *err)
 {
@@ -560,8 +522,7 @@ td_status td_key_index_build(const struct td_tensor *keys, const char *input, ui
         .wide = is_wide(keys->numel),
         .strings = keys->dtype == TD_DTYPE_STRING,
         .longest = 1,
-        .pair_lock = ATOMIC_FLAG_INIT,
-        .pair = { 0, -1 },
+        .equal = TD_NO_EQUAL_KEYS,
     };
     td_status status =
         td_exec_for(exec, (int64_t)build.n_blocks, BLOCKS_IN_RANGE, clear_blocks, &build, err);
@@ -569,8 +530,9 @@ td_status td_key_index_build(const struct td_tensor *keys, const char *input, ui
         status = td_exec_for(exec, keys->numel, ROWS_IN_RANGE, insert_rows, &build, err);
     if (status != TD_OK)
         return status;
-    if (build.pair[1] >= 0)
-        return refuse_equal(&build, input, err);
+    status = td_equal_keys_refuse(&build.equal, keys, input, err);
+    if (status != TD_OK)
+        return status;
     memcpy(header.magic, magic, sizeof(magic));
     header.longest = build.longest;
     memcpy(image, &header, sizeof(header));

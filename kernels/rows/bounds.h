@@ -36,6 +36,11 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
                                 const struct td_tensor *indices, int64_t first, int64_t n_bad,
                                 int64_t bound, int axis, const char *more);
 
+/* Sets INDEX_OUT_OF_BOUNDS for element `first` of indices, a component of a tuple. The message
+ * shows the whole tuple. Component 0 indexes dimension first_dim of params. */
+td_status td_rows_bad_tuple(const struct td_tensor *params, const struct td_tensor *indices,
+                            int first_dim, int64_t first, int64_t n_bad, struct td_error *err);
+
 /* Returns a text for `more` that says how the attribute `bounds` can handle a negative index, or ""
  * if the index is not negative. For ops with this attribute. */
 const char *td_rows_bounds_hint(const struct td_tensor *indices, int64_t first, int64_t bound);

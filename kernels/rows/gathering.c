@@ -64,24 +64,6 @@ void td_gathering_tuple_space(const struct td_shape *params, int first_dim, int 
     }
 }
 
-td_status td_gathering_bad_tuple(const struct td_tensor *params, const struct td_tensor *indices,
-                                 int first_dim, int64_t first, int64_t n_bad, struct td_error *err)
-{
-    int64_t position[TD_MAX_RANK];
-    td_shape_unravel(&indices->shape, first, position);
-    int last = indices->shape.rank - 1, component = (int)position[last];
-    int dimension = first_dim + component;
-    struct td_shape tuple = { .rank = (int)indices->shape.dim[last] };
-    for (int c = 0; c < tuple.rank; c++)
-        tuple.dim[c] = td_tensor_index_at(indices, first - component + c);
-    char text[TD_SHAPE_TEXT], shape[TD_SHAPE_TEXT], more[2 * TD_SHAPE_TEXT + 64];
-    snprintf(more, sizeof(more), ": tuple %s indexes dimension %d of params %s",
-             td_shape_text(&tuple, text, sizeof(text)), dimension,
-             td_shape_text(&params->shape, shape, sizeof(shape)));
-    return td_rows_out_of_bounds(err, "indices", indices, first, n_bad,
-                                 params->shape.dim[dimension], dimension, more);
-}
-
 td_status td_gathering_output(struct td_op_args *args, td_dtype dtype,
                               const struct td_gathering_part *parts, int n_parts,
                               struct td_arena *arena, struct td_error *err)

@@ -49,11 +49,6 @@ td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *
 void td_gathering_tuple_space(const struct td_shape *params, int first_dim, int depth,
                               struct td_tuple_space *space);
 
-/* Sets INDEX_OUT_OF_BOUNDS for element `first` of indices, a component of a tuple. The message
- * shows the whole tuple. Component 0 indexes dimension first_dim of params. */
-td_status td_gathering_bad_tuple(const struct td_tensor *params, const struct td_tensor *indices,
-                                 int first_dim, int64_t first, int64_t n_bad, struct td_error *err);
-
 /* Describes the output, whose dimensions are the dimensions of the parts in order. Returns
  * RESOURCE_LIMIT if the rank exceeds TD_MAX_RANK. */
 struct td_gathering_part {

@@ -539,7 +539,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     if (status != TD_OK)
         return status;
     if (n_bad > 0)
-        return td_gathering_bad_tuple(job.params, job.indices, 0, first, n_bad, err);
+        return td_rows_bad_tuple(job.params, job.indices, 0, first, n_bad, err);
     if (job.out->numel == 0)
         return TD_OK;
     if (job.out->dtype == TD_DTYPE_STRING)

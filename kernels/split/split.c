@@ -3,7 +3,7 @@
 #include "kernels/key_index/search.h"
 #include "kernels/op_check.h"
 #include "kernels/op_rows.h"
-#include "kernels/rows/gathering.h"
+#include "kernels/rows/rows.h"
 #include "kernels/split/join_bags.h"
 
 #include <assert.h>
@@ -78,7 +78,7 @@ static td_status refuse_indices(const struct splitter *s, const struct td_tuple_
 {
     const struct td_tensor *queries = queries_of(s);
     if (s->op->rows->query_rank > 0)
-        return td_gathering_bad_tuple(s->call->inputs[0].tensors, queries, 0, first, n_bad, s->err);
+        return td_rows_bad_tuple(s->call->inputs[0].tensors, queries, 0, first, n_bad, s->err);
     return td_rows_out_of_bounds(s->err, s->op->inputs[s->query].name, queries, first, n_bad,
                                  space->bound[0], 0,
                                  td_rows_bounds_hint(queries, first, space->bound[0]));

@@ -340,4 +340,5 @@ const struct td_task td_aliases_flip_task = { .begin = begin_flip,
                                               .decode = decode_flip,
                                               .effect = flip_effect,
                                               .change = change_flip,
-                                              .encode = encode_flip };
+                                              .encode = encode_flip,
+                                              .body_limit = TD_BODY_ANY };

@@ -63,6 +63,11 @@ typedef enum td_stage {
     TD_NEXT_ENCODE
 } td_stage;
 
+/* Special values of a body limit. */
+#define TD_BODY_NONE   ((size_t)0)    /* the server drops the body */
+#define TD_BODY_ANY    SIZE_MAX       /* limited by --max-body */
+#define TD_BODY_TENSOR (SIZE_MAX - 1) /* limited by --tensor-quota */
+
 /* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a worker.
  * Each stage requires the previous one. A NULL stage does nothing. On failure, a stage sets
  * call->error. */
@@ -91,6 +96,8 @@ struct td_task {
      * with must_queue. If the upload succeeds, the call's state becomes TD_AWAY_DONE. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
+
+    size_t body_limit; /* maximum bytes of the body, or TD_BODY_... */
 
     /* True if the compute stage can run on a device. In that case, the request contains the op's
      * arguments. */
@@ -128,11 +135,6 @@ struct td_headers {
     int64_t content_length;  /* -1 if the body is chunked or absent */
     bool chunked;
 };
-
-/* Special values of a body limit. */
-#define TD_BODY_NONE   ((size_t)0)    /* the server drops the body */
-#define TD_BODY_ANY    SIZE_MAX       /* limited by --max-body */
-#define TD_BODY_TENSOR (SIZE_MAX - 1) /* limited by --tensor-quota */
 
 /* The resident table that the path names, which is the first input of the op. */
 struct td_path_table {
@@ -213,7 +215,7 @@ struct td_call {
     td_handler *handler;    /* either handler or task is set */
     const struct td_task *task;
     void *state;       /* private to the task, in the arena */
-    size_t body_limit; /* from the route, or TD_BODY_... */
+    size_t body_limit; /* from the task; TD_BODY_NONE for a handler */
     int operation;     /* enum td_operation, for metrics */
     td_format body_format, reply_format;
     bool negotiated;      /* the encoding of the reply is negotiated */

@@ -1,6 +1,7 @@
 #include "server/calls/companions.h"
 
 #include "kernels/op.h"
+#include "kernels/op_change.h"
 #include "server/calls/services.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
@@ -168,6 +169,29 @@ td_status td_companions_check(struct td_call *call)
         if (call->op->inputs[i].companion == TD_COMPANION_SHIFT)
             status = check_part(call, call->op->inputs[i].name);
     return status;
+}
+
+td_status td_companions_check_change(struct td_call *call, const char *name,
+                                     const struct td_tensor *table, struct td_arena *arena)
+{
+    const struct td_tensor *found;
+    const char *suffix;
+    char part[TD_TENSOR_NAME];
+    if (!call->op->change->find ||
+        (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
+        return TD_OK;
+    for (int i = 0; (suffix = td_op_table_part(i)); i++) {
+        const td_status status =
+            td_catalog_find_part(&call->catalog, name, suffix, arena, part, &found, &call->error);
+        if (status != TD_OK)
+            return status;
+        if (found && found->shape.rank > 0)
+            return td_error_set(&call->error, TD_CONFLICT,
+                                "'%s' has an element for each row of '%s', and %s does not "
+                                "change it; import the table again with the new rows",
+                                part, name, call->op->name);
+    }
+    return TD_OK;
 }
 
 void td_companions_explain(struct td_call *call)

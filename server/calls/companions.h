@@ -10,10 +10,11 @@
  * give, so a token learns no more than by naming the part. A token for NAME can always name its
  * parts, because prefixes have no '@', and a prefix of NAME is also a prefix of NAME.offset.
  *
- * Errors     INVALID_ARGUMENT; FORBIDDEN, DEVICE_UNAVAILABLE, ... for a part that cannot be read
- * Cost       None unless a request scales a resident table and omits the offset and the zero point,
- *            or the table's rows contain its scales. Then, for each input that could be added, one
- *            search of the names, or two if an alias names the table. */
+ * Errors     INVALID_ARGUMENT; CONFLICT for a change; FORBIDDEN, DEVICE_UNAVAILABLE, ... for a part
+ *            that cannot be read
+ * Cost       An op: none unless a request scales a resident table and omits the offset and the zero
+ *            point, or the table's rows contain its scales. Then, for each input that could be
+ *            added, one search of the names, or two if an alias names the table. */
 #ifndef TD_SERVER_CALLS_COMPANIONS_H
 #define TD_SERVER_CALLS_COMPANIONS_H
 
@@ -23,6 +24,13 @@
  * leaves a companion out, takes scales from the rows although the table has scales in a separate
  * tensor, or passes a part of another table. */
 TD_MUST_CHECK td_status td_companions_check(struct td_call *call);
+
+/* Refuses a change by key of the quantised table `name` if another tensor has a scale, offset or
+ * zero point for each row, because its elements would no longer match the rows (CONFLICT). A scalar
+ * applies to all rows, so it is accepted. */
+TD_MUST_CHECK td_status td_companions_check_change(struct td_call *call, const char *name,
+                                                   const struct td_tensor *table,
+                                                   struct td_arena *arena);
 
 /* Returns the name of the table to which the part `name` belongs, in the call's arena. Returns NULL
  * if `name` is not the name of a part or allocation fails. */

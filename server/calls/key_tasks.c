@@ -104,7 +104,8 @@ const struct td_task td_keys_put_task = { .begin = begin_put,
                                           .admit = admit_put,
                                           .effect = td_tensor_call_effect,
                                           .change = change_put,
-                                          .encode = encode_put };
+                                          .encode = encode_put,
+                                          .body_limit = TD_BODY_TENSOR };
 
 static td_status begin_delete(struct td_call *call)
 {

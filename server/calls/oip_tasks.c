@@ -22,6 +22,8 @@ static struct td_oip_server server_properties(const struct td_call *call)
                                    .workers = (int)call->services->config.workers };
 }
 
+enum { BODY_LIMIT = 64 << 10 }; /* small enough to cause little work for an I/O thread */
+
 /* ---- metadata -------------------------------------------------------------------------------- */
 
 td_status td_oip_server_metadata(struct td_call *call)
@@ -199,11 +201,13 @@ static td_status unload(struct td_call *call)
                                                       &call->arena, &call->error);
 }
 
-const struct td_task td_oip_index_task = { .decode = read_index,
-                                           .admit = admit_index,
-                                           .encode = make_index };
-const struct td_task td_oip_load_task = { .begin = find, .encode = load };
-const struct td_task td_oip_unload_task = { .begin = find, .encode = unload };
+const struct td_task td_oip_index_task = {
+    .decode = read_index, .admit = admit_index, .encode = make_index, .body_limit = BODY_LIMIT
+};
+const struct td_task td_oip_load_task = { .begin = find, .encode = load, .body_limit = BODY_LIMIT };
+const struct td_task td_oip_unload_task = { .begin = find,
+                                            .encode = unload,
+                                            .body_limit = BODY_LIMIT };
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
@@ -229,7 +233,9 @@ static td_status register_region(struct td_call *call)
     return status;
 }
 
-const struct td_task td_oip_register_task = { .begin = need_shm, .encode = register_region };
+const struct td_task td_oip_register_task = { .begin = need_shm,
+                                              .encode = register_region,
+                                              .body_limit = BODY_LIMIT };
 
 td_status td_oip_region_status(struct td_call *call)
 {

@@ -256,5 +256,6 @@ const struct td_task td_op_task = { .begin = begin,
                                     .effect = td_store_option_effect,
                                     .change = change,
                                     .encode = encode,
+                                    .body_limit = TD_BODY_ANY,
                                     .on_device = true,
                                     .admit_bytes = admit_bytes };

@@ -287,7 +287,8 @@ const struct td_task td_tensor_put_task = { .begin = begin_put,
                                             .effect = td_tensor_call_effect,
                                             .change = change_put,
                                             .upload = upload_put,
-                                            .encode = encode_put };
+                                            .encode = encode_put,
+                                            .body_limit = TD_BODY_TENSOR };
 
 /* ---- DELETE ---------------------------------------------------------------------------------- */
 

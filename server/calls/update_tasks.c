@@ -12,11 +12,11 @@
 #include "kernels/op_rows.h"
 #include "kernels/rows/row_change.h"
 #include "server/calls/audit.h"
+#include "server/calls/companions.h"
 #include "server/calls/device_call.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
-#include "server/store/table_name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,32 +89,6 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
     return TD_OK;
 }
 
-/* Refuses changes by key to quantised rows if another tensor has a scale, offset or zero point for
- * each row, because its elements would no longer match the rows. A scalar applies to all rows, so
- * it is accepted. */
-static td_status check_parts(struct td_call *call, const struct td_tensor *table,
-                             struct td_arena *arena)
-{
-    const struct td_tensor_call *state = call->state;
-    const struct td_tensor *found;
-    const char *suffix;
-    char part[TD_TENSOR_NAME];
-    if (!is_by_key(call->op) || (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
-        return TD_OK;
-    for (int i = 0; (suffix = td_op_table_part(i)); i++) {
-        const td_status status = td_catalog_find_part(&call->catalog, state->write.name, suffix,
-                                                      arena, part, &found, &call->error);
-        if (status != TD_OK)
-            return status;
-        if (found && found->shape.rank > 0)
-            return td_error_set(&call->error, TD_CONFLICT,
-                                "'%s' has an element for each row of '%s', and %s does not "
-                                "change it; import the table again with the new rows",
-                                part, state->write.name, call->op->name);
-    }
-    return TD_OK;
-}
-
 static td_status describe(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -127,7 +101,7 @@ static td_status describe(struct td_call *call)
     if (status == TD_OK)
         status = describe_inputs(call, found.tensor);
     if (status == TD_OK)
-        status = check_parts(call, found.tensor, &arena);
+        status = td_companions_check_change(call, state->write.name, found.tensor, &arena);
     td_arena_reset(&arena);
     return status;
 }
@@ -386,4 +360,5 @@ const struct td_task td_table_change_task = { .begin = begin,
                                               .admit = admit,
                                               .effect = td_tensor_call_effect,
                                               .change = change_table,
-                                              .encode = td_tensor_call_encode_listing };
+                                              .encode = td_tensor_call_encode_listing,
+                                              .body_limit = TD_BODY_ANY };

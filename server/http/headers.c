@@ -4,7 +4,6 @@
 #include "kernels/op_change.h"
 #include "kernels/shown_text.h"
 #include "server/calls/services.h"
-#include "server/http/routes.h"
 #include "server/observe/clock.h"
 
 #include <errno.h>
@@ -283,7 +282,8 @@ static td_status check_origin(const struct td_origins *origins, bool loopback,
                                                .origin = fields->origin,
                                                .sec_fetch_site = fields->sec_fetch_site,
                                                .loopback = loopback,
-                                               .page = td_route_is_page(call->method, call->path) };
+                                               .page =
+                                                   td_origin_is_page(call->method, call->path) };
     bool listed;
     const td_status status = td_origin_check(origins, &request, &listed, &call->error);
     if (listed)

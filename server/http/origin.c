@@ -297,6 +297,13 @@ static td_status refuse_site(struct td_field site, struct td_error *err)
     return td_error_at_attribute(err, TD_FORBIDDEN, "Sec-Fetch-Site");
 }
 
+bool td_origin_is_page(const char *method, const char *path)
+{
+    const size_t length = strcspn(path, "?");
+    return (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) &&
+           ((length == 1 && path[0] == '/') || (length == 5 && memcmp(path, "/docs", 5) == 0));
+}
+
 td_status td_origin_check(const struct td_origins *origins, const struct td_origin_request *request,
                           bool *listed, struct td_error *err)
 {

@@ -48,7 +48,7 @@ struct td_origin_request {
     struct td_field sec_fetch_site;
     /* True if the listening socket of the connection is bound to a loopback address. */
     bool loopback;
-    bool page; /* the request is for a page of the console */
+    bool page; /* td_origin_is_page */
 };
 
 /* Parses the comma-separated lists --allow-origin and --allow-host. Returns NULL if a value is
@@ -61,6 +61,9 @@ void td_origins_free(struct td_origins *origins);
 
 /* True if the text is a host[:port], as in Host. */
 bool td_origin_is_authority(struct td_field text);
+
+/* True if the path is a page of the console, to which other sites can link: / or /docs. */
+bool td_origin_is_page(const char *method, const char *path);
 
 /* Returns TD_OK or FORBIDDEN. Sets *listed if --allow-origin names the request's Origin, so the
  * origin's page can read the reply, even if it is an error. */

@@ -27,10 +27,6 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Large enough for any equation over sixteen shapes, but small enough to cause little work for an
- * I/O thread. */
-enum { SMALL_BODY = 64 << 10 };
-
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
 enum { OP = -1 };
 
@@ -41,129 +37,126 @@ static const struct route {
     td_access_role role;
     td_handler *handler;
     const struct td_task *task;
-    size_t body_limit;      /* maximum body of a task */
     const struct td_op *op; /* op of a task whose path does not name the op */
     /* Operation for metrics, or OP to use the operation of the op. */
     int operation;
 } routes[] = {
     /* Most requests take the first route (first_route). */
-    { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
-    { GET, "/", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
-    { GET, "/docs", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
-    { GET, "/console/{file}", TD_ACCESS_NONE, td_get_console_file, NULL, 0, NULL,
+    { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, NULL, OP },
+    { GET, "/", TD_ACCESS_NONE, td_get_console_page, NULL, NULL, TD_OPERATION_CONSOLE },
+    { GET, "/docs", TD_ACCESS_NONE, td_get_console_page, NULL, NULL, TD_OPERATION_CONSOLE },
+    { GET, "/console/{file}", TD_ACCESS_NONE, td_get_console_file, NULL, NULL,
       TD_OPERATION_CONSOLE },
-    { GET, "/openapi.json", TD_ACCESS_READ, td_get_openapi, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/healthz", TD_ACCESS_NONE, td_health_live, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/readyz", TD_ACCESS_NONE, td_health_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/metrics", TD_ACCESS_READ, td_get_metrics, NULL, 0, NULL, TD_OPERATION_METRICS },
-    { GET, "/problems/{slug}", TD_ACCESS_NONE, td_get_problem, NULL, 0, NULL,
-      TD_OPERATION_METADATA },
-    { GET, "/v1/ops", TD_ACCESS_READ, td_get_ops, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v1/ops/{op}", TD_ACCESS_READ, td_get_op, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v1/devices", TD_ACCESS_READ, td_get_devices, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v1/tensors", TD_ACCESS_READ, NULL, &td_tensor_list_task, TD_BODY_NONE, NULL,
+    { GET, "/openapi.json", TD_ACCESS_READ, td_get_openapi, NULL, NULL, TD_OPERATION_METADATA },
+    { GET, "/healthz", TD_ACCESS_NONE, td_health_live, NULL, NULL, TD_OPERATION_HEALTH },
+    { GET, "/readyz", TD_ACCESS_NONE, td_health_ready, NULL, NULL, TD_OPERATION_HEALTH },
+    { GET, "/metrics", TD_ACCESS_READ, td_get_metrics, NULL, NULL, TD_OPERATION_METRICS },
+    { GET, "/problems/{slug}", TD_ACCESS_NONE, td_get_problem, NULL, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/ops", TD_ACCESS_READ, td_get_ops, NULL, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/ops/{op}", TD_ACCESS_READ, td_get_op, NULL, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/devices", TD_ACCESS_READ, td_get_devices, NULL, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/tensors", TD_ACCESS_READ, NULL, &td_tensor_list_task, NULL,
       TD_OPERATION_LIST_TENSORS },
-    { GET, "/v1/tensors/{name}", TD_ACCESS_READ, NULL, &td_tensor_get_task, TD_BODY_NONE, NULL,
+    { GET, "/v1/tensors/{name}", TD_ACCESS_READ, NULL, &td_tensor_get_task, NULL,
       TD_OPERATION_GET_TENSOR },
-    { PUT, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL,
+    { PUT, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_put_task, NULL,
       TD_OPERATION_PUT_TENSOR },
-    { DELETE, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_delete_task, TD_BODY_NONE,
-      NULL, TD_OPERATION_DELETE_TENSOR },
-    { GET, "/v1/tensors/{name}/statistics", TD_ACCESS_READ, NULL, &td_tensor_statistics_task,
-      TD_BODY_NONE, NULL, TD_OPERATION_TENSOR_STATISTICS },
-    { GET, "/v1/tensors/{name}/keys", TD_ACCESS_READ, NULL, &td_keys_get_task, TD_BODY_NONE, NULL,
+    { DELETE, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_delete_task, NULL,
+      TD_OPERATION_DELETE_TENSOR },
+    { GET, "/v1/tensors/{name}/statistics", TD_ACCESS_READ, NULL, &td_tensor_statistics_task, NULL,
+      TD_OPERATION_TENSOR_STATISTICS },
+    { GET, "/v1/tensors/{name}/keys", TD_ACCESS_READ, NULL, &td_keys_get_task, NULL,
       TD_OPERATION_GET_TENSOR },
-    { PUT, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_put_task, TD_BODY_TENSOR,
-      NULL, TD_OPERATION_PUT_TENSOR },
-    { DELETE, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_delete_task, TD_BODY_NONE,
-      NULL, TD_OPERATION_DELETE_TENSOR },
+    { PUT, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_put_task, NULL,
+      TD_OPERATION_PUT_TENSOR },
+    { DELETE, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_delete_task, NULL,
+      TD_OPERATION_DELETE_TENSOR },
 #define TD_OP(folder, change)                                                                      \
     { POST,                                                                                        \
       "/v1/tensors/{name}/" #change,                                                               \
       TD_ACCESS_WRITE,                                                                             \
       NULL,                                                                                        \
       &td_table_change_task,                                                                       \
-      TD_BODY_ANY,                                                                                 \
       &td_op_##change,                                                                             \
       TD_OPERATION_##change },
 #include "kernels/changes.def"
 #undef TD_OP
-    { POST, "/v1/tensors/{table}/{row_op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL,
-      OP },
-    { GET, "/v1/aliases", TD_ACCESS_READ, NULL, &td_aliases_list_task, TD_BODY_NONE, NULL,
+    { POST, "/v1/tensors/{table}/{row_op}", TD_ACCESS_READ, NULL, &td_op_task, NULL, OP },
+    { GET, "/v1/aliases", TD_ACCESS_READ, NULL, &td_aliases_list_task, NULL,
       TD_OPERATION_LIST_ALIASES },
-    { POST, "/v1/aliases", TD_ACCESS_WRITE, NULL, &td_aliases_flip_task, TD_BODY_ANY, NULL,
+    { POST, "/v1/aliases", TD_ACCESS_WRITE, NULL, &td_aliases_flip_task, NULL,
       TD_OPERATION_FLIP_ALIASES },
 #define TD_OP(folder, op)                                                                          \
-    { POST,          "/v1/" #op "/plan", TD_ACCESS_READ, NULL,                                     \
-      &td_plan_task, SMALL_BODY,         &td_op_##op,    TD_OPERATION_PLAN },
+    {                                                                                              \
+        POST,          "/v1/" #op "/plan", TD_ACCESS_READ,   NULL,                                 \
+        &td_plan_task, &td_op_##op,        TD_OPERATION_PLAN                                       \
+    },
 #include "kernels/plans.def"
 #undef TD_OP
-    { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
-    { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task,
-      TD_BODY_ANY, NULL, OP },
-    { GET, "/v2/health/live", TD_ACCESS_NONE, td_health_oip_live, NULL, 0, NULL,
+    { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, NULL, OP },
+    { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task, NULL,
+      OP },
+    { GET, "/v2/health/live", TD_ACCESS_NONE, td_health_oip_live, NULL, NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2/health/ready", TD_ACCESS_NONE, td_health_oip_ready, NULL, NULL,
       TD_OPERATION_HEALTH },
-    { GET, "/v2/health/ready", TD_ACCESS_NONE, td_health_oip_ready, NULL, 0, NULL,
-      TD_OPERATION_HEALTH },
-    { GET, "/v2", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/stats", TD_ACCESS_READ, td_oip_model_stats, NULL, 0, NULL,
+    { GET, "/v2", TD_ACCESS_READ, td_oip_server_metadata, NULL, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/", TD_ACCESS_READ, td_oip_server_metadata, NULL, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/stats", TD_ACCESS_READ, td_oip_model_stats, NULL, NULL,
       TD_OPERATION_METADATA },
-    { GET, "/v2/models/{model}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0, NULL,
+    { GET, "/v2/models/{model}", TD_ACCESS_READ, td_oip_model_metadata, NULL, NULL,
       TD_OPERATION_METADATA },
-    { GET, "/v2/models/{model}/versions/{version}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0,
+    { GET, "/v2/models/{model}/versions/{version}", TD_ACCESS_READ, td_oip_model_metadata, NULL,
       NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{model}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL, 0, NULL,
+    { GET, "/v2/models/{model}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL, NULL,
       TD_OPERATION_HEALTH },
     { GET, "/v2/models/{model}/versions/{version}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL,
-      0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/v2/models/{model}/config", TD_ACCESS_READ, td_oip_model_config, NULL, 0, NULL,
+      NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2/models/{model}/config", TD_ACCESS_READ, td_oip_model_config, NULL, NULL,
       TD_OPERATION_METADATA },
     { GET, "/v2/models/{model}/versions/{version}/config", TD_ACCESS_READ, td_oip_model_config,
-      NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{model}/stats", TD_ACCESS_READ, td_oip_model_stats, NULL, 0, NULL,
+      NULL, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/{model}/stats", TD_ACCESS_READ, td_oip_model_stats, NULL, NULL,
       TD_OPERATION_METADATA },
     { GET, "/v2/models/{model}/versions/{version}/stats", TD_ACCESS_READ, td_oip_model_stats, NULL,
-      0, NULL, TD_OPERATION_METADATA },
-    { GET | POST, "/v2/models/{model}/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, 0,
       NULL, TD_OPERATION_METADATA },
-    { GET | POST, "/v2/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, 0, NULL,
+    { GET | POST, "/v2/models/{model}/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, NULL,
       TD_OPERATION_METADATA },
-    { GET | POST, "/v2/logging", TD_ACCESS_READ, td_oip_no_logging, NULL, 0, NULL,
+    { GET | POST, "/v2/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, NULL,
       TD_OPERATION_METADATA },
-    { POST, "/v2/repository/index", TD_ACCESS_READ, NULL, &td_oip_index_task, SMALL_BODY, NULL,
+    { GET | POST, "/v2/logging", TD_ACCESS_READ, td_oip_no_logging, NULL, NULL,
+      TD_OPERATION_METADATA },
+    { POST, "/v2/repository/index", TD_ACCESS_READ, NULL, &td_oip_index_task, NULL,
       TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/models/{model}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task,
-      SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/models/{model}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task, NULL,
+      TD_OPERATION_REPOSITORY },
     { POST, "/v2/repository/models/{model}/unload", TD_ACCESS_ADMIN, NULL, &td_oip_unload_task,
-      SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/{repo}/index", TD_ACCESS_READ, NULL, &td_oip_index_task, SMALL_BODY,
       NULL, TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/{repo}/index", TD_ACCESS_READ, NULL, &td_oip_index_task, NULL,
+      TD_OPERATION_REPOSITORY },
     { POST, "/v2/repository/{repo}/models/{model}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task,
-      SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
+      NULL, TD_OPERATION_REPOSITORY },
     { POST, "/v2/repository/{repo}/models/{model}/unload", TD_ACCESS_ADMIN, NULL,
-      &td_oip_unload_task, SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
-    { GET, "/v2/systemsharedmemory/status", TD_ACCESS_READ, td_oip_region_status, NULL, 0, NULL,
+      &td_oip_unload_task, NULL, TD_OPERATION_REPOSITORY },
+    { GET, "/v2/systemsharedmemory/status", TD_ACCESS_READ, td_oip_region_status, NULL, NULL,
       TD_OPERATION_SHARED_MEMORY },
     { GET, "/v2/systemsharedmemory/region/{name}/status", TD_ACCESS_READ, td_oip_region_status,
-      NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
+      NULL, NULL, TD_OPERATION_SHARED_MEMORY },
     { POST, "/v2/systemsharedmemory/region/{name}/register", TD_ACCESS_ADMIN, NULL,
-      &td_oip_register_task, SMALL_BODY, NULL, TD_OPERATION_SHARED_MEMORY },
-    { POST, "/v2/systemsharedmemory/unregister", TD_ACCESS_ADMIN, td_oip_unregister, NULL, 0, NULL,
+      &td_oip_register_task, NULL, TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/systemsharedmemory/unregister", TD_ACCESS_ADMIN, td_oip_unregister, NULL, NULL,
       TD_OPERATION_SHARED_MEMORY },
     { POST, "/v2/systemsharedmemory/region/{name}/unregister", TD_ACCESS_ADMIN, td_oip_unregister,
-      NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
-    { GET, "/v2/cudasharedmemory/status", TD_ACCESS_READ, td_oip_no_cuda_regions, NULL, 0, NULL,
+      NULL, NULL, TD_OPERATION_SHARED_MEMORY },
+    { GET, "/v2/cudasharedmemory/status", TD_ACCESS_READ, td_oip_no_cuda_regions, NULL, NULL,
       TD_OPERATION_SHARED_MEMORY },
     { GET, "/v2/cudasharedmemory/region/{name}/status", TD_ACCESS_READ, td_oip_no_cuda_regions,
-      NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
+      NULL, NULL, TD_OPERATION_SHARED_MEMORY },
     { POST, "/v2/cudasharedmemory/region/{name}/register", TD_ACCESS_ADMIN, td_oip_no_cuda_register,
-      NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
-    { POST, "/v2/cudasharedmemory/unregister", TD_ACCESS_ADMIN, td_oip_no_cuda_unregister, NULL, 0,
+      NULL, NULL, TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/cudasharedmemory/unregister", TD_ACCESS_ADMIN, td_oip_no_cuda_unregister, NULL,
       NULL, TD_OPERATION_SHARED_MEMORY },
     { POST, "/v2/cudasharedmemory/region/{name}/unregister", TD_ACCESS_ADMIN,
-      td_oip_no_cuda_unregister, NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
+      td_oip_no_cuda_unregister, NULL, NULL, TD_OPERATION_SHARED_MEMORY },
 };
 enum { N_ROUTES = sizeof routes / sizeof *routes };
 
@@ -462,13 +455,6 @@ bool td_route_is_open(const struct td_call *call)
            call->handler == td_health_oip_ready;
 }
 
-bool td_route_is_page(const char *method, const char *path)
-{
-    const size_t length = strcspn(path, "?");
-    return method_bit(method) == GET &&
-           ((length == 1 && path[0] == '/') || (length == 5 && memcmp(path, "/docs", 5) == 0));
-}
-
 int td_route_lines(struct td_openapi_route lines[TD_ROUTE_LINES])
 {
     static const struct {
@@ -567,7 +553,7 @@ td_status td_route_call(struct td_call *call)
         call->http.route = pattern;
         call->handler = route->handler;
         call->task = route->task;
-        call->body_limit = route->body_limit;
+        call->body_limit = route->task ? route->task->body_limit : TD_BODY_NONE;
         call->op = route->op ? route->op : call->op;
         call->operation = route->operation == OP ? td_operation_of(call->op) : route->operation;
         return TD_OK;

@@ -13,8 +13,8 @@
  * spelling.
  *
  * Each line states the role that a request needs. It also has either a handler, which replies at
- * once, or a task, which the scheduler runs after the body has arrived. The body of a task can have
- * at most `body_limit` bytes.
+ * once, or a task, which the scheduler runs after the body has arrived. The task states the limit
+ * of its body.
  *
  * Errors   MALFORMED_REQUEST (a malformed escape, or a NUL), NOT_FOUND, UNKNOWN_OP (with the
  *          nearest name) and METHOD_NOT_ALLOWED (with the allowed methods), in the style of the
@@ -31,9 +31,6 @@ TD_MUST_CHECK td_status td_route_call(struct td_call *call);
 
 /* True if a routed call asks only for the server's state. These requests are always answered. */
 bool td_route_is_open(const struct td_call *call);
-
-/* True if the path is a page of the console, to which other sites can link. */
-bool td_route_is_page(const char *method, const char *path);
 
 /* Stores the lines of the table for the OpenAPI document: one for each method except HEAD, and at
  * most TD_ROUTE_LINES. Returns their number. */

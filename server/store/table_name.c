@@ -115,25 +115,3 @@ bool td_table_part_name(const char *table, const char *part, char name[TD_TENSOR
     return snprintf(name, TD_TENSOR_NAME, "%.*s.%s%s", (int)base, table, part, table + base) <
            TD_TENSOR_NAME;
 }
-
-void td_table_name_in_file(const char *stem, const char *tensor, char name[TD_TABLE_NAME_IN_FILE])
-{
-    const size_t base = td_table_base(stem);
-    const int shown = base < TD_TENSOR_NAME ? (int)base : TD_TENSOR_NAME;
-    snprintf(name, TD_TABLE_NAME_IN_FILE, "%.*s:%.128s%.128s", shown, stem, tensor, stem + base);
-}
-
-bool td_table_next_stem(const char *name, int *place, char stem[TD_TENSOR_NAME])
-{
-    const int base = (int)td_table_base(name);
-    while (*place < 2 * base) {
-        const int colon = *place / 2;
-        const bool with_version = *place % 2 == 1;
-        ++*place;
-        if (colon < 1 || name[colon] != ':' || (with_version && !name[base]))
-            continue;
-        snprintf(stem, TD_TENSOR_NAME, "%.*s%s", colon, name, with_version ? name + base : "");
-        return true;
-    }
-    return false;
-}

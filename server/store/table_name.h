@@ -56,13 +56,4 @@ void td_table_keys_name(const char *table, char name[TD_KEYS_NAME]);
 bool td_table_part_name(const char *table, const char *part, char name[TD_TENSOR_NAME]);
 bool td_table_of_part(const char *name, const char *part, char table[TD_TENSOR_NAME]);
 
-/* Writes the name of the tensor `tensor` of STEM.safetensors: "m:w" for the stem "m", and "m:w@v"
- * for the stem "m@v". If the name does not fit, the truncated name is too long to be valid. */
-enum { TD_TABLE_NAME_IN_FILE = 3 * TD_TENSOR_NAME };
-void td_table_name_in_file(const char *stem, const char *tensor, char name[TD_TABLE_NAME_IN_FILE]);
-
-/* Writes to `stem` the next stem of a .safetensors file that can contain the name. Returns false
- * after the last stem. *place must be 0 before the first call. */
-bool td_table_next_stem(const char *name, int *place, char stem[TD_TENSOR_NAME]);
-
 #endif

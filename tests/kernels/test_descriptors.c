@@ -77,13 +77,10 @@ static void check_input(const struct td_op *op, const struct td_input_spec *spec
     const td_dtype_set integers = TD_DTYPES_INDEX | TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8) |
                                   TD_DTYPE_BIT(UINT16) | TD_DTYPE_BIT(UINT32) |
                                   TD_DTYPE_BIT(UINT64);
-    const struct td_untyped untyped = td_input_untyped(spec);
     EXPECT(is_name(spec->name), "%s: \"%s\" is no name", op->name, spec->name);
     EXPECT(is_sentence(spec->summary), "%s: %s has no summary", op->name, spec->name);
     EXPECT(spec->dtypes != 0 && !(spec->dtypes & ~TD_DTYPES_ALL), "%s: the dtypes of %s", op->name,
            spec->name);
-    EXPECT(spec->dtypes >> untyped.empty & 1, "%s: an empty %s has a dtype that is refused",
-           op->name, spec->name);
     EXPECT(spec->role != TD_ROLE_INDEX || !(spec->dtypes & ~integers),
            "%s: %s are indices, but not integers", op->name, spec->name);
     EXPECT(spec->role != TD_ROLE_CONDITION || spec->dtypes == TD_DTYPE_BIT(BOOL),

@@ -71,8 +71,7 @@ bool td_store_alias_target(struct td_store *store, const char *name, size_t leng
                            char target[TD_TENSOR_NAME]);
 
 /* Lists the problems of the data folder, sorted by source, in the arena. Sets *others to the number
- * of problems that are left out of the list. */
-enum { TD_PROBLEMS_LISTED = 64 };
+ * of problems that are left out of the list (problems.h). */
 struct td_problem_listing {
     const char *source; /* file or folder of the data folder, or an alias */
     const char *reason;

@@ -158,9 +158,9 @@ static td_status check_files_are_known(struct td_store *store, const char *name,
                                        struct td_error *err)
 {
     struct td_version *before = td_store_current(store, name, strlen(name));
-    td_status status = check_file_is_known(store, name, ".tensord", before, err);
+    td_status status = check_file_is_known(store, name, TD_OWN_SUFFIX, before, err);
     if (status == TD_OK)
-        status = check_file_is_known(store, name, ".npy", before, err);
+        status = check_file_is_known(store, name, TD_NPY_SUFFIX, before, err);
     td_buffer_unref(before ? &before->base : NULL);
     return status;
 }
@@ -204,8 +204,8 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
         known->seen_version = version->number;
         td_known_file_add(known, version->name, false);
         td_store_file_written(store, known);
-        solve_problem(store, version->name, ".tensord");
-        solve_problem(store, version->name, ".npy");
+        solve_problem(store, version->name, TD_OWN_SUFFIX);
+        solve_problem(store, version->name, TD_NPY_SUFFIX);
     } else {
         td_store_unreserve_file(store, known);
     }
@@ -257,10 +257,10 @@ td_status td_version_check_folder(const struct td_version *version, struct td_er
 static void solve_problems(struct td_store *store, const char *name)
 {
     char stem[TD_TENSOR_NAME];
-    solve_problem(store, name, ".tensord");
-    solve_problem(store, name, ".npy");
-    for (int place = 0; td_table_next_stem(name, &place, stem);)
-        solve_problem(store, stem, ".safetensors");
+    solve_problem(store, name, TD_OWN_SUFFIX);
+    solve_problem(store, name, TD_NPY_SUFFIX);
+    for (int place = 0; td_data_next_stem(name, &place, stem);)
+        solve_problem(store, stem, TD_SAFETENSORS_SUFFIX);
 }
 
 td_status td_version_delete(struct td_store *store, const char *name,

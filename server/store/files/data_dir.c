@@ -13,12 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-bool td_data_file_is(const char *name, const char *suffix)
-{
-    const size_t length = strlen(name), tail = strlen(suffix);
-    return length > tail && strcmp(name + length - tail, suffix) == 0;
-}
-
 static int64_t ns_of(const struct timespec *time)
 {
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
@@ -157,46 +151,9 @@ void td_data_remove_temporaries(struct td_data_dir *dir, int folder)
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-bool td_data_file_wanted(const char *name)
-{
-    return name[0] != '.' &&
-           (td_data_file_is(name, TD_OWN_SUFFIX) || td_data_file_is(name, TD_NPY_SUFFIX) ||
-            td_data_file_is(name, TD_SAFETENSORS_SUFFIX));
-}
-
-bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME])
-{
-    char table[TD_TENSOR_NAME], name[TD_KEYS_NAME];
-    const size_t length = strlen(file) - strlen(TD_NPY_SUFFIX);
-    if (!td_data_file_is(file, TD_NPY_SUFFIX) || length >= sizeof table)
-        return false;
-    snprintf(table, sizeof table, "%.*s", (int)length, file);
-    td_table_keys_name(table, name);
-    snprintf(keys, TD_FILE_NAME, "%s%s", name, TD_NPY_SUFFIX);
-    return true;
-}
-
-bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME])
-{
-    char name[TD_TENSOR_NAME];
-    size_t length;
-    if (!td_data_file_is(file, TD_NPY_SUFFIX) ||
-        !td_table_of_keys(file, strlen(file) - strlen(TD_NPY_SUFFIX), name, &length))
-        return false;
-    snprintf(table, TD_FILE_NAME, "%s%s", name, TD_NPY_SUFFIX);
-    return true;
-}
-
 static int wanted(const struct dirent *item)
 {
     return td_data_file_wanted(item->d_name);
-}
-
-int td_data_file_order(const char *file, const char *other)
-{
-    const bool own = td_data_file_is(file, TD_OWN_SUFFIX),
-               other_own = td_data_file_is(other, TD_OWN_SUFFIX);
-    return own != other_own ? other_own - own : strcmp(file, other);
 }
 
 static int in_order(const struct dirent **a, const struct dirent **b)

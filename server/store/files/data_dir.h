@@ -13,13 +13,9 @@
  *                               them to 64 bytes. "checksums" follows the data (checksums.h), and
  *                               the metadata "checksum" names the kind of checksum. Files of older
  *                               servers have neither checksums nor this metadata.
- *            STEM.npy           Holds the tensor STEM.
- *            X.keys.npy         Holds the keys of the rows in X.npy. X.keys@V.npy holds the keys
- *                               of X@V.npy. The file of keys and the file of rows are one source:
- *                               load and stat of X.npy include X.keys.npy.
- *            STEM.safetensors   Holds the tensor STEM:w for each tensor w in the file.
- *                               BASE@VERSION.safetensors holds BASE:w@VERSION.
- *            Hidden files are ignored. Other files are not read (scan_report.h).
+ *            X.keys.npy         This file of keys and X.npy are one source: load and stat of X.npy
+ *                               include X.keys.npy.
+ *            file_name.h has the rules for the names of these and other files.
  * Ownership  load returns tensors in the caller's arena, which holds the mappings. A tensor's owner
  *            keeps the tensor's mapping alive beyond the arena. The owner is NULL if the data had
  *            to be converted into the arena.
@@ -49,13 +45,12 @@
 #include "kernels/tensor.h"
 #include "server/observe/log.h"
 #include "server/store/files/checksums.h"
+#include "server/store/files/file_name.h"
 #include "server/store/table_name.h"
 
 #include <stdint.h>
 
 struct td_data_dir;
-
-#define TD_FILE_NAME 256
 
 /* Identifies the content of a file. Replacing a file changes its inode, and writing to it changes
  * its modification time. The device is included because the folder can be replaced by a folder on
@@ -158,16 +153,6 @@ struct td_data_access {
  * without waiting. Returns 0, or errno if the folder cannot be opened. */
 int td_data_dir_probe(const char *path, struct td_data_access *out);
 
-/* True if the server loads files with this name, judging by the suffix. */
-bool td_data_file_wanted(const char *name);
-
-/* td_data_keys_file writes the name of the file that holds the keys of a table: "m.keys@v.npy" for
- * "m@v.npy". It returns false if the file of the table is not a .npy file.
- * td_data_table_of_keys_file does the reverse: it writes the name of the table's file, and returns
- * false if the file is not a file of keys. */
-bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
-bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
-
 /* Adds the keys in one .npy file to the table in another .npy file. Returns MALFORMED_REQUEST if
  * the keys do not fit the table. */
 TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
@@ -182,10 +167,6 @@ bool td_data_dir_is_locked(struct td_data_dir *dir);
  * lock. */
 TD_MUST_CHECK td_status td_data_dir_check_change(struct td_data_dir *dir, const char *name,
                                                  struct td_error *err);
-
-/* Compares two file names, with a result like strcmp. If two files hold the same name, the earlier
- * file is served. NAME.tensord comes before the other files, and each group is sorted by name. */
-int td_data_file_order(const char *file, const char *other);
 
 /* Lists the names of the tensor files in the order of td_data_file_order. The caller frees the list
  * with free(). Returns false, and logs the reason, if the folder cannot be read. */
@@ -258,7 +239,6 @@ TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *
  * a dangling link. Returns RESOURCE_LIMIT if the file has more than `most` bytes.
  * td_data_dir_write_text is like td_data_dir_write, and sets *id to the identity of the new
  * file. */
-#define TD_ALIASES_FILE "aliases.json"
 TD_MUST_CHECK td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file,
                                               size_t most, char **text, size_t *bytes,
                                               struct td_file_id *id, struct td_error *err);

@@ -24,12 +24,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define TD_OWN_SUFFIX         ".tensord"
-#define TD_NPY_SUFFIX         ".npy"
-#define TD_SAFETENSORS_SUFFIX ".safetensors"
-#define TD_TEMPORARY_PREFIX   ".tensord-tmp-"
-#define TD_LOCK_FILE          ".tensord.lock"
-
 /* Mode of all files that are written, regardless of the umask. */
 enum { TD_FILE_MODE = 0640 };
 
@@ -80,9 +74,6 @@ struct td_data_dir {
     /* Files that are being written. Guarded by quota_mutex. */
     struct td_reserved_file *reserved;
 };
-
-/* True if the file name ends with the suffix, after at least one other character. */
-bool td_data_file_is(const char *name, const char *suffix);
 
 struct td_file_id td_data_id_of(const struct stat *info);
 

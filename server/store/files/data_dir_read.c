@@ -330,10 +330,10 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
     if (status == TD_OK)
         status = make_room(out, file.n_entries, arena, err);
     for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
-        char name[TD_TABLE_NAME_IN_FILE];
+        char name[TD_NAME_IN_FILE];
         if (has_keys_of_table(&sorted, file.entries[i].name))
             continue;
-        td_table_name_in_file(stem, file.entries[i].name, name);
+        td_data_name_in_file(stem, file.entries[i].name, name);
         const char *copy = td_arena_text(arena, name, strlen(name), err);
         status = copy ? read_table(mapping, &sorted, &file.entries[i], copy, arena, out, err)
                       : err->status;

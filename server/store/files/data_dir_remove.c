@@ -80,7 +80,7 @@ static td_status find_files(struct td_data_dir *dir, const char *name, struct hi
     char stem[TD_TENSOR_NAME];
     td_status status = TD_OK;
     *count = 0;
-    for (int place = 0; status == TD_OK && td_table_next_stem(name, &place, stem);)
+    for (int place = 0; status == TD_OK && td_data_next_stem(name, &place, stem);)
         status = add_file(dir, name, stem, TD_SAFETENSORS_SUFFIX, list, count, err);
     if (status == TD_OK)
         status = add_file(dir, name, name, TD_NPY_SUFFIX, list, count, err);
@@ -139,7 +139,7 @@ static size_t count_stems(const char *name)
 {
     char stem[TD_TENSOR_NAME];
     size_t n = 0;
-    for (int place = 0; td_table_next_stem(name, &place, stem);)
+    for (int place = 0; td_data_next_stem(name, &place, stem);)
         n++;
     return n;
 }

@@ -261,11 +261,11 @@ bool td_store_find_refused_file(struct td_store *store, const char *name,
 {
     char stem[TD_TENSOR_NAME];
     pthread_mutex_lock(&store->files_mutex);
-    out->own = is_refused(store, name, name, ".tensord", out) ||
-               is_refused(store, name, name, ".npy", out);
+    out->own = is_refused(store, name, name, TD_OWN_SUFFIX, out) ||
+               is_refused(store, name, name, TD_NPY_SUFFIX, out);
     bool found = out->own;
-    for (int place = 0; !found && td_table_next_stem(name, &place, stem);)
-        found = is_refused(store, name, stem, ".safetensors", out);
+    for (int place = 0; !found && td_data_next_stem(name, &place, stem);)
+        found = is_refused(store, name, stem, TD_SAFETENSORS_SUFFIX, out);
     pthread_mutex_unlock(&store->files_mutex);
     return found;
 }
@@ -314,7 +314,7 @@ static bool is_certain(const struct td_store *store, const char *name, const cha
     snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
     const int place = known_place(store, file, &found);
     const struct td_known_file *known = found ? store->files[place] : NULL;
-    if (!known || strcmp(suffix, ".safetensors") != 0)
+    if (!known || strcmp(suffix, TD_SAFETENSORS_SUFFIX) != 0)
         return found;
     const bool content_known = !known->refused[0] || known->partly;
     return content_known && td_known_file_find(known, name) != NULL;
@@ -324,10 +324,10 @@ bool td_store_find_file(struct td_store *store, const char *name, char file[TD_F
 {
     char stem[TD_TENSOR_NAME];
     pthread_mutex_lock(&store->files_mutex);
-    bool has = is_certain(store, name, name, ".tensord", file) ||
-               is_certain(store, name, name, ".npy", file);
-    for (int place = 0; !has && td_table_next_stem(name, &place, stem);)
-        has = is_certain(store, name, stem, ".safetensors", file);
+    bool has = is_certain(store, name, name, TD_OWN_SUFFIX, file) ||
+               is_certain(store, name, name, TD_NPY_SUFFIX, file);
+    for (int place = 0; !has && td_data_next_stem(name, &place, stem);)
+        has = is_certain(store, name, stem, TD_SAFETENSORS_SUFFIX, file);
     pthread_mutex_unlock(&store->files_mutex);
     return has;
 }

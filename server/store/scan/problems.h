@@ -19,6 +19,8 @@
 
 struct td_store;
 
+enum { TD_PROBLEMS_LISTED = 64 }; /* maximum number of problems in the list of a client */
+
 /* Logs and lists a problem. `source` is aliases.json or a folder of the data folder. A new reason
  * replaces the old reason of the same source. If no memory is available, the problem is only
  * logged. */

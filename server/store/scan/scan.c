@@ -185,11 +185,11 @@ static td_file_state find_earlier(const struct file_scan *scan, const char *name
                                   char file[TD_FILE_NAME])
 {
     char stem[TD_TENSOR_NAME];
-    td_file_state found = check_earlier(scan, name, name, ".tensord", file);
+    td_file_state found = check_earlier(scan, name, name, TD_OWN_SUFFIX, file);
     if (found == TD_FILE_GONE)
-        found = check_earlier(scan, name, name, ".npy", file);
-    for (int place = 0; found == TD_FILE_GONE && td_table_next_stem(name, &place, stem);)
-        found = check_earlier(scan, name, stem, ".safetensors", file);
+        found = check_earlier(scan, name, name, TD_NPY_SUFFIX, file);
+    for (int place = 0; found == TD_FILE_GONE && td_data_next_stem(name, &place, stem);)
+        found = check_earlier(scan, name, stem, TD_SAFETENSORS_SUFFIX, file);
     return found;
 }
 
@@ -525,7 +525,7 @@ static const char *only_name(const char *file, char stem[TD_FILE_NAME])
 {
     const char *suffix = strrchr(file, '.');
     snprintf(stem, TD_FILE_NAME, "%.*s", (int)(suffix - file), file);
-    return strcmp(suffix, ".safetensors") != 0 && td_name_valid(stem) ? stem : NULL;
+    return strcmp(suffix, TD_SAFETENSORS_SUFFIX) != 0 && td_name_valid(stem) ? stem : NULL;
 }
 
 /* Reports a file of keys that has no table. Other files of keys are read with the files of their

@@ -1,6 +1,7 @@
 #include "api/codec.h"
 #include "api/message/message.h"
 #include "api/message/named_inputs.h"
+#include "api/message/path_inputs.h"
 #include "kernels/scatter/scatter.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
@@ -43,7 +44,7 @@ TD_TEST_EACH(an_input_that_the_path_names_may_not_be_in_the_body, bodies)
     struct td_tensor table = tensor("int32[2] 5 6"), given = table;
     td_request_init(&request, &td_op_scatter);
     request.args.inputs[0] = (struct td_operand){ &given, 1 };
-    ck_assert_uint_eq(td_inputs_by_path(&request), 1);
+    ck_assert_uint_eq(td_path_inputs(&request), 1);
 
     char file[512];
     uint64_t length = strlen(bodies[_i].body);

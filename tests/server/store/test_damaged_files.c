@@ -2,6 +2,7 @@
  * repaired. */
 #include "kernels/key_index/key_index.h"
 #include "server/store/aliases/aliases.h"
+#include "server/store/scan/problems.h"
 #include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

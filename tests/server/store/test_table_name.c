@@ -76,34 +76,6 @@ TD_TEST_EACH(characters_beyond_ascii_are_a_fault_of_their_own, faults)
 }
 
 static const struct {
-    const char *stem, *tensor, *name;
-} in_files[] = {
-    { "m", "w", "m:w" },     { "m@v", "w", "m:w@v" },     { "m:n@v", "a:b", "m:n:a:b@v" },
-    { "m", "w@v", "m:w@v" }, { "m@v", "w@v", "m:w@v@v" }, /* which is not valid */
-};
-
-TD_TEST_EACH(the_version_of_a_file_is_that_of_its_tensors, in_files)
-{
-    char name[TD_TABLE_NAME_IN_FILE];
-    td_table_name_in_file(in_files[_i].stem, in_files[_i].tensor, name);
-    ck_assert_str_eq(name, in_files[_i].name);
-}
-
-TD_TEST(a_name_that_is_too_long_is_not_made_valid)
-{
-    char name[TD_TABLE_NAME_IN_FILE], longest[300];
-    memset(longest, 'a', sizeof longest - 1);
-    longest[sizeof longest - 1] = '\0';
-    td_table_name_in_file(longest, "w", name);
-    ck_assert(!td_name_valid(name));
-    td_table_name_in_file("m", longest, name);
-    ck_assert(!td_name_valid(name));
-    longest[1] = '@';
-    td_table_name_in_file(longest, "w", name);
-    ck_assert(!td_name_valid(name));
-}
-
-static const struct {
     const char *table, *part, *name;
 } parts[] = {
     { "t", "scale", "t.scale" },
@@ -118,23 +90,4 @@ TD_TEST_EACH(the_name_of_a_part_has_its_table_and_version, parts)
     ck_assert_str_eq(name, parts[_i].name);
     ck_assert(td_table_of_part(name, parts[_i].part, table));
     ck_assert_str_eq(table, parts[_i].table);
-}
-
-static const struct {
-    const char *name, *stems;
-} stems[] = {
-    { "m", "" },
-    { "m@v", "" },
-    { "m:w", "m " },
-    { "m:w@v", "m m@v " },
-    { "a:b:c@v", "a a@v a:b a:b@v " },
-    { ":w", "" },
-};
-
-TD_TEST_EACH(each_file_that_can_hold_a_name_is_found, stems)
-{
-    char stem[TD_TENSOR_NAME], list[256] = "";
-    for (int place = 0; td_table_next_stem(stems[_i].name, &place, stem);)
-        strcat(strcat(list, stem), " ");
-    ck_assert_str_eq(list, stems[_i].stems);
 }

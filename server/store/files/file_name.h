@@ -1,0 +1,55 @@
+/* file_name.h - the names of the files in the data folder: which files are read, which tensor each
+ * of them holds, and which file is served if several hold the same name.
+ *
+ *     NAME.tensord        holds the tensor NAME, and was written by the server
+ *     STEM.npy            holds the tensor STEM
+ *     X.keys.npy          holds the keys of the rows in X.npy; X.keys@V.npy those of X@V.npy
+ *     STEM.safetensors    holds the tensor STEM:w for each tensor w in the file;
+ *                         BASE@VERSION.safetensors holds BASE:w@VERSION
+ *
+ * Hidden files are ignored.
+ *
+ * Threads    Pure functions. */
+#ifndef TD_SERVER_STORE_FILES_FILE_NAME_H
+#define TD_SERVER_STORE_FILES_FILE_NAME_H
+
+#include "server/store/table_name.h"
+
+#include <stdbool.h>
+
+#define TD_FILE_NAME 256
+
+#define TD_OWN_SUFFIX         ".tensord"
+#define TD_NPY_SUFFIX         ".npy"
+#define TD_SAFETENSORS_SUFFIX ".safetensors"
+#define TD_TEMPORARY_PREFIX   ".tensord-tmp-"
+#define TD_LOCK_FILE          ".tensord.lock"
+#define TD_ALIASES_FILE       "aliases.json"
+
+/* True if the file name ends with the suffix, after at least one other character. */
+bool td_data_file_is(const char *name, const char *suffix);
+
+/* True if the server loads files with this name, judging by the suffix. */
+bool td_data_file_wanted(const char *name);
+
+/* td_data_keys_file writes the name of the file that holds the keys of a table: "m.keys@v.npy" for
+ * "m@v.npy". It returns false if the file of the table is not a .npy file.
+ * td_data_table_of_keys_file does the reverse: it writes the name of the table's file, and returns
+ * false if the file is not a file of keys. */
+bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
+bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
+
+/* Writes the name of the tensor `tensor` of STEM.safetensors: "m:w" for the stem "m", and "m:w@v"
+ * for the stem "m@v". If the name does not fit, the truncated name is too long to be valid. */
+enum { TD_NAME_IN_FILE = 3 * TD_TENSOR_NAME };
+void td_data_name_in_file(const char *stem, const char *tensor, char name[TD_NAME_IN_FILE]);
+
+/* Writes to `stem` the next stem of a .safetensors file that can contain the name. Returns false
+ * after the last stem. *place must be 0 before the first call. */
+bool td_data_next_stem(const char *name, int *place, char stem[TD_TENSOR_NAME]);
+
+/* Compares two file names, with a result like strcmp. If two files hold the same name, the earlier
+ * file is served. NAME.tensord comes before the other files, and each group is sorted by name. */
+int td_data_file_order(const char *file, const char *other);
+
+#endif
