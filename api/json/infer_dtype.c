@@ -32,6 +32,12 @@ void td_json_array_set_limit(struct td_json_array *array)
     array->parser.limit = array->parser.next + (room < step ? room : step);
 }
 
+static void set_parser(struct td_json_array *array)
+{
+    array->parse = td_parse_scalars_of(array->dtype, array->style);
+    array->parser.group = td_parse_floats_of(array->dtype, TD_ISA_AUTO);
+}
+
 td_status td_json_array_start(struct td_json_array *array)
 {
     bool strings = array->dtype == TD_DTYPE_STRING;
@@ -52,7 +58,7 @@ td_status td_json_array_start(struct td_json_array *array)
     }
     array->memory_end = array->data + count * array->width;
     td_json_array_set_limit(array);
-    array->parse = td_parse_scalars_of(array->dtype, array->style);
+    set_parser(array);
     array->started = true;
     return TD_OK;
 }
@@ -120,7 +126,7 @@ static void integers_to_float32(struct td_json_array *array)
     }
     array->dtype = TD_DTYPE_FLOAT32;
     array->width = sizeof(float);
-    array->parse = td_parse_scalars_of(array->dtype, array->style);
+    set_parser(array);
     array->parser.next = array->data + (size_t)n * array->width;
     array->memory_end = array->data + (size_t)array->capacity * array->width;
     td_json_array_set_limit(array);
@@ -169,7 +175,7 @@ td_status td_json_widen_dtype(struct td_json_array *array, const char *p, bool *
         return int32_to_int64(array);
     if (is_integer && array->dtype == TD_DTYPE_INT64 && *p != '-' && !any_negative(array)) {
         array->dtype = TD_DTYPE_UINT64;
-        array->parse = td_parse_scalars_of(array->dtype, array->style);
+        set_parser(array);
         return TD_OK;
     }
     if (array->no_fractions) {

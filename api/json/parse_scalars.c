@@ -1,6 +1,7 @@
 #include "api/json/parse_scalars.h"
 
 #include "api/json/float_text.h"
+#include "api/json/parse_floats.h"
 #include "kernels/half.h"
 #include "kernels/name.h"
 
@@ -45,22 +46,32 @@ static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
 /* Parses the element at p into `to`. Returns the end of the element, or NULL with `fault` set. */
 typedef const char *read_fn(const char *p, struct td_scalar_parser *parser, char *to);
 
+/* Number of elements that parse_list reads after an attempt to read a group failed. */
+enum { PAUSE = 8 };
+
 static ALWAYS_INLINE const char *parse_list(struct td_scalar_parser *parser, const char *p,
-                                            size_t width, read_fn *read)
+                                            size_t width, read_fn *read, bool in_groups)
 {
     const char *end = parser->end;
     char *next = parser->next;
+    int pause = 0; /* number of elements to read before the next attempt to read a group */
     parser->fault = TD_SCALAR_FAULT_NONE;
     for (;;) {
         const char *after = NULL;
+        size_t n = 1;
+        if (in_groups && parser->group && pause-- == 0 && p < end &&
+            (size_t)(parser->limit - next) >= TD_FLOAT_GROUP * width) {
+            after = parser->group(p, end, next, (size_t)(parser->limit - next) / width, &n);
+            pause = PAUSE;
+        }
         if (LIKELY(p < end))
-            after = read(p, parser, next);
+            after = after ? after : read(p, parser, next);
         else
             parser->fault = TD_SCALAR_FAULT_VALUE;
         if (UNLIKELY(!after))
             break;
         p = after;
-        next += width;
+        next += n * width;
         if (*p != ',') {
             p = td_json_skip_space(p, end);
             if (p >= end || *p != ',')
@@ -689,10 +700,12 @@ OIP_REALS(TD_READ_REAL)
     X(INT64, int64, 8)                                                                             \
     X(UINT64, uint64, 8)
 
+#define HAS_GROUPS(dtype) ((dtype) == TD_DTYPE_FLOAT32 || (dtype) == TD_DTYPE_FLOAT64)
+
 #define TD_LOOP(dtype, name, width)                                                                \
     static const char *parse_##name(struct td_scalar_parser *parser, const char *p)                \
     {                                                                                              \
-        return parse_list(parser, p, width, read_##name);                                          \
+        return parse_list(parser, p, width, read_##name, HAS_GROUPS(TD_DTYPE_##dtype));            \
     }
 #define TD_ANY_LOOP(dtype, name, width) TD_LOOP(dtype, any_##name, width)
 #define TD_OIP_LOOP(dtype, name, width) TD_LOOP(dtype, oip_##name, width)

@@ -3,6 +3,9 @@
 #include "kernels/name.h"
 #include "kernels/utf8.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -483,55 +486,104 @@ static const char *string_end(const char *at, const char *end)
     return NULL;
 }
 
+/* Progress of td_json_measure. */
+struct measure {
+    const char *at;
+    size_t depth; /* number of open lists and objects */
+    size_t commas;
+};
+
+#ifdef __SSE2__
+
+/* Returns a mask of the 64 bytes at `at` that equal `c` in all bits except `ignored`. */
+static uint64_t bytes_like(const char *at, char c, char ignored)
+{
+    uint64_t mask = 0;
+    for (int i = 0; i < 4; i++) {
+        const __m128i text = _mm_loadu_si128((const __m128i *)(const void *)(at + 16 * i));
+        const __m128i like = _mm_or_si128(text, _mm_set1_epi8(ignored));
+        const __m128i match = _mm_cmpeq_epi8(like, _mm_set1_epi8(c));
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(match) << 16 * i;
+    }
+    return mask;
+}
+
+/* Skips 64 bytes, or fewer if the value ends in them. Returns false, and skips nothing, if they
+ * contain a quote. */
+static bool skip_block(struct measure *measure)
+{
+    if (bytes_like(measure->at, '"', 0))
+        return false;
+    /* '[' and '{' differ in one bit, as do ']' and '}'. */
+    const uint64_t open = bytes_like(measure->at, '{', 0x20),
+                   close = bytes_like(measure->at, '}', 0x20);
+    uint64_t commas = bytes_like(measure->at, ',', 0);
+    const char *next = measure->at + 64;
+    for (uint64_t rest = open | close; rest; rest &= rest - 1) {
+        const uint64_t bracket = rest & -rest;
+        measure->depth += open & bracket ? 1 : SIZE_MAX;
+        if (measure->depth == 0) {
+            commas &= bracket - 1;
+            next = measure->at + __builtin_ctzll(bracket) + 1;
+            break;
+        }
+    }
+    measure->commas += (size_t)__builtin_popcountll(commas);
+    measure->at = next;
+    return true;
+}
+
+#else
+
+static bool skip_block(struct measure *measure)
+{
+    (void)measure;
+    return false;
+}
+
+#endif
+
+/* Skips up to 64 bytes, or a longer string. Stops if the value ends. Returns false if a string does
+ * not end. */
+static bool skip_bytes(struct measure *measure, const char *end)
+{
+    const char *stop = end - measure->at > 64 ? measure->at + 64 : end;
+    while (measure->at < stop) {
+        const char c = *measure->at;
+        if (c == '"') {
+            measure->at = string_end(measure->at, end);
+            if (!measure->at)
+                return false;
+        } else {
+            measure->at++;
+            measure->commas += c == ',';
+            measure->depth += c == '[' || c == '{';
+            measure->depth -= c == ']' || c == '}';
+        }
+        if (measure->depth == 0)
+            break;
+    }
+    return true;
+}
+
 const char *td_json_measure(const char *at, const char *end, size_t *commas)
 {
-    enum { BLOCK = 64 };
-    size_t depth = 0;
+    struct measure measure = { .at = at };
     *commas = 0;
-    if (at < end && *at != '[' && *at != '{' && *at != '"') {
+    if (at < end && *at == '"')
+        return string_end(at, end);
+    if (at < end && *at != '[' && *at != '{') {
         /* A scalar can be a whole document, so the end of the text also ends a scalar. */
         while (at < end && !td_json_is_space(*at) && *at != ',' && *at != ']' && *at != '}')
             at++;
         return at;
     }
-    while (at < end) {
-        /* Skips whole blocks that contain no quote and cannot end the value. The counts are below
-         * 256, so they fit in bytes and the loop vectorizes. '[' and '{' differ in one bit, as do
-         * ']' and '}'. */
-        while (end - at >= BLOCK) {
-            unsigned char n_commas = 0, n_open = 0, n_close = 0, n_quotes = 0;
-            for (int i = 0; i < BLOCK; i++) {
-                char c = at[i];
-                n_commas = (unsigned char)(n_commas + (c == ','));
-                n_open = (unsigned char)(n_open + ((c | 0x20) == '{'));
-                n_close = (unsigned char)(n_close + ((c | 0x20) == '}'));
-                n_quotes = (unsigned char)(n_quotes + (c == '"'));
-            }
-            if (n_quotes != 0 || n_close >= depth)
-                break;
-            *commas += n_commas;
-            depth += n_open;
-            depth -= n_close;
-            at += BLOCK;
-        }
-        const char *stop = end - at > BLOCK ? at + BLOCK : end;
-        while (at < stop) {
-            char c = *at;
-            if (c == '"') {
-                at = string_end(at, end);
-                if (!at)
-                    return NULL;
-                if (depth == 0)
-                    return at;
-                continue;
-            }
-            at++;
-            *commas += c == ',';
-            if (c == '[' || c == '{')
-                depth++;
-            else if ((c == ']' || c == '}') && --depth == 0)
-                return at;
-        }
+    while (measure.at < end) {
+        if ((end - measure.at < 64 || !skip_block(&measure)) && !skip_bytes(&measure, end))
+            return NULL;
+        *commas = measure.commas;
+        if (measure.depth == 0)
+            return measure.at;
     }
     return NULL;
 }
