@@ -22,8 +22,8 @@ enum { TD_FLOAT_GROUP = 4 };
 /* Parses elements at p, up to the end of the list or to the first group with an element that is not
  * plain. Writes at most `room` elements to `to`, which has space for at least a group. Other
  * elements of that space can be overwritten. Sets *n to the number of elements, and returns the
- * position of the ',' or ']' after the last one. Returns NULL, and leaves *n unchanged, if the first
- * group has an element that is not plain. */
+ * position of the ',' or ']' after the last one. If the first group has an element that is not
+ * plain, returns NULL and leaves *n unchanged. */
 typedef const char *td_parse_floats_fn(const char *p, const char *end, char *to, size_t room,
                                        size_t *n);
 
