@@ -29,6 +29,7 @@
 #   mlserver, kserve  need packages of hundreds of megabytes.
 #   package           builds the Debian package, installs it in a minimal system and boots it; needs root and debootstrap.
 #   wheel             compiles everything twice, the second time without ccache.
+#   profiled-build    compiles everything twice, optimised across source files.
 #   fuzz              3 minutes for each target of tests/fuzz, after a build with clang. In `whole`, unit tests run the seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -99,6 +100,7 @@ oip() { python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { python3 tests/conformance/test_all.py --binary "$1/tensord" "${@:2}"; }
 clients() { python3 tests/clients/run.py "$1"; }
 quickstart() { deploy/quickstart.sh --once --port "$(PYTHONPATH=tests/http python3 -B -c 'import daemon; print(daemon.free_ports(1)[0])')"; }
+profiled_build() { deploy/profiled_build.sh -DTD_WERROR=ON -DTD_GPU=OFF && conformance build-profiled && http build-profiled; }
 trial() { python3 "tests/trials/$1.py" --binary "$2/tensord" --rounds "$3"; } # NAME BUILD ROUNDS
 
 # The CUDA plugin: tests that it exports one function, that it loads no CUDA library at start, and that it says what is missing if
@@ -211,6 +213,7 @@ stage prometheus          -wl  build-release tests/deploy/prometheus.py build/te
 stage container           -wl  build-release tests/deploy/container.sh
 stage package             --l  -             tests/deploy/package.sh
 stage wheel               --l  build-release tests/deploy/wheel.sh
+stage profiled-build      --l  -             profiled_build
 stage proxies             -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
 stage cluster             -wl  build-release python3 tests/deploy/cluster.py
 stage kubernetes          -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord

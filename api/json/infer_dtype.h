@@ -76,7 +76,8 @@ struct td_json_array {
 /* Returns the number of elements read so far. */
 static inline int64_t td_json_array_numel(const struct td_json_array *array)
 {
-    int64_t written = (array->parser.next - array->data) / (int64_t)array->width;
+    /* A shift instead of a division, because the width is a power of two. */
+    const int64_t written = (array->parser.next - array->data) >> __builtin_ctzll(array->width);
     return written - (array->dtype == TD_DTYPE_STRING);
 }
 

@@ -499,11 +499,11 @@ struct measure {
 static uint64_t bytes_like(const char *at, char c, char ignored)
 {
     uint64_t mask = 0;
-    for (int i = 0; i < 4; i++) {
-        const __m128i text = _mm_loadu_si128((const __m128i *)(const void *)(at + 16 * i));
+    for (size_t i = 0; i < 64; i += 16) {
+        const __m128i text = _mm_loadu_si128((const __m128i *)(const void *)(at + i));
         const __m128i like = _mm_or_si128(text, _mm_set1_epi8(ignored));
         const __m128i match = _mm_cmpeq_epi8(like, _mm_set1_epi8(c));
-        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(match) << 16 * i;
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(match) << i;
     }
     return mask;
 }

@@ -112,23 +112,28 @@ static bool is_place(const struct header_place *place, const char *name, size_t 
     return place->length == length && strncasecmp(name, place->name, length) == 0;
 }
 
+static const struct header_place *place_of(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (is_place(&places[i], name, length))
+            return &places[i];
+    return NULL;
+}
+
 static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, const char *name,
                                     size_t length, const char *value, size_t value_length)
 {
     struct header_fields *fields = context;
+    const struct header_place *place = place_of(name, length);
     (void)kind;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const struct header_place *place = &places[i];
-        if (!is_place(place, name, length) ||
-            !place_header(place, fields, value ? value : "", value ? value_length : 0))
-            continue;
-        if (place->repetition == ONCE)
-            fields->repeated = place->name;
-        if (place->repetition == LIST)
-            fields->lists |= 1U << i;
-        if (place->repetition == VOID)
-            *text_at(fields->call, place) = "";
-    }
+    if (!place || !place_header(place, fields, value ? value : "", value ? value_length : 0))
+        return MHD_YES;
+    if (place->repetition == ONCE)
+        fields->repeated = place->name;
+    if (place->repetition == LIST)
+        fields->lists |= 1U << (place - places);
+    if (place->repetition == VOID)
+        *text_at(fields->call, place) = "";
     return MHD_YES;
 }
 
