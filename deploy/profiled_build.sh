@@ -18,15 +18,19 @@ jobs=$(nproc)
 
 # build PROFILE [CMAKE-OPTION...]
 build() {
-    cmake -S . -B $FOLDER -DCMAKE_BUILD_TYPE=Release -DTD_TESTS=OFF -DTD_PROFILE="$@"
-    cmake --build $FOLDER --target tensord --parallel "$jobs"
+    cmake -S . -B $FOLDER -DCMAKE_BUILD_TYPE=Release -DTD_TESTS=OFF -DTD_PROFILE="$@" &&
+        cmake --build $FOLDER --target tensord --parallel "$jobs"
+}
+
+train() {
+    deploy/load/train.py $FOLDER/tensord && [ -n "$(find $FOLDER/profile -name '*routes.c.gcda')" ]
 }
 
 mkdir -p $FOLDER
 : >$log
 rm -rf $FOLDER/profile
 if ! step $log "Building a program that counts" build generate "$@" ||
-    ! step $log "Sending requests to it" deploy/load/train.py $FOLDER/tensord ||
+    ! step $log "Sending requests to it" train ||
     ! step $log "Building with the counts" build use "$@"; then
     tail -n 20 $log >&2
     echo "profiled_build.sh: a step failed; $FOLDER/build.log has all of its output" >&2

@@ -1,6 +1,7 @@
 /* parse_floats.h - parses runs of plain numbers in groups of four, with AVX2.
  *
  * A plain number has no exponent and at most 15 characters after its sign, such as -0.0825 or 17.
+ * An integer above 2^24 is plain only with a point.
  * Most lists of floats contain only such numbers, without white space or with one space after each
  * comma. The parsers of parse_scalars.h read everything else, including all errors.
  *

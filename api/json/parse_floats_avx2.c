@@ -65,11 +65,13 @@ static ALWAYS_INLINE bool find_group(const char *p, const char *end, struct grou
             begin++;
         }
     }
+    if (group->n == 0)
+        return false;
     for (size_t i = group->n; i < TD_FLOAT_GROUP; i++) {
         group->begin[i] = group->begin[0];
         group->length[i] = group->length[0];
     }
-    return group->n > 0;
+    return true;
 }
 
 static ALWAYS_INLINE __m256i load_two(const void *low, const void *high)
@@ -190,9 +192,14 @@ static ALWAYS_INLINE void store_wide(char *to, const struct group *group, __m256
 
 /* Rounds twice, to double and to float32, which gives the same result as rounding once. They can
  * differ only if the quotient d = n / 10^f becomes a midpoint m = k / 2^e between two float32, with
- * k odd and below 2^25. The distance is j / (5^f * 2^e) for an integer j = n * 2^(e - f) - k * 5^f,
- * and double has an error of at most 2^(-29 - e), so |j| <= 5^f / 2^29. At most 13 digits follow a
- * point, so only f = 13 allows |j| = 1. Such a number is below 10, hence e > 20, and modulo 4 it
+ * k odd and below 2^25, although d is not m. The error of a double is at most 2^(-29 - e).
+ *
+ * If e < f, m * 10^f is an integer, and n differs from it by at most 10^f * 2^(-29 - e), which is
+ * at most 10^14 / 2^53 and thus below 1. So d is m.
+ *
+ * Otherwise, the distance is j / (5^f * 2^e) for the integer j = n * 2^(e - f) - k * 5^f, so |j| is
+ * at most 5^f / 2^29. At most 13 digits follow a point, and only f = 13 allows a j other than 0,
+ * with |j| <= 2. Such a number is below 10, hence e > 20, so j is odd and thus 1 or -1. Modulo 4 it
  * follows that k = -j. The even neighbour of m is then on the side of d. */
 static ALWAYS_INLINE void store_narrow(char *to, const struct group *group, __m256d values)
 {

@@ -46,7 +46,7 @@ static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
 /* Parses the element at p into `to`. Returns the end of the element, or NULL with `fault` set. */
 typedef const char *read_fn(const char *p, struct td_scalar_parser *parser, char *to);
 
-/* Number of elements that parse_list reads after an attempt to read a group failed. */
+/* Number of elements that parse_list skips between attempts to read groups. */
 enum { PAUSE = 8 };
 
 static ALWAYS_INLINE const char *parse_list(struct td_scalar_parser *parser, const char *p,

@@ -579,9 +579,11 @@ const char *td_json_measure(const char *at, const char *end, size_t *commas)
         return at;
     }
     while (measure.at < end) {
-        if ((end - measure.at < 64 || !skip_block(&measure)) && !skip_bytes(&measure, end))
-            return NULL;
+        const bool in_block = end - measure.at >= 64 && skip_block(&measure);
+        const bool skipped = in_block || skip_bytes(&measure, end);
         *commas = measure.commas;
+        if (!skipped)
+            return NULL;
         if (measure.depth == 0)
             return measure.at;
     }

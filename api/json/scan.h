@@ -127,7 +127,8 @@ TD_MUST_CHECK td_status td_json_ignore(struct td_json_scan *scan, struct td_aren
                                        struct td_error *err);
 
 /* Finds the end of the value at `at` from brackets and quotes alone, without checking the syntax.
- * Counts the commas outside strings. Returns NULL if the text ends before the value. */
+ * Counts the commas outside strings. Returns NULL if the text ends before the value, with the
+ * number of commas up to that point. */
 const char *td_json_measure(const char *at, const char *end, size_t *commas);
 
 /* A skipped value, to be read when its dtype and shape are known. */

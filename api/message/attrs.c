@@ -3,7 +3,6 @@
 #include "api/message/attr_values.h"
 #include "api/message/common_members.h"
 #include "kernels/name.h"
-#include "kernels/shown_text.h"
 
 #include <string.h>
 

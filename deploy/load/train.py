@@ -3,7 +3,7 @@
 
     train.py PROGRAM
 
-Starts the program, sends small requests of all kinds to it over loopback, and ends it. Fails if a reply has an
+Starts the program, sends typical small requests under /v1 to it over loopback, and ends it. Fails if a reply has an
 unexpected status, or if the program does not end with status 0."""
 
 import json

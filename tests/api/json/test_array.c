@@ -450,6 +450,19 @@ TD_TEST(deep_nesting_is_refused_early)
     free(text);
 }
 
+/* Longer than the texts that are read without being measured. */
+TD_TEST(a_string_without_an_end_is_reported_where_it_begins)
+{
+    char text[4096] = "[";
+    size_t used;
+    struct td_tensor got;
+    for (int i = 0; i < 1800; i++)
+        strcat(text, "1,");
+    strcat(text, "\"abc");
+    ck_assert_int_eq(read_text(text, TD_DTYPE_COUNT, NULL, &got, &used), TD_MALFORMED_REQUEST);
+    ck_assert_msg(err.offset >= (int64_t)strlen(text) - 4, "%s", err.message);
+}
+
 TD_TEST(memory_is_sized_from_the_text_not_the_shape)
 {
     struct td_tensor got;

@@ -4,7 +4,6 @@
 #include "tests/support/suite.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Result of a parser: its elements, and where and why it stopped. */
