@@ -292,7 +292,7 @@ enum {
 const struct td_op *const *td_ops(int *count);
 
 /* Returns the names of the parts that a table can have beside its rows, one at a time: the distinct
- * names of the inputs with a companion, in the order of the ops. Returns NULL after the last. */
+ * names of the inputs with a companion. Returns NULL after the last. */
 const char *td_op_table_part(int i);
 
 /* Returns the op with this name, or NULL. `name` need not be NUL-terminated. */

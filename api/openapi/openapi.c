@@ -161,7 +161,9 @@ static bool can_have(int status, const struct td_openapi_route *route, const cha
     case 409:
         return strcmp(route->method, "get") != 0;
     case 412:
-        return strstr(parameters, "IfMatch") != NULL;
+        /* The body of a flip can have conditions, too. */
+        return strstr(parameters, "IfMatch") != NULL ||
+               (has_body && strcmp(route->pattern, "/v1/aliases") == 0);
     case 413:
     case 415:
         return has_body;

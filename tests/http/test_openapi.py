@@ -68,6 +68,7 @@ class OpenApi(HttpTest):
                                             ("get", "/v1/tensors/{name}", {"412", "416"}, {"409", "413", "415", "501"}),
                                             ("put", "/v1/tensors/{name}", {"409", "412", "413", "415"}, {"416", "501"}),
                                             ("post", "/v1/gather", {"409", "412", "413", "415"}, {"416", "501"}),
+                                            ("post", "/v1/aliases", {"409", "412", "413"}, {"416", "501"}),
                                             ("post", "/v2/models/{model}/infer", {"413", "415", "501"}, {"412", "416"})):
             with self.subTest(path, method=method):
                 statuses = set(paths[path][method]["responses"])

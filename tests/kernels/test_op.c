@@ -17,12 +17,27 @@ TD_TEST(an_op_is_found_by_its_name)
     ck_assert_ptr_null(td_op_named("", 0));
 }
 
+static bool is_table_part(const char *name)
+{
+    int i = 0;
+    while (td_op_table_part(i) && strcmp(td_op_table_part(i), name) != 0)
+        i++;
+    return td_op_table_part(i) != NULL;
+}
+
 TD_TEST(the_parts_of_a_table_are_the_names_of_companions)
 {
     ck_assert_str_eq(td_op_table_part(0), "scale");
     ck_assert_str_eq(td_op_table_part(1), "offset");
     ck_assert_str_eq(td_op_table_part(2), "zero_point");
     ck_assert_ptr_null(td_op_table_part(3));
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < ops[i]->n_inputs; k++)
+            if (ops[i]->inputs[k].companion)
+                ck_assert_msg(is_table_part(ops[i]->inputs[k].name), "%s of %s",
+                              ops[i]->inputs[k].name, ops[i]->name);
 }
 
 TD_TEST(the_table_has_the_ops_of_ops_def)
