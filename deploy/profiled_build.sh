@@ -10,6 +10,7 @@
 # Results are the same as with other builds. The counts stay in build-profiled/profile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=deploy/progress.sh
 . deploy/progress.sh
 
 readonly FOLDER=build-profiled
@@ -18,7 +19,7 @@ jobs=$(nproc)
 
 # build PROFILE [CMAKE-OPTION...]
 build() {
-    cmake -S . -B $FOLDER -DCMAKE_BUILD_TYPE=Release -DTD_TESTS=OFF -DTD_PROFILE="$@" &&
+    cmake -S . -B $FOLDER -DCMAKE_BUILD_TYPE=Release -DTD_TESTS=OFF "-DTD_PROFILE=$1" "${@:2}" &&
         cmake --build $FOLDER --target tensord --parallel "$jobs"
 }
 
