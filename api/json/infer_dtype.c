@@ -128,7 +128,6 @@ static void integers_to_float32(struct td_json_array *array)
     array->width = sizeof(float);
     set_parser(array);
     array->parser.next = array->data + (size_t)n * array->width;
-    array->memory_end = array->data + (size_t)array->capacity * array->width;
     td_json_array_set_limit(array);
 }
 

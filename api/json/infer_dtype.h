@@ -50,7 +50,7 @@ struct td_json_array {
     td_parse_scalars_fn *parse;
     /* The parser stops at parser.limit, which is never beyond memory_end. */
     struct td_scalar_parser parser;
-    const char *memory_end;
+    const char *memory_end; /* end of the allocation at `data` */
 
     /* End of the text that was parsed as integers and converted to float32. NULL if nothing was
      * converted. */

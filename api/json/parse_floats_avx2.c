@@ -223,7 +223,7 @@ static ALWAYS_INLINE const char *parse(const char *p, const char *end, char *to,
             store_narrow(to + count * sizeof(float), &group, values);
         count += group.n;
         after = group.after;
-        if (*after != ',' || room == count)
+        if (*after != ',')
             break;
         p = after + 1;
         p += *p == ' ';

@@ -59,9 +59,9 @@ static ALWAYS_INLINE const char *parse_list(struct td_scalar_parser *parser, con
     for (;;) {
         const char *after = NULL;
         size_t n = 1;
-        if (in_groups && parser->group && pause-- == 0 && p < end &&
-            (size_t)(parser->limit - next) >= TD_FLOAT_GROUP * width) {
-            after = parser->group(p, end, next, (size_t)(parser->limit - next) / width, &n);
+        const size_t room = (size_t)(parser->limit - next) / width;
+        if (in_groups && parser->group && p < end && room >= TD_FLOAT_GROUP && pause-- == 0) {
+            after = parser->group(p, end, next, room, &n);
             pause = PAUSE;
         }
         if (LIKELY(p < end))

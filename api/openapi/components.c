@@ -5,7 +5,6 @@
 #include "api/oip/oip.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define TEXT    "{'type':'string'}"

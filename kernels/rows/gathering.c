@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 td_status td_gathering_refuse_scalar(const char *input, struct td_error *err)

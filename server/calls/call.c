@@ -228,6 +228,11 @@ td_status td_call_admit_memory(struct td_call *call, size_t bytes)
     return status == TD_OK ? td_client_limits_charge(call, bytes) : status;
 }
 
+void td_call_reply_json(struct td_call *call, const char *text)
+{
+    td_reply_set(&call->reply, 200, "application/json", text, strlen(text));
+}
+
 td_status td_call_reserve_reply(struct td_call *call)
 {
     return td_arena_reserve(&call->arena, TD_ARENA_RESERVE, &call->error);

@@ -67,6 +67,9 @@ typedef enum td_stage {
 #define TD_BODY_NONE   ((size_t)0)    /* the server drops the body */
 #define TD_BODY_ANY    SIZE_MAX       /* limited by --max-body */
 #define TD_BODY_TENSOR (SIZE_MAX - 1) /* limited by --tensor-quota */
+/* Large enough for any equation over sixteen shapes, but small enough to cause little work for an
+ * I/O thread. */
+#define TD_BODY_SMALL  ((size_t)64 << 10)
 
 /* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a worker.
  * Each stage requires the previous one. A NULL stage does nothing. On failure, a stage sets
@@ -267,6 +270,9 @@ TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 /* Checks, at admission, that the memory budget has room for `bytes` more than the call already
  * holds. */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
+
+/* Replies with status 200 and a JSON text, which must outlive the call. */
+void td_call_reply_json(struct td_call *call, const char *text);
 
 /* Allocates memory for the short reply before a tensor is changed, so an allocation failure cannot
  * turn a change that was made into an error. */

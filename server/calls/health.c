@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void reply_json(struct td_call *call, const char *text)
-{
-    td_reply_set(&call->reply, 200, "application/json", text, strlen(text));
-}
-
 td_status td_health_check(struct td_call *call)
 {
     const td_status status = td_drain_check_ready(call);
@@ -20,7 +15,7 @@ td_status td_health_check(struct td_call *call)
 
 td_status td_health_live(struct td_call *call)
 {
-    reply_json(call, "{\"status\":\"alive\"}\n");
+    td_call_reply_json(call, "{\"status\":\"alive\"}\n");
     return TD_OK;
 }
 
@@ -55,7 +50,7 @@ td_status td_health_ready(struct td_call *call)
 
 td_status td_health_oip_live(struct td_call *call)
 {
-    reply_json(call, "{\"live\":true}");
+    td_call_reply_json(call, "{\"live\":true}");
     return TD_OK;
 }
 
@@ -63,6 +58,6 @@ td_status td_health_oip_ready(struct td_call *call)
 {
     const td_status status = td_health_check(call);
     if (status == TD_OK)
-        reply_json(call, "{\"ready\":true,\"live\":true}");
+        td_call_reply_json(call, "{\"ready\":true,\"live\":true}");
     return status;
 }

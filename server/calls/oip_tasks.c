@@ -10,19 +10,12 @@
 
 #include <string.h>
 
-static void reply_json(struct td_call *call, const char *text)
-{
-    td_reply_set(&call->reply, 200, "application/json", text, strlen(text));
-}
-
 static struct td_oip_server server_properties(const struct td_call *call)
 {
     return (struct td_oip_server){ .version = TD_VERSION,
                                    .shared_memory = call->services->shm != NULL,
                                    .workers = (int)call->services->config.workers };
 }
-
-enum { BODY_LIMIT = 64 << 10 }; /* small enough to cause little work for an I/O thread */
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
@@ -202,12 +195,14 @@ static td_status unload(struct td_call *call)
 }
 
 const struct td_task td_oip_index_task = {
-    .decode = read_index, .admit = admit_index, .encode = make_index, .body_limit = BODY_LIMIT
+    .decode = read_index, .admit = admit_index, .encode = make_index, .body_limit = TD_BODY_SMALL
 };
-const struct td_task td_oip_load_task = { .begin = find, .encode = load, .body_limit = BODY_LIMIT };
+const struct td_task td_oip_load_task = { .begin = find,
+                                          .encode = load,
+                                          .body_limit = TD_BODY_SMALL };
 const struct td_task td_oip_unload_task = { .begin = find,
                                             .encode = unload,
-                                            .body_limit = BODY_LIMIT };
+                                            .body_limit = TD_BODY_SMALL };
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
@@ -229,13 +224,13 @@ static td_status register_region(struct td_call *call)
         status = td_shm_register(call->services->shm, call->arguments[0], region.key, region.offset,
                                  region.bytes, &call->error);
     if (status == TD_OK)
-        reply_json(call, "{}");
+        td_call_reply_json(call, "{}");
     return status;
 }
 
 const struct td_task td_oip_register_task = { .begin = need_shm,
                                               .encode = register_region,
-                                              .body_limit = BODY_LIMIT };
+                                              .body_limit = TD_BODY_SMALL };
 
 td_status td_oip_region_status(struct td_call *call)
 {
@@ -256,7 +251,7 @@ td_status td_oip_unregister(struct td_call *call)
     if (status != TD_OK)
         return status;
     td_shm_unregister(call->services->shm, call->arguments[0]);
-    reply_json(call, "{}");
+    td_call_reply_json(call, "{}");
     return TD_OK;
 }
 
@@ -265,13 +260,13 @@ td_status td_oip_no_cuda_regions(struct td_call *call)
     if (call->arguments[0])
         return td_error_set(&call->error, TD_NOT_FOUND,
                             "there is no CUDA shared memory region '%.128s'", call->arguments[0]);
-    reply_json(call, "[]");
+    td_call_reply_json(call, "[]");
     return TD_OK;
 }
 
 td_status td_oip_no_cuda_unregister(struct td_call *call)
 {
-    reply_json(call, "{}");
+    td_call_reply_json(call, "{}");
     return TD_OK;
 }
 

@@ -35,10 +35,6 @@ static td_status plan(struct td_call *call)
                          &call->reply, &call->error);
 }
 
-/* Large enough for any equation over sixteen shapes, but small enough to cause little work for an
- * I/O thread. */
-enum { BODY_LIMIT = 64 << 10 };
-
 const struct td_task td_plan_task = {
-    .begin = begin_plan, .argument = td_op_argument, .encode = plan, .body_limit = BODY_LIMIT
+    .begin = begin_plan, .argument = td_op_argument, .encode = plan, .body_limit = TD_BODY_SMALL
 };

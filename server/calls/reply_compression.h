@@ -3,7 +3,7 @@
  * A reply is compressed if the client accepts an encoding, the reply has at least TD_DEFLATE_LEAST
  * bytes, and it is one of
  *   - the result of an op or another task under /v1, with --compress
- *   - an inference reply under /v2, even without --compress
+ *   - the reply of any task under /v2, even without --compress
  *   - a document that does not change (static_reply.h), with --compress
  *
  * Exceptions  Replies of tasks with an ETag are not compressed, because clients request byte ranges

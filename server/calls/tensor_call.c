@@ -10,7 +10,6 @@
 #include "server/calls/conditions.h"
 #include "server/calls/services.h"
 #include "server/store/etag.h"
-#include "server/store/precondition.h"
 #include "server/store/table_name.h"
 
 #include <string.h>

@@ -17,10 +17,8 @@
 #include "server/calls/tensor_call.h"
 #include "server/store/aliases/aliases.h"
 #include "server/store/keys.h"
-#include "server/store/precondition.h"
 #include "server/store/table_name.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- GET ------------------------------------------------------------------------------------- */

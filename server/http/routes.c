@@ -173,6 +173,17 @@ enum {
     PATH_OF_statistics
 };
 
+/* The same for the paths below /v1, which first_route would hide. */
+enum {
+#define TD_OP(folder, name) PATH_BELOW_V1_##name,
+#include "kernels/ops.def"
+#undef TD_OP
+    PATH_BELOW_V1_ops,
+    PATH_BELOW_V1_devices,
+    PATH_BELOW_V1_tensors,
+    PATH_BELOW_V1_aliases
+};
+
 /* ---- matching -------------------------------------------------------------------------------- */
 
 static const struct {

@@ -83,7 +83,7 @@ struct td_store_inspector {
 };
 
 /* Maximum number of lines that a scan of the data folder logs about each of these: changed files,
- * skipped files and tensors, changed aliases, and tensors that are no models. */
+ * skipped files and tensors, changed aliases, and tensors that are not models. */
 enum { TD_SCAN_LINES = 100 };
 
 struct td_store_options {

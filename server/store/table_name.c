@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS  "0123456789"
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
 static bool is_ascii(char c)
 {
     return (unsigned char)c < 0x80;
@@ -17,7 +14,7 @@ static bool is_ascii(char c)
 /* True if these characters can form a BASE. For a name in ASCII, this costs one strspn. */
 static bool base_valid(const char *name, size_t base)
 {
-    const size_t plain = strspn(name, LETTERS DIGITS "._:-");
+    const size_t plain = strspn(name, TD_NAME_CHARACTERS ":");
     return plain == base || (!is_ascii(name[plain]) && td_unicode_name_valid(name, base, 0, NULL));
 }
 

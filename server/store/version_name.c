@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-#define DIGITS  "0123456789"
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
 const char *td_table_version(const char *name)
 {
     const char *at = strchr(name, '@');
@@ -37,7 +34,7 @@ bool td_version_name_valid(const char *version)
 {
     const size_t length = strlen(version);
     return length >= 1 && length < TD_TABLE_VERSION &&
-           strspn(version, LETTERS DIGITS "._-") == length && !td_version_name_part(version);
+           strspn(version, TD_NAME_CHARACTERS) == length && !td_version_name_part(version);
 }
 
 /* Compares the numbers at the start of both texts, and advances both texts past these numbers. */
@@ -45,7 +42,7 @@ static int compare_numbers(const char **a, const char **b)
 {
     *a += strspn(*a, "0");
     *b += strspn(*b, "0");
-    const size_t n = strspn(*a, DIGITS), m = strspn(*b, DIGITS);
+    const size_t n = strspn(*a, TD_NAME_DIGITS), m = strspn(*b, TD_NAME_DIGITS);
     const int order = n != m ? (n > m) - (n < m) : strncmp(*a, *b, n);
     *a += n;
     *b += m;
@@ -56,7 +53,7 @@ int td_version_name_order(const char *a, const char *b)
 {
     const char *x = a, *y = b;
     while (*x && *y) {
-        if (strspn(x, DIGITS) > 0 && strspn(y, DIGITS) > 0) {
+        if (strspn(x, TD_NAME_DIGITS) > 0 && strspn(y, TD_NAME_DIGITS) > 0) {
             const int order = compare_numbers(&x, &y);
             if (order != 0)
                 return order;

@@ -12,6 +12,11 @@
 
 #define TD_TABLE_VERSION 65 /* with its NUL */
 
+/* The characters of a VERSION. The BASE of a name can have other characters, too. */
+#define TD_NAME_DIGITS "0123456789"
+#define TD_NAME_CHARACTERS                                                                         \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" TD_NAME_DIGITS "._-"
+
 /* td_table_version returns the VERSION of a valid name, or NULL if the name has no version.
  * td_table_base returns the length of the name's BASE. */
 const char *td_table_version(const char *name);

@@ -3,7 +3,8 @@
  *
  *     NAME.tensord        holds the tensor NAME, and was written by the server
  *     STEM.npy            holds the tensor STEM
- *     X.keys.npy          holds the keys of the rows in X.npy; X.keys@V.npy those of X@V.npy
+ *     X.keys.npy          holds the keys of the rows in X.npy;
+ *                         X.keys@V.npy holds the keys of the rows in X@V.npy
  *     STEM.safetensors    holds the tensor STEM:w for each tensor w in the file;
  *                         BASE@VERSION.safetensors holds BASE:w@VERSION
  *
