@@ -11,20 +11,25 @@
 #
 # BASE is Debian 12 or newer, or Ubuntu 24.04. CUDA_BUILD and CUDA_BASE are one of these systems with CUDA: CUDA_BUILD has nvcc and
 # the headers, CUDA_BASE has cuBLAS. VERSION and REVISION go into the labels.
+# PROFILED=yes builds the program with deploy/profiled_build.sh, which compiles everything twice; no builds it once.
 ARG BASE=docker.io/library/debian:12-slim
 ARG CUDA_BUILD=docker.io/nvidia/cuda:12.8.1-devel-ubuntu24.04
 ARG CUDA_BASE=docker.io/nvidia/cuda:12.8.1-runtime-ubuntu24.04
+ARG PROFILED=yes
 
-FROM ${BASE} AS build
+FROM ${BASE} AS sources
 ENV TENSORD_CACHE=/opt/tensord
 WORKDIR /src
 # Comes before the sources, so the dependencies stay cached while only sources change.
 COPY deploy/dependencies.sh deploy/libmicrohttpd.sha256 deploy/progress.sh deploy/
-RUN deploy/dependencies.sh
+RUN deploy/dependencies.sh --profiled
 COPY . .
-RUN deploy/image.sh build
 
-FROM build AS test
+FROM sources AS build
+ARG PROFILED
+RUN deploy/image.sh build "${PROFILED}"
+
+FROM sources AS test
 RUN deploy/dependencies.sh --test
 RUN cmake --preset release -DTD_TESTS=ON && cmake --build --preset release --parallel "$(nproc)"
 RUN ctest --test-dir build --output-on-failure
@@ -35,9 +40,10 @@ ARG CUDA_ARCHITECTURES=
 ENV TENSORD_CACHE=/opt/tensord
 WORKDIR /src
 COPY deploy/dependencies.sh deploy/libmicrohttpd.sha256 deploy/progress.sh deploy/
-RUN deploy/dependencies.sh
+RUN deploy/dependencies.sh --profiled
 COPY . .
-RUN deploy/image.sh build -DTD_GPU=ON "-DTD_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}"
+ARG PROFILED
+RUN deploy/image.sh build "${PROFILED}" -DTD_GPU=ON "-DTD_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}"
 
 FROM ${CUDA_BASE} AS gpu
 ARG VERSION=unknown

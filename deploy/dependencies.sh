@@ -4,6 +4,7 @@
 #   deploy/dependencies.sh          installs the packages to build and run tensord
 #   deploy/dependencies.sh --test   also installs the packages for the tests and checks
 #   deploy/dependencies.sh --wheel  also installs the packages for deploy/wheel
+#   deploy/dependencies.sh --profiled  also installs the packages for deploy/profiled_build.sh
 #
 # Run the script as any user. It uses sudo only if a package is missing. If nothing is missing, it ends within a
 # fraction of a second.
@@ -46,6 +47,7 @@ readonly TEST_PACKAGES=(
     chromium-driver chromium-headless-shell clang clang-format clang-tidy fish haproxy libb64-0d libclang-rt-dev man-db mandoc openssl prometheus
     python3 python3-venv systemd valgrind wrk zsh
 )
+readonly PROFILED_PACKAGES=(python3)
 # Packages that libgnutls.a depends on, and the package with the header of p11-kit, which has no static library
 # (deploy/wheel/without_p11_kit.c).
 readonly WHEEL_PACKAGES=(
@@ -419,6 +421,7 @@ main() {
         case $option in
         --test) packages+=("${TEST_PACKAGES[@]}") ;;
         --wheel) packages+=("${WHEEL_PACKAGES[@]}") wheel=yes TENSORD_MICROHTTPD=build ;;
+        --profiled) packages+=("${PROFILED_PACKAGES[@]}") ;;
         -h | --help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
         *) die "unknown option $option (see --help)" ;;
         esac

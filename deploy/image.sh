@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # image.sh - runs the steps that the images of the Dockerfile share.
 #
-#   image.sh build [CMAKE-OPTION...]   builds in the source folder, and fills /image with the files that an image adds to
-#                                      its base: the program, the plugin if it is built, the bill of materials, this script
+#   image.sh build PROFILED [CMAKE-OPTION...]   builds in the source folder, with deploy/profiled_build.sh if PROFILED is yes,
+#                                      without it if it is no. Fills /image with the files that an image adds to its base:
+#                                      the program, the plugin if it is built, the bill of materials, this script
 #   image.sh finish                    in an image with these files: installs the packages of the libraries that the program
 #                                      loads, and creates the user
 set -euo pipefail
@@ -10,10 +11,21 @@ set -euo pipefail
 readonly USER_ID=65532 # the same id as in other images with an unprivileged user
 
 build() {
-    local image=/image
-    cmake --preset package -DCMAKE_INSTALL_PREFIX=/usr/local "$@"
-    cmake --build --preset package --parallel "$(nproc)"
-    DESTDIR=/installed cmake --install build-package --strip
+    local image=/image folder=build-package
+    local options=(--preset package -DCMAKE_INSTALL_PREFIX=/usr/local "${@:2}")
+    case $1 in
+    yes)
+        folder=build-profiled
+        deploy/profiled_build.sh "${options[@]}"
+        ;;
+    no) cmake "${options[@]}" ;;
+    *)
+        echo "image.sh: PROFILED is '$1'; expected yes or no" >&2
+        return 1
+        ;;
+    esac
+    cmake --build "$folder" --parallel "$(nproc)"
+    DESTDIR=/installed cmake --install "$folder" --strip
     mkdir -p $image/usr/local/{bin,lib} $image/usr/local/share/doc/tensord $image/opt/tensord
     cp /installed/usr/local/bin/tensord $image/usr/local/bin/
     [ ! -d /installed/usr/local/lib/tensord ] || cp -r /installed/usr/local/lib/tensord $image/usr/local/lib/

@@ -30,6 +30,7 @@
 #   package           builds the Debian package, installs it in a minimal system and boots it; needs root and debootstrap.
 #   wheel             compiles everything twice, the second time without ccache.
 #   profiled-build    compiles everything twice, optimised across source files.
+#   profiled-image    builds the image as its users do, with such a program.
 #   fuzz              3 minutes for each target of tests/fuzz, after a build with clang. In `whole`, unit tests run the seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -214,6 +215,7 @@ stage container           -wl  build-release tests/deploy/container.sh
 stage package             --l  -             tests/deploy/package.sh
 stage wheel               --l  build-release tests/deploy/wheel.sh
 stage profiled-build      --l  -             profiled_build
+stage profiled-image      --l  -             tests/deploy/container.sh yes
 stage proxies             -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
 stage cluster             -wl  build-release python3 tests/deploy/cluster.py
 stage kubernetes          -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord

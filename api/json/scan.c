@@ -402,10 +402,34 @@ bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t 
     return true;
 }
 
+/* Reads an integer of at most 18 digits, which always fits. Returns its end, or NULL for any other
+ * text. */
+static const char *short_integer(const char *at, const char *end, int64_t *out)
+{
+    const char *const begin = at;
+    int64_t value = 0;
+    for (; at < end && *at >= '0' && *at <= '9'; at++) {
+        if (at - begin == 18)
+            return NULL;
+        value = value * 10 + (*at - '0');
+    }
+    if (at == begin || (*begin == '0' && at - begin > 1) ||
+        (at < end && (*at == '.' || (*at | 0x20) == 'e')))
+        return NULL;
+    *out = value;
+    return at;
+}
+
 td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits, struct td_error *err)
 {
     const char *at = scan->at;
     bool is_integer;
+    const char *short_end = short_integer(at, scan->end, out);
+    if (short_end) {
+        *fits = true;
+        scan->at = short_end;
+        return TD_OK;
+    }
     const char *end = td_json_number_end(at, scan->end, &is_integer);
     if (!end)
         return td_json_bad_number(scan, at, err);

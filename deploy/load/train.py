@@ -3,7 +3,7 @@
 
     train.py PROGRAM
 
-Starts the program, sends typical small requests under /v1 to it over loopback, and ends it. Fails if a reply has an
+Starts the program, sends typical small requests to it over loopback, and ends it. Fails if a reply has an
 unexpected status, or if the program does not end with status 0."""
 
 import json
@@ -72,6 +72,8 @@ def typical():
     small = safetensors({"params": ("F32", [16, 8], floats(128)),
                          "indices": ("I32", [4], struct.pack("<4i", 3, 0, 15, 7))})
     updates = {"indices": [[row] for row in rows[:2]], "updates": matrix(2, WIDTH, 4)}
+    infer = {"inputs": [{"name": "params", "datatype": "FP32", "shape": [4, 8], "data": matrix(1, 32, 4)[0]},
+                        {"name": "indices", "datatype": "INT32", "shape": [2], "data": [3, 0]}]}
     product = {"equation": "ij,jk->ik", "inputs": [matrix(4, 8, 2), matrix(8, 4, 2)]}
     return [
         (request("POST", "/v1/gather", {"params": matrix(16, 8, 3), "indices": [3, 0, 15, 7]}), 200, 6),
@@ -82,6 +84,7 @@ def typical():
         (request("POST", "/v1/tensors/words/lookup", {"keys": [f"key{i}" for i in rows[:8]]}), 200, 4),
         (request("POST", "/v1/tensors/words/lookup", {"keys": ["none"]}), 422, 1),
         (request("POST", "/v1/tensors/table/embedding_bag", {"indices": rows, "offsets": [0, 8, 16]}), 200, 2),
+        (request("POST", "/v2/models/gather/infer", infer), 200, 2),
         (request("POST", "/v1/einsum", product), 200, 2),
         (request("POST", "/v1/top_k", {"x": matrix(2, 16, 4), "k": 3}), 200, 1),
         (request("POST", "/v1/concat", {"inputs": [matrix(2, 4, 2), matrix(1, 4, 2)], "axis": 0}), 200, 1),

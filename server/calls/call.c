@@ -43,11 +43,13 @@ struct td_call *td_call_new(struct td_services *services)
     if (!shell)
         return NULL;
     struct td_call *call = &shell->call;
-    *call = (struct td_call){ .services = services,
-                              .socket = -1, /* no connection */
-                              .operation = TD_OPERATION_NONE,
-                              .headers.inference_header = TD_OIP_NO_HEADER,
-                              .schedule.start_by_ns = TD_NEVER };
+    memset(call, 0, offsetof(struct td_call, error));
+    call->services = services;
+    call->socket = -1; /* no connection */
+    call->operation = TD_OPERATION_NONE;
+    call->headers.inference_header = TD_OIP_NO_HEADER;
+    call->schedule.start_by_ns = TD_NEVER;
+    call->error.status = TD_OK;
     td_arena_init(&call->arena, shell->block, sizeof shell->block,
                   td_buffer_pool_memory(services->buffers));
     call->arena.stop = (struct td_stop){ td_call_stopped, call };

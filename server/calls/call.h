@@ -232,11 +232,14 @@ struct td_call {
 
     /* the reply */
     bool unsent; /* the call is counted in services->unsent */
-    struct td_error error;
     struct td_reply reply;
     struct td_times times;
 
     struct td_arena arena; /* the first block is in the td_call_shell */
+
+    /* Must be last, because a new call clears only the members before it. Without an error, only
+     * the status is set. */
+    struct td_error error;
 };
 
 /* Memory of a call. Small allocations use the block, which is not cleared between calls. */

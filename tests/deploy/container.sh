@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# container.sh [--install] - tests the image: it builds, runs without rights, serves, respects its limits, and stops with exit
-# code 0; on the networks of podman; with CUDA's compiler here, also the image with the plugin, on the CPU.
+# container.sh [--install] [PROFILED] - tests the image: it builds, runs without rights, serves, respects its limits, and stops
+# with exit code 0; on the networks of podman; with CUDA's compiler here, also the image with the plugin, on the CPU.
+#
+# PROFILED is the argument of the Dockerfile: yes or, without it, no, because a profiled build takes three times as long.
 #
 # Needs neither a registry nor a container daemon: buildah builds in a chroot on a local base image, and podman
 # runs the image on the loopback interface with the limits of a hardened deployment.
@@ -11,12 +13,15 @@ set -euo pipefail
 # Images and containers of this run have its number: other runs have theirs.
 readonly base=localhost/tensord-base-$suite image=localhost/tensord-under-test:$$ name=tensord-test-$$
 readonly gpu_image=localhost/tensord-gpu-under-test:$$
+install=""
+[ "${1:-}" != --install ] || { install=$1; shift; }
+readonly profiled=${1:-no}
 log=$(mktemp)
 
 # build IMAGE OPTION...
 build() {
     # Only the docker format supports HEALTHCHECK.
-    buildah bud --isolation chroot --layers --format docker --build-arg "BASE=$base" -t "$1" "${@:2}" "$root" \
+    buildah bud --isolation chroot --layers --format docker --build-arg "BASE=$base" --build-arg "PROFILED=$profiled" -t "$1" "${@:2}" "$root" \
         >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "building the image"; }
 }
 
@@ -46,7 +51,7 @@ label() { podman image inspect --format "{{index .Config.Labels \"org.opencontai
 get() { curl -sf --max-time 60 "http://127.0.0.1:$port$1" "${@:2}"; }
 healthy() { run_podman healthcheck run "$name"; }
 
-need "${1:-}" buildah podman debootstrap runc curl
+need "$install" buildah podman debootstrap runc curl
 trap 'remove; remove_images; rm -f "$log"' EXIT
 mkdir -p "$cache"
 exec 9>"$cache/container-base.lock" # one run at a time imports it

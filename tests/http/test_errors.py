@@ -22,6 +22,15 @@ class OpRefusals(HttpTest):
                 self.assertStatus(self.post(path, {**body, "bounds": bounds}), 200)
         self.assertStatus(self.request("DELETE", "/v1/tensors/negative"), 204)
 
+    def test_a_reply_has_no_headers_of_an_earlier_error(self):
+        """the memory of a call is used again by the next call"""
+        for _ in range(3):
+            self.assertIn("Allow", self.request("DELETE", "/v1/gather").headers)
+            reply = self.post("/v1/gather", {"params": [1.5], "indices": [0]})
+            self.assertStatus(reply, 200)
+            for name in ("Allow", "ETag", "Retry-After", "WWW-Authenticate", "Accept-Encoding"):
+                self.assertNotIn(name, reply.headers)
+
     def test_null_for_an_optional_input_is_no_tensor(self):
         """serialisers write absent members so; NaN is not meant"""
         body = {"params": [[1.5, 2]], "indices": [0], "offsets": [0]}

@@ -50,6 +50,8 @@ static const struct {
     { "0", true, 0 },
     { "-0", true, 0 },
     { "42", true, 42 },
+    { "999999999999999999", true, INT64_C(999999999999999999) },
+    { "1000000000000000000", true, INT64_C(1000000000000000000) },
     { "9223372036854775807", true, INT64_MAX },
     { "-9223372036854775808", true, INT64_MIN },
     { "9223372036854775808", false, 0 },
@@ -57,6 +59,8 @@ static const struct {
     { "99999999999999999999999999", false, 0 },
     { "1.0", false, 0 },
     { "1e0", false, 0 },
+    { "1E0", false, 0 },
+    { "999999999999999999.5", false, 0 },
 };
 
 TD_TEST_EACH(integers_that_do_not_fit_int64_are_reported, integers)
