@@ -16,6 +16,7 @@ struct td_tls_identity {
     gnutls_certificate_credentials_t credentials;
     /* Authorities of the clients' certificates. NULL: clients are not asked for certificates. */
     gnutls_x509_trust_list_t clients;
+    gnutls_datum_t ticket_key;
     struct td_tls_state state;
 };
 
@@ -26,7 +27,7 @@ struct td_tls {
     /* Number of the current identity, or 0 if clients need no certificate. */
     atomic_uint_fast64_t number;
     uint64_t last_number;
-    atomic_uint_fast64_t completed, failed; /* handshakes */
+    atomic_uint_fast64_t completed, resumed, failed; /* handshakes */
 };
 
 /* Buffer for the message about a file that cannot be read or is invalid. */
@@ -58,6 +59,9 @@ void td_tls_identity_unref(struct td_tls_identity *identity)
         gnutls_certificate_free_credentials(identity->credentials);
     if (identity->clients)
         gnutls_x509_trust_list_deinit(identity->clients, 1);
+    if (identity->ticket_key.data)
+        gnutls_memset(identity->ticket_key.data, 0, identity->ticket_key.size);
+    gnutls_free(identity->ticket_key.data);
     free(identity);
 }
 
@@ -150,6 +154,7 @@ static struct td_tls_identity *read_identity(const struct td_tls_files *files, u
     atomic_init(&identity->references, 1);
     identity->number = number;
     if (gnutls_certificate_allocate_credentials(&identity->credentials) >= 0 &&
+        gnutls_session_ticket_key_generate(&identity->ticket_key) >= 0 &&
         read_pair(identity, files, report) && read_authority(identity, files, report))
         return identity;
     td_tls_identity_unref(identity);
@@ -239,6 +244,7 @@ struct td_tls_state td_tls_state(struct td_tls *tls)
     struct td_tls_state state = identity->state;
     td_tls_identity_unref(identity);
     state.completed = atomic_load_explicit(&tls->completed, memory_order_relaxed);
+    state.resumed = atomic_load_explicit(&tls->resumed, memory_order_relaxed);
     state.failed = atomic_load_explicit(&tls->failed, memory_order_relaxed);
     return state;
 }
@@ -250,6 +256,8 @@ struct td_tls_identity *td_tls_session_begin(struct td_tls *tls, struct gnutls_s
     struct td_tls_identity *identity = in_force(tls);
     /* If allocation fails here, the handshake fails later. */
     (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, identity->credentials);
+    /* Without memory for the key, the session has no tickets. */
+    (void)gnutls_session_ticket_enable_server(session, &identity->ticket_key);
     if (identity->clients) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUEST);
         /* Sends no names of authorities, because some clients would otherwise send no certificate
@@ -259,9 +267,16 @@ struct td_tls_identity *td_tls_session_begin(struct td_tls *tls, struct gnutls_s
     return identity;
 }
 
-void td_tls_count(struct td_tls *tls, bool complete)
+void td_tls_count_complete(struct td_tls *tls, struct gnutls_session_int *session)
 {
-    atomic_fetch_add_explicit(complete ? &tls->completed : &tls->failed, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tls->completed, 1, memory_order_relaxed);
+    if (gnutls_session_is_resumed(session))
+        atomic_fetch_add_explicit(&tls->resumed, 1, memory_order_relaxed);
+}
+
+void td_tls_count_failed(struct td_tls *tls)
+{
+    atomic_fetch_add_explicit(&tls->failed, 1, memory_order_relaxed);
 }
 
 /* Reads the client's certificates. Returns their number, which is 0 if the client sent none, or a

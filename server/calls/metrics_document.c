@@ -220,6 +220,9 @@ static void write_tls(struct td_exposition *e, const struct td_services *service
     td_family(e, "tensord_tls_handshakes", TD_COUNTER, "handshakes of new connections");
     labelled(e, "result", "complete", state.completed);
     labelled(e, "result", "failed", state.failed);
+    td_family(e, "tensord_tls_resumed", TD_COUNTER,
+              "complete handshakes that resumed an earlier session");
+    td_sample_uint(e, "", state.resumed);
 }
 
 /* Writes, for each file and folder in use, whether it was last read successfully. */

@@ -95,6 +95,20 @@ static const char *failure(const struct peer *peer, ssize_t got)
     return errno == EAGAIN ? "the server does not reply" : strerror(errno);
 }
 
+/* Receives bytes of the reply. GnuTLS also returns GNUTLS_E_AGAIN after a ticket, of which a server
+ * sends a few. */
+static ssize_t receive(const struct peer *peer, char *to, size_t room)
+{
+    enum { TICKETS = 8 };
+    ssize_t got = GNUTLS_E_AGAIN;
+    if (!peer->session)
+        return recv(peer->fd, to, room, 0);
+    errno = 0;
+    for (int i = 0; got == GNUTLS_E_AGAIN && errno != EAGAIN && i < TICKETS; i++)
+        got = gnutls_record_recv(peer->session, to, room);
+    return got;
+}
+
 /* Sends the request and reads the start of the reply. */
 static bool ask(const struct peer *peer, char line[STATUS_LINE + 1], const char **why)
 {
@@ -103,12 +117,8 @@ static bool ask(const struct peer *peer, char line[STATUS_LINE + 1], const char 
     const ssize_t size = sizeof request - 1;
     ssize_t got = peer->session ? gnutls_record_send(peer->session, request, (size_t)size)
                                 : send(peer->fd, request, (size_t)size, MSG_NOSIGNAL);
-    for (ssize_t n = 0; got > 0 && n < STATUS_LINE; n += got) {
-        char *rest = line + n;
-        const size_t room = (size_t)(STATUS_LINE - n);
-        got = peer->session ? gnutls_record_recv(peer->session, rest, room)
-                            : recv(peer->fd, rest, room, 0);
-    }
+    for (ssize_t n = 0; got > 0 && n < STATUS_LINE; n += got)
+        got = receive(peer, line + n, (size_t)(STATUS_LINE - n));
     if (got <= 0)
         return *why = failure(peer, got), false;
     line[STATUS_LINE] = '\0';

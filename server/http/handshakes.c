@@ -135,7 +135,7 @@ static void end(struct td_handshakes *handshakes, struct td_handshake *handshake
 static void fail(struct td_handshakes *handshakes, struct td_handshake *handshake, int code)
 {
     const struct td_services *services = handshakes->services;
-    td_tls_count(services->tls, false);
+    td_tls_count_failed(services->tls);
     td_log(&services->log, TD_LOG_DEBUG, "handshake_failed",
            TD_TEXT("reason", gnutls_strerror(code)));
     if (handshake->identity)
@@ -146,7 +146,7 @@ static void fail(struct td_handshakes *handshakes, struct td_handshake *handshak
 static void complete(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
     const struct td_services *services = handshakes->services;
-    td_tls_count(services->tls, true);
+    td_tls_count_complete(services->tls, handshake->session);
     td_connection_skip_read(td_connections_find(services->connections, handshake->socket),
                             handshake->socket);
     resume(handshakes, handshake);

@@ -5,10 +5,12 @@
 
 requests      small gathers on 16 open connections: rate, and the server's processor time for each request
 connections   the same with a new connection for each request, with a P-256 ECDSA key and a 2048-bit RSA key
+handshakes    health checks, each on a new connection, by four threads of tls_client; with the ECDSA key, with whole and
+              with resumed handshakes
 large         replies of 16 MB on 4 connections: GB/s
 idle          memory of a waiting connection
 
-wrk generates the load on the same two cores. Figures are medians over the rounds, which alternate between the cases.
+wrk or tls_client generates the load on the same two cores. Needs the target `benchmarks`. Figures are medians over the rounds, which alternate between the cases.
 """
 import argparse, os, re, socket, statistics, subprocess, sys, tempfile
 
@@ -67,6 +69,26 @@ def idle_bytes(daemon, count=1000):
     return (resident(daemon) - before) / count
 
 
+def tls_client(daemon, kind, seconds):
+    """Returns (requests per second, processor seconds of the server for each request)."""
+    program = os.path.join(os.path.dirname(tensord.BINARY), "tests", "bench", "tls_client")
+    before = processor_time(daemon.process.pid)
+    text = subprocess.run([program, str(daemon.port), str(seconds), kind], check=True, capture_output=True, text=True).stdout
+    used = processor_time(daemon.process.pid) - before
+    rate, resumed, all_of_them = map(float, re.fullmatch(r"([\d.]+) requests/s, (\d+) of (\d+) resumed\n", text).groups())
+    if (resumed > all_of_them / 2) != (kind == "resumed"):
+        sys.exit(f"tls.py: {kind}: {text}")
+    return rate, used / (rate * seconds)
+
+
+def handshakes(options, daemons):
+    runs = [{kind: tls_client(daemon, kind, options.seconds) for kind, daemon in daemons.items()} for _ in range(options.rounds)]
+    for kind in daemons:
+        rate, used = (statistics.median(run[kind][i] for run in runs) for i in range(2))
+        ratio = statistics.median(run[kind][0] / run["plain"][0] for run in runs)
+        print(f"{'handshakes':12} {kind:7} {rate:8.0f} a second, {used * 1e6:9.1f} us of the server each, {ratio:5.2f} of plain", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", default="build/tensord")
@@ -94,6 +116,7 @@ def main():
                 rate, data, used = (statistics.median(run[name][i] for run in runs) for i in range(3))
                 ratio = statistics.median(run[name][0] / run["plain"][0] for run in runs)
                 print(f"{case:12} {name:6} {rate:9.0f} a second, {data / 1e9:6.2f} GB/s, {used * 1e6:9.1f} us of the server each, {ratio:5.2f} of plain", flush=True)
+        handshakes(options, {"plain": plain, "full": ecdsa, "resumed": ecdsa})
         for name, daemon in (("plain", plain), ("tls", ecdsa)):
             print(f"{'idle':12} {name:6} {idle_bytes(daemon) / 1024:9.1f} KiB each")
 

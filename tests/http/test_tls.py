@@ -1,5 +1,5 @@
 """TLS: certificates, their reload, certificates of clients, and clients that do not finish a handshake."""
-import contextlib, os, random, re, signal, socket, ssl, subprocess, time, warnings
+import contextlib, json, os, random, re, signal, socket, ssl, subprocess, time, warnings
 import certificates
 from daemon import *
 from gates import GatedDaemon
@@ -195,6 +195,47 @@ class Files(TlsTest):
             self.assertStatus(before.post("/v1/gather", GATHER), 200)
 
 
+class Tickets(TlsTest):
+    def connect(self, daemon, context, session=None):
+        """Returns (whether the session was resumed, a session for a later connection, status) of a request on a new connection."""
+        with socket.create_connection((daemon.host, daemon.port), WAIT_LIMIT) as plain, \
+                context.wrap_socket(plain, server_hostname="localhost", session=session) as connection:
+            connection.sendall(http_request("POST", "/v1/gather", json.dumps(GATHER).encode(), ["Connection: close"]))
+            reply = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+            return connection.session_reused, connection.session, int(reply.split()[1])
+
+    def test_a_client_resumes_its_session(self):
+        with self.start() as daemon, Client(daemon) as client:
+            resumed, session, status = self.connect(daemon, daemon.tls)
+            self.assertEqual((resumed, status), (False, 200))
+            for _ in range(3):
+                resumed, session, status = self.connect(daemon, daemon.tls, session)
+                self.assertEqual((resumed, status), (True, 200))
+            self.assertIn("\ntensord_tls_resumed_total 3\n", client.request("GET", "/metrics").body.decode())
+
+    def test_a_reload_makes_tickets_useless(self):
+        with self.start() as daemon:
+            _, session, _ = self.connect(daemon, daemon.tls)
+            self.reload(daemon)
+            resumed, session, status = self.connect(daemon, daemon.tls, session)
+            self.assertEqual((resumed, status), (False, 200))
+            self.assertEqual(self.connect(daemon, daemon.tls, session)[::2], (True, 200))
+
+    def test_another_server_does_not_accept_a_ticket(self):
+        with self.start() as first, self.start() as second:
+            context = self.folder.context()
+            _, session, _ = self.connect(first, context)
+            self.assertEqual(self.connect(second, context, session)[::2], (False, 200))
+
+    def test_tls_1_2_has_no_tickets(self):
+        with self.start() as daemon:
+            context = self.folder.context()
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            _, session, status = self.connect(daemon, context)
+            self.assertEqual((session.has_ticket, status), (False, 200))
+            self.assertEqual(self.connect(daemon, context, session)[::2], (False, 200))
+
+
 class Clients(TlsTest):
     @classmethod
     def setUpClass(cls):
@@ -220,6 +261,16 @@ class Clients(TlsTest):
                     self.assertForbidden(daemon, "forged", version, "issuer is unknown")
                     self.assertForbidden(daemon, "late", version, "expired")
                     self.assertForbidden(daemon, "misused", version, "intended purpose")
+
+    def test_a_resumed_session_has_the_certificate_of_the_first(self):
+        with self.start(client_ca="authority", client="good") as daemon:
+            daemon.at_start = None
+            for client, expected in (("good", 200), (None, 403), ("forged", 403)):
+                context, session = self.folder.context(client), None
+                for resumes in (False, True, True):
+                    with self.subTest(client=client, resumes=resumes):
+                        resumed, session, status = Tickets.connect(self, daemon, context, session)
+                        self.assertEqual((resumed, status), (resumes, expected))
 
     def test_check_health_needs_none(self):
         with self.start(client_ca="authority", client="good") as daemon:
