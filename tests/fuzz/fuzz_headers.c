@@ -84,7 +84,8 @@ static void preferences(struct text text)
         REQUIRE(one.weight >= 0 && one.weight <= 1000, "weight %d", one.weight);
         REQUIRE(one.name.length == 0 ||
                     (one.name.text >= before && one.name.text + one.name.length <= end &&
-                     !memchr(one.name.text, ',', one.name.length)),
+                     (!memchr(one.name.text, ',', one.name.length) ||
+                      memchr(one.name.text, '"', one.name.length))), /* a comma in quotes */
                 "the name of element %zu", n);
         before = one.name.length ? one.name.text + one.name.length : before;
     }
