@@ -58,9 +58,10 @@ shift $(($# > 0))
 dictionary_of() {
     local name=$1
     case $name in
-    oip | versions) name=json ;;
+    oip | versions | floats | config) name=json ;;
+    headers | names) name=http ;;
     npy | store) name=safetensors ;;
-    keys) return ;;
+    keys | cgroup | inflate) return ;;
     esac
     echo "-dict=tests/fuzz/$name.dict"
 }

@@ -243,6 +243,69 @@ def store_seeds():
     yield from (b"\2" + seed[1:] for seed in itertools.islice(safetensors_seeds(), 0, None, 8))
 
 
+# ---------------------------------------------------------------- lists of floats
+def floats_seeds():
+    lists = ["1.5,-2.25,3,0.5]", "0.1, 0.2, 0.3, 0.4, 17]", "-0,0.0,16777216,16777217.0]", "1e5,2,3,4]", "01,2,3,4]", "1.,2,3,4]",
+             "123456789012.345,0.0000000000001,9.9999999999999,-1]", "1,2,3]", "1,2,3,4,5,6,7,8,9", " 1,2,3,4]", "1,2,,4]", "[1,2]"]
+    for choice, text in itertools.product((0, 1, 254), lists):
+        yield bytes([choice]) + text.encode()
+
+
+# ---------------------------------------------------------------- compressed bodies
+def inflate_seeds():
+    text = b'{"params":[1,2,3],"indices":[0]}' * 40
+    yield b"\0" + text
+    yield b"\0" + text[1:]
+    for window, choice in itertools.product((31, 15, -15), (1, 255)):
+        deflated = zlib.compressobj(9, zlib.DEFLATED, window)
+        body = deflated.compress(text) + deflated.flush()
+        yield from (bytes([choice]) + seed for seed in (body, body[:-3], body + body, body + b"x"))
+
+
+# ---------------------------------------------------------------- headers
+HEADERS = [["bytes=0-9", "bytes=-5", "bytes=5-", "bytes=, 3-4 ,", "bytes=99-", "bytes=1-2,4-5", "lines=1-2", "bytes=18446744073709551616-"],
+           ["application/json; charset=utf-8", "application/x-npy;q=0.5, */*;q=0.1", "application/vnd.safetensors", "text/html, application/*;q=0"],
+           ["gzip;q=0.8, deflate", "*;q=0, gzip", "identity, , x;q=1.000", "gzip; q=2"],
+           ['"abc"', 'W/"abc", "x"', "*", '"abc', ' "a,b" , "abc" '],
+           ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+            "vendor=1,tenant@system=a b", "a=1, ,b=2"],
+           ["localhost:8080\nhttps://app.example", "[::1]:80", "127.0.0.1\nhttp://127.0.0.1:80", "a.localhost.", "evil.example\nnull"],
+           ["10.0.0.0/8,::1\n203.0.113.7, 10.1.2.3", "127.0.0.1\n[2001:db8::1]:443,127.0.0.1", "10.0.0.0/33", "\n"],
+           ["/v1/ops", "http://localhost:80/v1/ops", "*", "/a%2Fb%00", "http://u@h/", "%41%zz", "https://[::1]"]]
+
+
+def headers_seeds():
+    for number, texts in enumerate(HEADERS):
+        yield from (bytes([number]) + text.encode() for text in texts)
+
+
+# ---------------------------------------------------------------- configuration
+def config_seeds():
+    yield from (text.encode() for text in (
+        '{"workers":2,"max-body":"1M","compress":true,"listen":["127.0.0.1:0","[::1]:80"],"allow-host":[]}', '{"a":1}', "{", '{"workers":1,}',
+        '{"workers":1,"workers":2}', "{}\0--workers=2\0--max-body\0" + "2K\0\0TENSORD_COMPRESS=on\0TENSORD_WORKERS=3\0",
+        "{}\0--listen\0[::1]:0\0--listen=localhost:1\0--access-log=0.5\0--no-compress\0", "{}\0-v\0", "{}\0--isa=avx2\0--gpu\0reference:memory=1M\0",
+        '{"max-body":9007199254740993,"verify":"off","trace-sample":0.25}', '{"otlp-header":["a=b"],"otlp-endpoint":"http://u:p@h:1"}',
+        "[]", "{}\0--memory-limit=9223372036854775807\0--pool-limit=8388608T\0"))
+
+
+# ---------------------------------------------------------------- control groups
+def cgroup_seeds():
+    two = "36 35 98:0 / /cg rw,noatime shared:1 - cgroup2 cgroup2 rw\n"
+    one = "36 35 98:0 / /cg rw - cgroup cgroup rw,memory\n37 35 98:1 / /cg rw - cgroup cgroup rw,cpu,cpuacct\n"
+    for texts in (("0::/g\n", two, "150000 100000\n", "", "", "1073741824\n", ""), ("0::/g\n", two, "max 100000\n", "", "", "max\n", "7\n"),
+                  ("4:memory:/g\n5:cpu,cpuacct:/g\n", one, "", "250000\n", "100000\n", "", "9223372036854771712\n"),
+                  ("0::/../x\n", two, "9 9", "-1\n", "0", "99999999999999999999", "\n"), ("0::/a\\040b\n", two.replace(" / ", " /a\\040b "))):
+        yield "\0".join(texts).encode()
+
+
+# ---------------------------------------------------------------- names
+def names_seeds():
+    yield from (text.encode() for text in (
+        "movies\nmodel:w@20261122\nw.keys@v", "v9\nv10\nv09", "1.10\n1.9\n1.9-a", "a.scale@v\na@v.scale\na@v.keys", "caf\u00e9\ncafe\u0301\n\u202ea",
+        "m.npy\nm.keys.npy\nm@v.npy", "a:b:c@1\n:a\na:", "m.tensord\nm.safetensors\n.hidden.npy", "a" * 129 + "\n" + "a@" + "b" * 65 + "\n@"))
+
+
 # ---------------------------------------------------------------- HTTP
 def http_seeds():
     post = daemon.http_request

@@ -136,8 +136,8 @@ def method_of(value):
 
 
 # ---------------------------------------------------------------- trials
-def start(folder, faults):
-    return GatedDaemon("--data-dir", folder, "--memory-limit", "256M", "--compress", "--idle-timeout-ms", HOUR_MS,
+def start(folder, faults, *options):
+    return GatedDaemon("--data-dir", folder, "--memory-limit", "256M", "--compress", "--idle-timeout-ms", HOUR_MS, *options,
                        env={"LD_PRELOAD": library(), "TD_FAULTS": faults.path})
 
 

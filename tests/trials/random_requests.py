@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 spec = importlib.util.spec_from_file_location("oip_run", os.path.join(HERE, "..", "oip", "run.py"))
 oip_run = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(oip_run)
-oip_run.enter_venv(os.path.abspath(__file__))
+oip_run.enter_venv(os.path.abspath(sys.argv[0]))
 
 import urllib.parse
 

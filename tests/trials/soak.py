@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Mixed load for a long time: persisting clients, computing clients, hostile ones, files that change, failing calls, restarts.
+"""Mixed load for a long time: persisting clients, computing clients, hostile ones, files that change, aliases that flip, failing
+calls, restarts and kills.
 
-    soak.py [--binary PATH] [--rounds N] [--seed N]         100 rounds and more are a soak
+    soak.py [--binary PATH] [--rounds N] [--windows N] [--seed N]         100 rounds, or as many windows, are a soak
 
-Every answer is checked. After each window of load the daemon holds no more descriptors, threads, connections and memory than
-before, and after each restart what was persisted is there. Skipped without the library of faults.py.
+A round is a life of the daemon, which has so many windows of load. Every answer is checked, most of them with NumPy. After each
+window the daemon holds no more descriptors, threads, connections and memory than before, and after each restart what was
+persisted is there. Every second life ends with a kill under load. Skipped without the library of faults.py, or without NumPy.
 """
 import itertools, os, signal, threading, urllib.parse
 
+import random_requests  # first: it restarts this program where NumPy is
 from faults import SETS, Faults, Model, end_idle, start
 from hostile import Served, attack
 from trial import *
+from versions import KEEP, Publisher, State
 
 CLIENTS, RSS_GROWTH = 3, 96 << 20
 WINDOWS, STEPS, CHANGES, ATTACKS = 6, 60, 20, 6  # of a life; of a client, of the file, and of the hostile client in a window
+FLIPS, COMPARISONS = 6, 60  # of aliases, and of results with NumPy's in a window
 MOST_STEPS = 100 * STEPS  # of a client in a window whose calls do not fail
 
 
@@ -92,54 +97,111 @@ def steady(model, running, rng, served):
     assert (model.errors, model.lost) == before, "a request failed or was not answered"
 
 
-def live(running, faults, models, file, rng):
-    """one life of the daemon: windows of load with and without failing calls"""
-    before = None
-    for number in range(WINDOWS):
-        failing, window, failures = number % 3 == 2, Window(running), sum(faults.failures().values())
+def flip(running, rng, state):
+    """two aliases name new versions, and a request sees both of them"""
+    with Client(running) as client:
+        Publisher(running, rng, state).step(client)
+        state.read(client, "put")
+
+
+def compare(running, rng):
+    """the result of a random request with NumPy's"""
+    with Client(running) as client:
+        random_requests.compare(random_requests.Transports(client, rng), rng)
+
+
+def remove_others(running, models):
+    """deletes the tensors of hostile clients and of comparisons"""
+    ours = {name for model in models for name in model.may} | {"changing"}
+    with Client(running) as client:
+        for name in set(names(client)) - ours:
+            if not name.startswith(("a@", "b@")):
+                client.request("DELETE", "/v1/tensors/" + urllib.parse.quote(name, safe=""))
+
+
+class Life:
+    """a life of the daemon: windows of load with and without failing calls"""
+
+    def __init__(self, running, faults, models, file, state, rng):
+        self.running, self.faults, self.models, self.file, self.state, self.rng = running, faults, models, file, state, rng
+        self.before, self.rss = None, []
+
+    def random(self):
+        return random.Random(self.rng.random())
+
+    def expect_persisted(self):
+        for model in self.models:
+            for name in model.may:
+                model.read(self.running, name, strict=True)
+        with Client(self.running) as client:
+            self.state.sure["put"] = self.state.read(client, "put")
+
+    def load(self, number):
+        running, failing, window = self.running, number % 3 == 2, Window(self.running)
+        failures = sum(self.faults.failures().values())
         if failing:
-            faults.set(rng.choice(SETS), rng.choice((1000, 10000)), rng.getrandbits(63))
-        for model in models:
-            window.start(STEPS, failing_step if failing else steady, model, running, random.Random(rng.random()), window.served,
-                         until=lambda: not failing or sum(faults.failures().values()) > failures)
+            self.faults.set(self.rng.choice(SETS), self.rng.choice((1000, 10000)), self.rng.getrandbits(63))
+        for model in self.models:
+            window.start(STEPS, failing_step if failing else steady, model, running, self.random(), window.served,
+                         until=lambda: not failing or sum(self.faults.failures().values()) > failures)
         if not failing:
-            window.start(CHANGES, file.change, running)
+            window.start(CHANGES, self.file.change, running)
+            window.start(FLIPS, flip, running, self.random(), self.state)
+            window.start(COMPARISONS, compare, running, self.random())
         if number % 3 == 1:
-            window.start(ATTACKS, attack, running, random.Random(rng.random()), window.served)
+            window.start(ATTACKS, attack, running, self.random(), window.served)
         try:
             window.end()
         finally:
-            faults.set()
-        end_idle(running)
-        for model in models:
-            for name in model.may:
-                model.read(running, name, strict=True)
-        with Client(running) as client:
-            ours = {name for model in models for name in model.may} | {"changing"}
-            for name in set(names(client)) - ours:  # of hostile clients
-                client.request("DELETE", "/v1/tensors/" + urllib.parse.quote(name, safe=""))
+            self.faults.set()
+
+    def window(self, number):
+        self.load(number)
+        end_idle(self.running)
+        self.expect_persisted()
+        remove_others(self.running, self.models)
+        now = held(self.running)
         if number >= 2:  # one of each kind has warmed up
-            before = before or held(running)
-            expect_returned(running, before, rss=RSS_GROWTH)
+            self.before = self.before or now
+            now = expect_returned(self.running, self.before, rss=RSS_GROWTH)
+        self.rss.append(now["rss"] >> 20)
+
+    def kill(self):
+        """while the clients persist"""
+        def write(model, rng):
+            if self.running.alive():
+                model.step(self.running, rng)
+        window, answers = Window(self.running), sum(model.answers for model in self.models)
+        for model in self.models:
+            window.start(1, write, model, self.random(), until=lambda: not self.running.alive())
+        eventually(lambda: window.errors or sum(model.answers for model in self.models) > answers + STEPS)
+        self.running.process.kill()
+        window.end()
+        self.running.wait()
 
 
-def trial(rounds, rng):
+def trial(rounds, rng, windows):
     folder, control = daemon.temporary_folder(), daemon.temporary_folder()
-    faults = Faults(control)
+    faults, state, kills = Faults(control), State(folder), 0
     models = [Model(f"m{i}.") for i in range(CLIENTS)]
     file = ChangingFile(folder, rng)
-    for _ in range(rounds):
-        with start(folder, faults) as running:
-            for model in models:
-                for name in model.may:
-                    model.read(running, name, strict=True)
-            live(running, faults, models, file, rng)
+    for number in range(rounds):
+        with start(folder, faults, "--keep-versions", str(KEEP)) as running:
+            life = Life(running, faults, models, file, state, rng)
+            life.expect_persisted()
+            for window in range(windows):
+                life.window(window)
+            if number % 2 == 0:
+                life.kill()
+                kills += 1
+        print(f"life {number + 1}: resident memory after each window in MiB: {' '.join(map(str, life.rss))}", flush=True)
     answers, failed = sum(model.answers for model in models), sum(faults.failures().values())
     errors = sum(model.errors for model in models)
     assert answers > errors and file.changes and failed, \
         f"{answers} answers, {errors} of them 5xx, {file.changes} changes of a file, {failed} failed calls: this compares nothing"
-    return f"{rounds} lives, {WINDOWS * rounds} windows, {answers} answers, {file.changes} changes of a file, {failed} failed calls"
+    return (f"{rounds} lives, {kills} of them killed, {windows * rounds} windows, {answers} answers, {file.changes} changes of a file, "
+            f"{state.sure['put']} flips, {failed} failed calls")
 
 
 if __name__ == "__main__":
-    run(trial, __doc__, rounds=1)
+    run(trial, __doc__, rounds=1, windows=WINDOWS)

@@ -15,18 +15,21 @@ GATES = ("sync", "link", "rename", "unlink", "encode")  # before a change of a f
 LOST = (OSError, http.client.HTTPException)  # what a client sees of a daemon that ends, or closes the connection
 
 
-def run(trial, doc, rounds):
-    """the main function of a trial: trial(rounds, random generator) returns a sentence about what it did"""
+def run(trial, doc, rounds, **more):
+    """the main function of a trial: trial(rounds, random generator, **more) returns a sentence about what it did; `more` are
+    further options with their defaults, which are numbers"""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", help="default: build/tensord")
     parser.add_argument("--rounds", type=int, default=rounds, help=f"default: {rounds}")
     parser.add_argument("--seed", type=int, default=1)
+    for name, default in more.items():
+        parser.add_argument("--" + name, type=int, default=default, help=f"default: {default}")
     options = parser.parse_args()
     if options.binary:
         daemon.BINARY = options.binary
     began = time.monotonic()
     try:
-        done = trial(options.rounds, random.Random(options.seed))
+        done = trial(options.rounds, random.Random(options.seed), **{name: getattr(options, name) for name in more})
         failures = daemon.stop_shared()
     except (AssertionError, *LOST) as e:
         failures = [f"{type(e).__name__}: {e}"]
