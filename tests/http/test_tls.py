@@ -1,5 +1,5 @@
 """TLS: certificates, their reload, certificates of clients, and clients that do not finish a handshake."""
-import contextlib, json, os, random, re, signal, socket, ssl, subprocess, time, warnings
+import base64, contextlib, json, os, random, re, signal, socket, ssl, subprocess, time, warnings
 import certificates
 from daemon import *
 from gates import GatedDaemon
@@ -195,6 +195,27 @@ class Files(TlsTest):
             self.assertStatus(before.post("/v1/gather", GATHER), 200)
 
 
+def elements(der):
+    """the elements of the content of a DER sequence"""
+    while der:
+        begin, length = 2, der[1]
+        if length > 0x7f:
+            begin, length = 2 + length % 0x80, int.from_bytes(der[2:2 + length % 0x80], "big")
+        yield der[:begin + length]
+        der = der[begin + length:]
+
+
+def expecting_early_data(pem):
+    """OpenSSL's file of a session, changed so that OpenSSL believes that the server accepts early data"""
+    first, *lines, last = pem.splitlines()
+    der = base64.b64decode("".join(lines))
+    limit, content = b"\xaf\x04\x02\x02\x40\x00", der[4:]
+    items = [item for item in elements(content) if item[0] != limit[0]] + [limit]
+    content = b"".join(sorted(items, key=lambda item: max(item[0], 0xa0)))
+    der = b"\x30\x82" + len(content).to_bytes(2, "big") + content
+    return "\n".join([first, base64.encodebytes(der).decode().strip(), last, ""])
+
+
 class Tickets(TlsTest):
     def connect(self, daemon, context, session=None):
         """Returns (whether the session was resumed, a session for a later connection, status) of a request on a new connection."""
@@ -226,6 +247,26 @@ class Tickets(TlsTest):
             context = self.folder.context()
             _, session, _ = self.connect(first, context)
             self.assertEqual(self.connect(second, context, session)[::2], (False, 200))
+
+    def test_early_data_is_not_accepted(self):
+        session, early = self.folder.file("session"), self.folder.file("early")
+        request = http_request("GET", "/healthz", headers=["Connection: close"])
+
+        def connect(*options):
+            return subprocess.run(["openssl", "s_client", "-connect", f"{daemon.host}:{daemon.port}", "-ign_eof", *options],
+                                  input=request, check=True, capture_output=True, timeout=WAIT_LIMIT).stdout.decode()
+        with self.start() as daemon, Client(daemon) as client:
+            connect("-sess_out", session)
+            with open(session, encoding="ascii") as file:
+                text = expecting_early_data(file.read())
+            with open(session, "w", encoding="ascii") as file:
+                file.write(text)
+            with open(early, "wb") as file:
+                file.write(http_request("PUT", "/v1/tensors/early", b"[1]"))
+            shown = connect("-sess_in", session, "-early_data", early)
+            for expected in "Reused, TLSv1.3", "Early data was rejected", "HTTP/1.1 200":
+                self.assertIn(expected, shown)
+            self.assertStatus(client.request("GET", "/v1/tensors/early"), 404)
 
     def test_tls_1_2_has_no_tickets(self):
         with self.start() as daemon:
