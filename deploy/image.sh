@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # image.sh - runs the steps that the images of the Dockerfile share.
 #
-#   image.sh build PROFILED [CMAKE-OPTION...]   builds in the source folder, with deploy/profiled_build.sh if PROFILED is yes,
-#                                      without it if it is no. Fills /image with the files that an image adds to its base:
-#                                      the program, the plugin if it is built, the bill of materials, this script
-#   image.sh finish                    in an image with these files: installs the packages of the libraries that the program
-#                                      loads, and creates the user
+#   image.sh build PROFILED [CMAKE-OPTION...]
+#       Builds in the source folder, with deploy/profiled_build.sh if PROFILED is yes, without it if PROFILED is no. Fills
+#       /image with the files that an image adds to its base: the program, the plugin if it is built, the bill of materials,
+#       this script.
+#   image.sh finish
+#       In an image with these files: installs the packages of the libraries that the program loads, and creates the user.
 set -euo pipefail
 
 readonly USER_ID=65532 # the same id as in other images with an unprivileged user

@@ -30,7 +30,7 @@
 #   package           builds the Debian package, installs it in a minimal system and boots it; needs root and debootstrap.
 #   wheel             compiles everything twice, the second time without ccache.
 #   profiled-build    compiles everything twice, optimised across source files.
-#   profiled-image    builds the image as its users do, with such a program.
+#   profiled-image    builds the image with the default of the Dockerfile, deploy/profiled_build.sh.
 #   fuzz              3 minutes for each target of tests/fuzz, after a build with clang. In `whole`, unit tests run the seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -3,8 +3,8 @@
 
     train.py PROGRAM
 
-Starts the program, sends typical small requests to it over loopback, and ends it. Fails if a reply has an
-unexpected status, or if the program does not end with status 0."""
+Starts the program, sends typical small requests to it over loopback, and ends it. Fails if a reply has an unexpected
+status, or if the program does not end with status 0."""
 
 import json
 import random

@@ -33,10 +33,10 @@ enum {
 };
 
 /* GnuTLS priority string: TLS 1.3, and TLS 1.2 with forward secrecy, with authenticated ciphers.
- * The fastest come first: X25519, and AES-128, whose handshakes use SHA-256, for which processors
- * have instructions (but not for SHA-384). There are no tickets with TLS 1.2: whoever gets their
- * key could decrypt recorded connections, and the last message of a resumed handshake comes from
- * the client, after which the HTTP library would start another handshake. */
+ * The fastest come first: X25519, and AES-128, whose handshakes use SHA-256. Many processors have
+ * instructions for SHA-256, but not for the SHA-384 of AES-256. TLS 1.2 has no tickets, for two
+ * reasons: a stolen ticket key could decrypt recorded connections, and the client sends the last
+ * message of a resumed handshake, after which the HTTP library would start another handshake. */
 #define TD_TLS_PRIORITIES                                                                          \
     "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-DHE-RSA:"                                 \
     "-CIPHER-ALL:+AES-128-GCM:+CHACHA20-POLY1305:+AES-256-GCM:"                                    \

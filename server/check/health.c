@@ -95,8 +95,8 @@ static const char *failure(const struct peer *peer, ssize_t got)
     return errno == EAGAIN ? "the server does not reply" : strerror(errno);
 }
 
-/* Receives bytes of the reply. GnuTLS also returns GNUTLS_E_AGAIN after a ticket, of which a server
- * sends a few. */
+/* Receives bytes of the reply. A server can send tickets before the reply. GnuTLS then returns
+ * GNUTLS_E_AGAIN, as it does after a timeout, which also sets errno. */
 static ssize_t receive(const struct peer *peer, char *to, size_t room)
 {
     enum { TICKETS = 8 };

@@ -10,9 +10,10 @@ handshakes    health checks, each on a new connection, by four threads of tls_cl
 large         replies of 16 MB on 4 connections: GB/s
 idle          memory of a waiting connection
 
-wrk or tls_client generates the load on the same two cores. Needs the target `benchmarks`. Figures are medians over the rounds, which alternate between the cases.
+wrk or tls_client generates the load on the same two cores. Needs the target `benchmarks`. Figures are medians over the
+rounds, which alternate between the daemons.
 """
-import argparse, os, re, socket, statistics, subprocess, sys, tempfile
+import argparse, functools, os, re, socket, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "http"))
@@ -70,7 +71,7 @@ def idle_bytes(daemon, count=1000):
 
 
 def tls_client(daemon, kind, seconds):
-    """Returns (requests per second, processor seconds of the server for each request)."""
+    """Returns (requests per second, 0, processor seconds of the server for each request)."""
     program = os.path.join(os.path.dirname(tensord.BINARY), "tests", "bench", "tls_client")
     before = processor_time(daemon.process.pid)
     text = subprocess.run([program, str(daemon.port), str(seconds), kind], check=True, capture_output=True, text=True).stdout
@@ -78,15 +79,17 @@ def tls_client(daemon, kind, seconds):
     rate, resumed, all_of_them = map(float, re.fullmatch(r"([\d.]+) requests/s, (\d+) of (\d+) resumed\n", text).groups())
     if (resumed > all_of_them / 2) != (kind == "resumed"):
         sys.exit(f"tls.py: {kind}: {text}")
-    return rate, used / (rate * seconds)
+    return rate, 0, used / (rate * seconds)
 
 
-def handshakes(options, daemons):
-    runs = [{kind: tls_client(daemon, kind, options.seconds) for kind, daemon in daemons.items()} for _ in range(options.rounds)]
-    for kind in daemons:
-        rate, used = (statistics.median(run[kind][i] for run in runs) for i in range(2))
-        ratio = statistics.median(run[kind][0] / run["plain"][0] for run in runs)
-        print(f"{'handshakes':12} {kind:7} {rate:8.0f} a second, {used * 1e6:9.1f} us of the server each, {ratio:5.2f} of plain", flush=True)
+def compare(case, rounds, turns):
+    """turns: {name: a function that measures like wrk}; "plain" is the baseline"""
+    runs = [{name: turn() for name, turn in turns.items()} for _ in range(rounds)]
+    for name in turns:
+        rate, data, used = (statistics.median(run[name][i] for run in runs) for i in range(3))
+        ratio = statistics.median(run[name][0] / run["plain"][0] for run in runs)
+        print(f"{case:12} {name:7} {rate:9.0f} a second, {data / 1e9:6.2f} GB/s, {used * 1e6:9.1f} us of the server each, {ratio:5.2f} of plain",
+              flush=True)
 
 
 def main():
@@ -111,12 +114,10 @@ def main():
         cases = [("requests", "kept", 16, {"plain": plain, "tls": ecdsa}), ("connections", "new", 16, {"plain": plain, "ecdsa": ecdsa, "rsa": rsa}),
                  ("large", "large", 4, {"plain": plain, "tls": ecdsa})]
         for case, script, connections, daemons in cases:
-            runs = [{name: wrk(daemon, paths[script], connections, options.seconds) for name, daemon in daemons.items()} for _ in range(options.rounds)]
-            for name in daemons:
-                rate, data, used = (statistics.median(run[name][i] for run in runs) for i in range(3))
-                ratio = statistics.median(run[name][0] / run["plain"][0] for run in runs)
-                print(f"{case:12} {name:6} {rate:9.0f} a second, {data / 1e9:6.2f} GB/s, {used * 1e6:9.1f} us of the server each, {ratio:5.2f} of plain", flush=True)
-        handshakes(options, {"plain": plain, "full": ecdsa, "resumed": ecdsa})
+            compare(case, options.rounds, {name: functools.partial(wrk, daemon, paths[script], connections, options.seconds)
+                                           for name, daemon in daemons.items()})
+        compare("handshakes", options.rounds, {kind: functools.partial(tls_client, daemon, kind, options.seconds)
+                                               for kind, daemon in (("plain", plain), ("full", ecdsa), ("resumed", ecdsa))})
         for name, daemon in (("plain", plain), ("tls", ecdsa)):
             print(f"{'idle':12} {name:6} {idle_bytes(daemon) / 1024:9.1f} KiB each")
 

@@ -21,8 +21,8 @@ log=$(mktemp)
 # build IMAGE OPTION...
 build() {
     # Only the docker format supports HEALTHCHECK.
-    buildah bud --isolation chroot --layers --format docker --build-arg "BASE=$base" --build-arg "PROFILED=$profiled" -t "$1" "${@:2}" "$root" \
-        >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "building the image"; }
+    buildah bud --isolation chroot --layers --format docker --build-arg "BASE=$base" --build-arg "PROFILED=$profiled" \
+        -t "$1" "${@:2}" "$root" >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "building the image"; }
 }
 
 # Not named runc: the check that this program is there would find the function.

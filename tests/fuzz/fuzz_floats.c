@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t choice = fuzz_byte(&data, &size);
     const bool wide = choice & 1;
     td_parse_floats_fn *parse =
-        td_parse_floats_of(wide ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32, td_isa_resolve(TD_ISA_AUTO));
+        td_parse_floats_of(wide ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32, TD_ISA_AUTO);
     if (!parse || size == 0)
         return 0;
     const size_t room = TD_FLOAT_GROUP + choice / 2;

@@ -4,8 +4,8 @@ calls, restarts and kills.
 
     soak.py [--binary PATH] [--rounds N] [--windows N] [--seed N]         100 rounds, or as many windows, are a soak
 
-A round is a life of the daemon, which has so many windows of load. Every answer is checked, most of them with NumPy. After each
-window the daemon holds no more descriptors, threads, connections and memory than before, and after each restart what was
+Each round starts the daemon and puts it under the given number of windows of load. Every answer is checked, and the results of
+ops are compared with NumPy's. After each window the daemon holds no more descriptors, threads, connections and memory than before, and after each restart what was
 persisted is there. Every second life ends with a kill under load. Skipped without the library of faults.py, or without NumPy.
 """
 import itertools, os, signal, threading, urllib.parse
