@@ -360,17 +360,25 @@ td_transport td_call_transport(const struct td_call *call)
     return call->style == TD_STYLE_OIP ? TD_TRANSPORT_OIP : transports[call->body_format];
 }
 
+size_t td_call_reply_bytes(const struct td_call *call)
+{
+    size_t size = 0;
+    if (!call->gone && strcmp(call->method, "HEAD") != 0)
+        for (int i = 0; i < call->reply.n_chunks; i++)
+            size += call->reply.chunks[i].size;
+    return size;
+}
+
 void td_call_count(const struct td_call *call, int shard)
 {
-    struct td_request_record record = { .operation = call->operation,
-                                        .transport = td_call_transport(call),
-                                        .code = call->gone ? TD_CODE_GONE : call->reply.http_status,
-                                        .error = call->gone ? TD_OK : call->error.status,
-                                        .times = &call->times,
-                                        .bytes_in = call->body_bytes };
-    const bool has_body = !call->gone && strcmp(call->method, "HEAD") != 0;
-    for (int i = 0; has_body && i < call->reply.n_chunks; i++)
-        record.bytes_out += call->reply.chunks[i].size;
+    const struct td_request_record record = { .operation = call->operation,
+                                              .transport = td_call_transport(call),
+                                              .code = call->gone ? TD_CODE_GONE
+                                                                 : call->reply.http_status,
+                                              .error = call->gone ? TD_OK : call->error.status,
+                                              .times = &call->times,
+                                              .bytes_in = call->body_bytes,
+                                              .bytes_out = td_call_reply_bytes(call) };
     td_metrics_count(call->services->metrics, shard, &record);
     td_table_reads_count(call, shard, record.error == TD_OK && !call->gone);
 }

@@ -313,6 +313,9 @@ void td_call_count_unsent(struct td_call *call);
 /* Writes the reply for call->error in the call's error format. */
 void td_call_refuse(struct td_call *call);
 
+/* Returns the number of bytes of the reply's body: 0 for HEAD, or if the client disconnected. */
+size_t td_call_reply_bytes(const struct td_call *call);
+
 /* Counts the call in the metrics. Runs on the shard's thread, after the reply was made or the
  * client disconnected. */
 void td_call_count(const struct td_call *call, int shard);

@@ -187,6 +187,7 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
     record->acknowledged = 0;
     record->cookie = cookie_of(socket);
     record->tls_checked = 0;
+    record->tls_output = NULL;
     atomic_store_explicit(&record->skipped, 0, memory_order_relaxed);
     atomic_store_explicit(&record->requested, false, memory_order_relaxed);
     atomic_store_explicit(&record->received, 0, memory_order_relaxed);

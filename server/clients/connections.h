@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 struct td_connections;
+struct td_tls_output;
 
 enum td_phase {
     TD_CONNECTION_CLOSED,
@@ -74,6 +75,8 @@ struct td_connection {
     struct td_client *holder;
     /* State of td_tls_check_client. Only the I/O thread uses it. */
     uint64_t tls_checked;
+    /* Output of the TLS session, or NULL. Only server/http uses it, and frees it. */
+    struct td_tls_output *tls_output;
     /* Number of bytes received before the first request, during a TLS handshake. */
     atomic_uint_fast64_t skipped;
     enum td_restriction restriction;

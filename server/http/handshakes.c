@@ -1,5 +1,6 @@
 #include "server/http/handshakes.h"
 
+#include "server/http/tls_output.h"
 #include "server/http/transport_errors.h"
 
 #include <gnutls/abstract.h>
@@ -146,9 +147,16 @@ static void fail(struct td_handshakes *handshakes, struct td_handshake *handshak
 static void complete(struct td_handshakes *handshakes, struct td_handshake *handshake)
 {
     const struct td_services *services = handshakes->services;
+    struct td_connection *record = td_connections_find(services->connections, handshake->socket);
     td_tls_count_complete(services->tls, handshake->session);
-    td_connection_skip_read(td_connections_find(services->connections, handshake->socket),
-                            handshake->socket);
+    td_connection_skip_read(record, handshake->socket);
+    record->tls_output = td_tls_output_new(handshake->socket, services->buffers);
+    if (record->tls_output) {
+        gnutls_transport_set_ptr2(handshake->session,
+                                  (gnutls_transport_ptr_t)(intptr_t)handshake->socket,
+                                  record->tls_output);
+        gnutls_transport_set_vec_push_function(handshake->session, td_tls_output_push);
+    }
     resume(handshakes, handshake);
 }
 

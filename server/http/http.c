@@ -25,6 +25,7 @@
 #include "server/http/restricted.h"
 #include "server/http/routes.h"
 #include "server/http/target.h"
+#include "server/http/tls_output.h"
 #include "server/http/transport_errors.h"
 #include "server/memory/populate.h"
 #include "server/observe/clock.h"
@@ -177,12 +178,12 @@ static td_status begin(const struct td_http *http, struct td_call *call,
 /* Sends the call's reply, unless the connection was ended. */
 static enum MHD_Result send_reply(struct td_call *call)
 {
-    td_call_count(call, record_of(call->http.connection)->io_thread);
+    struct td_connection *record = record_of(call->http.connection);
+    td_call_count(call, record->io_thread);
+    td_tls_output_expect(record->tls_output, td_call_reply_bytes(call));
     /* Uses the end of the last stage to avoid reading the clock again. */
     const int64_t now = call->times.stage_end > 0 ? call->times.stage_end : call->times.begun;
-    return td_connection_enter(record_of(call->http.connection), TD_CONNECTION_SENDING, now)
-               ? td_reply_send(call)
-               : MHD_NO;
+    return td_connection_enter(record, TD_CONNECTION_SENDING, now) ? td_reply_send(call) : MHD_NO;
 }
 
 static enum MHD_Result send_error(struct td_call *call)
@@ -359,6 +360,8 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
             td_handshakes_prepare(&thread->prepared, connection, socket);
     } else {
         td_handshakes_forget(&thread->prepared, connection);
+        td_tls_output_free(record->tls_output);
+        record->tls_output = NULL;
         td_connections_close(http->services->connections, socket);
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the cost of TLS, compared with the same daemon without TLS.
 
-    tls.py [BINARY] [--seconds S] [--rounds N]
+    tls.py [BINARY] [--only NAME] [--seconds S] [--rounds N]
 
 requests      small gathers on 16 open connections: rate, and the server's processor time for each request
 connections   the same with a new connection for each request, with a P-256 ECDSA key and a 2048-bit RSA key
@@ -95,6 +95,7 @@ def compare(case, rounds, turns):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", default="build/tensord")
+    parser.add_argument("--only", choices=["requests", "connections", "large", "handshakes", "idle"])
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
@@ -114,12 +115,15 @@ def main():
         cases = [("requests", "kept", 16, {"plain": plain, "tls": ecdsa}), ("connections", "new", 16, {"plain": plain, "ecdsa": ecdsa, "rsa": rsa}),
                  ("large", "large", 4, {"plain": plain, "tls": ecdsa})]
         for case, script, connections, daemons in cases:
-            compare(case, options.rounds, {name: functools.partial(wrk, daemon, paths[script], connections, options.seconds)
-                                           for name, daemon in daemons.items()})
-        compare("handshakes", options.rounds, {kind: functools.partial(tls_client, daemon, kind, options.seconds)
-                                               for kind, daemon in (("plain", plain), ("full", ecdsa), ("resumed", ecdsa))})
+            if options.only in (None, case):
+                compare(case, options.rounds, {name: functools.partial(wrk, daemon, paths[script], connections, options.seconds)
+                                               for name, daemon in daemons.items()})
+        if options.only in (None, "handshakes"):
+            compare("handshakes", options.rounds, {kind: functools.partial(tls_client, daemon, kind, options.seconds)
+                                                   for kind, daemon in (("plain", plain), ("full", ecdsa), ("resumed", ecdsa))})
         for name, daemon in (("plain", plain), ("tls", ecdsa)):
-            print(f"{'idle':12} {name:6} {idle_bytes(daemon) / 1024:9.1f} KiB each")
+            if options.only in (None, "idle"):
+                print(f"{'idle':12} {name:6} {idle_bytes(daemon) / 1024:9.1f} KiB each")
 
 
 if __name__ == "__main__":

@@ -60,6 +60,20 @@ class Requests(TlsTest):
             self.assertStatus(client.request("PUT", "/v1/tensors/t", npy("|u1", [len(data)], data), {"Content-Type": "application/x-npy"}), 201)
             self.assertEqual(client.request("GET", "/v1/tensors/t", None, {"Accept": "application/x-npy"}).body[-len(data):], data)
 
+    def test_replies_of_all_sizes_arrive_whole(self):
+        # The server holds the records of a reply until it has several. A reply must never wait for the next one.
+        data = random.Random(SEED).randbytes(3 << 20)
+        lengths = [1, 100, 16383, 16384, 16385, 65536, 98304, 3 << 20]
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            with self.start() as daemon:
+                daemon.tls.minimum_version = daemon.tls.maximum_version = version
+                with Client(daemon) as client:
+                    for length in lengths:
+                        self.assertStatus(client.request("PUT", f"/v1/tensors/t{length}", npy("|u1", [length], data[:length]), {"Content-Type": "application/x-npy"}), 201)
+                    for length in lengths:
+                        self.assertStatus(client.request("HEAD", f"/v1/tensors/t{length}", None, {"Accept": "application/x-npy"}), 200)
+                        self.assertEqual(client.request("GET", f"/v1/tensors/t{length}", None, {"Accept": "application/x-npy"}).body[-length:], data[:length])
+
     def test_only_tls_1_2_and_1_3(self):
         with self.start() as daemon:
             for version, works in ((ssl.TLSVersion.TLSv1_3, True), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_1, False)):
