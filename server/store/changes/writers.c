@@ -142,7 +142,7 @@ static td_status check_file_is_known(struct td_store *store, const char *name, c
     td_status status = td_store_recall_file(store, file, &known, err);
     if (status != TD_OK)
         return status;
-    const bool is_known = known && (known->refused[0] || td_file_id_equal(&known->seen, &now) ||
+    const bool is_known = known && (known->refused || td_file_id_equal(&known->seen, &now) ||
                                     td_file_id_equal(&known->id, &now) ||
                                     td_file_id_equal(&known->seen, &td_file_id_unknown));
     td_known_file_free(known);

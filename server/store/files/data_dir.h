@@ -200,10 +200,11 @@ bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file);
 TD_MUST_CHECK td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file,
                                                struct td_error *err);
 
-/* Maps a file and the file of its keys, if that exists, and reads the headers. Does not verify
- * checksums. Returns MALFORMED_REQUEST if the content does not match the format, MEMORY_EXHAUSTED,
- * or DEVICE_UNAVAILABLE if a file cannot be read. */
-TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file,
+/* Maps a file and reads its header, and also of the file of its keys unless `with_keys` is false or
+ * that file does not exist. Sorts the tensors by name. Does not verify checksums. Returns
+ * MALFORMED_REQUEST if the content does not match the format, MEMORY_EXHAUSTED, or
+ * DEVICE_UNAVAILABLE if a file cannot be read. */
+TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file, bool with_keys,
                                          struct td_arena *arena, struct td_data_content *out,
                                          struct td_error *err);
 
