@@ -192,7 +192,8 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     status = td_data_dir_write(store->dir, version->name, tensor,
                                version->keys ? &version->keys->tensor : NULL,
                                (const int[]){ source ? td_version_part(source, tensor).range : -1,
-                                              version->keys ? version->keys->range : -1 },
+                                              version->keys ? version->keys->range : -1,
+                                              version->keys ? version->keys->index_range : -1 },
                                version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
