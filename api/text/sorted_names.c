@@ -28,3 +28,11 @@ int td_sorted_find(const void *list, int count, td_name_at_fn *name_at, const ch
     }
     return low;
 }
+
+int td_sorted_find_at_end(const void *list, int count, td_name_at_fn *name_at, const char *name,
+                          size_t length, bool *found)
+{
+    const bool follows = count > 0 && compare(name_at(list, count - 1), name, length) < 0;
+    *found = false;
+    return follows ? count : td_sorted_find(list, count, name_at, name, length, found);
+}

@@ -36,6 +36,12 @@ static int place_of(const struct td_store *store, const char *name, size_t lengt
     return td_sorted_find(store, store->n_entries, name_at, name, length, found);
 }
 
+/* Does the same for a name that is probably new. A scan adds most names in order. */
+static int place_of_new(const struct td_store *store, const char *name, size_t length, bool *found)
+{
+    return td_sorted_find_at_end(store, store->n_entries, name_at, name, length, found);
+}
+
 static struct td_entry *find(const struct td_store *store, const char *name, size_t length)
 {
     bool found;
@@ -82,7 +88,9 @@ static struct td_version *ref_current(const struct td_entry *entry)
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length)
 {
     pthread_rwlock_rdlock(&store->lock);
-    struct td_version *version = ref_current(find(store, name, length));
+    bool found;
+    const int place = place_of_new(store, name, length, &found);
+    struct td_version *version = ref_current(found ? store->entries[place] : NULL);
     pthread_rwlock_unlock(&store->lock);
     return version;
 }
@@ -375,10 +383,11 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
                                 struct td_error *err)
 {
     struct td_entry *entry = calloc(1, sizeof *entry);
+    bool found;
     pthread_rwlock_wrlock(&store->lock);
     const int count = store->n_entries + store->n_reserved;
     /* Only the writer that has locked a name adds or removes it. */
-    const bool found = find(store, version->name, strlen(version->name)) != NULL;
+    (void)place_of_new(store, version->name, strlen(version->name), &found);
     const bool claimed = td_alias_claims_locked(store, version->name);
     const bool reserved =
         !found && !claimed && entry && count < TD_STORE_TENSORS && make_room(store);
@@ -445,7 +454,8 @@ void td_store_publish_new_locked(struct td_store *store, struct td_version **ver
     for (int i = count - 1; i >= 0; i--) {
         const char *name = versions[i]->name;
         bool found;
-        const int place = td_sorted_find(store, unmoved, name_at, name, strlen(name), &found);
+        const int place =
+            td_sorted_find_at_end(store, unmoved, name_at, name, strlen(name), &found);
         memmove(entries + place + i + 1, entries + place,
                 (size_t)(unmoved - place) * sizeof *entries);
         entries[place + i] = versions[i]->entry;
@@ -459,7 +469,7 @@ struct td_version *td_store_publish(struct td_store *store, struct td_version *v
 {
     bool found;
     pthread_rwlock_wrlock(&store->lock);
-    const int place = place_of(store, version->name, strlen(version->name), &found);
+    const int place = place_of_new(store, version->name, strlen(version->name), &found);
     struct td_version *replaced = found ? set_current(store, store->entries[place], version) : NULL;
     if (!found)
         td_store_publish_new_locked(store, &version, 1);

@@ -76,7 +76,7 @@ struct td_keys *td_keys_new(struct td_error *err)
         return NULL;
     }
     td_buffer_init(&keys->base, NULL, 0, release);
-    keys->range = -1;
+    keys->range = keys->index_range = -1;
     return keys;
 }
 
@@ -140,6 +140,36 @@ bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found, const
     return true;
 }
 
+/* Maps the index that is stored beside the file of keys. Returns false if there is none, or if it
+ * cannot be used. */
+static bool map_index(struct td_store *store, struct td_keys *keys, const char *file)
+{
+    keys->image =
+        td_data_dir_map_index(store->dir, file, &keys->tensor, &keys->index, &keys->index_range);
+    if (!keys->image)
+        return false;
+    keys->tensor.key_index = &keys->index;
+    keys->mapped += td_key_index_bytes(keys->tensor.numel);
+    return true;
+}
+
+/* Sets the index of mapped keys whose file does not contain an index. */
+static td_status find_index(struct td_store *store, struct td_keys *keys, const char *file,
+                            struct td_error *err)
+{
+    struct td_arena scratch;
+    struct td_exec exec;
+    const bool is_stored = td_data_index_is_stored(file, &keys->tensor);
+    if (is_stored && map_index(store, keys, file))
+        return TD_OK;
+    td_arena_init(&scratch, NULL, 0, td_memory_heap());
+    td_exec_serial(&exec, &scratch);
+    const td_status status = build(store, keys, &exec, err);
+    if (status == TD_OK && is_stored)
+        td_data_dir_store_index(store->dir, file, &keys->index);
+    return status;
+}
+
 td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
                           const char *file, struct td_keys **out, struct td_error *err)
 {
@@ -153,12 +183,8 @@ td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *f
     struct td_keys *keys = td_keys_new(err);
     if (!keys)
         return TD_MEMORY_EXHAUSTED;
-    td_status status = TD_OK;
-    if (!td_keys_map(keys, found, file)) {
-        td_arena_init(&scratch, NULL, 0, td_memory_heap());
-        td_exec_serial(&exec, &scratch);
-        status = build(store, keys, &exec, err);
-    }
+    const td_status status =
+        td_keys_map(keys, found, file) ? TD_OK : find_index(store, keys, file, err);
     return finish(keys, status, out);
 }
 

@@ -31,6 +31,8 @@ struct td_keys {
     uint64_t held, mapped;
     /* Range of the fault guard, or -1 if nothing is mapped. */
     int range;
+    /* Range of the fault guard for an index that is mapped from a file of its own, or -1. */
+    int index_range;
     /* Name of the mapped file, or "" if nothing is mapped. */
     char file[TD_FILE_NAME];
 };
@@ -54,8 +56,9 @@ TD_MUST_CHECK td_status td_keys_make(struct td_store *store, const struct td_ten
                                      struct td_keys **out, struct td_error *err);
 
 /* Makes the keys that `file` contains. Maps the keys, or copies them if they cannot be mapped. Uses
- * the index in the file if it matches the keys. Otherwise, builds an index in memory. Returns the
- * errors of td_keys_make. */
+ * the index in the file, or the index stored beside the file, if it matches the keys. Otherwise,
+ * builds an index in memory, and stores it beside a file of keys. Returns the errors of
+ * td_keys_make. */
 TD_MUST_CHECK td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
                                         const char *file, struct td_keys **out,
                                         struct td_error *err);

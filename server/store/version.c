@@ -124,9 +124,14 @@ static bool is_cut(int range)
     return td_guard_marked(range);
 }
 
+static bool keys_are_cut(const struct td_version *version)
+{
+    return version->keys && (is_cut(version->keys->range) || is_cut(version->keys->index_range));
+}
+
 bool td_version_is_cut(const struct td_version *version)
 {
-    return is_cut(version->range) || (version->keys && is_cut(version->keys->range));
+    return is_cut(version->range) || keys_are_cut(version);
 }
 
 bool td_version_is_lost(const struct td_version *version)
@@ -137,7 +142,7 @@ bool td_version_is_lost(const struct td_version *version)
 td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
     const bool rows = is_cut(version->range);
-    if (!rows && !(version->keys && is_cut(version->keys->range)))
+    if (!rows && !keys_are_cut(version))
         return TD_OK;
     if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
         return td_error_set(

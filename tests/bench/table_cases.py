@@ -1,5 +1,5 @@
 """Measures large resident tables: replacing them during lookups, and loading them when the server starts."""
-import array, os, statistics, threading, time
+import array, json, os, random, statistics, threading, time
 from turns import (Broken, DropServer, output_during, output_of, report, report_p99, resident, resident_of_file, row,
                    take_turns, turn, upload_command, upload_times, wrk_command, wrk_figures)
 import daemon
@@ -8,6 +8,9 @@ from inputs import Request, send, check_binary, ints
 
 ROWS, WIDTH = 4 << 20, 64  # 1 GiB of float32
 KEYS = 100_000_000
+STORED_KEYS = 10_000_000  # of stored_index
+TENSORS = 65_535  # of many_tensors in one file; the store has no room for more
+FILES = 65_000  # of many_tensors; a process has at most 65,530 mappings by default
 BYTES = 4 * ROWS * WIDTH
 IDS = [104_729 * i % ROWS for i in range(32)]
 GIB = 1 << 30
@@ -160,6 +163,47 @@ class TableCases:
         for name, drop in (("start, keys cold", True), ("start, keys warm", False)):
             self.start_with(name, os.path.dirname(table), table, drop, "below 50 ms", look)
 
+    def stored_index(self):
+        """Measures a start with 10 million keys in a .npy file: without and with the index that the server stores beside it."""
+        folder = os.path.join(self.folder, "indexed")
+        os.mkdir(folder)
+        keys = array.array("q", range(10**12, 10**12 + 7919 * STORED_KEYS, 7919))
+        for file, dtype, raw in (("words.npy", "uint8", bytes(STORED_KEYS)), ("words.keys.npy", "int64", keys.tobytes())):
+            with open(os.path.join(folder, file), "wb") as f:
+                f.write(daemon.npy(dtype, [STORED_KEYS], raw))
+        index = os.path.join(folder, ".words.keys.npy.index.tensord")
+        self.start_cpu("start, keys, no stored index", folder, "", lambda: os.path.exists(index) and os.remove(index))
+        self.start_cpu("start, keys, stored index", folder, "below 50 ms")
+
+    def many_tensors(self):
+        """Measures a start with many tensors: in one file, in the order of their names and shuffled, and in a file each."""
+        names = [f"layer.{i:05d}.weight" for i in range(TENSORS)]
+        for name in ("sorted", "shuffled"):
+            folder = os.path.join(self.folder, name)
+            os.mkdir(folder)
+            header = {tensor: {"dtype": "F32", "shape": [4, 2], "data_offsets": [32 * i, 32 * i + 32]} for i, tensor in enumerate(names)}
+            text = json.dumps(header).encode()
+            with open(os.path.join(folder, "m.safetensors"), "wb") as f:
+                f.write(len(text).to_bytes(8, "little") + text + bytes(32 * TENSORS))
+            self.start_cpu(f"start, 65,535 tensors, {name}", folder, "below 500 ms")
+            random.Random(1).shuffle(names)
+        folder = os.path.join(self.folder, "files")
+        os.mkdir(folder)
+        for i in range(FILES):
+            with open(os.path.join(folder, f"table{i:05d}.npy"), "wb") as f:
+                f.write(daemon.npy("float32", [4, 2], bytes(32)))
+        self.start_cpu("start, 65,000 .npy files", folder, "below 500 ms")
+
+    def start_cpu(self, name, folder, target, prepare=lambda: None):
+        """Reports the CPU time of the daemon until it listens. The first start only fills the page cache."""
+        times = []
+        for _ in range(max(5, self.args.rounds) + 1):
+            prepare()
+            with Daemon("--data-dir", folder, *OPTIONS) as tensord:
+                times.append(cpu_ms(tensord.process))
+        times = times[1:]
+        row(name, f"{statistics.median(times):.1f} ms", "", f"({min(times):.1f}-{max(times):.1f})", target)
+
     def start_with(self, name, folder, file, drop, target, then=None):
         """file: a file in the folder, whose pages can be dropped from the page cache; then: a request to send when the server
         is ready"""
@@ -182,6 +226,15 @@ class TableCases:
         if file:
             first = f", the first request takes {1e3 * statistics.median(thens):.1f} ms" if then else ""
             print(f"    {touched / 1e6:.2f} MB of the file resident{first}", flush=True)
+
+
+def cpu_ms(process):
+    """Returns the CPU time of all threads so far."""
+    total, tasks = 0, f"/proc/{process.pid}/task"
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/schedstat") as f:
+            total += int(f.read().split()[0])
+    return total / 1e6
 
 
 def drop_pages(path):

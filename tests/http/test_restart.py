@@ -1,5 +1,5 @@
 """Restarts on one listening socket, which the test owns as a service manager does; and what the manager is told."""
-import collections, signal, socket, subprocess, tempfile, threading
+import array, collections, json, os, signal, socket, subprocess, tempfile, threading
 from daemon import *
 from gates import GatedDaemon
 
@@ -138,3 +138,42 @@ class ServiceManager(unittest.TestCase):
         for name in ("/nonexistent/notify", "@tensord-test-nobody", "", "relative", "/" + 200 * "x"):
             with Daemon(env={"NOTIFY_SOCKET": name}):
                 pass
+
+
+class StoredIndex(unittest.TestCase):
+    """the index of the keys in X.keys.npy, stored beside that file"""
+
+    KEYS = 65536
+    INDEX = ".words.keys.npy.index.tensord"
+
+    def setUp(self):
+        self.folder = temporary_folder()
+        keys = array.array("q", range(10**12, 10**12 + 7 * self.KEYS, 7))
+        for name, descr, raw in (("words.npy", "<i4", array.array("i", range(self.KEYS)).tobytes()),
+                                 ("words.keys.npy", "<i8", keys.tobytes())):
+            with open(os.path.join(self.folder, name), "wb") as file:
+                file.write(npy(descr, [self.KEYS], raw))
+
+    def events(self):
+        """what a daemon logs about indices before it is ready; it finds the row of a key"""
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            body = {"params": {"ref": "words"}, "queries": [10**12 + 7 * 4711, 1], "missing": "zero"}
+            reply = client.request("POST", "/v1/lookup", json.dumps(body).encode(), {"Content-Type": JSON})
+            self.assertEqual(reply.json()["outputs"]["output"]["data"], [4711, 0])
+            return [(event["event"], event.get("reason")) for event in daemon.events() if event["event"].startswith("key_index")]
+
+    def test_only_the_first_start_builds_it(self):
+        self.assertEqual(self.events(), [("key_index_stored", None)])
+        before = os.stat(os.path.join(self.folder, self.INDEX))
+        self.assertEqual(self.events(), [])
+        self.assertEqual(os.stat(os.path.join(self.folder, self.INDEX)).st_ino, before.st_ino)
+
+    def test_a_damaged_one_is_replaced(self):
+        self.events()
+        with open(os.path.join(self.folder, self.INDEX), "r+b") as file:
+            file.seek(1000)
+            byte = file.read(1)
+            file.seek(1000)
+            file.write(bytes([byte[0] ^ 1]))
+        self.assertEqual(self.events(), [("key_index_refused", "it is damaged"), ("key_index_stored", None)])
+        self.assertEqual(self.events(), [])

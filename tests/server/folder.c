@@ -85,23 +85,25 @@ static void begin_npy(char *file, const char *descr, int n)
 
 void put_keys_npy(const char *name, const int64_t *keys, int n)
 {
-    char file[128 + 8 * 128];
-    ck_assert_int_le(n, 128);
+    char *file = malloc(128 + 8 * (size_t)n);
+    ck_assert_ptr_nonnull(file);
     begin_npy(file, "<i8", n);
     memcpy(file + 128, keys, 8 * (size_t)n);
     put_file(name, file, 128 + 8 * (size_t)n);
+    free(file);
 }
 
 void put_npy(const char *name, int32_t first, int n)
 {
-    static char file[128 + 4 * 8192];
-    ck_assert_int_le(n, 8192);
+    char *file = malloc(128 + 4 * (size_t)n);
+    ck_assert_ptr_nonnull(file);
     begin_npy(file, "<i4", n);
     for (int i = 0; i < n; i++) {
         const int32_t value = first + i;
         memcpy(file + 128 + 4 * i, &value, 4);
     }
     put_file(name, file, 128 + 4 * (size_t)n);
+    free(file);
 }
 
 void put_safetensors(const char *name, const char *header, int32_t first, int n)

@@ -142,7 +142,7 @@ static td_status check_file_is_known(struct td_store *store, const char *name, c
     td_status status = td_store_recall_file(store, file, &known, err);
     if (status != TD_OK)
         return status;
-    const bool is_known = known && (known->refused[0] || td_file_id_equal(&known->seen, &now) ||
+    const bool is_known = known && (known->refused || td_file_id_equal(&known->seen, &now) ||
                                     td_file_id_equal(&known->id, &now) ||
                                     td_file_id_equal(&known->seen, &td_file_id_unknown));
     td_known_file_free(known);
@@ -192,7 +192,8 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     status = td_data_dir_write(store->dir, version->name, tensor,
                                version->keys ? &version->keys->tensor : NULL,
                                (const int[]){ source ? td_version_part(source, tensor).range : -1,
-                                              version->keys ? version->keys->range : -1 },
+                                              version->keys ? version->keys->range : -1,
+                                              version->keys ? version->keys->index_range : -1 },
                                version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];

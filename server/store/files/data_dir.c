@@ -117,7 +117,7 @@ void td_data_log_removed(const struct td_data_dir *dir, const char *file, const 
 
 void td_data_remove_keys(struct td_data_dir *dir, const char *name)
 {
-    char table[TD_FILE_NAME], keys[TD_FILE_NAME];
+    char table[TD_FILE_NAME], keys[TD_FILE_NAME], index[TD_FILE_NAME];
     bool found;
     snprintf(table, sizeof table, "%s%s", name, TD_NPY_SUFFIX);
     if (!td_data_keys_file(table, keys))
@@ -130,19 +130,32 @@ void td_data_remove_keys(struct td_data_dir *dir, const char *name)
                TD_TEXT("reason", strerror(reason)));
     else if (found)
         td_data_log_removed(dir, keys, name);
+    td_data_index_file(keys, index);
+    if (reason == 0 && td_data_file_exists(dir, index, &found) == 0 && found)
+        td_data_remove_hidden(dir, index);
 }
 
-static int is_temporary(const struct dirent *item)
+static int may_be_left(const struct dirent *item)
 {
-    return strncmp(item->d_name, TD_TEMPORARY_PREFIX, sizeof TD_TEMPORARY_PREFIX - 1) == 0;
+    char keys[TD_FILE_NAME];
+    return td_data_keys_file_of_index(item->d_name, keys) ||
+           strncmp(item->d_name, TD_TEMPORARY_PREFIX, sizeof TD_TEMPORARY_PREFIX - 1) == 0;
+}
+
+static bool is_in_use(int folder, const char *file)
+{
+    char keys[TD_FILE_NAME];
+    struct stat info;
+    return td_data_keys_file_of_index(file, keys) &&
+           (fstatat(folder, keys, &info, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT);
 }
 
 void td_data_remove_temporaries(struct td_data_dir *dir, int folder)
 {
     struct dirent **items = NULL;
-    const int n = scandirat(folder, ".", &items, is_temporary, NULL);
+    const int n = scandirat(folder, ".", &items, may_be_left, NULL);
     for (int i = 0; i < n; i++) {
-        if (unlinkat(folder, items[i]->d_name, 0) == 0)
+        if (!is_in_use(folder, items[i]->d_name) && unlinkat(folder, items[i]->d_name, 0) == 0)
             td_log(dir->log, TD_LOG_INFO, "temporary_removed", TD_TEXT("file", items[i]->d_name));
         free(items[i]);
     }

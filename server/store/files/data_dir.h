@@ -14,7 +14,7 @@
  *                               the metadata "checksum" names the kind of checksum. Files of older
  *                               servers have neither checksums nor this metadata.
  *            X.keys.npy         This file of keys and X.npy are one source: load and stat of X.npy
- *                               include X.keys.npy.
+ *                               include X.keys.npy. data_dir_index.c stores the index of the keys.
  *            file_name.h has the rules for the names of these and other files.
  * Ownership  load returns tensors in the caller's arena, which holds the mappings. A tensor's owner
  *            keeps the tensor's mapping alive beyond the arena. The owner is NULL if the data had
@@ -200,10 +200,11 @@ bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file);
 TD_MUST_CHECK td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file,
                                                struct td_error *err);
 
-/* Maps a file and the file of its keys, if that exists, and reads the headers. Does not verify
- * checksums. Returns MALFORMED_REQUEST if the content does not match the format, MEMORY_EXHAUSTED,
- * or DEVICE_UNAVAILABLE if a file cannot be read. */
-TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file,
+/* Maps a file and reads its header, and also of the file of its keys unless `with_keys` is false or
+ * that file does not exist. Sorts the tensors by name. Does not verify checksums. Returns
+ * MALFORMED_REQUEST if the content does not match the format, MEMORY_EXHAUSTED, or
+ * DEVICE_UNAVAILABLE if a file cannot be read. */
+TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file, bool with_keys,
                                          struct td_arena *arena, struct td_data_content *out,
                                          struct td_error *err);
 
@@ -217,9 +218,9 @@ TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *n
 
 /* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL. Sets *out
  * like td_data_dir_load. Removes the NAME.npy that the new file replaces, and the file of its keys.
- * `ranges` are the fault guard's ranges of the tensor and of its keys, or -1. Writes no file if a
- * source was truncated, or if arena->stop ends the writing. *done is true if the folder has the new
- * file, which is always the case on success. */
+ * `ranges` are the fault guard's ranges of the tensor, of its keys and of their index, or -1.
+ * Writes no file if a source was truncated, or if arena->stop ends the writing. *done is true if
+ * the folder has the new file, which is always the case on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                                           const struct td_tensor *tensor,
                                           const struct td_tensor *keys, const int *ranges,
@@ -246,6 +247,26 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
                                                const char *text, size_t bytes,
                                                struct td_file_id *id, bool *done,
                                                struct td_error *err);
+
+/* ---- stored indices: an index that the server builds for X.keys.npy is stored once ---- */
+
+/* True if the index of the keys in this file is stored: a file X.keys.npy in the data folder itself
+ * with enough numbers. */
+bool td_data_index_is_stored(const char *keys_file, const struct td_tensor *keys);
+
+/* Maps the stored index of a file of keys, whose mapped content is `keys`. Returns the mapping, to
+ * which the caller gets a reference, and its range of the fault guard. Returns NULL if no index is
+ * stored, or if the stored index cannot be used, which is logged. Reads the index and the keys, to
+ * compare their digests. */
+struct td_key_index;
+struct td_buffer *td_data_dir_map_index(struct td_data_dir *dir, const char *keys_file,
+                                        const struct td_tensor *keys, struct td_key_index *out,
+                                        int *range);
+
+/* Stores an index, if this process can change the folder. Logs the result. A failure has no other
+ * effect. */
+void td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
+                             const struct td_key_index *index);
 
 /* ---- sub-folders: their content can be hostile, so no link is followed ---- */
 

@@ -4,6 +4,7 @@
  *     data_dir_lock.c        opening and locking the folder
  *     data_dir_read.c        mapping a file and reading its header
  *     data_dir_write.c       writing a file and mapping it
+ *     data_dir_index.c       indices of keys
  *     data_dir_quota.c       total size of the files
  *     data_dir_remove.c      removing the files of a name
  *     data_dir_text.c        small text files
@@ -113,7 +114,8 @@ TD_MUST_CHECK td_status td_data_reserve(struct td_data_dir *dir, struct td_reser
                                         struct td_error *err);
 void td_data_unreserve(struct td_data_dir *dir, struct td_reserved_file *reserved);
 
-/* Removes hidden files left by a crash from a folder whose lock is held. */
+/* Removes hidden files left by a crash from a folder whose lock is held, and indices whose file of
+ * keys no longer exists. */
 void td_data_remove_temporaries(struct td_data_dir *dir, int folder);
 
 /* Writes a unique name for a hidden file to `name`. */
@@ -126,8 +128,8 @@ void td_data_remove_hidden(struct td_data_dir *dir, const char *name);
 /* Logs that a file of the tensor `name` has been removed from the folder. */
 void td_data_log_removed(const struct td_data_dir *dir, const char *file, const char *name);
 
-/* Removes the file of the keys of NAME.npy if there is one. Called after NAME.npy is removed, when
- * the file of keys no longer belongs to any table. A failure is logged. */
+/* Removes the file of the keys of NAME.npy and its index, if they exist. Called after NAME.npy is
+ * removed, when the file of keys no longer belongs to any table. A failure is logged. */
 void td_data_remove_keys(struct td_data_dir *dir, const char *name);
 
 /* Sets *found to true if the folder has an entry of this name. Does not follow a link, which might

@@ -216,6 +216,8 @@ static td_status read_keys(struct td_mapping *mapping, const struct td_tensor *n
 struct sorted_entries {
     const struct td_safetensors_entry **entries;
     int count;
+    /* False if no entry holds keys. */
+    bool any_keys;
 };
 
 static int compare_entries(const void *a, const void *b)
@@ -231,8 +233,11 @@ static td_status sort_entries(const struct td_safetensors *file, struct td_arena
     out->entries = td_arena_alloc(arena, (size_t)out->count + 1, sizeof *out->entries, err);
     if (!out->entries)
         return err->status;
-    for (int i = 0; i < out->count; i++)
+    out->any_keys = false;
+    for (int i = 0; i < out->count; i++) {
         out->entries[i] = &file->entries[i];
+        out->any_keys |= strstr(file->entries[i].name, ".keys") != NULL;
+    }
     qsort(out->entries, (size_t)out->count, sizeof *out->entries, compare_entries);
     return TD_OK;
 }
@@ -263,7 +268,7 @@ static bool has_keys_of_table(const struct sorted_entries *sorted, const char *n
 {
     static const char *const suffixes[] = { ".keys", ".keys.offsets", ".keys.bytes" };
     const size_t length = strlen(name);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 && sorted->any_keys; i++) {
         const size_t cut = strlen(suffixes[i]);
         if (length > cut && strcmp(name + length - cut, suffixes[i]) == 0 &&
             find_entry(sorted, name, length - cut, ""))
@@ -276,6 +281,8 @@ static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted
                                  const char *table, struct td_arena *arena,
                                  struct td_data_tensor *out, struct td_error *err)
 {
+    if (!sorted->any_keys)
+        return TD_OK;
     const size_t length = strlen(table);
     const struct td_safetensors_entry *numbers = find_entry(sorted, table, length, ".keys"),
                                       *offsets = find_entry(sorted, table, length, ".keys.offsets"),
@@ -331,11 +338,11 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
         status = make_room(out, file.n_entries, arena, err);
     for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
         char name[TD_NAME_IN_FILE];
-        if (has_keys_of_table(&sorted, file.entries[i].name))
+        if (has_keys_of_table(&sorted, sorted.entries[i]->name))
             continue;
-        td_data_name_in_file(stem, file.entries[i].name, name);
+        td_data_name_in_file(stem, sorted.entries[i]->name, name);
         const char *copy = td_arena_text(arena, name, strlen(name), err);
-        status = copy ? read_table(mapping, &sorted, &file.entries[i], copy, arena, out, err)
+        status = copy ? read_table(mapping, &sorted, sorted.entries[i], copy, arena, out, err)
                       : err->status;
     }
     return status;
@@ -529,11 +536,12 @@ static td_status load_keys(struct td_data_dir *dir, const char *file, struct td_
                : td_error_set(err, status, "%s: %s", keys_file, why.message);
 }
 
-td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_arena *arena,
-                           struct td_data_content *out, struct td_error *err)
+td_status td_data_dir_load(struct td_data_dir *dir, const char *file, bool with_keys,
+                           struct td_arena *arena, struct td_data_content *out,
+                           struct td_error *err)
 {
     td_status status = load_file(dir, file, arena, out, err);
-    if (status == TD_OK)
+    if (status == TD_OK && with_keys)
         status = load_keys(dir, file, arena, out, err);
     if (status != TD_RESOURCE_LIMIT)
         return status;

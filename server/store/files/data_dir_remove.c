@@ -22,7 +22,7 @@ static td_status count_others(struct td_data_dir *dir, const char *file, const c
     struct td_error why;
     *others = -1;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
-    td_status status = td_data_dir_load(dir, file, &arena, &content, &why);
+    td_status status = td_data_dir_load(dir, file, false, &arena, &content, &why);
     for (int i = 0; i < content.count && status == TD_OK; i++)
         if (strcmp(content.tensors[i].name, name) == 0)
             *others = content.count - 1;

@@ -74,7 +74,7 @@ struct new_file {
     const char *name;
     char file[TD_FILE_NAME], temporary[TD_HIDDEN_NAME];
     struct td_tensor_file content;
-    /* Fault guard ranges of the two sources; see td_data_dir_write. */
+    /* Fault guard ranges of the three sources; see td_data_dir_write. */
     const int *ranges;
 };
 
@@ -108,18 +108,26 @@ static td_status map_temporary(const struct new_file *new, struct td_arena *aren
     return mapping ? td_mapping_read(mapping, new->file, arena, out, err) : err->status;
 }
 
+static bool any_cut(const int ranges[3])
+{
+    bool cut = false;
+    for (int i = 0; i < 3; i++) {
+        td_guard_look_at_end(ranges[i]);
+        cut |= td_guard_marked(ranges[i]);
+    }
+    return cut;
+}
+
 static td_status fill(const struct new_file *new, struct td_arena *arena,
                       struct td_data_content *out, struct td_error *err)
 {
     const int reason = write_temporary(new, &arena->stop, err);
     if (reason == ECANCELED)
         return err->status;
-    td_guard_look_at_end(new->ranges[0]);
-    td_guard_look_at_end(new->ranges[1]);
+    const bool cut = any_cut(new->ranges);
     /* Writing from a truncated mapping fails with EFAULT, or succeeds with zeros if another
      * thread faulted first. */
-    if (reason == EFAULT ||
-        (reason == 0 && (td_guard_marked(new->ranges[0]) || td_guard_marked(new->ranges[1]))))
+    if (reason == EFAULT || (reason == 0 && cut))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                             "the source of %s was truncated while it was written", new->file);
     if (reason != 0)

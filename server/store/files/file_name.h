@@ -5,10 +5,12 @@
  *     STEM.npy            holds the tensor STEM
  *     X.keys.npy          holds the keys of the rows in X.npy;
  *                         X.keys@V.npy holds the keys of the rows in X@V.npy
+ *     .X.keys.npy.index.tensord
+ *                         holds the index of the keys in X.keys.npy, and was written by the server
  *     STEM.safetensors    holds the tensor STEM:w for each tensor w in the file;
  *                         BASE@VERSION.safetensors holds BASE:w@VERSION
  *
- * Hidden files are ignored.
+ * Other hidden files are ignored.
  *
  * Threads    Pure functions. */
 #ifndef TD_SERVER_STORE_FILES_FILE_NAME_H
@@ -23,6 +25,7 @@
 #define TD_OWN_SUFFIX         ".tensord"
 #define TD_NPY_SUFFIX         ".npy"
 #define TD_SAFETENSORS_SUFFIX ".safetensors"
+#define TD_INDEX_SUFFIX       ".index.tensord"
 #define TD_TEMPORARY_PREFIX   ".tensord-tmp-"
 #define TD_LOCK_FILE          ".tensord.lock"
 #define TD_ALIASES_FILE       "aliases.json"
@@ -39,6 +42,12 @@ bool td_data_file_wanted(const char *name);
  * false if the file is not a file of keys. */
 bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
 bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
+
+/* td_data_index_file writes the name of the file that holds the index of a file of keys.
+ * td_data_keys_file_of_index does the reverse, and returns false if the file does not hold an
+ * index. */
+void td_data_index_file(const char *keys_file, char index[TD_FILE_NAME]);
+bool td_data_keys_file_of_index(const char *file, char keys[TD_FILE_NAME]);
 
 /* Writes the name of the tensor `tensor` of STEM.safetensors: "m:w" for the stem "m", and "m:w@v"
  * for the stem "m@v". If the name does not fit, the truncated name is too long to be valid. */

@@ -10,8 +10,11 @@
 
 void td_known_file_free(struct td_known_file *known)
 {
-    if (known)
+    if (known) {
         free(known->names);
+        free(known->reason);
+        free(known->damage);
+    }
     free(known);
 }
 
@@ -54,7 +57,32 @@ static int in_order(const void *a, const void *b)
 
 void td_known_file_sort(struct td_known_file *known)
 {
-    qsort(known->names, (size_t)known->n_names, sizeof *known->names, in_order);
+    int i = 1;
+    /* The names of most files are in order, because td_data_dir_load sorts them. */
+    while (i < known->n_names && in_order(&known->names[i - 1], &known->names[i]) <= 0)
+        i++;
+    if (i < known->n_names)
+        qsort(known->names, (size_t)known->n_names, sizeof *known->names, in_order);
+}
+
+/* Replaces the reason that the file is refused. NULL removes it. */
+static void set_reason(struct td_known_file *known, const char *begin, const char *why)
+{
+    char text[TD_KNOWN_REASON];
+    free(known->reason);
+    known->reason = NULL;
+    known->refused = why != NULL;
+    known->partly = false;
+    if (!why)
+        return;
+    snprintf(text, sizeof text, "%s: %s", begin, why);
+    known->reason = strdup(text);
+}
+
+void td_known_file_refuse_partly(struct td_known_file *known, const char *why)
+{
+    set_reason(known, "has a tensor that is not served", why);
+    known->partly = true;
 }
 
 static const char *tensor_at(const void *known, int i)
@@ -80,7 +108,7 @@ static const char *file_at(const void *store, int i)
  * files_mutex held. */
 static int known_place(const struct td_store *store, const char *file, bool *found)
 {
-    return td_sorted_find(store, store->n_files, file_at, file, strlen(file), found);
+    return td_sorted_find_at_end(store, store->n_files, file_at, file, strlen(file), found);
 }
 
 /* Frees the record at an index. Call with files_mutex held. */
@@ -181,7 +209,7 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
             known->seen_version = last;
         if (!is_unknown(id))
             known->seen = *id;
-        known->refused[0] = '\0';
+        set_reason(known, "", NULL);
     }
     pthread_mutex_unlock(&store->files_mutex);
     struct td_known_file *added = found ? NULL : td_store_reserve_file(store, file, 0, TD_IGNORED);
@@ -199,10 +227,8 @@ void td_store_file_refused(struct td_store *store, const char *file, const struc
     td_store_file_seen(store, file, id, last);
     pthread_mutex_lock(&store->files_mutex);
     const int place = known_place(store, file, &found);
-    if (found) {
-        snprintf(store->files[place]->refused, TD_KNOWN_REASON, "is not served: %s", why);
-        store->files[place]->partly = false;
-    }
+    if (found)
+        set_reason(store->files[place], "is not served", why);
     pthread_mutex_unlock(&store->files_mutex);
 }
 
@@ -211,8 +237,10 @@ void td_store_file_damaged(struct td_store *store, const char *file, const char 
     bool found;
     pthread_mutex_lock(&store->files_mutex);
     const int place = known_place(store, file, &found);
-    if (found)
-        snprintf(store->files[place]->damage, TD_KNOWN_REASON, "%s", reason);
+    if (found) {
+        free(store->files[place]->damage);
+        store->files[place]->damage = strdup(reason);
+    }
     pthread_mutex_unlock(&store->files_mutex);
 }
 
@@ -222,7 +250,7 @@ static bool next_damaged(struct td_store *store, int *i, char file[TD_FILE_NAME]
                          char reason[TD_KNOWN_REASON])
 {
     pthread_mutex_lock(&store->files_mutex);
-    while (*i < store->n_files && !store->files[*i]->damage[0])
+    while (*i < store->n_files && !store->files[*i]->damage)
         ++*i;
     const bool found = *i < store->n_files;
     if (found) {
@@ -249,10 +277,11 @@ static bool is_refused(const struct td_store *store, const char *name, const cha
     snprintf(out->file, sizeof out->file, "%s%s", stem, suffix);
     const int place = known_place(store, out->file, &found);
     const struct td_known_file *known = found ? store->files[place] : NULL;
-    if (!known || !known->refused[0])
+    if (!known || !known->refused)
         return false;
     const struct td_known_name *tensor = known->partly ? td_known_file_find(known, name) : NULL;
-    snprintf(out->reason, sizeof out->reason, "%s", known->refused);
+    snprintf(out->reason, sizeof out->reason, "%s",
+             known->reason ? known->reason : "is not served");
     return !known->partly || (tensor && tensor->not_served);
 }
 
@@ -284,6 +313,7 @@ td_status td_store_recall_file(struct td_store *store, const char *file, struct 
             struct td_known_name *names = (*out)->names;
             **out = *known;
             (*out)->names = names;
+            (*out)->reason = (*out)->damage = NULL;
             memcpy((*out)->names, known->names, (size_t)known->n_names * sizeof *known->names);
         }
     }
@@ -316,7 +346,7 @@ static bool is_certain(const struct td_store *store, const char *name, const cha
     const struct td_known_file *known = found ? store->files[place] : NULL;
     if (!known || strcmp(suffix, TD_SAFETENSORS_SUFFIX) != 0)
         return found;
-    const bool content_known = !known->refused[0] || known->partly;
+    const bool content_known = !known->refused || known->partly;
     return content_known && td_known_file_find(known, name) != NULL;
 }
 

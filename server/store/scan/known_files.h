@@ -41,13 +41,16 @@ struct td_known_file {
     int n_names;
     /* Number of other tensors in the file that cannot be served, regardless of other files. */
     int n_refused;
-    /* Reason that the file is refused, such as "is not served: ...", or "" if all its content is
-     * known and served. */
-    char refused[TD_KNOWN_REASON];
+    /* False if all content of the file is known and served. */
+    bool refused;
     /* True if the content is known, and `refused` concerns only the names that are not served. */
     bool partly;
-    /* Range of bytes that do not match their checksum, as text, or "". */
-    char damage[TD_KNOWN_REASON];
+    /* Reason that the file is refused, such as "is not served: ...". NULL if the file is not
+     * refused, if no memory was available for the text, or in a copy. */
+    char *reason;
+    /* Range of bytes that do not match their checksum, as text. NULL if there are none, if no
+     * memory was available for the text, or in a copy. */
+    char *damage;
 };
 
 /* Returns a record without names, with room for `n` names, and reserves a place in the list. The
@@ -56,6 +59,9 @@ struct td_known_file {
 struct td_known_file *td_store_reserve_file(struct td_store *store, const char *file, int n,
                                             struct td_error *err);
 void td_known_file_add(struct td_known_file *known, const char *name, bool not_served);
+
+/* Records that names of the file are not served. `why` is the first reason. */
+void td_known_file_refuse_partly(struct td_known_file *known, const char *why);
 
 /* Call td_known_file_sort after the last td_known_file_add and before td_known_file_find, which
  * returns NULL for an unknown name. */

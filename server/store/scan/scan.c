@@ -28,6 +28,13 @@ struct unread_files {
     int count;
 };
 
+/* The files of the scanned folder that can hold keys, sorted by name. Most folders have none, so
+ * the scan does not look for the file of the keys of each .npy file. */
+struct keys_files {
+    const char **files;
+    int count;
+};
+
 /* Reasons that a file, or some of its tensors, cannot be served: the first reason, and the number
  * of reasons. */
 struct unserved {
@@ -40,6 +47,7 @@ struct file_scan {
     struct td_store *store;
     struct td_scan_report *report;
     struct unread_files *unread;
+    const struct keys_files *keys_files;
     /* Identity of the file, or NULL if the file no longer exists. */
     struct unserved *unserved;
     const char *file;
@@ -152,12 +160,14 @@ static td_status take_tensor(const struct file_scan *scan, const struct td_file_
 }
 
 /* True if the file is unchanged since it was read. Otherwise, its tensor might have been deleted or
- * written after it was read. */
+ * written after it was read. At the start there are no clients yet, so the file is not checked
+ * again. */
 static bool is_unchanged_since_read(const struct file_scan *scan, const struct td_file_id *id)
 {
     struct td_file_id now;
-    return td_data_dir_stat(scan->store->dir, scan->file, &now) == TD_FILE_PRESENT &&
-           td_file_id_equal(&now, id);
+    return !scan->store->opened ||
+           (td_data_dir_stat(scan->store->dir, scan->file, &now) == TD_FILE_PRESENT &&
+            td_file_id_equal(&now, id));
 }
 
 /* Returns TD_FILE_PRESENT if the file of this stem contains the name and takes precedence over the
@@ -403,10 +413,8 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
         td_known_file_add(known, found->name, !ok);
     }
     td_known_file_sort(known);
-    known->partly = scan->unserved->count > 0;
-    if (known->partly)
-        snprintf(known->refused, sizeof known->refused, "has a tensor that is not served: %.150s",
-                 scan->unserved->reason);
+    if (scan->unserved->count > 0)
+        td_known_file_refuse_partly(known, scan->unserved->reason);
     for (int i = 0; before && i < before->n_names; i++)
         if (!td_known_file_find(known, before->names[i].name))
             with_name_locked(scan, before->names[i].name, NULL, NULL, 0);
@@ -475,6 +483,21 @@ static void handle_failure(const struct file_scan *scan, const struct td_known_f
     td_store_forget_file(scan->store, scan->file);
 }
 
+static int compare_files(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* True if the folder had a file with the keys of the scanned file when it was listed. */
+static bool has_keys_file(const struct file_scan *scan)
+{
+    char keys[TD_FILE_NAME];
+    const char *file = keys;
+    return scan->keys_files->count > 0 && td_data_keys_file(scan->file, keys) &&
+           bsearch(&file, scan->keys_files->files, (size_t)scan->keys_files->count, sizeof file,
+                   compare_files);
+}
+
 static void scan_known(struct file_scan *scan)
 {
     struct td_file_id id = td_file_id_unknown;
@@ -502,7 +525,8 @@ static void scan_known(struct file_scan *scan)
         scan->report->unchanged += before->n_names;
         goto done;
     }
-    td_status status = td_data_dir_load(scan->store->dir, scan->file, &arena, &content, &err);
+    td_status status =
+        td_data_dir_load(scan->store->dir, scan->file, has_keys_file(scan), &arena, &content, &err);
     if (status == TD_OK)
         status = td_store_verify_header(scan->store, &content, &err);
     if (status == TD_OK) {
@@ -545,12 +569,16 @@ static void scan_keys(const struct file_scan *scan, const char *table)
 }
 
 static void scan_file(struct td_store *store, struct td_scan_report *report,
-                      struct unread_files *unread, const char *file)
+                      struct unread_files *unread, const struct keys_files *keys_files,
+                      const char *file)
 {
     struct unserved unserved = { .count = 0 };
-    struct file_scan scan = {
-        .store = store, .report = report, .unread = unread, .unserved = &unserved, .file = file
-    };
+    struct file_scan scan = { .store = store,
+                              .report = report,
+                              .unread = unread,
+                              .keys_files = keys_files,
+                              .unserved = &unserved,
+                              .file = file };
     struct td_writer writer = { .names = &scan.locked_name, .n_names = 1 };
     char stem[TD_FILE_NAME];
     if (td_data_table_of_keys_file(file, stem)) {
@@ -642,11 +670,24 @@ static void report_other(void *context, const char *name, bool is_folder)
         others->report->ignored++;
 }
 
+/* Chooses the files that can hold keys. td_data_dir_list sorts all .npy files by name. Returns
+ * false if no memory is available. */
+static bool choose_keys_files(char (*files)[TD_FILE_NAME], int count, struct keys_files *out)
+{
+    char table[TD_FILE_NAME];
+    out->files = calloc((size_t)count + 1, sizeof *out->files);
+    for (int i = 0; i < count && out->files; i++)
+        if (td_data_table_of_keys_file(files[i], table))
+            out->files[out->count++] = files[i];
+    return out->files != NULL;
+}
+
 /* Scans the folder. Call with store->scanning held. */
 static bool scan_folder(struct td_store *store)
 {
     char(*files)[TD_FILE_NAME], (*known)[TD_FILE_NAME] = NULL;
     struct unread_files unread = { 0 };
+    struct keys_files keys_files = { 0 };
     struct td_scan_report report;
     int count, n_known = 0;
     td_scan_report_begin(&report, store->inspector, store->log);
@@ -655,7 +696,7 @@ static bool scan_folder(struct td_store *store)
     if (readable) {
         known = td_store_known_files(store, &n_known);
         unread.files = calloc((size_t)count + 1, sizeof *unread.files);
-        readable = known && unread.files;
+        readable = choose_keys_files(files, count, &keys_files) && known && unread.files;
         if (!readable)
             td_scan_report_skip(&report, TD_LOG_WARN, NULL, NULL,
                                 "no memory for the names of the files");
@@ -667,7 +708,7 @@ static bool scan_folder(struct td_store *store)
         td_version_folders_find_gone(store);
     int n_scanned = 0;
     while (n_scanned < count && readable && !td_store_must_stop(store))
-        scan_file(store, &report, &unread, files[n_scanned++]);
+        scan_file(store, &report, &unread, &keys_files, files[n_scanned++]);
     td_store_note_damaged(store);
     if (readable && n_scanned == count)
         td_store_end_file_problems(store);
@@ -676,6 +717,7 @@ static bool scan_folder(struct td_store *store)
         td_data_dir_others(store->dir, report_other, &(struct others){ store, &report });
         td_scan_report_end(&report);
     }
+    free(keys_files.files);
     free(unread.files);
     free(known);
     free(files);

@@ -17,6 +17,9 @@ TD_TEST_LOOP(every_name_is_found_in_lists_of_every_length, 1, COUNT_OF(names) + 
     for (int i = 0; i < _i; i++) {
         ck_assert_int_eq(td_sorted_find(names, _i, name_at, names[i], strlen(names[i]), &found), i);
         ck_assert_msg(found, "'%s' among %d", names[i], _i);
+        ck_assert_int_eq(
+            td_sorted_find_at_end(names, _i, name_at, names[i], strlen(names[i]), &found), i);
+        ck_assert_msg(found, "'%s' among %d, from the end", names[i], _i);
     }
 }
 
@@ -43,11 +46,19 @@ TD_TEST_EACH(an_unknown_name_is_placed_before_the_next_larger_one, others)
                                  others[_i].length, &found) == others[_i].place,
                   "%s", others[_i].case_name);
     ck_assert_msg(!found, "%s", others[_i].case_name);
+    found = true;
+    ck_assert_msg(td_sorted_find_at_end(names, COUNT_OF(names), name_at, others[_i].name,
+                                        others[_i].length, &found) == others[_i].place,
+                  "%s, from the end", others[_i].case_name);
+    ck_assert_msg(!found, "%s, from the end", others[_i].case_name);
 }
 
 TD_TEST(in_an_empty_list_every_name_is_placed_first)
 {
     bool found = true;
     ck_assert_int_eq(td_sorted_find(NULL, 0, name_at, "a", 1, &found), 0);
+    ck_assert(!found);
+    found = true;
+    ck_assert_int_eq(td_sorted_find_at_end(NULL, 0, name_at, "a", 1, &found), 0);
     ck_assert(!found);
 }

@@ -915,6 +915,62 @@ TD_TEST(a_rescan_completes_a_failed_start)
     for_each_fault("start", start_with_fault, NULL, &want);
 }
 
+/* ---- the index of keys ----------------------------------------------------------------------- */
+
+#define INDEX ".k.keys.npy.index.tensord"
+
+/* The smallest number of keys whose index is stored. */
+enum { N_KEYS = 65536 };
+
+static void put_many_keys(void)
+{
+    static int64_t keys[N_KEYS];
+    for (int i = 0; i < N_KEYS; i++)
+        keys[i] = 7 - i;
+    put_npy("k.npy", 1, N_KEYS);
+    put_keys_npy("k.keys.npy", keys, N_KEYS);
+}
+
+static void store_index_with_fault(const void *row, const struct fault *fault, const void *wanted)
+{
+    char now[TEXT];
+    (void)row;
+    unlink(path_of(INDEX));
+    faults_begin(fault);
+    struct td_store *store = open_at(folder);
+    faults_end();
+    close_store(store);
+    for (int i = 0; i < 2; i++) {
+        describe_start(now);
+        EXPECT(strcmp(now, wanted) == 0, "%s: start %d serves %s", label, i, now);
+        EXPECT(count_hidden() == 0, "%s: start %d leaves temporary files", label, i);
+        EXPECT(access(path_of(INDEX), F_OK) == 0, "%s: start %d stores no index", label, i);
+    }
+    (void)logged();
+}
+
+TD_TEST(an_index_that_could_not_be_stored_is_stored_by_the_next_start)
+{
+    static char want[TEXT];
+    put_many_keys();
+    faults_begin(&none);
+    describe_start(want);
+    faults_end();
+    record_calls();
+    for (int at = 1; at <= n_calls; at++) {
+        const bool same = at > 1 && strcmp(calls[at - 1].function, calls[at - 2].function) == 0;
+        /* One of the many writes is enough. */
+        if (same && strcmp(calls[at - 1].function, "write") == 0)
+            continue;
+        for (int span = FAULT_ONCE; span < FAULT_SPANS; span += SPAN_STEP) {
+            const struct fault fault = { .at = at,
+                                         .reason = reasons[at % COUNT_OF(reasons)],
+                                         .span = (enum fault_span)span };
+            run_one("the index of keys", &fault, store_index_with_fault, NULL, want);
+        }
+    }
+}
+
 static void begin(void)
 {
     folder_quota = (uint64_t)1 << 20; /* so that it is checked */

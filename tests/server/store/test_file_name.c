@@ -50,3 +50,23 @@ TD_TEST_EACH(each_file_that_can_hold_a_name_is_found, stems)
         strcat(strcat(list, stem), " ");
     ck_assert_str_eq(list, stems[_i].stems);
 }
+
+TD_TEST(the_index_of_a_file_of_keys_has_its_name)
+{
+    char index[TD_FILE_NAME], keys[TD_FILE_NAME];
+    td_data_index_file("m.keys@v.npy", index);
+    ck_assert_str_eq(index, ".m.keys@v.npy.index.tensord");
+    ck_assert(td_data_keys_file_of_index(index, keys));
+    ck_assert_str_eq(keys, "m.keys@v.npy");
+    ck_assert(!td_data_file_wanted(index));
+}
+
+static const char *const no_indices[] = { "m.keys.npy.index.tensord", ".m.npy.index.tensord",
+                                          ".m.keys.npy.index",        ".index.tensord",
+                                          "..index.tensord",          ".m.keys.npy" };
+
+TD_TEST_EACH(other_files_hold_no_index, no_indices)
+{
+    char keys[TD_FILE_NAME];
+    ck_assert_msg(!td_data_keys_file_of_index(no_indices[_i], keys), "%s", no_indices[_i]);
+}
