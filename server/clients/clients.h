@@ -48,6 +48,11 @@ struct td_client {
     struct td_client_key key;
     atomic_int references;
     atomic_int connections; /* open connections */
+    /* Number of open connections on the first I/O thread. The mutex of connections.c guards it. */
+    int on_first;
+    /* Connections of the client left the first I/O thread. From then on, all its new connections go
+     * to the other threads, until it has no connection. */
+    atomic_bool left_first;
     /* Number of open restricted connections that were not ended. */
     atomic_int restricted;
     /* Flows of the client's queued calls, in the workers' queue and in the disk threads' queue. */

@@ -13,6 +13,7 @@
 
 enum {
     IO_THREADS = 257, /* maximum number of I/O threads */
+    FIRST = 0,        /* number of the first I/O thread */
     SAMPLE = 256,     /* records examined to make room for a connection */
     SLICE = 512       /* sockets per call of poll */
 };
@@ -29,6 +30,8 @@ struct td_connections {
     atomic_int count, count_restricted;
     atomic_int count_on[IO_THREADS];
     atomic_int n_with_many; /* number of clients with more than TD_FEW_CONNECTIONS */
+    /* Number of connections on the first I/O thread whose clients have few connections. */
+    atomic_int few_on_first;
 
     pthread_mutex_t mutex; /* guards the following members */
     int end;               /* all open sockets have smaller numbers */
@@ -115,13 +118,31 @@ static void unlist_restricted(struct td_connections *connections, int socket)
     *link = connections->records[socket].next_restricted;
 }
 
-static void count_of_client(struct td_connections *connections, struct td_client *client,
+static bool has_many(const struct td_client *client)
+{
+    return td_client_connections(client) > TD_FEW_CONNECTIONS;
+}
+
+/* Adds the client to the sums over all clients if `sign` is 1, or removes it if `sign` is -1. */
+static void sum_client(struct td_connections *connections, const struct td_client *client, int sign)
+{
+    if (has_many(client))
+        change_count(&connections->n_with_many, sign);
+    else
+        change_count(&connections->few_on_first, sign * client->on_first);
+}
+
+static void count_of_client(struct td_connections *connections, const struct td_connection *record,
                             int change)
 {
-    const bool had_many = td_client_connections(client) > TD_FEW_CONNECTIONS;
+    struct td_client *client = record->client;
+    sum_client(connections, client, -1);
     change_count(&client->connections, change);
-    const bool has_many = td_client_connections(client) > TD_FEW_CONNECTIONS;
-    change_count(&connections->n_with_many, has_many - had_many);
+    if (record->io_thread == FIRST)
+        client->on_first += change;
+    sum_client(connections, client, 1);
+    if (td_client_connections(client) == 0)
+        atomic_store_explicit(&client->left_first, false, memory_order_relaxed);
 }
 
 /* Adds the record to the counts if `change` is 1, or removes it if `change` is -1. The caller holds
@@ -136,7 +157,7 @@ static void count_record(struct td_connections *connections, struct td_connectio
     else if (phase_of(record) != TD_CONNECTION_ENDED)
         count_restricted(connections, record, change);
     if (record->client)
-        count_of_client(connections, record->client, change);
+        count_of_client(connections, record, change);
 }
 
 static void end_pass(struct td_connection *record)
@@ -255,9 +276,17 @@ int td_connections_count_restricted(const struct td_connections *connections)
     return atomic_load_explicit(&connections->count_restricted, memory_order_relaxed);
 }
 
-bool td_connections_one_has_many(const struct td_connections *connections)
+bool td_connections_first_is_wanted(const struct td_connections *connections)
 {
-    return atomic_load_explicit(&connections->n_with_many, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&connections->n_with_many, memory_order_relaxed) > 0 &&
+           atomic_load_explicit(&connections->few_on_first, memory_order_relaxed) > 0;
+}
+
+bool td_connections_should_move(const struct td_connections *connections,
+                                const struct td_connection *connection)
+{
+    return connection->io_thread == FIRST && connection->client && has_many(connection->client) &&
+           td_connections_first_is_wanted(connections);
 }
 
 int td_connections_count_on(const struct td_connections *connections, int io_thread)

@@ -183,9 +183,17 @@ int td_connections_count(const struct td_connections *connections);
 int td_connections_count_restricted(const struct td_connections *connections);
 int td_connections_count_on(const struct td_connections *connections, int io_thread);
 
-/* True if any client has more than TD_FEW_CONNECTIONS connections. */
+/* A client has many connections if it has more than TD_FEW_CONNECTIONS. The first I/O thread is
+ * meant for clients with few connections.
+ *
+ * td_connections_first_is_wanted returns true if the first I/O thread has connections of clients
+ * with few connections while another client has many. td_connections_should_move returns true if
+ * the connection should then move to another I/O thread, because it is on the first I/O thread and
+ * its client has many. A connection can move only by being closed and opened again. */
 enum { TD_FEW_CONNECTIONS = 8 };
-bool td_connections_one_has_many(const struct td_connections *connections);
+bool td_connections_first_is_wanted(const struct td_connections *connections);
+bool td_connections_should_move(const struct td_connections *connections,
+                                const struct td_connection *connection);
 
 /* Ends a waiting, unrestricted connection to make room for a connection of `client`. A connection
  * can be ended if it has waited for a long time, or if its client has more connections than

@@ -48,6 +48,14 @@ static void log_failure(struct td_acceptor *acceptor, const char *event, const c
 
 /* ---- placing a connection ------------------------------------------------------------------ */
 
+/* True if the first I/O thread should serve the client's next connection. Without left_first, a
+ * client that closes and opens nine connections at a time would move forever. */
+static bool has_few(const struct td_client *client)
+{
+    return client && td_client_connections(client) < TD_FEW_CONNECTIONS &&
+           !atomic_load_explicit(&client->left_first, memory_order_relaxed);
+}
+
 /* Returns the I/O thread with the fewest connections. For a client with few connections, returns
  * the first I/O thread instead, unless that thread has more than its share. */
 static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_client *client)
@@ -57,10 +65,9 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
     for (int i = least - 1; i > 0; i--)
         if (td_connections_count_on(connections, i) < td_connections_count_on(connections, least))
             least = i;
-    const bool few = client && td_client_connections(client) < TD_FEW_CONNECTIONS;
     const int more =
         td_connections_count_on(connections, 0) - td_connections_count_on(connections, least);
-    return few && more <= TD_FEW_CONNECTIONS ? 0 : least;
+    return has_few(client) && more <= TD_FEW_CONNECTIONS ? 0 : least;
 }
 
 /* True if there is a place for an unrestricted connection. At --connection-limit, another

@@ -175,11 +175,27 @@ static td_status begin(const struct td_http *http, struct td_call *call,
     return status == TD_OK && has_body ? td_body_begin(call) : status;
 }
 
+/* True if the connection should be closed after the reply, so that the client opens another one,
+ * which another I/O thread serves. Near a limit, no connection moves: until the closed connection
+ * is no longer counted, the new one could exceed the limit. */
+static bool moves(const struct td_services *services, const struct td_connection *record)
+{
+    const struct td_connection_limits *limits = &services->connection_limits;
+    const struct td_connections *connections = services->connections;
+    return td_connections_should_move(connections, record) &&
+           td_client_connections(record->client) <= limits->per_client - TD_FEW_CONNECTIONS &&
+           td_connections_count(connections) <= limits->open - TD_FEW_CONNECTIONS;
+}
+
 /* Sends the call's reply, unless the connection was ended. */
 static enum MHD_Result send_reply(struct td_call *call)
 {
     struct td_connection *record = record_of(call->http.connection);
     td_call_count(call, record->io_thread);
+    if (moves(call->services, record)) {
+        call->http.close_connection = true;
+        atomic_store_explicit(&record->client->left_first, true, memory_order_relaxed);
+    }
     td_tls_output_expect(record->tls_output, td_call_reply_bytes(call));
     /* Uses the end of the last stage to avoid reading the clock again. */
     const int64_t now = call->times.stage_end > 0 ? call->times.stage_end : call->times.begun;
@@ -291,17 +307,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return send_reply(call);
 }
 
-/* True if the first I/O thread serves clients with few connections while another client has many.
- * Other threads then leave the processor to the first I/O thread. */
-static bool first_is_shared(const struct td_http *http)
-{
-    const struct td_connections *connections = http->services->connections;
-    return td_connections_count_on(connections, 0) > TD_FEW_CONNECTIONS &&
-           td_connections_one_has_many(connections);
-}
-
-/* Yields the processor after a number of requests, because an I/O thread can have hundreds of
- * requests to answer in one round. */
+/* Yields the processor to the first I/O thread after a number of requests, because another I/O
+ * thread can have hundreds of requests to answer in one round. */
 static void yield_regularly(struct td_http *http, int io_thread)
 {
     struct td_io_thread *thread = &http->io_threads[io_thread];
@@ -309,7 +316,8 @@ static void yield_regularly(struct td_http *http, int io_thread)
         return;
     if (thread->requests == 0)
         td_quantum_shorten_slices();
-    if (++thread->requests % REQUESTS_PER_YIELD == 0 && first_is_shared(http))
+    if (++thread->requests % REQUESTS_PER_YIELD == 0 &&
+        td_connections_first_is_wanted(http->services->connections))
         sched_yield();
 }
 
@@ -591,7 +599,8 @@ void td_http_tidy(struct td_http *http, int64_t now_ns, int parts)
                          now_ns, parts);
     trim_after_storm(http);
     td_request_log_tidy(http->services, now_ns);
-    td_worker_pool_yield(http->services->workers, first_is_shared(http));
+    td_worker_pool_yield(http->services->workers,
+                         td_connections_first_is_wanted(http->services->connections));
 }
 
 void td_http_stop(struct td_http *http)

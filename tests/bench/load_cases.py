@@ -1,17 +1,21 @@
-"""Measures overload and fairness with clients that retry at once (load_client.c), each from its own address."""
-import collections, json, os, statistics, subprocess, time
+"""Measures load from load_client.c: overload and fairness with clients that retry at once, each from its own address, and
+latencies at a fixed rate."""
+import collections, json, os, random, statistics, subprocess, time
 import daemon
-from inputs import SMALL_JSON, Request, check_json, SMALL_INDICES, SMALL_PARAMS
-from turns import Broken, cpu_seconds, machine_seconds, own_seconds, spread, row
-from daemon import JSON, Client
+from inputs import (SMALL_BINARY, SMALL_INDICES, SMALL_JSON, SMALL_PARAMS, TABLE_ROWS, TABLE_WIDTH, Request, check_binary,
+                    check_json, floats, rows_of_range)
+from turns import CONNECTIONS, Broken, DropServer, cpu_seconds, machine_seconds, own_seconds, row, spread
+from daemon import JSON, SAFETENSORS, Client
 
 # per second; microseconds
 Load = collections.namedtuple("Load", "accepted refused failed p50 p99")
 
 FEW, MANY, HOG = "127.0.0.2", "127.0.0.3", 600
 QUEUE = 64
-SMALL_PAUSE_US = 1000 # between small requests of a connection; without a pause they would take all CPU that sums leave
+SMALL_PACE = "1000us" # between small requests of a connection; without a pause they would take all CPU that sums leave
 WARM_UP = 0.5  # seconds of load before the measurement
+PEAK_TURNS = 3
+STEADY = 0.7  # of the peak rate
 
 # Sums over resident tensors: name (with the time on an idle worker), number of float32 rows of 64 elements
 SUMS = (("sum_100us", 5_000), ("sum_5ms", 150_000))
@@ -31,17 +35,71 @@ def read_load(output):
     return Load(accepted / seconds, refused / seconds, failed / seconds, p50, p99)
 
 
+def wait_until_closed(server):
+    """Waits until the server has closed the connections of the turn before, which would influence this turn."""
+    with Client(server) as client:
+        daemon.eventually(lambda: client.request("GET", "/readyz").json()["open"]["connections"] == 1)
+
+
 class LoadCases:
-    def load_command(self, server, source, connections, seconds, request, pause_us=0):
+    def load_command(self, server, source, connections, seconds, request, pace="0"):
         body = self.file(f"body-{len(request.body)}")
         with open(body, "wb") as f:
             f.write(request.body)
         headers = [f"{name}: {value}" for name, value in request.headers().items()]
-        return [f"{self.tools}/load_client", str(server.port), source, str(connections), str(pause_us), str(seconds),
+        return [f"{self.tools}/load_client", str(server.port), source, str(connections), pace, str(seconds),
                 "POST", request.path, body, *headers]
 
     def load(self, *args):
         return read_load(subprocess.check_output(self.load_command(*args), text=True))
+
+    def steady(self, name, server, baseline, request, target):
+        """Measures latencies at STEADY of the peak rate of each server. baseline: None, or a server for comparison"""
+        servers = [server, baseline] if baseline else [server]
+
+        def turns(paces):
+            return [self.load(s, FEW, CONNECTIONS, self.args.seconds, request, pace) for s, pace in zip(servers, paces)]
+        fastest = ["0"] * len(servers)
+        turns(fastest)
+        peaks = [statistics.median(l.accepted for l in loads) for loads in zip(*(turns(fastest) for _ in range(PEAK_TURNS)))]
+        rounds = [turns([f"{STEADY * peak:.0f}/s" for peak in peaks]) for _ in range(self.args.rounds)]
+        self.report_steady(name, peaks, rounds, target)
+
+    def report_steady(self, name, peaks, rounds, target):
+        def line(what, get, target=""):
+            values = [[get(load) for load in loads] for loads in zip(*rounds)]
+            figures = [f"{statistics.median(v):,.0f} us" for v in values]
+            between = f"({min(values[0]):,.0f}-{max(values[0]):,.0f})" if len(values) == 1 else \
+                spread([a / max(1, b) for a, b in zip(*values)])
+            row(f"{name}, {what}", figures[0], *(figures[1:] or [""]), between, target)
+        row(f"{name}, peak", *([f"{peak:,.0f} req/s" for peak in peaks] + [""])[:2], "", "")
+        row(f"{name}, replies", *([f"{statistics.median(l.accepted for l in loads):,.0f} req/s" for loads in zip(*rounds)] + [""])[:2],
+            "", f"{STEADY} of the peak")
+        line("p50", lambda l: l.p50)
+        line("p99", lambda l: l.p99, target)
+
+    def json_steady(self):
+        with self.tensord() as tensord, DropServer(self.tools) as drop:
+            check_json(tensord, SMALL_JSON, [SMALL_PARAMS[i] for i in SMALL_INDICES])
+            self.steady("json", tensord, drop, SMALL_JSON, "at most 2")
+
+    def safetensors_steady(self):
+        with self.tensord() as tensord, DropServer(self.tools) as drop:
+            check_binary(tensord, SMALL_BINARY, [4, 8], floats(v for i in SMALL_INDICES for v in SMALL_PARAMS[i]).tobytes())
+            self.steady("safetensors", tensord, drop, SMALL_BINARY, "at most 2")
+
+    def keyed_steady(self):
+        """Looks up 32 rows by keys of text, as redis.py does, but always the same rows."""
+        keys = [f"key:{i:012d}" for i in range(TABLE_ROWS)]
+        wanted = [random.Random(2).randrange(TABLE_ROWS) for _ in range(32)]
+        look = Request("/v1/tensors/table/gather", json.dumps({"keys": [keys[i] for i in wanted]}).encode(), JSON, SAFETENSORS)
+        with self.tensord() as tensord:
+            with Client(tensord) as client:
+                reply = client.request("PUT", "/v1/tensors/table/keys", keys)
+            if reply.status != 201:
+                raise Broken(f"wrong reply: {reply}")
+            check_binary(tensord, look, [32, TABLE_WIDTH], rows_of_range(wanted, TABLE_WIDTH))
+            self.steady("keyed", tensord, None, look, "at most 1000 us")
 
     def beside(self, background, foreground):
         """Runs two commands and returns their loads. The second command is shorter and runs while the first one runs."""
@@ -75,9 +133,10 @@ class LoadCases:
         for name, _ in SUMS:
             with self.busy_server("--queue-limit", str(QUEUE)) as server:
                 def turn(connections):
+                    wait_until_closed(server)
                     return self.measured(server, lambda: self.beside(
                         self.load_command(server, MANY, connections, seconds + 2 * WARM_UP, sum_of(name)),
-                        self.load_command(server, FEW, 2, seconds, SMALL_JSON, SMALL_PAUSE_US)))
+                        self.load_command(server, FEW, 2, seconds, SMALL_JSON, SMALL_PACE)))
                 turn(QUEUE)
                 pairs = [(turn(10 * QUEUE), turn(QUEUE)) for _ in range(self.args.rounds)]
             self.report_overload(name, pairs)
@@ -109,7 +168,9 @@ class LoadCases:
                 many = self.load_command(server, MANY, HOG, seconds + 2 * WARM_UP, requests[theirs])
                 pairs, others = [], []
                 for _ in range(self.args.rounds):
+                    wait_until_closed(server)
                     alone, _, quiet = self.measured(server, lambda: read_load(subprocess.check_output(few, text=True)))
+                    wait_until_closed(server)
                     (hog, beside), cpu, busy = self.measured(server, lambda: self.beside(many, few))
                     pairs.append((beside, alone))
                     others.append((quiet + busy) / 2)

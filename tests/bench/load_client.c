@@ -1,21 +1,28 @@
-/* load_client - generates closed-loop load from one address.
+/* load_client - generates load from one address.
  *
- *     load_client PORT SOURCE CONNECTIONS PAUSE_US SECONDS METHOD TARGET FILE ["NAME: VALUE"]...
+ *     load_client PORT SOURCE CONNECTIONS PACE SECONDS METHOD TARGET FILE ["NAME: VALUE"]...
  *
- * Each connection, from the address SOURCE (127.0.0.2), sends the file to 127.0.0.1, waits for the
- * reply, and sends the file again after the pause. Without a pause it sends again at once, even
- * after a refusal, like a client that ignores Retry-After. Prints one line:
+ * Each connection, from the address SOURCE (127.0.0.2), sends the file to 127.0.0.1 and waits for
+ * the reply. PACE determines when a connection sends the file again:
+ *
+ *     0         at once, even after a refusal, like a client that ignores Retry-After
+ *     1000us    after a pause
+ *     20000/s   when the plan says so: all connections together send at a fixed rate
+ *
+ * With a plan, the latency of a request starts at its planned time, even if no connection was free
+ * then, so requests that wait for a slow server count. Prints one line:
  *
  *     figures ACCEPTED REFUSED FAILED SECONDS P50_US P99_US REFUSED_P50_US
  *
- * 2xx replies count as accepted, 429 and 503 as refused, and all other replies and closed
- * connections as failed. The latencies are of accepted requests, except the last one, which is of
- * refused requests. */
+ * 2xx replies count as accepted, 429 and 503 as refused, and all other replies and unexpectedly
+ * closed connections as failed. The latencies are of accepted requests, except the last one, which
+ * is of refused requests. After a reply with `Connection: close`, the client connects again. */
 #include "tests/bench/measure.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include <errno.h>
@@ -32,13 +39,14 @@ enum { ROOM = 16384 };
 struct connection {
     int fd;
     size_t sent;         /* of the request */
-    double begun;        /* when it was sent */
+    double begun;        /* when it was sent, or planned to be sent */
     size_t head;         /* bytes in room */
     long long body_left; /* -1: the head is incomplete */
     int status;
+    bool closes;             /* the reply has `Connection: close` */
     char room[ROOM];         /* the reply's head and any bytes that arrived with it */
     double due;              /* in a pause: the end of the pause */
-    struct connection *next; /* in the queue of pauses */
+    struct connection *next; /* in the queue of connections that do not wait for a reply */
 };
 
 struct latencies {
@@ -54,7 +62,11 @@ struct load {
     long accepted, refused, failed;
     struct latencies of_accepted, of_refused;
     double pause_ns;
-    struct connection *first, *last; /* the queue of pauses, in the order in which they end */
+    double interval_ns; /* between two planned requests, or 0 without a plan */
+    double planned;     /* time of the next planned request */
+    /* Connections in a pause, or waiting for the next planned request; the first one is the next
+     * to send. */
+    struct connection *first, *last;
 };
 
 _Noreturn static void fail(const char *what)
@@ -130,12 +142,23 @@ static void send_more(struct load *load, struct connection *connection)
         wait_for(load, connection, EPOLL_CTL_MOD, partial ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-static void begin_request(struct load *load, struct connection *connection)
+static void begin_request(struct load *load, struct connection *connection, double begun)
 {
     connection->sent = connection->head = 0;
     connection->body_left = -1;
-    connection->begun = now_ns();
+    connection->begun = begun;
     send_more(load, connection);
+}
+
+static void queue_connection(struct load *load, struct connection *connection)
+{
+    connection->due = now_ns() + load->pause_ns;
+    connection->next = NULL;
+    if (load->first)
+        load->last->next = connection;
+    else
+        load->first = connection;
+    load->last = connection;
 }
 
 static void open_connection(struct load *load, struct connection *connection)
@@ -150,38 +173,47 @@ static void open_connection(struct load *load, struct connection *connection)
         fcntl(connection->fd, F_SETFL, O_NONBLOCK) != 0)
         fail("connect");
     wait_for(load, connection, EPOLL_CTL_ADD, EPOLLIN);
-    begin_request(load, connection);
 }
 
 static void reopen(struct load *load, struct connection *connection)
 {
-    load->failed++;
     close(connection->fd);
     open_connection(load, connection);
 }
 
-static void pause_connection(struct load *load, struct connection *connection)
-{
-    connection->due = now_ns() + load->pause_ns;
-    connection->next = NULL;
-    if (load->first)
-        load->last->next = connection;
-    else
-        load->first = connection;
-    load->last = connection;
-}
-
-/* Starts the requests whose pause has ended. Returns the time until the next pause ends, at most
+/* Starts the requests that are due. Returns the time until the next request is due, at most
  * 0.1 s. */
-static struct timespec end_pauses(struct load *load)
+static struct timespec start_due(struct load *load)
 {
     double left = 1e8;
-    while (load->first && (left = load->first->due - now_ns()) <= 0) {
-        begin_request(load, load->first);
-        load->first = load->first->next;
+    while (load->first) {
+        const double due = load->interval_ns > 0 ? load->planned : load->first->due;
+        left = due - now_ns();
+        if (left > 0)
+            break;
+        struct connection *connection = load->first;
+        load->first = connection->next;
+        load->planned += load->interval_ns;
+        begin_request(load, connection, load->interval_ns > 0 ? due : now_ns());
         left = 1e8;
     }
     return (struct timespec){ .tv_nsec = (long)(left < 1e8 ? left : 1e8) };
+}
+
+/* Sends the next request, at once or when it is due. */
+static void go_on(struct load *load, struct connection *connection)
+{
+    if (load->pause_ns > 0 || load->interval_ns > 0)
+        queue_connection(load, connection);
+    else
+        begin_request(load, connection, now_ns());
+}
+
+static void recover(struct load *load, struct connection *connection)
+{
+    load->failed++;
+    reopen(load, connection);
+    begin_request(load, connection, now_ns());
 }
 
 static void end_request(struct load *load, struct connection *connection)
@@ -196,10 +228,16 @@ static void end_request(struct load *load, struct connection *connection)
     } else {
         load->failed++;
     }
-    if (load->pause_ns > 0)
-        pause_connection(load, connection);
-    else
-        begin_request(load, connection);
+    if (connection->closes)
+        reopen(load, connection);
+    go_on(load, connection);
+}
+
+/* Returns the value of a header of a complete head, or NULL. */
+static const char *header(const struct connection *connection, const char *end, const char *name)
+{
+    const char *found = strcasestr(connection->room, name);
+    return found && found < end ? found + strlen(name) : NULL;
 }
 
 /* Reads the status and the body length from a complete head. */
@@ -209,13 +247,14 @@ static void read_head(struct connection *connection)
     connection->room[connection->head] = '\0';
     if (!(end = strstr(connection->room, "\r\n\r\n")))
         return;
-    const char *length = strcasestr(connection->room, "\r\nContent-Length:");
+    const char *length = header(connection, end, "\r\nContent-Length:");
     connection->status = atoi(connection->room + sizeof "HTTP/1.1");
-    connection->body_left = length && length < end ? atoll(length + 17) : 0;
+    connection->closes = header(connection, end, "\r\nConnection: close") != NULL;
+    connection->body_left = length ? atoll(length) : 0;
     connection->body_left -= (long long)(connection->head - (size_t)(end + 4 - connection->room));
 }
 
-/* Returns false if the connection was closed. */
+/* Returns false if the connection was closed before the end of a reply. */
 static bool receive(struct load *load, struct connection *connection)
 {
     const bool in_head = connection->body_left < 0;
@@ -239,17 +278,20 @@ static void run(struct load *load, struct connection *connections, int n, double
     enum { EVENTS = 64 };
     struct epoll_event events[EVENTS];
     const double until = now_ns() + seconds * 1e9;
-    for (int i = 0; i < n; i++)
+    load->planned = now_ns();
+    for (int i = 0; i < n; i++) {
         open_connection(load, &connections[i]);
+        go_on(load, &connections[i]);
+    }
     while (now_ns() < until) {
-        const struct timespec patience = end_pauses(load);
+        const struct timespec patience = start_due(load);
         const int ready = epoll_pwait2(load->epoll, events, EVENTS, &patience, NULL);
         for (int i = 0; i < ready; i++) {
             struct connection *connection = events[i].data.ptr;
             if (events[i].events & EPOLLOUT)
                 send_more(load, connection);
             if (events[i].events & ~(uint32_t)EPOLLOUT && !receive(load, connection))
-                reopen(load, connection);
+                recover(load, connection);
         }
     }
 }
@@ -263,14 +305,28 @@ static void allow_many_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
+/* Reads PACE. Returns false if it has another form. */
+static bool read_pace(struct load *load, const char *pace)
+{
+    char *unit;
+    const double value = strtod(pace, &unit);
+    if (strcmp(unit, "us") == 0)
+        load->pause_ns = value * 1e3;
+    else if (strcmp(unit, "/s") == 0 && value > 0)
+        load->interval_ns = 1e9 / value;
+    else
+        return strcmp(pace, "0") == 0;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 9) {
-        fprintf(stderr, "usage: load_client PORT SOURCE CONNECTIONS PAUSE_US SECONDS METHOD TARGET "
+    struct load load = { .epoll = epoll_create1(EPOLL_CLOEXEC) };
+    if (argc < 9 || !read_pace(&load, argv[4])) {
+        fprintf(stderr, "usage: load_client PORT SOURCE CONNECTIONS PACE SECONDS METHOD TARGET "
                         "FILE [HEADER]...\n");
         return 2;
     }
-    struct load load = { .epoll = epoll_create1(EPOLL_CLOEXEC), .pause_ns = atof(argv[4]) * 1e3 };
     const int n = atoi(argv[3]);
     const double seconds = atof(argv[5]);
     struct connection *connections = calloc((size_t)n, sizeof *connections);
@@ -281,6 +337,8 @@ int main(int argc, char **argv)
     if (load.epoll < 0 || !connections || inet_aton(argv[2], &load.source.sin_addr) == 0)
         fail("load_client");
     allow_many_files();
+    /* By default, the kernel ends waits up to 50 us late. */
+    (void)prctl(PR_SET_TIMERSLACK, 1);
     make_request(&load, argv + 6);
     run(&load, connections, n, seconds);
     qsort(load.of_accepted.us, load.of_accepted.n, sizeof(double), ascending);

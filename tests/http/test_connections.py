@@ -175,6 +175,43 @@ class Limits(HttpTest):
         return event
 
 
+class FirstThread(HttpTest):
+    """the first I/O thread serves the first eight connections of a client, and then only clients with few connections"""
+
+    def closes(self, raw):
+        """True if the daemon closes the connection after the reply, which says so"""
+        raw.send(REQUEST)
+        reply = raw.reply()
+        self.assertOutput(reply, *ANSWER)
+        if reply.headers["Connection"] != "close":
+            return False
+        self.assertEqual(raw.rest(), b"")
+        return True
+
+    def test_a_client_with_many_connections_leaves_it_to_a_client_with_few(self):
+        with Daemon() as daemon, Connections(daemon, 20) as many:
+            self.assertFalse(any(self.closes(raw) for raw in many.all))  # nobody else is there
+            with Connections(daemon, 1, OTHER) as few:
+                self.assertEqual([self.closes(raw) for raw in many.all], 8 * [True] + 12 * [False])
+                self.assertFalse(self.closes(few.all[0]))
+                with Raw(daemon) as again:
+                    self.assertFalse(self.closes(again))
+
+    def test_a_client_that_has_left_it_does_not_return(self):
+        with Daemon() as daemon, Connections(daemon, 1, OTHER), Connections(daemon, 20) as many:
+            remaining = [raw for raw in many.all if not self.closes(raw)]
+            self.assertEqual(len(remaining), 12)
+            for raw in remaining[4:]:
+                raw.close()
+            with Connections(daemon, 8) as more:
+                self.assertFalse(any(self.closes(raw) for raw in [*remaining[:4], *more.all]))
+
+    def test_nothing_moves_where_a_new_connection_could_exceed_a_limit(self):
+        for options in (("--client-connections", "27"), ("--connection-limit", "28", "--client-connections", "28")):
+            with Daemon(*options) as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
+                self.assertFalse(any(self.closes(raw) for raw in many.all))
+
+
 class TrustedProxies(HttpTest):
     """each client in X-Forwarded-For has its own share of the queue; the proxy itself has no limit"""
 

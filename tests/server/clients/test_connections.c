@@ -217,6 +217,69 @@ TD_TEST(connections_are_counted_until_they_are_closed)
     td_client_unref(client);
 }
 
+/* Opens `n` connections of the client on the I/O thread, on the sockets from `socket` on. */
+static void open_many(int socket, int n, struct td_client *client, int io_thread)
+{
+    for (int i = 0; i < n; i++)
+        ck_assert(open_connection(socket + i, td_client_ref(client), TD_UNRESTRICTED, io_thread));
+}
+
+static bool should_move(int socket)
+{
+    return td_connections_should_move(connections, td_connections_find(connections, socket));
+}
+
+TD_TEST(a_client_with_many_connections_leaves_the_first_io_thread_to_one_with_few)
+{
+    struct td_client *many = client_named(1), *few = client_named(2);
+    open_many(0, TD_FEW_CONNECTIONS, many, 0);
+    open_many(100, 1, few, 0);
+    ck_assert(!td_connections_first_is_wanted(connections)); /* nobody has many */
+    ck_assert(!should_move(0));
+    open_many(50, 2, many, 1);
+    ck_assert(td_connections_first_is_wanted(connections));
+    ck_assert(should_move(0));
+    ck_assert(!should_move(50));  /* is on another thread */
+    ck_assert(!should_move(100)); /* its client has few */
+    td_connections_close(connections, 0);
+    ck_assert(should_move(1));
+    td_connections_close(connections, 1);
+    ck_assert(!should_move(2)); /* its client has few now */
+    ck_assert(!td_connections_first_is_wanted(connections));
+    td_client_unref(many);
+    td_client_unref(few);
+}
+
+TD_TEST(clients_with_many_connections_share_the_first_io_thread_while_nobody_else_uses_it)
+{
+    struct td_client *one = client_named(1), *other = client_named(2), *few = client_named(3);
+    open_many(0, TD_FEW_CONNECTIONS + 1, one, 0);
+    open_many(50, TD_FEW_CONNECTIONS + 1, other, 0);
+    open_many(100, 1, few, 1);
+    ck_assert(!td_connections_first_is_wanted(connections));
+    ck_assert(!should_move(0) && !should_move(50));
+    open_many(101, 1, few, 0);
+    ck_assert(td_connections_first_is_wanted(connections));
+    ck_assert(should_move(0) && should_move(50));
+    td_connections_close(connections, 101);
+    ck_assert(!td_connections_first_is_wanted(connections));
+    td_client_unref(one);
+    td_client_unref(other);
+    td_client_unref(few);
+}
+
+TD_TEST(a_connection_without_a_client_does_not_move)
+{
+    struct td_client *many = client_named(1), *few = client_named(2);
+    open_many(0, TD_FEW_CONNECTIONS + 1, many, 1);
+    open_many(50, 1, few, 0);
+    ck_assert(open_connection(100, NULL, TD_UNRESTRICTED, 0));
+    ck_assert(td_connections_first_is_wanted(connections));
+    ck_assert(!should_move(100));
+    td_client_unref(many);
+    td_client_unref(few);
+}
+
 TD_TEST(phases_are_counted)
 {
     static const enum td_phase phases[] = { TD_CONNECTION_WAITING, TD_CONNECTION_RECEIVING,

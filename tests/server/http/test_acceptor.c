@@ -274,6 +274,20 @@ TD_TEST_EACH(connections_are_placed_on_io_threads, assignments)
         ck_assert_int_eq(handed[i].io_thread, got[i] - '0');
 }
 
+TD_TEST(a_client_that_has_left_the_first_thread_does_not_return_while_it_has_a_connection)
+{
+    start("", false);
+    const struct td_connection *first = open_as(1);
+    struct td_client *client = td_client_ref(first->client);
+    ck_assert_int_eq(first->io_thread, 0);
+    atomic_store(&client->left_first, true);
+    ck_assert_int_ne(open_as(1)->io_thread, 0);
+    for (int i = 0; i < 2; i++)
+        td_connections_close(services.connections, handed[i].socket);
+    ck_assert_int_eq(open_as(1)->io_thread, 0);
+    td_client_unref(client);
+}
+
 TD_TEST(connections_of_a_trusted_proxy_have_no_client_and_use_the_other_threads)
 {
     services.connection_limits.per_client = 1;
