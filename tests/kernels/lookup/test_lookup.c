@@ -85,41 +85,41 @@ static const struct {
     const char *says;
     const char *params, *keys, *queries, *otherwise, *attrs;
     td_status status;
-    const char *message, *input;
+    const char *message, *input, *shapes;
 } refusals[] = {
     { "a scalar table", "int32[] 1", "int64[1] 1", "int64[1] 1", NULL, "", TD_INVALID_ARGUMENT,
-      "params is a scalar; expected at least one dimension", "params" },
+      "params is a scalar; expected at least one dimension", "params", "" },
     { "fewer keys than rows", "int32[3,2] 1 2 3 4 5 6", "int64[2] 1 2", "int64[1] 1", NULL, "",
-      TD_SHAPE_MISMATCH, "keys has shape [2] and params [3,2]; expected a key for each row",
-      "keys" },
+      TD_SHAPE_MISMATCH, "keys has shape [2] and params [3,2]; expected a key for each row", "keys",
+      "params keys" },
     { "a matrix of keys", "int32[1] 1", "int64[1,1] 1", "int64[1] 1", NULL, "", TD_SHAPE_MISMATCH,
-      "keys has shape [1,1]; expected a vector", "keys" },
+      "keys has shape [1,1]; expected a vector", "keys", "keys" },
     { "keys and queries of different dtypes", "int32[1] 1", "uint64[1] 1", "int64[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
       "queries has dtype int64 and keys uint64; the dtypes must be equal: pass it as uint64; a "
       "value that does not fit cannot be one of the keys",
-      "queries" },
+      "queries", "" },
     { "keys that are no keys", "int32[1] 1", "float32[1] 1", "float32[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
-      "keys has dtype float32; expected int32, int64, uint32, uint64 or string", "keys" },
+      "keys has dtype float32; expected int32, int64, uint32, uint64 or string", "keys", "" },
     { "no default", "int32[1] 1", "int64[1] 1", "int64[1] 1", NULL, "missing=default",
       TD_INVALID_ARGUMENT, "default is missing; expected a tensor with missing = default",
-      "default" },
+      "default", "" },
     { "a default of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int64[] 1",
       "missing=default", TD_UNSUPPORTED_DTYPE,
       "default has dtype int64 and params int32; the dtypes must be equal: the op cast with dtype "
       "= int64 converts params",
-      "default" },
+      "default", "" },
     { "a default of another shape", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[1] 1",
       "missing=default", TD_SHAPE_MISMATCH,
       "default has shape [1]; expected a scalar, a row of params, which has shape [2], or one such "
       "row per query",
-      "default" },
+      "default", "params queries default" },
     { "more rows than queries", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[2,2] 1 2 3 4",
       "missing=default", TD_SHAPE_MISMATCH,
       "default has shape [2,2]; expected a scalar, a row of params, which has shape [2], or one "
       "such row per query",
-      "default" },
+      "default", "params queries default" },
 };
 
 TD_TEST_EACH(lookup_refuses, refusals)
@@ -130,6 +130,7 @@ TD_TEST_EACH(lookup_refuses, refusals)
     call_infer(&call, OP);
     expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input, "",
                    refusals[_i].says);
+    expect_shape_names(&call.err, refusals[_i].shapes);
 }
 
 TD_TEST(more_dimensions_than_a_tensor_has_are_refused)
