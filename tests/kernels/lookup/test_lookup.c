@@ -1,5 +1,6 @@
 #include "kernels/key_index/key_index.h"
 #include "kernels/lookup/lookup.h"
+#include "kernels/split/split.h"
 #include "tests/support/keys.h"
 #include "tests/support/op_call.h"
 #include "tests/support/random.h"
@@ -308,6 +309,41 @@ TD_TEST(rows_larger_than_a_range_are_split)
         random_seed((uint64_t)i);
         try_lookup(TD_DTYPE_UINT8, TD_DTYPE_INT64, 3, 300001, &queried, "large rows");
     }
+}
+
+/* ---- A table in parts ---------------------------------------------------------------------- */
+
+static int part_of_query(const void *context, const struct td_tensor *queries, int64_t query)
+{
+    (void)context;
+    (void)queries;
+    return (int)query;
+}
+
+/* The index of all keys has the row numbers of the whole table. */
+TD_TEST(a_part_of_a_table_does_not_have_the_index_of_its_keys)
+{
+    static const int64_t parts[] = { 0, 1, 2 };
+    const struct td_tensor params = tensor("int32[2] 5 6"), queries = tensor("int64[2] 1 2");
+    struct td_tensor keys = tensor("int64[2] 1 2");
+    struct td_key_index index;
+    struct td_error err;
+    struct td_exec exec;
+    struct td_split split;
+    struct op_call call;
+    const size_t bytes = td_key_index_bytes(keys.numel);
+    void *image = td_arena_alloc(&test_arena, bytes, 1, &err);
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_int_eq(td_key_index_build(&keys, "keys", 1, image, &exec, &err), TD_OK);
+    ck_assert(td_key_index_open(image, bytes, &keys, &index));
+    keys.key_index = &index;
+    begin(&call, "missing=zero", &params, &keys, &queries, NULL);
+    call_infer(&call, OP);
+    ck_assert_int_eq(td_split_call(&td_op_lookup, &call.args, parts, 2, part_of_query, NULL, &exec,
+                                   &split, &err),
+                     TD_OK);
+    for (int p = 0; p < split.n_parts; p++)
+        ck_assert_ptr_null(split.parts[p].args.inputs[TD_LOOKUP_KEYS].tensors->key_index);
 }
 
 /* ---- Cost, memory and deadlines ----------------------------------------------------------- */
