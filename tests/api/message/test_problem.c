@@ -74,6 +74,9 @@ TD_TEST(a_long_key_is_cut_between_characters)
     td_error_set(&err, TD_KEY_NOT_FOUND, "no");
     td_error_at_key(&err, err.status, key, sizeof key, false);
     ck_assert_uint_eq(err.key_length, 127);
+    memset(key, 'x', sizeof key);
+    td_error_at_key(&err, err.status, key, sizeof err.key, false);
+    ck_assert_uint_eq(err.key_length, sizeof err.key - 1);
 }
 
 TD_TEST(equal_values_have_their_positions)
