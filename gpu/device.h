@@ -40,7 +40,7 @@
 
 #include "kernels/op.h"
 
-#define TD_DEVICE_ABI         7
+#define TD_DEVICE_ABI         8
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 

@@ -97,7 +97,7 @@ struct td_error {
     struct {
         char name[64];
         struct td_shape shape;
-    } shapes[2];
+    } shapes[3];
     char label[8];         /* label of an equation, one character in UTF-8, or "" */
     bool has_extents;      /* true if extents is set */
     int64_t extents[2];    /* two sizes of the same dimension, which should be equal */

@@ -108,6 +108,8 @@ static const struct {
     { "application/x-npy;q=0.8, application/vnd.safetensors;q=0.9, */*;q=0.1", S },
     { "application/json;q=0, */*", S },
     { "application/json;q=0, application/vnd.safetensors;q=0, */*", N },
+    { "application/x-npy;q=0.5;v=0, application/json;q=0", N },
+    { "application/x-npy;v=\"\\\",\";q=0, application/vnd.safetensors", S },
     { "application/x-npy;q=0", REFUSED },
     { "text/html", REFUSED },
 };

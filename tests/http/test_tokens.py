@@ -423,6 +423,9 @@ class Prefixes(Guarded):
                             self.assertStatus(reply, 403)
                             self.assertNotIn("other", reply.body.decode())
                 self.assertIn("other@1.tensord", self.ask(READ, "GET", "/v1/tensors/team.damaged", None, None, daemon).body.decode())
+                problems = [self.ask(token, "GET", "/v1/aliases", None, None, daemon).json()["problems"] for token in (READ, TEAM)]
+                self.assertIn("other@2", str(problems[0]))
+                self.assertEqual(problems[1], [])
 
     def test_metrics_name_only_tables_that_the_token_may_name(self):
         with Daemon("--token-file", TOKENS) as daemon:

@@ -94,6 +94,8 @@ static const struct {
     { TD_DTYPE_INT64, TD_DTYPE_UINT32, true },
     { TD_DTYPE_INT64, TD_DTYPE_UINT64, false },
     { TD_DTYPE_UINT64, TD_DTYPE_INT8, false },
+    { TD_DTYPE_UINT16, TD_DTYPE_UINT8, true },
+    { TD_DTYPE_UINT8, TD_DTYPE_BOOL, true },
     { TD_DTYPE_INT16, TD_DTYPE_UINT8, true },
     { TD_DTYPE_INT8, TD_DTYPE_UINT8, false },
     { TD_DTYPE_INT8, TD_DTYPE_BOOL, true },
@@ -121,4 +123,25 @@ TD_TEST_EACH(a_dtype_holds_another_one_if_it_has_all_its_values, conversions)
                       conversions[_i].holds,
                   "%s, %s", td_dtype_info(conversions[_i].wide)->name,
                   td_dtype_info(conversions[_i].narrow)->name);
+}
+
+static const struct {
+    td_dtype a, b, common;
+} commons[] = {
+    { TD_DTYPE_INT8, TD_DTYPE_INT32, TD_DTYPE_INT32 },
+    { TD_DTYPE_UINT8, TD_DTYPE_UINT16, TD_DTYPE_UINT16 },
+    { TD_DTYPE_INT8, TD_DTYPE_UINT8, TD_DTYPE_INT64 },
+    { TD_DTYPE_INT16, TD_DTYPE_UINT32, TD_DTYPE_INT64 },
+    { TD_DTYPE_INT64, TD_DTYPE_UINT64, TD_DTYPE_COUNT },
+    { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32 },
+    { TD_DTYPE_FLOAT16, TD_DTYPE_INT16, TD_DTYPE_FLOAT32 },
+    { TD_DTYPE_COMPLEX64, TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX128 },
+    { TD_DTYPE_STRING, TD_DTYPE_INT8, TD_DTYPE_COUNT },
+};
+
+TD_TEST_EACH(two_dtypes_have_a_common_one, commons)
+{
+    const td_dtype a = commons[_i].a, b = commons[_i].b;
+    ck_assert_int_eq(td_dtype_common(a, b), commons[_i].common);
+    ck_assert_int_eq(td_dtype_common(b, a), commons[_i].common);
 }

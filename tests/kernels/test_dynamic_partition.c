@@ -146,6 +146,16 @@ TD_TEST(cost_follows_from_shapes)
     ck_assert_uint_eq(cost.random_reads, 4);
 }
 
+TD_TEST(strings_need_scratch_for_row_numbers)
+{
+    struct op_call call;
+    call_begin(&call, OP, "num_partitions=2", tensor("string[4] 'a' 'b' 'c' 'd'"),
+               tensor("int32[4] 0 1 1 1"));
+    call_infer(&call, OP);
+    ck_assert_uint_eq(td_op_dynamic_partition.cost(&call.args).workspace,
+                      2 * sizeof(char *) + 4 * sizeof(int64_t));
+}
+
 TD_TEST(rows_without_elements_need_no_scratch_per_row)
 {
     for (int i = 0; i < 2; i++) {

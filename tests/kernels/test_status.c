@@ -53,15 +53,15 @@ TD_TEST(details_are_added_to_an_error)
     ck_assert_int_eq(err.shapes[0].shape.dim[0], 3);
 }
 
-TD_TEST(a_third_shape_is_left_out)
+TD_TEST(a_fourth_shape_is_left_out)
 {
     struct td_error err;
     struct td_shape shape = { .rank = 0 };
     td_error_set(&err, TD_SHAPE_MISMATCH, "they differ");
-    for (int i = 0; i < 3; i++)
-        td_error_add_shape(&err, i == 2 ? "third" : "earlier", &shape);
-    ck_assert_int_eq(err.n_shapes, 2);
-    ck_assert_str_eq(err.shapes[1].name, "earlier");
+    for (int i = 0; i < 4; i++)
+        td_error_add_shape(&err, i == 3 ? "fourth" : "earlier", &shape);
+    ck_assert_int_eq(err.n_shapes, 3);
+    ck_assert_str_eq(err.shapes[2].name, "earlier");
 }
 
 /* The message holds 511 bytes. */

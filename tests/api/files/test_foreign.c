@@ -157,6 +157,10 @@ static const struct {
     { TD_FORMAT_JSON, "1.5 2\n3 4", 9,
       "the body is lines of text, such as CSV; send JSON such as [[1, 2], [3, 4]], or convert "
       "CSV to a table with deploy/import" },
+    { TD_FORMAT_JSON, "king\nqueen\n", 11,
+      "the body is lines of text, such as CSV; send JSON such as [[1, 2], [3, 4]], or convert "
+      "CSV to a table with deploy/import" },
+    { TD_FORMAT_JSON, "king\n", 5, NULL },
     { TD_FORMAT_JSON, "king, [1]", 9, NULL },
     { TD_FORMAT_JSON, "'[1, 2]'", 8, NULL },
     { TD_FORMAT_JSON, "NaN", 3, NULL },

@@ -305,6 +305,8 @@ static const struct {
     { "bfloat16 too small", "bfloat16", NULL, "[0,-3.4e38]", "/x/1", -1,
       "-3.4e38 does not fit bfloat16" },
     { "float16 too large", "float16", NULL, "[65520]", "/x/0", -1, "65520 does not fit float16" },
+    { "float16 far too large", "float16", NULL, "[70000.5]", "/x/0", -1,
+      "70000.5 does not fit float16" },
     { "a float as text", "float32", NULL, "[\"1.5\"]", "/x/0", -1,
       "the string \"1.5\" is not a float32" },
     { "a name in lower case", "float32", NULL, "[\"nan\"]", "/x/0", -1, "the string \"nan\"" },

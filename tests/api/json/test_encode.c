@@ -97,6 +97,21 @@ TD_TEST_EACH(data_is_nested_flat_or_base64, layouts)
     }
 }
 
+TD_TEST(a_list_has_all_elements_after_a_step)
+{
+    enum { N = TD_STOP_ELEMENTS + 1 };
+    static const char before[] = "\"data\":[";
+    const struct td_shape shape = { .rank = 1, .dim = { N } };
+    struct td_tensor out;
+    ck_assert_int_eq(td_tensor_describe(&out, "output", TD_DTYPE_UINT8, &shape, &err), TD_OK);
+    ck_assert_int_eq(td_tensor_alloc(&out, &test_arena, &err), TD_OK);
+    memset(out.data, 7, out.bytes);
+    begin(NULL, TD_LAYOUT_FLAT);
+    const char *data = strstr(encode(&out, 1), before);
+    ck_assert_ptr_nonnull(data);
+    ck_assert_uint_eq(strcspn(data + strlen(before), "]"), 2 * N - 1);
+}
+
 TD_TEST(strings_are_escaped)
 {
     struct td_tensor output =

@@ -102,3 +102,11 @@ TD_TEST(requests_without_outputs_have_neither_response_nor_store)
     ck_assert_int_eq(td_common_member_find("store.ttl_s", 11, true), TD_COMMON_MEMBER_COUNT);
     ck_assert_int_eq(td_common_member_find("response", 8, true), TD_COMMON_MEMBER_COUNT);
 }
+
+TD_TEST(only_an_unknown_layout_has_a_hint_at_binary_formats)
+{
+    ck_assert_int_eq(set_text("response", "xml"), TD_MALFORMED_REQUEST);
+    EXPECT_MESSAGE(&err, TD_BINARY_HINT);
+    ck_assert_int_eq(set_text("device", "tpu"), TD_MALFORMED_REQUEST);
+    ck_assert_ptr_null(strstr(err.message, TD_BINARY_HINT));
+}

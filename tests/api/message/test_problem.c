@@ -74,6 +74,9 @@ TD_TEST(a_long_key_is_cut_between_characters)
     td_error_set(&err, TD_KEY_NOT_FOUND, "no");
     td_error_at_key(&err, err.status, key, sizeof key, false);
     ck_assert_uint_eq(err.key_length, 127);
+    memset(key, 'x', sizeof key);
+    td_error_at_key(&err, err.status, key, sizeof err.key, false);
+    ck_assert_uint_eq(err.key_length, sizeof err.key - 1);
 }
 
 TD_TEST(equal_values_have_their_positions)
@@ -166,8 +169,9 @@ TD_TEST(the_longest_problem_fits)
     char name[64];
     memset(name, 1, sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    td_error_add_shape(&err, name, &large);
-    td_error_add_shape(&err, name, &large);
+    for (int i = 0; i < 3; i++)
+        td_error_add_shape(&err, name, &large);
+    ck_assert_int_eq(err.n_shapes, 3);
     const char *text = write(name, request_id);
     ck_assert_ptr_nonnull(strstr(text, "\"limit\":18446744073709551615"));
     ck_assert_int_eq(peer_reads_json(text, strlen(text)), 1);

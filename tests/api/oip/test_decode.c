@@ -264,6 +264,8 @@ TD_TEST_EACH(sizes_that_do_not_add_up_are_refused, bad_blobs)
     ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", bad_blobs[_i].case_name);
     ck_assert_msg(strstr(decoded.err.message, bad_blobs[_i].word), "%s: %s",
                   bad_blobs[_i].case_name, decoded.err.message);
+    if (strcmp(bad_blobs[_i].datatype, "BYTES") == 0)
+        ck_assert_msg(decoded.err.has_pointer, "%s", bad_blobs[_i].case_name);
 }
 
 TD_TEST(the_header_is_the_length_of_the_json_text)

@@ -49,6 +49,7 @@ static const struct {
     { "padding before a character", "Zg=v", 2 },
     { "a byte above 127", "Zm9\xe9", 3 },
     { "nonzero unused bits, one byte", "Zh==", 1 },
+    { "the highest unused bit", "ZI==", 1 },
     { "nonzero unused bits, two bytes", "Zm9=", 2 },
     { "an invalid character before padding", "Z.==", 1 },
     { "an invalid character before padding, two bytes", "Zm.=", 2 },

@@ -104,6 +104,15 @@ TD_TEST_EACH(a_name_is_encoded_as_a_segment_of_a_path, segments)
     ck_assert_mem_eq(buffer, segment, strlen(segment));
 }
 
+TD_TEST(a_nul_is_encoded_in_a_segment)
+{
+    char buffer[8];
+    struct td_text text = { buffer, buffer + sizeof buffer, false };
+    td_text_segment(&text, "a\0b", 3);
+    ck_assert_int_eq(text.at - buffer, 5);
+    ck_assert_mem_eq(buffer, "a%00b", 5);
+}
+
 TD_TEST(dimensions_are_written_with_commas_between_them)
 {
     static const struct {

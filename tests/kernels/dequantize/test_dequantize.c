@@ -199,6 +199,18 @@ TD_TEST(an_output_too_large_is_refused)
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
 }
 
+TD_TEST(cost_counts_all_inputs)
+{
+    struct op_call call;
+    begin(&call, "dtype=float16", tensor("int8[2,3] 0..5"), tensor("float32[2] 1 2"),
+          tensor("float32[2] 3 4"));
+    call_infer(&call, OP);
+    const struct td_cost cost = td_op_dequantize.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_read, 6 + 8 + 8);
+    ck_assert_uint_eq(cost.bytes_written, 12);
+    ck_assert_uint_eq(cost.flops, 12);
+}
+
 /* Small numbers, so that all instruction sets compute without rounding. */
 static struct td_tensor eighths(int64_t n)
 {

@@ -1,5 +1,6 @@
 #include "kernels/key_index/key_index.h"
 #include "kernels/lookup/lookup.h"
+#include "kernels/split/split.h"
 #include "tests/support/keys.h"
 #include "tests/support/op_call.h"
 #include "tests/support/random.h"
@@ -85,41 +86,41 @@ static const struct {
     const char *says;
     const char *params, *keys, *queries, *otherwise, *attrs;
     td_status status;
-    const char *message, *input;
+    const char *message, *input, *shapes;
 } refusals[] = {
     { "a scalar table", "int32[] 1", "int64[1] 1", "int64[1] 1", NULL, "", TD_INVALID_ARGUMENT,
-      "params is a scalar; expected at least one dimension", "params" },
+      "params is a scalar; expected at least one dimension", "params", "" },
     { "fewer keys than rows", "int32[3,2] 1 2 3 4 5 6", "int64[2] 1 2", "int64[1] 1", NULL, "",
-      TD_SHAPE_MISMATCH, "keys has shape [2] and params [3,2]; expected a key for each row",
-      "keys" },
+      TD_SHAPE_MISMATCH, "keys has shape [2] and params [3,2]; expected a key for each row", "keys",
+      "params keys" },
     { "a matrix of keys", "int32[1] 1", "int64[1,1] 1", "int64[1] 1", NULL, "", TD_SHAPE_MISMATCH,
-      "keys has shape [1,1]; expected a vector", "keys" },
+      "keys has shape [1,1]; expected a vector", "keys", "keys" },
     { "keys and queries of different dtypes", "int32[1] 1", "uint64[1] 1", "int64[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
       "queries has dtype int64 and keys uint64; the dtypes must be equal: pass it as uint64; a "
       "value that does not fit cannot be one of the keys",
-      "queries" },
+      "queries", "" },
     { "keys that are no keys", "int32[1] 1", "float32[1] 1", "float32[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
-      "keys has dtype float32; expected int32, int64, uint32, uint64 or string", "keys" },
+      "keys has dtype float32; expected int32, int64, uint32, uint64 or string", "keys", "" },
     { "no default", "int32[1] 1", "int64[1] 1", "int64[1] 1", NULL, "missing=default",
       TD_INVALID_ARGUMENT, "default is missing; expected a tensor with missing = default",
-      "default" },
+      "default", "" },
     { "a default of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int64[] 1",
       "missing=default", TD_UNSUPPORTED_DTYPE,
       "default has dtype int64 and params int32; the dtypes must be equal: the op cast with dtype "
       "= int64 converts params",
-      "default" },
+      "default", "" },
     { "a default of another shape", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[1] 1",
       "missing=default", TD_SHAPE_MISMATCH,
       "default has shape [1]; expected a scalar, a row of params, which has shape [2], or one such "
       "row per query",
-      "default" },
+      "default", "params queries default" },
     { "more rows than queries", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[2,2] 1 2 3 4",
       "missing=default", TD_SHAPE_MISMATCH,
       "default has shape [2,2]; expected a scalar, a row of params, which has shape [2], or one "
       "such row per query",
-      "default" },
+      "default", "params queries default" },
 };
 
 TD_TEST_EACH(lookup_refuses, refusals)
@@ -130,6 +131,7 @@ TD_TEST_EACH(lookup_refuses, refusals)
     call_infer(&call, OP);
     expect_refusal(&call, refusals[_i].status, refusals[_i].message, refusals[_i].input, "",
                    refusals[_i].says);
+    expect_shape_names(&call.err, refusals[_i].shapes);
 }
 
 TD_TEST(more_dimensions_than_a_tensor_has_are_refused)
@@ -307,6 +309,41 @@ TD_TEST(rows_larger_than_a_range_are_split)
         random_seed((uint64_t)i);
         try_lookup(TD_DTYPE_UINT8, TD_DTYPE_INT64, 3, 300001, &queried, "large rows");
     }
+}
+
+/* ---- A table in parts ---------------------------------------------------------------------- */
+
+static int part_of_query(const void *context, const struct td_tensor *queries, int64_t query)
+{
+    (void)context;
+    (void)queries;
+    return (int)query;
+}
+
+/* The index of all keys has the row numbers of the whole table. */
+TD_TEST(a_part_of_a_table_does_not_have_the_index_of_its_keys)
+{
+    static const int64_t parts[] = { 0, 1, 2 };
+    const struct td_tensor params = tensor("int32[2] 5 6"), queries = tensor("int64[2] 1 2");
+    struct td_tensor keys = tensor("int64[2] 1 2");
+    struct td_key_index index;
+    struct td_error err;
+    struct td_exec exec;
+    struct td_split split;
+    struct op_call call;
+    const size_t bytes = td_key_index_bytes(keys.numel);
+    void *image = td_arena_alloc(&test_arena, bytes, 1, &err);
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_int_eq(td_key_index_build(&keys, "keys", 1, image, &exec, &err), TD_OK);
+    ck_assert(td_key_index_open(image, bytes, &keys, &index));
+    keys.key_index = &index;
+    begin(&call, "missing=zero", &params, &keys, &queries, NULL);
+    call_infer(&call, OP);
+    ck_assert_int_eq(td_split_call(&td_op_lookup, &call.args, parts, 2, part_of_query, NULL, &exec,
+                                   &split, &err),
+                     TD_OK);
+    for (int p = 0; p < split.n_parts; p++)
+        ck_assert_ptr_null(split.parts[p].args.inputs[TD_LOOKUP_KEYS].tensors->key_index);
 }
 
 /* ---- Cost, memory and deadlines ----------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "kernels/op_check.h"
 #include "kernels/rows/row_change.h"
 #include "kernels/upsert/upsert.h"
+#include "tests/support/op_call.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -141,29 +142,31 @@ static const struct {
     const char *says;
     const char *params, *row_keys, *keys, *rows;
     td_status status;
-    const char *message, *input;
+    const char *message, *input, *shapes;
 } refusals[] = {
     { "a matrix of keys", "int32[1] 1", "int64[1] 1", "int64[1,1] 1", "int32[1] 1",
-      TD_SHAPE_MISMATCH, "keys has shape [1,1]; expected a vector", "keys" },
+      TD_SHAPE_MISMATCH, "keys has shape [1,1]; expected a vector", "keys", "keys" },
     { "fewer rows than keys", "int32[1] 1", "int64[1] 1", "int64[2] 1 2", "int32[1] 1",
-      TD_SHAPE_MISMATCH, "rows has shape [1]; expected one row of params per key, [2]", "rows" },
+      TD_SHAPE_MISMATCH, "rows has shape [1]; expected one row of params per key, [2]", "rows",
+      "params keys rows" },
     { "wider rows", "int32[1,1] 1", "int64[1] 1", "int64[1] 1", "int32[1,2] 1 2", TD_SHAPE_MISMATCH,
-      "rows has shape [1,2]; expected one row of params per key, [1,1]", "rows" },
+      "rows has shape [1,2]; expected one row of params per key, [1,1]", "rows",
+      "params keys rows" },
     { "keys of another dtype", "int32[1] 1", "int64[1] 1", "uint64[1] 1", NULL,
       TD_UNSUPPORTED_DTYPE,
       "keys has dtype uint64 and table.keys int64; the dtypes must be equal: pass it as int64; a "
       "value that does not fit cannot be one of the keys",
-      "keys" },
+      "keys", "" },
     { "rows of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int8[1] 1",
       TD_UNSUPPORTED_DTYPE,
       "rows has dtype int8 and params int32; the dtypes must be equal: the op cast with dtype = "
       "int32 converts rows",
-      "rows" },
+      "rows", "" },
     { "a table without a key for each row", "int32[2] 1 2", "int64[1] 1", "int64[1] 5",
       "int32[1] 1", TD_SHAPE_MISMATCH,
-      "the keys of the table are not a vector with a key for each row", "table.keys" },
+      "the keys of the table are not a vector with a key for each row", "table.keys", "" },
     { "a scalar", "int32[] 1", "int64[1] 1", "int64[1] 5", NULL, TD_SHAPE_MISMATCH,
-      "the keys of the table are not a vector with a key for each row", "table.keys" },
+      "the keys of the table are not a vector with a key for each row", "table.keys", "" },
 };
 
 TD_TEST_EACH(a_change_refuses, refusals)
@@ -176,6 +179,7 @@ TD_TEST_EACH(a_change_refuses, refusals)
                   call.err.message);
     ck_assert_str_eq(call.err.message, refusals[_i].message);
     ck_assert_str_eq(call.err.input, refusals[_i].input);
+    expect_shape_names(&call.err, refusals[_i].shapes);
 }
 
 /* Each row has the value of its key, at first and after any changes: so a row that is misplaced is

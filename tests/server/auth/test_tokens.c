@@ -334,6 +334,9 @@ TD_TEST(only_a_regular_file_is_read)
     ck_assert(truncate(path, TD_TOKEN_FILE + 1) == 0);
     ck_assert_ptr_null(open_tokens());
     ck_assert_ptr_nonnull(strstr(message, "too large"));
+    /* This file has a size of 0 and a text, like a file that grows while it is read. */
+    ck_assert_ptr_null(td_tokens_open("/proc/self/status", message, sizeof message));
+    ck_assert_ptr_nonnull(strstr(message, "grew"));
 }
 
 TD_TEST(a_file_that_others_can_read_or_change_is_noticed)

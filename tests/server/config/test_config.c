@@ -909,6 +909,7 @@ static const struct {
     { "{\n  // workers\n}", "line 2, column 3: '/' is unexpected: JSON has no comments" },
     { "{\n  # workers\n}", "line 2, column 3: '#' is unexpected: JSON has no comments" },
     { "{\"workers\": 3 \"max-body\": 1}", "column 15: expected ',' or '}'" },
+    { "{\"w\\u006frkers\": 3 \"max-body\": 1}", "column 20: expected ',' or '}'" },
     { "{'workers': 3}", "line 1, column 2: expected a member name in quotes" },
     { "{\"wrokers\": 3}", "wrokers in /tmp/" },
     { "{\"wrokers\": 3}", "unknown option" },

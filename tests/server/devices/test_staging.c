@@ -202,15 +202,17 @@ TD_TEST(any_thread_may_release_a_buffer)
 TD_TEST(buffers_of_a_lost_device_may_be_released_late)
 {
     setup_open(64 * MIB, 16 * MIB);
-    struct td_buffer *early = take(MIB), *late = take(MIB);
+    struct td_buffer *early = take(MIB), *late = take(MIB), *last = take(MIB);
     td_buffer_unref(early);
     td_staging_abandon(setup.staging);
     ck_assert_uint_eq(td_buffer_pool_usage(setup.pool).in_use, 0);
     td_buffer_pool_free(setup.pool);
     ((char *)late->data)[0] = 1;
     td_buffer_unref(late);
+    ((char *)last->data)[0] = 1;
+    td_buffer_unref(last);
     setup.api->close(setup.device); /* frees the memory, none of which was released */
-    ck_assert_uint_eq(td_device_reference_counts().leaked, 2);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 3);
     td_device_reference_reset();
     setup.device = NULL;
 }

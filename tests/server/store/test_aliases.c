@@ -242,6 +242,8 @@ TD_TEST(a_deleted_alias_does_not_return)
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err),
                      TD_PRECONDITION_FAILED);
     ck_assert_int_eq(look_up("x", &x), TD_OK);
+    ck_assert_str_eq(err.etag, x.etag);
+    ck_assert_str_eq(err.etag_of, "a@1");
     write.condition.if_match = x.etag;
     ck_assert_int_eq(td_store_check_change(store, &write, &err), TD_OK);
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);

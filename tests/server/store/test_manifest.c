@@ -36,6 +36,25 @@ TD_TEST(files_and_aliases_are_read)
     ck_assert_str_eq(manifest.aliases.pairs[1].value, "other@1");
 }
 
+TD_TEST(a_manifest_can_list_many_files)
+{
+    enum { FILES = 40 };
+    char text[8192], name[16];
+    size_t n = (size_t)snprintf(text, sizeof text, "{\"files\":{");
+    for (int i = 0; i < FILES; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "%s\"t%d.npy\":{\"size\":%d,\"sha256\":\"" SHA "\"}",
+                              i > 0 ? "," : "", i, i);
+    snprintf(text + n, sizeof text - n, "}}");
+    EXPECT(read(text, "7") == TD_OK, "%s", err.message);
+    ck_assert_int_eq(manifest.n_files, FILES);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "t%d.npy", i);
+        ck_assert_str_eq(manifest.files[i].name, name);
+        ck_assert_uint_eq(manifest.files[i].size, (unsigned)i);
+    }
+}
+
 #define LETTERS_64 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl"
 
 static const struct {
