@@ -100,6 +100,31 @@ static struct rows load_rows(const struct td_sumprod_context *ctx,
 
 /* ---- A block ----------------------------------------------------------------------------- */
 
+/* Sums long contiguous runs of A, one for each of a few outputs, into the totals. Passes parts of a
+ * run to the kernel as rows, because it reads several long rows together, which is faster than
+ * reading one. */
+static void reduce_long_runs(const struct td_sumprod_context *ctx,
+                             struct td_sumprod_scratch *scratch, const struct td_loop *run,
+                             const char *a, int64_t outputs)
+{
+    const struct td_sumprod_plan *plan = &ctx->plan;
+    const int64_t n = plan->run_length, part_bytes = n * plan->element_size;
+    const int64_t parts = run->extent / n, rest = run->extent % n;
+    char *totals = scratch->totals + TD_SUMPROD_ROWS_TOGETHER * plan->total_size;
+    memset(scratch->totals, 0, (size_t)(outputs * plan->total_size));
+    for (int64_t output = 0; output < outputs; output++) {
+        const char *from = a + output * plan->outputs.stride[TD_A];
+        memset(totals, 0, (size_t)(TD_SUMPROD_ROWS_TOGETHER * plan->total_size));
+        for (int64_t first = 0; first < parts; first += TD_SUMPROD_ROWS_TOGETHER)
+            ctx->kernels->reduce(totals, from + first * part_bytes, n, NULL, 0,
+                                 td_smaller(parts - first, TD_SUMPROD_ROWS_TOGETHER), n);
+        ctx->kernels->reduce(totals, from + parts * part_bytes, 0, NULL, 0, 1, rest);
+        for (int row = 0; row < TD_SUMPROD_ROWS_TOGETHER; row++)
+            ctx->kernels->add_totals(scratch->totals + output * plan->total_size,
+                                     totals + row * plan->total_size, 1);
+    }
+}
+
 /* Sums the terms of outputs [0, outputs) of the block at a, b into the totals. */
 static void reduce_block(const struct td_sumprod_context *ctx, struct td_sumprod_scratch *scratch,
                          const struct td_sumprod_reduction *reduction, const char *a, const char *b,
@@ -107,6 +132,11 @@ static void reduce_block(const struct td_sumprod_context *ctx, struct td_sumprod
 {
     const struct td_sumprod_plan *plan = &ctx->plan;
     const struct td_loop *run = &reduction->run, *out = &plan->outputs;
+    if (!plan->has_b && plan->direct[TD_A] && plan->n_summed == 0 &&
+        run->extent > plan->run_length && outputs < TD_SUMPROD_ROWS_TOGETHER) {
+        reduce_long_runs(ctx, scratch, run, a, outputs);
+        return;
+    }
     memset(scratch->totals, 0, (size_t)(outputs * plan->total_size));
     for (int64_t first = 0; first < run->extent; first += plan->run_length) {
         const int64_t n = td_smaller(run->extent - first, plan->run_length);

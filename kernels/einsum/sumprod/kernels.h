@@ -16,6 +16,8 @@
  * each row is summed. */
 #define TD_SUMPROD_FOLDED_ROW_BYTES 256
 #define TD_SUMPROD_SHORT_RUN        4 /* elements */
+/* `reduce` reads this number of long rows together, which is faster than one long row. */
+#define TD_SUMPROD_ROWS_TOGETHER    8
 struct td_sumprod_kernels {
     /* Adds the sum of each row to its total: totals[r] += sum over i of a[r][i] * b[r][i] or, if b
      * is NULL, of a[r][i]. If b_step is 0, all rows have the same b. The sum over i is computed in
