@@ -198,7 +198,7 @@ class FirstThread(HttpTest):
                     self.assertFalse(self.closes(again))
 
     def test_a_client_that_has_left_it_does_not_return(self):
-        with Daemon() as daemon, Connections(daemon, 1, OTHER), Connections(daemon, 20) as many:
+        with Daemon() as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
             remaining = [raw for raw in many.all if not self.closes(raw)]
             self.assertEqual(len(remaining), 12)
             for raw in remaining[4:]:
