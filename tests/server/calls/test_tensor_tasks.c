@@ -1,6 +1,8 @@
+#include "kernels/scatter/scatter.h"
 #include "server/calls/scheduler.h"
 #include "server/calls/tensor_list.h"
 #include "server/calls/tensor_tasks.h"
+#include "server/calls/update_tasks.h"
 #include "tests/server/calls/setup.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -8,14 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A GET of the tensor "words" as text. */
-static struct td_call *get_words(void)
+/* A GET of the tensor as text. */
+static struct td_call *get_text(const char *name)
 {
     struct td_call *call = call_of("");
     call->op = NULL;
     call->task = &td_tensor_get_task;
     call->method = "GET";
-    call->arguments[0] = "words";
+    call->arguments[0] = name;
     ck_assert_int_eq(call->task->begin(call), TD_OK);
     ck_assert_int_eq(call->task->argument(call, "response", 8, "flat", 4), TD_OK);
     return call;
@@ -40,7 +42,7 @@ TD_TEST(strings_are_measured_by_a_worker)
     server_open(OPTIONS("--inline-limit-us=10"));
     ck_assert_int_eq(
         td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
-    struct td_call *call = get_words();
+    struct td_call *call = get_text("words");
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     ck_assert(call->schedule.next < TD_NEXT_COMPUTE);
     run_queued(call);
@@ -102,6 +104,50 @@ TD_TEST(a_long_list_of_tensors_is_encoded_by_a_worker)
         ck_assert_int_eq(
             td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     }
+}
+
+/* Fails after all rows have been written. */
+static td_status scatter_too_late(struct td_op_args *args, struct td_exec *exec,
+                                  struct td_error *err)
+{
+    const td_status status = td_op_scatter.run(args, exec, err);
+    return status == TD_OK ? td_error_set(err, TD_DEADLINE_EXCEEDED, "too late") : status;
+}
+
+static void scatter_into(const char *name, const struct td_op *op, const char *body,
+                         int http_status)
+{
+    struct td_call *call = call_of(body);
+    call->op = op;
+    call->task = &td_table_change_task;
+    call->arguments[0] = name;
+    ck_assert_int_eq(call->task->begin(call), TD_OK);
+    call->body_format = TD_FORMAT_JSON;
+    run_call(call);
+    expect_reply(call, http_status, "");
+    td_call_free(call);
+}
+
+TD_TEST(rows_of_a_failed_update_are_not_in_the_next_version)
+{
+    const struct td_tensor t = tensor("int32[3] 1 2 3");
+    const struct td_store_write write = { .name = "t" };
+    struct td_op too_late = td_op_scatter;
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    too_late.run = scatter_too_late;
+    server_open(NULL);
+    ck_assert_int_eq(
+        td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
+    scatter_into("t", &td_op_scatter, "{\"indices\":[[0]],\"updates\":[8]}", 200);
+    scatter_into("t", &too_late, "{\"indices\":[[1]],\"updates\":[9]}", 504);
+    scatter_into("t", &td_op_scatter, "{\"indices\":[[2]],\"updates\":[7]}", 200);
+    struct td_call *call = get_text("t");
+    run_call(call);
+    expect_reply(call, 200, "[8,2,7]");
+    td_call_free(call);
+    ck_assert_int_eq(td_store_delete(services.store, &write, &(bool){ false }, &err), TD_OK);
 }
 
 TD_FIXTURE(NULL, server_end);

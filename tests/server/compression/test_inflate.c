@@ -141,6 +141,17 @@ TD_TEST_LOOP(a_compressed_body_expands_to_the_original, 0, COUNT_OF(codings) * C
     free(packed.data);
 }
 
+/* An empty block whose padding looks like the first byte of a zlib stream, and a block of three
+ * bytes. Both blocks are stored without compression. */
+TD_TEST(raw_deflate_can_begin_with_the_first_byte_of_zlib)
+{
+    static const unsigned char blocks[] = { 0x08, 0,    0,    0xff, 0xff, 0x01, 3,
+                                            0,    0xfc, 0xff, 'a',  'b',  'c' };
+    struct bytes packed = { (unsigned char *)(uintptr_t)blocks, sizeof blocks };
+    struct bytes plain = { (unsigned char *)(uintptr_t) "abc", 3 };
+    expect_plain(packed, 1 << 20, plain, "raw deflate");
+}
+
 TD_TEST(memory_grows_with_the_output_and_never_beyond_the_limit)
 {
     struct bytes plain = sample(3000000, false);
