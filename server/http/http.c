@@ -265,7 +265,40 @@ static void finish_on_worker(struct td_call *call)
     MHD_resume_connection(call->http.connection);
 }
 
-static enum MHD_Result body_complete(struct td_call *call)
+/* Lets the workers yield while clients with few connections use the first I/O thread. */
+static void set_worker_yields(struct td_services *services)
+{
+    td_worker_pool_yield(services->workers, td_connections_first_is_wanted(services->connections));
+}
+
+/* Gives the first I/O thread shorter time slices than all other threads while clients with few
+ * connections need it. At other times, they would only interrupt a load on the same processor. */
+static void hurry(struct td_io_thread *first, bool wanted)
+{
+    if (first->hurries == wanted)
+        return;
+    first->hurries = wanted;
+    td_quantum_set_slice(wanted ? TD_FIRST_SLICE_NS : 0);
+}
+
+/* Yields the processor to the first I/O thread after a number of requests, because another I/O
+ * thread can have hundreds of requests to read or to answer in one round. A queued request counts
+ * twice, when it is queued and when it is answered. */
+static void yield_regularly(struct td_http *http, int io_thread)
+{
+    struct td_io_thread *thread = &http->io_threads[io_thread];
+    const bool wanted = td_connections_first_is_wanted(http->services->connections);
+    if (io_thread < TD_FIRST_IO_THREADS) {
+        hurry(thread, wanted);
+        return;
+    }
+    if (thread->requests == 0)
+        td_quantum_set_slice(TD_SLICE_NS);
+    if (++thread->requests % REQUESTS_PER_YIELD == 0 && wanted)
+        sched_yield();
+}
+
+static enum MHD_Result body_complete(struct td_http *http, struct td_call *call)
 {
     const int64_t now = td_now_ns();
     call->times.arrived = call->times.stage_end = now;
@@ -278,10 +311,12 @@ static enum MHD_Result body_complete(struct td_call *call)
         return call->handler(call) == TD_OK ? send_reply(call) : send_error(call);
     if (td_schedule(call) == TD_ANSWERED)
         return send_reply(call);
+    const int io_thread = record_of(call->http.connection)->io_thread;
     call->socket = socket_of(call->http.connection);
     call->finished = finish_on_worker;
     MHD_suspend_connection(call->http.connection);
-    td_schedule_submit(call);
+    td_schedule_submit(call); /* from here on, the call can end on another thread */
+    yield_regularly(http, io_thread);
     return MHD_YES;
 }
 
@@ -299,26 +334,12 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return receive_body(context, call, data, taken);
     }
     if (!call->http.answered)
-        return body_complete(call);
+        return body_complete(context, call);
     if (call->gone) {
         td_call_count(call, record_of(connection)->io_thread);
         return MHD_NO;
     }
     return send_reply(call);
-}
-
-/* Yields the processor to the first I/O thread after a number of requests, because another I/O
- * thread can have hundreds of requests to answer in one round. */
-static void yield_regularly(struct td_http *http, int io_thread)
-{
-    struct td_io_thread *thread = &http->io_threads[io_thread];
-    if (io_thread < TD_FIRST_IO_THREADS)
-        return;
-    if (thread->requests == 0)
-        td_quantum_shorten_slices();
-    if (++thread->requests % REQUESTS_PER_YIELD == 0 &&
-        td_connections_first_is_wanted(http->services->connections))
-        sched_yield();
 }
 
 /* Ends the call after the last byte is sent or the client disconnects. libmicrohttpd might still
@@ -364,6 +385,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
             return; /* the connection that wakes the thread has no record */
         td_transport_use(http->services, record->io_thread);
         (void)td_connection_enter(record, TD_CONNECTION_WAITING, td_now_ns());
+        set_worker_yields(http->services);
         if (http->handshakes)
             td_handshakes_prepare(&thread->prepared, connection, socket);
     } else {
@@ -599,8 +621,7 @@ void td_http_tidy(struct td_http *http, int64_t now_ns, int parts)
                          now_ns, parts);
     trim_after_storm(http);
     td_request_log_tidy(http->services, now_ns);
-    td_worker_pool_yield(http->services->workers,
-                         td_connections_first_is_wanted(http->services->connections));
+    set_worker_yields(http->services);
 }
 
 void td_http_stop(struct td_http *http)

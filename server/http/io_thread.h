@@ -30,9 +30,12 @@ struct td_io_thread {
 
     /* New connections of this round. Used by the thread. */
     struct td_handshake *prepared;
-    /* Number of answered requests. Only the thread uses it, and it shares no cache line with other
-     * threads' data. */
+    /* Only the thread uses the following members, which share no cache line with other threads'
+     * data. */
+    /* Number of answered requests, and of requests that were queued. */
     _Alignas(64) unsigned requests;
+    /* True if the thread has the time slices of TD_FIRST_SLICE_NS. */
+    bool hurries;
 };
 
 /* Returns false if no thread or socket is available. The memory of the thread must be zero. */

@@ -7,8 +7,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-enum { SLICE_NS = 200000 };
-
 /* Argument of sched_setattr(2), in the kernel's layout. glibc 2.36 has no wrapper for the call. */
 struct attributes {
     uint32_t size, policy;
@@ -18,12 +16,12 @@ struct attributes {
     uint64_t runtime_ns, deadline_ns, period_ns;
 };
 
-void td_quantum_shorten_slices(void)
+void td_quantum_set_slice(uint64_t slice_ns)
 {
     struct attributes attributes = { .size = sizeof attributes };
     if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0)
         return;
-    attributes.runtime_ns = SLICE_NS;
+    attributes.runtime_ns = slice_ns;
     (void)syscall(SYS_sched_setattr, 0, &attributes, 0); /* failure is harmless */
 }
 

@@ -341,7 +341,7 @@ static void *work(void *argument)
     struct td_worker *worker = argument;
     struct td_worker_pool *pool = worker->pool;
     prefer_io_threads();
-    td_quantum_shorten_slices();
+    td_quantum_set_slice(TD_SLICE_NS);
     td_quantum_begin(&worker->quantum);
     /* The worker has helped, and has not lingered since then. */
     bool helped = false;

@@ -54,12 +54,10 @@ class LoadCases:
         return read_load(subprocess.check_output(self.load_command(*args), text=True))
 
     def steady(self, name, server, baseline, request, target):
-        """Measures latencies at STEADY of the peak rate of each server. baseline: None, or a server for comparison"""
-        servers = [server, baseline] if baseline else [server]
-
+        """Measures latencies at STEADY of the peak rate of each of the two servers."""
         def turns(paces):
-            return [self.load(s, FEW, CONNECTIONS, self.args.seconds, request, pace) for s, pace in zip(servers, paces)]
-        fastest = ["0"] * len(servers)
+            return [self.load(s, FEW, CONNECTIONS, self.args.seconds, request, pace) for s, pace in zip((server, baseline), paces)]
+        fastest = ("0", "0")
         turns(fastest)
         peaks = [statistics.median(l.accepted for l in loads) for loads in zip(*(turns(fastest) for _ in range(PEAK_TURNS)))]
         rounds = [turns([f"{STEADY * peak:.0f}/s" for peak in peaks]) for _ in range(self.args.rounds)]
@@ -67,14 +65,11 @@ class LoadCases:
 
     def report_steady(self, name, peaks, rounds, target):
         def line(what, get, target=""):
-            values = [[get(load) for load in loads] for loads in zip(*rounds)]
-            figures = [f"{statistics.median(v):,.0f} us" for v in values]
-            between = f"({min(values[0]):,.0f}-{max(values[0]):,.0f})" if len(values) == 1 else \
-                spread([a / max(1, b) for a, b in zip(*values)])
-            row(f"{name}, {what}", figures[0], *(figures[1:] or [""]), between, target)
-        row(f"{name}, peak", *([f"{peak:,.0f} req/s" for peak in peaks] + [""])[:2], "", "")
-        row(f"{name}, replies", *([f"{statistics.median(l.accepted for l in loads):,.0f} req/s" for loads in zip(*rounds)] + [""])[:2],
-            "", f"{STEADY} of the peak")
+            row(f"{name}, {what}", *(f"{statistics.median(map(get, loads)):,.0f} us" for loads in zip(*rounds)),
+                spread([get(a) / max(1, get(b)) for a, b in rounds]), target)
+        row(f"{name}, peak", *(f"{peak:,.0f} req/s" for peak in peaks), "", "")
+        row(f"{name}, replies", *(f"{statistics.median(l.accepted for l in loads):,.0f} req/s" for loads in zip(*rounds)), "",
+            f"{STEADY} of the peak")
         line("p50", lambda l: l.p50)
         line("p99", lambda l: l.p99, target)
 
@@ -93,13 +88,13 @@ class LoadCases:
         keys = [f"key:{i:012d}" for i in range(TABLE_ROWS)]
         wanted = [random.Random(2).randrange(TABLE_ROWS) for _ in range(32)]
         look = Request("/v1/tensors/table/gather", json.dumps({"keys": [keys[i] for i in wanted]}).encode(), JSON, SAFETENSORS)
-        with self.tensord() as tensord:
+        with self.tensord() as tensord, DropServer(self.tools, 8192) as drop:
             with Client(tensord) as client:
                 reply = client.request("PUT", "/v1/tensors/table/keys", keys)
             if reply.status != 201:
                 raise Broken(f"wrong reply: {reply}")
             check_binary(tensord, look, [32, TABLE_WIDTH], rows_of_range(wanted, TABLE_WIDTH))
-            self.steady("keyed", tensord, None, look, "at most 1000 us")
+            self.steady("keyed", tensord, drop, look, "at most 1000 us")
 
     def beside(self, background, foreground):
         """Runs two commands and returns their loads. The second command is shorter and runs while the first one runs."""

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,10 +23,13 @@
 
 static atomic_int yields;
 
-/* In the place of the C library's. */
+/* In the place of the C library's. Counts only the yields of I/O threads. */
 int sched_yield(void)
 {
-    atomic_fetch_add(&yields, 1);
+    char name[16] = "";
+    (void)pthread_getname_np(pthread_self(), name, sizeof name);
+    if (strcmp(name, "io") == 0)
+        atomic_fetch_add(&yields, 1);
     return 0;
 }
 
@@ -94,14 +98,17 @@ static struct sockaddr_in server;
 static void server_open(void)
 {
     static char *nothing[] = { NULL };
-    static char *arguments[] = { (char *)(uintptr_t) "tensord", (char *)(uintptr_t) "--workers=1",
+    static char *arguments[] = { (char *)(uintptr_t) "tensord",
+                                 (char *)(uintptr_t) "--workers=1",
                                  (char *)(uintptr_t) "--io-threads=1",
-                                 (char *)(uintptr_t) "--connection-limit=64", NULL };
+                                 (char *)(uintptr_t) "--inline-limit-us=0",
+                                 (char *)(uintptr_t) "--connection-limit=64",
+                                 NULL };
     char message[TD_CONFIG_MESSAGE];
     socklen_t length = sizeof server;
     memset(&services, 0, sizeof services);
     services.log.fd = -1;
-    ck_assert_int_eq(td_config_load(&services.config, 4, arguments, nothing, message),
+    ck_assert_int_eq(td_config_load(&services.config, 5, arguments, nothing, message),
                      TD_CONFIG_RUN);
     ck_assert(td_services_open(&services));
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -203,6 +210,18 @@ TD_TEST(an_io_thread_yields_after_eight_requests_while_the_first_one_serves_anot
     for (int i = 0; i < 20; i++)
         ck_assert(is_status(ask(other, HEALTH), 200));
     ck_assert_int_eq(atomic_load(&yields), 3); /* the first thread never does */
+}
+
+TD_TEST(a_queued_request_counts_when_it_is_queued_and_when_it_is_answered)
+{
+    enum { MANY = TD_FEW_CONNECTIONS + 12 };
+    int greedy = 0;
+    for (int i = 0; i < MANY; i++)
+        greedy = open_as(1);
+    (void)open_as(2);
+    for (int i = 0; i < 12; i++) /* with those before 12 + 2 * 12 */
+        ck_assert(is_status(ask(greedy, GATHER), 200));
+    wait_for_yields(3); /* after 16, 24 and 32 */
 }
 
 TD_TEST(no_thread_yields_while_every_client_has_few_connections)

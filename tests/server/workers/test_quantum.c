@@ -39,24 +39,37 @@ TD_TEST(a_thread_yields_at_the_first_check_after_a_quantum)
     ck_assert_int_eq(yields, 1);
 }
 
-TD_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+static struct attributes own_attributes(void)
 {
-    struct {
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime_ns, deadline_ns, period_ns;
-    } attributes = { .size = sizeof attributes };
+    struct attributes own = { .size = sizeof own };
+    ck_assert_int_eq(syscall(SYS_sched_getattr, 0, &own, sizeof own, 0), 0);
+    return own;
+}
+
+TD_TEST(slices_of_another_length_leave_policy_and_priority_as_they_are)
+{
     const struct sched_param normal = { .sched_priority = 0 };
     ck_assert_int_eq(sched_setscheduler(0, SCHED_BATCH, &normal), 0);
     const int niceness = nice(3); /* of the test, plus 3 */
-    td_quantum_shorten_slices();
-    ck_assert_int_eq(syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0), 0);
-    ck_assert_int_eq(attributes.policy, SCHED_BATCH);
-    ck_assert_int_eq(attributes.nice, niceness);
     /* 0 before Linux 6.12, which has no slices of threads */
-    ck_assert(attributes.runtime_ns == 0 || attributes.runtime_ns == 200000);
+    const uint64_t usual = own_attributes().runtime_ns;
+    const uint64_t slices[] = { TD_SLICE_NS, TD_FIRST_SLICE_NS, 0 };
+    const uint64_t expected[] = { 200000, 100000, usual };
+    for (int i = 0; i < (int)(sizeof slices / sizeof *slices); i++) {
+        td_quantum_set_slice(slices[i]);
+        const struct attributes now = own_attributes();
+        ck_assert_int_eq(now.policy, SCHED_BATCH);
+        ck_assert_int_eq(now.nice, niceness);
+        ck_assert_uint_eq(now.runtime_ns, usual == 0 ? 0 : expected[i]);
+    }
 }
 
 static void work_for_a_quantum(struct td_job *job, struct td_worker *worker)
