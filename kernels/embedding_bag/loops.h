@@ -23,6 +23,8 @@ struct td_bag_batch {
     int64_t n_known;
     /* Number of rows by which a prefetch precedes the read of a row. 0: no prefetch. */
     int64_t ahead;
+    /* True for the first batch of a range: its first rows have not been prefetched. */
+    bool fresh;
     const void *weights; /* weights as real, one for each of `rows`; NULL: all are 1 */
     /* Scales of int8 and uint8 tables, one float per row, and the distance in bytes between
      * consecutive floats. */

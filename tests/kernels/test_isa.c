@@ -155,6 +155,36 @@ TD_TEST_EACH(embedding_bag_gives_one_answer, widths)
         expect_one_answer_of_bags(bag_dtypes[i], widths[_i], 3000);
 }
 
+/* Halves with any bits, -0 and NaN among them, and other numbers. */
+static struct td_tensor rows_of_any_bits(td_dtype dtype, struct td_shape shape)
+{
+    if (dtype != TD_DTYPE_FLOAT16 && dtype != TD_DTYPE_BFLOAT16)
+        return numbers(dtype, shape);
+    struct td_tensor t = random_tensor(dtype, &shape);
+    for (int64_t i = 0; i < t.numel; i += 7)
+        ((uint16_t *)t.data)[i] = 0x8000;
+    return t;
+}
+
+TD_TEST_EACH(bags_of_one_row_give_one_answer, widths)
+{
+    enum { ROWS = 30, BAGS = 200 };
+    for (int i = 0; i < COUNT_OF(bag_dtypes); i++) {
+        random_seed((uint64_t)(1000 * _i + i));
+        td_arena_reset(&test_arena);
+        const td_dtype dtype = bag_dtypes[i];
+        struct td_tensor inputs[TD_BAG_INPUTS] = { { 0 } };
+        inputs[TD_BAG_PARAMS] = rows_of_any_bits(dtype, matrix(ROWS, widths[_i]));
+        inputs[TD_BAG_INDICES] = indices(BAGS, ROWS);
+        inputs[TD_BAG_OFFSETS] = indices(BAGS, 1);
+        for (int k = 0; k < BAGS; k++)
+            ((int32_t *)inputs[TD_BAG_OFFSETS].data)[k] = k;
+        if (dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8)
+            inputs[TD_BAG_SCALE] = numbers(TD_DTYPE_FLOAT32, vector(ROWS));
+        expect_one_answer("embedding_bag", "", inputs, TD_BAG_INPUTS, td_dtype_info(dtype)->name);
+    }
+}
+
 /* Numbers of any magnitude, infinities and NaN among them, whose sums of products often lie next to
  * the middle of two numbers. */
 static struct td_tensor extremes(td_dtype dtype, struct td_shape shape)
