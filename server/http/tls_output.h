@@ -12,9 +12,9 @@
  *
  * Ownership  The caller closes the socket, after the output was freed. Borrows the budget.
  * Threads    One at a time: the thread that performs the handshake, then the I/O thread.
- * Errors     A record that the socket does not accept fails with EAGAIN, and is passed again. If the
- *            library ends the connection before the end of the reply, held records are lost,
- *            as bytes in the kernel's buffer can be. */
+ * Errors     A record that the socket does not accept fails with EAGAIN. GnuTLS passes it again.
+ *            If the library ends the connection before the end of the reply, held records are
+ *            lost, as bytes in the kernel's buffer can be. */
 #ifndef TD_SERVER_HTTP_TLS_OUTPUT_H
 #define TD_SERVER_HTTP_TLS_OUTPUT_H
 
