@@ -19,8 +19,8 @@ typedef const char *td_name_at_fn(const void *list, int i);
 int td_sorted_find(const void *list, int count, td_name_at_fn *name_at, const char *name,
                    size_t length, bool *found);
 
-/* Does the same, but compares the last name first. This is faster for a caller that adds most names
- * in order, because each new name then follows all others. */
+/* Like td_sorted_find, but compares the last name first. This is faster for a caller that adds most
+ * names in order, because each new name then follows all others. */
 int td_sorted_find_at_end(const void *list, int count, td_name_at_fn *name_at, const char *name,
                           size_t length, bool *found);
 

@@ -50,7 +50,7 @@ struct td_client {
     atomic_int connections; /* open connections */
     /* Number of open connections on the first I/O thread. The mutex of connections.c guards it. */
     int on_first;
-    /* Connections of the client left the first I/O thread. From then on, all its new connections go
+    /* True if connections of the client have left the first I/O thread. Its new connections then go
      * to the other threads, until it has no connection. */
     atomic_bool left_first;
     /* Number of open restricted connections that were not ended. */

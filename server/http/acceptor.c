@@ -49,15 +49,15 @@ static void log_failure(struct td_acceptor *acceptor, const char *event, const c
 /* ---- placing a connection ------------------------------------------------------------------ */
 
 /* True if the first I/O thread should serve the client's next connection. Without left_first, a
- * client that closes and opens nine connections at a time would move forever. */
-static bool has_few(const struct td_client *client)
+ * client with a pool of nine connections would close and reopen eight of them again and again. */
+static bool belongs_on_first(const struct td_client *client)
 {
     return client && td_client_connections(client) < TD_FEW_CONNECTIONS &&
            !atomic_load_explicit(&client->left_first, memory_order_relaxed);
 }
 
-/* Returns the I/O thread with the fewest connections. For a client with few connections, returns
- * the first I/O thread instead, unless that thread has more than its share. */
+/* Returns the I/O thread with the fewest connections. For a client that belongs on the first I/O
+ * thread, returns that thread instead, unless it has more than its share. */
 static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_client *client)
 {
     const struct td_connections *connections = acceptor->options.services->connections;
@@ -67,7 +67,7 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
             least = i;
     const int more =
         td_connections_count_on(connections, 0) - td_connections_count_on(connections, least);
-    return has_few(client) && more <= TD_FEW_CONNECTIONS ? 0 : least;
+    return belongs_on_first(client) && more <= TD_FEW_CONNECTIONS ? 0 : least;
 }
 
 /* True if there is a place for an unrestricted connection. At --connection-limit, another

@@ -9,7 +9,7 @@
  * The first I/O thread serves the first few connections of each client. A client with hundreds of
  * connections uses the other threads, so the requests of a client with few connections do not wait
  * for a round through all of its connections. Its first connections leave the first I/O thread when
- * another client needs it (td_connections_should_move).
+ * a client with few connections needs it (td_connections_should_move).
  *
  * One thread accepts connections for all addresses. The sockets take turns, so a storm of
  * connections on one socket does not block the others.

@@ -265,31 +265,33 @@ static void finish_on_worker(struct td_call *call)
     MHD_resume_connection(call->http.connection);
 }
 
-/* Lets the workers yield while clients with few connections use the first I/O thread. */
+/* Lets the workers yield while clients with few connections use the first I/O thread and another
+ * client has many. */
 static void set_worker_yields(struct td_services *services)
 {
     td_worker_pool_yield(services->workers, td_connections_first_is_wanted(services->connections));
 }
 
-/* Gives the first I/O thread shorter time slices than all other threads while clients with few
- * connections need it. At other times, they would only interrupt a load on the same processor. */
-static void hurry(struct td_io_thread *first, bool wanted)
+/* Sets the time slices of the first I/O thread: short ones while clients with few connections need
+ * the thread, otherwise the kernel's. At other times, short slices would only interrupt other
+ * programs. */
+static void set_first_slices(struct td_io_thread *first, bool wanted)
 {
-    if (first->hurries == wanted)
+    if (first->has_short_slices == wanted)
         return;
-    first->hurries = wanted;
+    first->has_short_slices = wanted;
     td_quantum_set_slice(wanted ? TD_FIRST_SLICE_NS : 0);
 }
 
-/* Yields the processor to the first I/O thread after a number of requests, because another I/O
- * thread can have hundreds of requests to read or to answer in one round. A queued request counts
- * twice, when it is queued and when it is answered. */
-static void yield_regularly(struct td_http *http, int io_thread)
+/* Called for each queued and each answered request. On the first I/O thread, sets the time slices.
+ * Other I/O threads yield the processor to the first one after a number of calls, because they can
+ * have hundreds of requests to read or to answer in one round. */
+static void schedule_fairly(struct td_http *http, int io_thread)
 {
     struct td_io_thread *thread = &http->io_threads[io_thread];
     const bool wanted = td_connections_first_is_wanted(http->services->connections);
     if (io_thread < TD_FIRST_IO_THREADS) {
-        hurry(thread, wanted);
+        set_first_slices(thread, wanted);
         return;
     }
     if (thread->requests == 0)
@@ -316,7 +318,7 @@ static enum MHD_Result body_complete(struct td_http *http, struct td_call *call)
     call->finished = finish_on_worker;
     MHD_suspend_connection(call->http.connection);
     td_schedule_submit(call); /* from here on, the call can end on another thread */
-    yield_regularly(http, io_thread);
+    schedule_fairly(http, io_thread);
     return MHD_YES;
 }
 
@@ -367,7 +369,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     td_call_free(call);
     if (accepted)
         atomic_fetch_sub(&http->services->in_flight, 1);
-    yield_regularly(http, record_of(connection)->io_thread);
+    schedule_fairly(http, record_of(connection)->io_thread);
 }
 
 /* Tracks the start and the end of a connection. If the library could not set up a connection, it

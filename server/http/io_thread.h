@@ -35,7 +35,7 @@ struct td_io_thread {
     /* Number of answered requests, and of requests that were queued. */
     _Alignas(64) unsigned requests;
     /* True if the thread has the time slices of TD_FIRST_SLICE_NS. */
-    bool hurries;
+    bool has_short_slices;
 };
 
 /* Returns false if no thread or socket is available. The memory of the thread must be zero. */

@@ -18,8 +18,10 @@ enum {
 struct td_tls_output {
     int socket;
     struct td_buffer_pool *budget;
-    bool headers;            /* the next record has the headers of a reply */
-    size_t remaining;        /* maximum number of bytes of the body that are still to come */
+    bool headers; /* the next record has the headers of a reply */
+    /* At most the number of bytes of the body that are still to come, because the sizes of records
+     * after encryption are subtracted. */
+    size_t remaining;
     char *held;              /* room for records, or NULL */
     size_t room, begin, end; /* bytes [begin, end) are held */
 };
@@ -32,9 +34,12 @@ struct td_tls_output *td_tls_output_new(int socket, struct td_buffer_pool *budge
     return output;
 }
 
+/* Makes room only while half of the budget is free, so that clients that read slowly cannot use it
+ * up. */
 static void make_room(struct td_tls_output *output, size_t size)
 {
-    if (!td_buffer_pool_charge_if_room(output->budget, size))
+    const struct td_buffer_pool_usage usage = td_buffer_pool_usage(output->budget);
+    if (usage.in_use > usage.limit / 2 || !td_buffer_pool_charge_if_room(output->budget, size))
         return;
     output->held = malloc(size);
     if (output->held)
@@ -66,7 +71,7 @@ void td_tls_output_expect(struct td_tls_output *output, size_t size)
     output->remaining = size;
 }
 
-/* Bytes of the body that remain after `size` more bytes. */
+/* Returns the value of `remaining` after a record of `size` bytes. The headers do not count. */
 static size_t remaining_after(const struct td_tls_output *output, size_t size)
 {
     if (output->headers)
@@ -88,7 +93,7 @@ static size_t room_for(const struct td_tls_output *output, size_t size)
     return room < TD_TLS_HELD ? room : TD_TLS_HELD;
 }
 
-/* Copies the parts behind the held bytes. Returns false if there is no room. */
+/* Copies the parts after the held bytes. Returns false if there is no room. */
 static bool hold(struct td_tls_output *output, const giovec_t *parts, int n, size_t size)
 {
     if (!output->held)
@@ -135,7 +140,8 @@ ssize_t td_tls_output_push(gnutls_transport_ptr_t pointer, const giovec_t *parts
         taken = send_all(output, parts, n);
     if (taken > 0)
         count(output, (size_t)taken);
-    if (!more && output->held && output->end == 0)
+    /* While a client reads slowly, each record waits in GnuTLS, so no room is needed. */
+    if ((!more || taken < (ssize_t)size) && output->end == output->begin)
         release_room(output);
     return taken;
 }

@@ -31,7 +31,8 @@ enum { TD_TLS_HELD = 96 << 10 }; /* maximum number of held bytes */
 struct td_tls_output *td_tls_output_new(int socket, struct td_buffer_pool *budget);
 void td_tls_output_free(struct td_tls_output *output); /* NULL is allowed */
 
-/* The library is about to send a reply with headers and a body of `size` bytes. NULL is allowed. */
+/* Announces that the library will next send a reply with headers and a body of `size` bytes.
+ * `output` can be NULL. */
 void td_tls_output_expect(struct td_tls_output *output, size_t size);
 
 /* The function for gnutls_transport_set_vec_push_function. The transport pointer is the output. */

@@ -36,7 +36,7 @@ static int place_of(const struct td_store *store, const char *name, size_t lengt
     return td_sorted_find(store, store->n_entries, name_at, name, length, found);
 }
 
-/* Does the same for a name that is probably new. A scan adds most names in order. */
+/* Like place_of, but faster for a name that is probably new. A scan adds most names in order. */
 static int place_of_new(const struct td_store *store, const char *name, size_t length, bool *found)
 {
     return td_sorted_find_at_end(store, store->n_entries, name_at, name, length, found);

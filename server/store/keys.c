@@ -159,14 +159,15 @@ static td_status find_index(struct td_store *store, struct td_keys *keys, const 
 {
     struct td_arena scratch;
     struct td_exec exec;
-    const bool is_stored = td_data_index_is_stored(file, &keys->tensor);
-    if (is_stored && map_index(store, keys, file))
+    const bool is_storable = td_data_stores_index(file, &keys->tensor);
+    if (is_storable && map_index(store, keys, file))
         return TD_OK;
+    const uint64_t digest = is_storable ? td_data_keys_digest(&keys->tensor) : 0;
     td_arena_init(&scratch, NULL, 0, td_memory_heap());
     td_exec_serial(&exec, &scratch);
     const td_status status = build(store, keys, &exec, err);
-    if (status == TD_OK && is_stored)
-        td_data_dir_store_index(store->dir, file, &keys->index);
+    if (status == TD_OK && is_storable)
+        td_data_dir_store_index(store->dir, file, &keys->index, digest);
     return status;
 }
 

@@ -151,6 +151,12 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
             " do not match their checksum; put the tensor with ?persist=1, or replace the file and "
             "send SIGHUP",
             version->file, version->name, version->damage_begin, version->damage_end - 1);
+    if (!rows && !is_cut(version->keys->range))
+        return td_error_set(
+            err, TD_DEVICE_UNAVAILABLE,
+            "the stored index of the keys of '%s', beside the file %s, was truncated "
+            "while it was served, or cannot be read; send SIGHUP to build it again",
+            version->name, version->keys->file);
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "the file %s of '%s' was truncated while it was served, or cannot be "
                         "read; put the tensor with ?persist=1, or replace the file and send SIGHUP",

@@ -18,10 +18,9 @@ struct td_quantum {
 };
 
 /* Gives the calling thread time slices of this length, or of the kernel's usual length if it is 0.
- * The kernel counts a yielded slice as used,
- * so yielding then costs at most the rest of a short slice. A woken thread with shorter slices than
- * the running thread gets the processor at once. Linux before 6.12 ignores this setting. Keeps the
- * thread's policy and priority. */
+ * The kernel counts a yielded slice as used, so yielding then costs at most the rest of a short
+ * slice. A woken thread with shorter slices than the running thread gets the processor at once.
+ * Linux before 6.12 ignores this setting. Keeps the thread's policy and priority. */
 #define TD_SLICE_NS       UINT64_C(200000)
 #define TD_FIRST_SLICE_NS UINT64_C(100000) /* for the first I/O thread; the kernel's minimum */
 void td_quantum_set_slice(uint64_t slice_ns);

@@ -135,14 +135,16 @@ void td_data_remove_keys(struct td_data_dir *dir, const char *name)
         td_data_remove_hidden(dir, index);
 }
 
-static int may_be_left(const struct dirent *item)
+static int is_temporary_or_index(const struct dirent *item)
 {
     char keys[TD_FILE_NAME];
     return td_data_keys_file_of_index(item->d_name, keys) ||
            strncmp(item->d_name, TD_TEMPORARY_PREFIX, sizeof TD_TEMPORARY_PREFIX - 1) == 0;
 }
 
-static bool is_in_use(int folder, const char *file)
+/* True if the file is a stored index whose file of keys exists, or might exist because stat
+ * fails. */
+static bool is_needed_index(int folder, const char *file)
 {
     char keys[TD_FILE_NAME];
     struct stat info;
@@ -153,9 +155,10 @@ static bool is_in_use(int folder, const char *file)
 void td_data_remove_temporaries(struct td_data_dir *dir, int folder)
 {
     struct dirent **items = NULL;
-    const int n = scandirat(folder, ".", &items, may_be_left, NULL);
+    const int n = scandirat(folder, ".", &items, is_temporary_or_index, NULL);
     for (int i = 0; i < n; i++) {
-        if (!is_in_use(folder, items[i]->d_name) && unlinkat(folder, items[i]->d_name, 0) == 0)
+        if (!is_needed_index(folder, items[i]->d_name) &&
+            unlinkat(folder, items[i]->d_name, 0) == 0)
             td_log(dir->log, TD_LOG_INFO, "temporary_removed", TD_TEXT("file", items[i]->d_name));
         free(items[i]);
     }

@@ -200,9 +200,9 @@ bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file);
 TD_MUST_CHECK td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file,
                                                struct td_error *err);
 
-/* Maps a file and reads its header, and also of the file of its keys unless `with_keys` is false or
- * that file does not exist. Sorts the tensors by name. Does not verify checksums. Returns
- * MALFORMED_REQUEST if the content does not match the format, MEMORY_EXHAUSTED, or
+/* Maps a file and reads its header. If `with_keys` is true, does the same with the file of its
+ * keys, if that exists. Sorts the tensors by their names in the file. Does not verify checksums.
+ * Returns MALFORMED_REQUEST if the content does not match the format, MEMORY_EXHAUSTED, or
  * DEVICE_UNAVAILABLE if a file cannot be read. */
 TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file, bool with_keys,
                                          struct td_arena *arena, struct td_data_content *out,
@@ -250,9 +250,9 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
 
 /* ---- stored indices: an index that the server builds for X.keys.npy is stored once ---- */
 
-/* True if the index of the keys in this file is stored: a file X.keys.npy in the data folder itself
- * with enough numbers. */
-bool td_data_index_is_stored(const char *keys_file, const struct td_tensor *keys);
+/* True if the server stores the index of these keys: at least 65,536 integers in a file X.keys.npy
+ * of the data folder itself. */
+bool td_data_stores_index(const char *keys_file, const struct td_tensor *keys);
 
 /* Maps the stored index of a file of keys, whose mapped content is `keys`. Returns the mapping, to
  * which the caller gets a reference, and its range of the fault guard. Returns NULL if no index is
@@ -263,10 +263,14 @@ struct td_buffer *td_data_dir_map_index(struct td_data_dir *dir, const char *key
                                         const struct td_tensor *keys, struct td_key_index *out,
                                         int *range);
 
-/* Stores an index, if this process can change the folder. Logs the result. A failure has no other
- * effect. */
+/* Returns the digest of keys, for td_data_dir_store_index. */
+uint64_t td_data_keys_digest(const struct td_tensor *keys);
+
+/* Stores an index, if this process can change the folder. `digest` is that of the keys before the
+ * index was built: if the file was changed in the meantime, the index is not stored. Logs the
+ * result. A failure has no other effect. */
 void td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
-                             const struct td_key_index *index);
+                             const struct td_key_index *index, uint64_t digest);
 
 /* ---- sub-folders: their content can be hostile, so no link is followed ---- */
 

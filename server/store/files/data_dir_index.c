@@ -24,7 +24,7 @@
 #endif
 
 /* Building an index of fewer keys takes less than 2 ms. */
-enum { LEAST_KEYS = 65536 };
+enum { MIN_KEYS = 65536 };
 
 struct header {
     char magic[8];
@@ -37,10 +37,10 @@ _Static_assert(sizeof(struct header) == TD_KEY_INDEX_ALIGN, "the image is aligne
 /* The digit is the version of the header. The image has its own version. */
 static const char magic[8] = { 'T', 'D', 'I', 'N', 'D', 'E', 'X', '1' };
 
-bool td_data_index_is_stored(const char *keys_file, const struct td_tensor *keys)
+bool td_data_stores_index(const char *keys_file, const struct td_tensor *keys)
 {
     char table[TD_FILE_NAME];
-    return keys->dtype != TD_DTYPE_STRING && keys->numel >= LEAST_KEYS && !strchr(keys_file, '/') &&
+    return keys->dtype != TD_DTYPE_STRING && keys->numel >= MIN_KEYS && !strchr(keys_file, '/') &&
            td_data_table_of_keys_file(keys_file, table);
 }
 
@@ -50,6 +50,11 @@ static uint64_t digest_of(const void *data, size_t bytes)
     /* Maps all pages at once, because the page faults would take as long as the digest. */
     (void)madvise((void *)begin, (uintptr_t)data + bytes - begin, MADV_POPULATE_READ);
     return XXH3_64bits(data, bytes);
+}
+
+uint64_t td_data_keys_digest(const struct td_tensor *keys)
+{
+    return digest_of(keys->data, keys->bytes);
 }
 
 /* Opens the image in a mapped file. Returns NULL, or the reason that the file cannot be used. */
@@ -66,7 +71,7 @@ static const char *open_image(const struct td_mapping *mapping, const struct td_
         return "it has an unknown format";
     if (digest_of(image, bytes) != header.image_digest)
         return "it is damaged";
-    if (digest_of(keys->data, keys->bytes) != header.keys_digest)
+    if (td_data_keys_digest(keys) != header.keys_digest)
         return "it belongs to other keys";
     if (!td_key_index_open(image, bytes, keys, out))
         return "it belongs to keys of another dtype, or to another version of tensord";
@@ -121,12 +126,12 @@ static int write_all(int fd, const void *data, size_t bytes)
 }
 
 /* Writes the file under a hidden name, fsyncs it and renames it. Returns 0 or errno. */
-static int write_index(struct td_data_dir *dir, const char *file, const struct td_key_index *index)
+static int write_index(struct td_data_dir *dir, const char *file, const struct td_key_index *index,
+                       uint64_t keys_digest)
 {
     const void *image = td_key_index_image(index);
     const size_t bytes = td_key_index_bytes(index->keys.numel);
-    struct header header = { .image_digest = digest_of(image, bytes),
-                             .keys_digest = digest_of(index->keys.data, index->keys.bytes) };
+    struct header header = { .image_digest = digest_of(image, bytes), .keys_digest = keys_digest };
     char temporary[TD_HIDDEN_NAME];
     bool done = false;
     memcpy(header.magic, magic, sizeof magic);
@@ -150,20 +155,28 @@ static int write_index(struct td_data_dir *dir, const char *file, const struct t
     return reason;
 }
 
+/* Stores the index. Returns NULL, or the reason that it was not stored. */
+static const char *store_index(struct td_data_dir *dir, const char *file,
+                               const struct td_key_index *index, uint64_t digest)
+{
+    if (td_data_keys_digest(&index->keys) != digest)
+        return "the keys changed while the index was built";
+    td_data_hold(dir);
+    const int reason =
+        dir->folder.lock < 0 ? dir->folder.reason : write_index(dir, file, index, digest);
+    td_data_release(dir);
+    if (reason == EWOULDBLOCK)
+        return "another process holds the lock of the folder";
+    return reason == 0 ? NULL : strerror(reason);
+}
+
 void td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
-                             const struct td_key_index *index)
+                             const struct td_key_index *index, uint64_t digest)
 {
     char file[TD_FILE_NAME];
     if (dir->read_only)
         return;
     td_data_index_file(keys_file, file);
-    td_data_hold(dir);
-    const int reason = dir->folder.lock < 0 ? dir->folder.reason : write_index(dir, file, index);
-    td_data_release(dir);
-    if (reason == 0)
-        log_index(dir, "key_index_stored", keys_file, NULL);
-    else
-        log_index(dir, "key_index_not_stored", keys_file,
-                  reason == EWOULDBLOCK ? "another process holds the lock of the folder"
-                                        : strerror(reason));
+    const char *reason = store_index(dir, file, index, digest);
+    log_index(dir, reason ? "key_index_not_stored" : "key_index_stored", keys_file, reason);
 }

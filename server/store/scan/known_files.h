@@ -60,7 +60,7 @@ struct td_known_file *td_store_reserve_file(struct td_store *store, const char *
                                             struct td_error *err);
 void td_known_file_add(struct td_known_file *known, const char *name, bool not_served);
 
-/* Records that names of the file are not served. `why` is the first reason. */
+/* Records that some names of the file are not served. `why` is the first reason. */
 void td_known_file_refuse_partly(struct td_known_file *known, const char *why);
 
 /* Call td_known_file_sort after the last td_known_file_add and before td_known_file_find, which

@@ -48,7 +48,6 @@ struct file_scan {
     struct td_scan_report *report;
     struct unread_files *unread;
     const struct keys_files *keys_files;
-    /* Identity of the file, or NULL if the file no longer exists. */
     struct unserved *unserved;
     const char *file;
     /* Name that the scan has already locked, or NULL. */

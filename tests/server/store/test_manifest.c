@@ -39,7 +39,7 @@ TD_TEST(files_and_aliases_are_read)
 TD_TEST(a_manifest_can_list_many_files)
 {
     enum { FILES = 40 };
-    char text[8192], name[16];
+    char text[8192], name[32];
     size_t n = (size_t)snprintf(text, sizeof text, "{\"files\":{");
     for (int i = 0; i < FILES; i++)
         n += (size_t)snprintf(text + n, sizeof text - n,

@@ -94,6 +94,30 @@ TD_TEST(the_second_start_maps_the_index_that_the_first_start_stored)
     expect_names(store, "n");
 }
 
+static struct td_buffer *(*take)(struct td_memory *memory, size_t bytes, struct td_error *err);
+
+/* The memory of the index is taken before the index is built. */
+static struct td_buffer *change_keys_and_take(struct td_memory *memory, size_t bytes,
+                                              struct td_error *error)
+{
+    const int64_t key = -1;
+    const int fd = open(path_of("n.keys.npy"), O_WRONLY);
+    ck_assert_int_eq(pwrite(fd, &key, sizeof key, 128), sizeof key);
+    close(fd);
+    return take(memory, bytes, error);
+}
+
+TD_TEST(the_index_of_keys_that_change_while_it_is_built_is_not_stored)
+{
+    put_table(10);
+    take = store_memory.memory.take;
+    store_memory.memory.take = change_keys_and_take;
+    store = open_folder();
+    store_memory.memory.take = take;
+    expect_event("key_index_not_stored file=n.keys.npy reason=\"the keys changed while");
+    ck_assert(!exists(INDEX));
+}
+
 TD_TEST(a_rescan_does_not_write_the_index_again)
 {
     put_table(1);
