@@ -111,48 +111,18 @@ struct td_buffer *td_data_dir_map_index(struct td_data_dir *dir, const char *key
     return NULL;
 }
 
-/* Writes all bytes. Returns 0 or errno. */
-static int write_all(int fd, const void *data, size_t bytes)
-{
-    const char *at = data;
-    while (bytes > 0) {
-        const ssize_t n = write(fd, at, bytes);
-        if (n < 0 && errno != EINTR)
-            return errno;
-        at += n > 0 ? n : 0;
-        bytes -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
-/* Writes the file under a hidden name, fsyncs it and renames it. Returns 0 or errno. */
 static int write_index(struct td_data_dir *dir, const char *file, const struct td_key_index *index,
                        uint64_t keys_digest)
 {
     const void *image = td_key_index_image(index);
     const size_t bytes = td_key_index_bytes(index->keys.numel);
     struct header header = { .image_digest = digest_of(image, bytes), .keys_digest = keys_digest };
-    char temporary[TD_HIDDEN_NAME];
+    struct td_file_id id;
     bool done = false;
     memcpy(header.magic, magic, sizeof magic);
-    td_data_hidden_name(dir, temporary);
-    const int fd =
-        openat(dir->folder.fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, TD_FILE_MODE);
-    if (fd < 0)
-        return errno;
-    /* The umask might have removed permissions. */
-    (void)fchmod(fd, TD_FILE_MODE);
-    int reason = write_all(fd, &header, sizeof header);
-    if (reason == 0)
-        reason = write_all(fd, image, bytes);
-    if (reason == 0 && fsync(fd) != 0)
-        reason = errno;
-    close(fd);
-    if (reason == 0)
-        reason = td_data_publish(dir, temporary, file, &done);
-    if (!done)
-        td_data_remove_hidden(dir, temporary);
-    return reason;
+    const struct iovec parts[] = { { &header, sizeof header },
+                                   { (void *)(uintptr_t)image, bytes } };
+    return td_data_write_parts(dir, file, parts, 2, &id, &done);
 }
 
 /* Stores the index. Returns NULL, or the reason that it was not stored. */

@@ -21,6 +21,7 @@
 #include "server/store/files/data_dir.h"
 
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -141,6 +142,11 @@ int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);
  * replaced file, so it can be restored if the folder cannot be fsynced. If hard links are not
  * supported, or if restoring fails, the new file remains and *done is true. */
 int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done);
+
+/* Writes the parts to a hidden file, fsyncs the file and publishes it. Sets *id to the file's
+ * identity. Returns 0 or errno. *done, initially false, is set as by td_data_publish. */
+int td_data_write_parts(struct td_data_dir *dir, const char *file, const struct iovec *parts, int n,
+                        struct td_file_id *id, bool *done);
 
 /* A mapped file. Each tensor of the file holds a reference. */
 struct td_mapping {

@@ -93,39 +93,11 @@ td_status td_sub_folder_read_text(int folder, const char *file, size_t most, cha
     return read_text(folder, file, O_NOFOLLOW, most, text, bytes, id, err);
 }
 
-/* Writes the text to an empty file and fsyncs the file. Returns 0 or errno. */
-static int write_open(int fd, const char *text, size_t bytes, struct td_file_id *id)
-{
-    struct stat info;
-    /* The umask might have removed permissions. */
-    (void)fchmod(fd, TD_FILE_MODE);
-    while (bytes > 0) {
-        const ssize_t n = write(fd, text, bytes);
-        if (n < 0 && errno != EINTR)
-            return errno;
-        text += n > 0 ? n : 0;
-        bytes -= n > 0 ? (size_t)n : 0;
-    }
-    if (fsync(fd) != 0 || fstat(fd, &info) != 0)
-        return errno;
-    *id = td_data_id_of(&info);
-    return 0;
-}
-
 static td_status write_locked(struct td_data_dir *dir, const char *file, const char *text,
                               size_t bytes, struct td_file_id *id, bool *done, struct td_error *err)
 {
-    char temporary[TD_HIDDEN_NAME];
-    td_data_hidden_name(dir, temporary);
-    const int fd =
-        openat(dir->folder.fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, TD_FILE_MODE);
-    int reason = fd < 0 ? errno : write_open(fd, text, bytes, id);
-    if (fd >= 0)
-        close(fd);
-    if (reason == 0)
-        reason = td_data_publish(dir, temporary, file, done);
-    if (!*done && fd >= 0)
-        td_data_remove_hidden(dir, temporary);
+    const struct iovec part = { (void *)(uintptr_t)text, bytes };
+    const int reason = td_data_write_parts(dir, file, &part, 1, id, done);
     if (reason == 0)
         return TD_OK;
     return *done ? td_error_set(err, TD_DEVICE_UNAVAILABLE,

@@ -49,6 +49,54 @@ int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *
     return reason;
 }
 
+/* Writes all bytes. Returns 0 or errno. */
+static int write_all(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        const ssize_t n = write(fd, at, bytes);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        at += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* Writes the parts to an empty file and fsyncs the file. Returns 0 or errno. */
+static int write_open(int fd, const struct iovec *parts, int n, struct td_file_id *id)
+{
+    struct stat info;
+    int reason = 0;
+    /* The umask might have removed permissions. */
+    (void)fchmod(fd, TD_FILE_MODE);
+    for (int i = 0; i < n && reason == 0; i++)
+        reason = write_all(fd, parts[i].iov_base, parts[i].iov_len);
+    if (reason != 0)
+        return reason;
+    if (fsync(fd) != 0 || fstat(fd, &info) != 0)
+        return errno;
+    *id = td_data_id_of(&info);
+    return 0;
+}
+
+int td_data_write_parts(struct td_data_dir *dir, const char *file, const struct iovec *parts, int n,
+                        struct td_file_id *id, bool *done)
+{
+    char temporary[TD_HIDDEN_NAME];
+    td_data_hidden_name(dir, temporary);
+    const int fd =
+        openat(dir->folder.fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, TD_FILE_MODE);
+    int reason = fd < 0 ? errno : write_open(fd, parts, n, id);
+    if (fd >= 0)
+        close(fd);
+    if (reason == 0)
+        reason = td_data_publish(dir, temporary, file, done);
+    if (!*done && fd >= 0)
+        td_data_remove_hidden(dir, temporary);
+    return reason;
+}
+
 /* Removes NAME.npy and the file of its keys, because the new file replaces them. Otherwise they
  * would be served again if the new file were removed. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
