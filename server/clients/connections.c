@@ -282,11 +282,20 @@ bool td_connections_first_is_wanted(const struct td_connections *connections)
            atomic_load_explicit(&connections->few_on_first, memory_order_relaxed) > 0;
 }
 
+/* True if a request has arrived that the I/O thread has not read yet. Returns false at the end of
+ * the stream. */
+static bool has_unread(int socket)
+{
+    char first;
+    return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
 bool td_connections_should_move(const struct td_connections *connections,
                                 const struct td_connection *connection)
 {
     return connection->io_thread == FIRST && connection->client && has_many(connection->client) &&
-           td_connections_first_is_wanted(connections);
+           td_connections_first_is_wanted(connections) &&
+           !has_unread((int)(connection - connections->records));
 }
 
 int td_connections_count_on(const struct td_connections *connections, int io_thread)
@@ -316,14 +325,6 @@ static bool end_connection(struct td_connections *connections, int socket, int p
     if (ends)
         (void)shutdown(socket, SHUT_RDWR);
     return ends;
-}
-
-/* True if a request has arrived that the I/O thread has not read yet. Returns false at the end of
- * the stream. */
-static bool has_unread(int socket)
-{
-    char first;
-    return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
 /* True if a waiting connection can be ended to make room for a connection of `client`, which has

@@ -189,7 +189,9 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
  * td_connections_first_is_wanted returns true if the first I/O thread has connections of clients
  * with few connections while another client has many. td_connections_should_move returns true if
  * the connection should then move to another I/O thread, because it is on the first I/O thread and
- * its client has many. A connection can move only by being closed and opened again. */
+ * its client has many. A connection can move only by being closed and opened again. A connection
+ * with unread bytes does not move, because its next request has already arrived. Call
+ * td_connections_should_move on the connection's I/O thread. */
 enum { TD_FEW_CONNECTIONS = 8 };
 bool td_connections_first_is_wanted(const struct td_connections *connections);
 bool td_connections_should_move(const struct td_connections *connections,

@@ -193,7 +193,7 @@ static enum MHD_Result send_reply(struct td_call *call)
     struct td_connection *record = record_of(call->http.connection);
     td_call_count(call, record->io_thread);
     if (moves(call->services, record)) {
-        call->http.close_connection = true;
+        call->http.close_connection = call->http.lingers = true;
         atomic_store_explicit(&record->client->left_first, true, memory_order_relaxed);
     }
     td_tls_output_expect(record->tls_output, td_call_reply_bytes(call));

@@ -197,6 +197,35 @@ class FirstThread(HttpTest):
                 with Raw(daemon) as again:
                     self.assertFalse(self.closes(again))
 
+    def test_a_connection_with_a_pipelined_request_does_not_move(self):
+        """closing it would reset the connection, and the client could lose the end of the reply"""
+        with GatedDaemon("--inline-limit-us", "0", "--workers", "1") as daemon, Connections(daemon, 20) as many, \
+                Connections(daemon, 1, OTHER):
+            raw = many.all[0]
+            with daemon.gates.closed("compute") as gate:
+                raw.send(REQUEST)
+                gate.arrival()
+                raw.send(REQUEST)
+            reply = raw.reply()
+            self.assertOutput(reply, *ANSWER)
+            self.assertNotEqual(reply.headers["Connection"], "close")
+            reply = raw.reply()
+            self.assertOutput(reply, *ANSWER)
+            self.assertEqual(reply.headers["Connection"], "close")
+            self.assertEqual(raw.rest(), b"")
+
+    def test_a_request_that_arrives_during_the_last_reply_does_not_cut_the_reply_off(self):
+        body = json.dumps({"params": [1], "indices": [0] * 1000000}).encode()
+        with Daemon() as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
+            raw = many.all[0]
+            raw.send(http_request("POST", "/v1/gather", body))
+            raw.wait_until_full()
+            raw.send(REQUEST)
+            reply = raw.reply()
+            self.assertEqual(reply.headers["Connection"], "close")
+            self.assertOutput(reply, "int32", [1000000], [1] * 1000000)
+            self.assertEqual(raw.rest(), b"")
+
     def test_a_client_that_has_left_it_does_not_return(self):
         with Daemon() as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
             remaining = [raw for raw in many.all if not self.closes(raw)]

@@ -268,6 +268,22 @@ TD_TEST(clients_with_many_connections_share_the_first_io_thread_while_nobody_els
     td_client_unref(few);
 }
 
+TD_TEST(a_connection_with_an_unread_request_does_not_move)
+{
+    struct td_client *many = client_named(1), *few = client_named(2);
+    struct pair pair = pair_waiting(td_client_ref(many), TD_UNRESTRICTED);
+    open_many(1000, TD_FEW_CONNECTIONS, many, 1);
+    open_many(1100, 1, few, 0);
+    ck_assert(should_move(pair.ours));
+    client_sends(&pair, 10);
+    ck_assert(!should_move(pair.ours));
+    server_reads(&pair, 10);
+    ck_assert(should_move(pair.ours));
+    pair_close(&pair);
+    td_client_unref(many);
+    td_client_unref(few);
+}
+
 TD_TEST(a_connection_without_a_client_does_not_move)
 {
     struct td_client *many = client_named(1), *few = client_named(2);
