@@ -627,11 +627,6 @@ static void remove_vanished(struct td_store *store, struct td_scan_report *repor
     td_known_file_free(known);
 }
 
-struct others {
-    const struct td_store *store;
-    struct td_scan_report *report;
-};
-
 /* True if the file name has an unknown suffix, but the first bytes of the file show that it
  * contains tensors. Writes to `why` the reason why the file is not read. */
 static bool recognise(const struct td_store *store, const char *name, char *why, size_t size)
@@ -650,23 +645,35 @@ static bool recognise(const struct td_store *store, const char *name, char *why,
     return foreign || format != TD_FORMAT_JSON;
 }
 
-static void report_other(void *context, const char *name, bool is_folder)
+/* Reports an entry that is neither a tensor file nor a version folder. */
+static void report_other(struct td_store *store, struct td_scan_report *report, const char *name)
 {
-    const struct others *others = context;
-    const struct td_store *store = others->store;
-    const char *reason = is_folder ? NULL : td_scan_other_reason(name);
     char why[200];
-    if (is_folder && td_version_folder_is_known(store, name))
+    if (td_data_file_wanted(name) || td_version_folder_is_known(store, name))
         return;
-    if (is_folder)
-        td_scan_report_skip(others->report, TD_LOG_INFO, name, NULL,
+    const char *reason = td_scan_other_reason(name);
+    if (td_data_dir_is_folder(store->dir, name))
+        td_scan_report_skip(report, TD_LOG_INFO, name, NULL,
                             "a folder without manifest.json, or a link to a folder, is not read");
     else if (reason || recognise(store, name, why, sizeof why))
-        td_scan_report_skip(others->report, TD_LOG_WARN, name, NULL, reason ? reason : why);
+        td_scan_report_skip(report, TD_LOG_WARN, name, NULL, reason ? reason : why);
     else if (store->inspector)
         store->inspector->ignored(store->inspector->context, name);
     else
-        others->report->ignored++;
+        report->ignored++;
+}
+
+/* Loads the version folders, and reports the entries that are not read. */
+static void scan_others(struct td_store *store, struct td_scan_report *report)
+{
+    char(*names)[TD_FILE_NAME];
+    int count;
+    if (!td_data_dir_list_others(store->dir, &names, &count))
+        return;
+    td_version_folders_scan(store, report, names, count);
+    for (int i = 0; i < count; i++)
+        report_other(store, report, names[i]);
+    free(names);
 }
 
 /* Chooses the files that can hold keys. td_data_dir_list sorts all .npy files by name. Returns
@@ -712,8 +719,7 @@ static bool scan_folder(struct td_store *store)
     if (readable && n_scanned == count)
         td_store_end_file_problems(store);
     if (readable) {
-        td_version_folders_scan(store, &report);
-        td_data_dir_others(store->dir, report_other, &(struct others){ store, &report });
+        scan_others(store, &report);
         td_scan_report_end(&report);
     }
     free(keys_files.files);
