@@ -487,14 +487,18 @@ static int compare_files(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+static bool is_listed(const struct keys_files *listed, const char *file)
+{
+    return listed->count > 0 &&
+           bsearch(&file, listed->files, (size_t)listed->count, sizeof file, compare_files);
+}
+
 /* True if the folder had a file with the keys of the scanned file when it was listed. */
 static bool has_keys_file(const struct file_scan *scan)
 {
     char keys[TD_FILE_NAME];
-    const char *file = keys;
     return scan->keys_files->count > 0 && td_data_keys_file(scan->file, keys) &&
-           bsearch(&file, scan->keys_files->files, (size_t)scan->keys_files->count, sizeof file,
-                   compare_files);
+           is_listed(scan->keys_files, keys);
 }
 
 static void scan_known(struct file_scan *scan)
@@ -663,17 +667,23 @@ static void report_other(struct td_store *store, struct td_scan_report *report, 
         report->ignored++;
 }
 
-/* Loads the version folders, and reports the entries that are not read. */
-static void scan_others(struct td_store *store, struct td_scan_report *report)
+/* Loads the version folders, and reports the entries that are not read. Returns true if a file of
+ * keys has appeared since the files were listed, so its table was read without keys. */
+static bool scan_others(struct td_store *store, struct td_scan_report *report,
+                        const struct keys_files *keys_files)
 {
-    char(*names)[TD_FILE_NAME];
+    char(*names)[TD_FILE_NAME], table[TD_FILE_NAME];
+    bool new_keys = false;
     int count;
     if (!td_data_dir_list_others(store->dir, &names, &count))
-        return;
+        return false;
     td_version_folders_scan(store, report, names, count);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         report_other(store, report, names[i]);
+        new_keys |= td_data_table_of_keys_file(names[i], table) && !is_listed(keys_files, names[i]);
+    }
     free(names);
+    return new_keys;
 }
 
 /* Chooses the files that can hold keys. td_data_dir_list sorts all .npy files by name. Returns
@@ -688,8 +698,8 @@ static bool choose_keys_files(char (*files)[TD_FILE_NAME], int count, struct key
     return out->files != NULL;
 }
 
-/* Scans the folder. Call with store->scanning held. */
-static bool scan_folder(struct td_store *store)
+/* Scans the folder. Sets *new_keys as scan_others. Returns false if the folder cannot be read. */
+static bool scan_once(struct td_store *store, bool *new_keys)
 {
     char(*files)[TD_FILE_NAME], (*known)[TD_FILE_NAME] = NULL;
     struct unread_files unread = { 0 };
@@ -719,7 +729,7 @@ static bool scan_folder(struct td_store *store)
     if (readable && n_scanned == count)
         td_store_end_file_problems(store);
     if (readable) {
-        scan_others(store, &report);
+        *new_keys = scan_others(store, &report, &keys_files);
         td_scan_report_end(&report);
     }
     free(keys_files.files);
@@ -728,6 +738,15 @@ static bool scan_folder(struct td_store *store)
     free(files);
     atomic_store(&store->folder_unread, !readable);
     return readable;
+}
+
+/* Scans the folder, and once more if a file of keys appeared during the scan. Call with
+ * store->scanning held. */
+static bool scan_folder(struct td_store *store)
+{
+    bool new_keys = false;
+    const bool readable = scan_once(store, &new_keys);
+    return new_keys && !td_store_must_stop(store) ? scan_once(store, &new_keys) : readable;
 }
 
 bool td_store_scan(struct td_store *store)
