@@ -271,8 +271,8 @@ uint64_t td_data_keys_digest(const struct td_tensor *keys);
 
 /* Stores an index, if this process can change the folder. `digest` is that of the keys before the
  * index was built: if the file was changed in the meantime, the index is not stored. Logs the
- * result. A failure has no other effect. */
-void td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
+ * result. Returns false if the index was not stored, which has no other effect. */
+bool td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
                              const struct td_key_index *index, uint64_t digest);
 
 /* ---- sub-folders: their content can be hostile, so no link is followed ---- */

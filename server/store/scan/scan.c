@@ -749,6 +749,21 @@ static bool scan_folder(struct td_store *store)
     return new_keys && !td_store_must_stop(store) ? scan_once(store, &new_keys) : readable;
 }
 
+/* Tries again to store the indices that could not be stored when they were built, for example
+ * because another process had the lock of the folder. */
+static void store_indices(struct td_store *store)
+{
+    const struct td_name_range all = { .prefix = "", .after = "" };
+    int count;
+    struct td_version **versions = td_store_all_current(store, &all, &count);
+    for (int i = 0; versions && i < count; i++) {
+        if (versions[i]->keys && versions[i]->from_file && !td_store_must_stop(store))
+            td_keys_store_index(store, versions[i]->keys);
+        td_buffer_unref(&versions[i]->base);
+    }
+    free(versions);
+}
+
 bool td_store_scan(struct td_store *store)
 {
     pthread_mutex_lock(&store->scanning);
@@ -767,6 +782,7 @@ void td_store_scan_again(struct td_store *store, bool always)
         atomic_store(&store->folder_unread, true);
     if (open && (always || changed)) {
         (void)scan_folder(store); /* errors are logged */
+        store_indices(store);
         /* Read aliases.json after the versions that it names. */
         if (td_alias_load(store))
             /* An alias was removed, and a file contains a tensor of the same name, so scan

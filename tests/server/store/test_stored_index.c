@@ -285,15 +285,43 @@ TD_TEST(a_read_only_server_stores_no_index_but_uses_it)
     expect_found(1);
 }
 
-TD_TEST(a_server_without_the_lock_stores_no_index)
+TD_TEST(a_server_stores_the_index_when_it_gets_the_lock)
 {
     struct td_store *first = open_folder();
     put_table(1);
     store = open_folder();
     expect_event("key_index_not_stored file=n.keys.npy reason=\"another process holds the lock");
     expect_found(1);
+    td_store_retry_lock(store);
+    expect_event(NULL);
     ck_assert(!exists(INDEX));
     td_store_free(first);
+    (void)logged();
+    td_store_retry_lock(store);
+    expect_event("key_index_stored file=n.keys.npy");
+    const ino_t before = inode(INDEX);
+    td_store_rescan(store);
+    expect_event(NULL);
+    ck_assert_uint_eq(inode(INDEX), before);
+    restart();
+    expect_event(NULL);
+    expect_found(1);
+}
+
+TD_TEST(the_index_of_keys_that_were_replaced_in_the_meantime_is_the_one_of_the_new_keys)
+{
+    struct td_store *first = open_folder();
+    put_table(1);
+    store = open_folder();
+    ck_assert_int_eq(unlink(path_of("n.keys.npy")), 0);
+    put_keys("n.keys.npy", 2, N);
+    td_store_free(first);
+    (void)logged();
+    td_store_retry_lock(store);
+    expect_event("key_index_stored file=n.keys.npy");
+    restart();
+    expect_event(NULL);
+    expect_found(2);
 }
 
 TD_TEST(an_unwritable_folder_is_no_obstacle)
