@@ -7,13 +7,15 @@
  *
  * Ownership  Keys start with one reference, and release the tensor and the index when the last
  *            reference is dropped.
- * Threads    Keys never change after they are made, except for `unstored`.
+ * Threads    Keys never change after they are made, except for `unstored` and `index_lost`.
  * Errors     MEMORY_EXHAUSTED unless stated otherwise. */
 #ifndef TD_SERVER_STORE_KEYS_H
 #define TD_SERVER_STORE_KEYS_H
 
 #include "kernels/key_index/key_index.h"
 #include "server/store/files/data_dir.h"
+
+#include <stdatomic.h>
 
 struct td_store;
 
@@ -33,6 +35,8 @@ struct td_keys {
     int range;
     /* Range of the fault guard for an index that is mapped from a file of its own, or -1. */
     int index_range;
+    /* True if a lookup has found that this index was truncated. */
+    atomic_bool index_lost;
     /* Digest of the keys before their index was built, if the index must still be stored beside the
      * file. Otherwise 0. The store's lock `scanning` guards it. */
     uint64_t unstored;

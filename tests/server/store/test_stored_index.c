@@ -371,10 +371,21 @@ TD_TEST(lookups_fail_after_the_stored_index_was_truncated)
     const struct td_tensor_listing *served = found(store, "n.keys");
     ck_assert_int_eq(truncate(path_of(INDEX), 4096), 0);
     ck_assert_int_eq(td_store_check(served, &err), TD_DEVICE_UNAVAILABLE);
-    ck_assert_int_eq(td_store_get(store, "n", 1, &test_arena, &listing, &err),
-                     TD_DEVICE_UNAVAILABLE);
+    ck_assert(!td_store_needs_scan(store));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(td_store_get(store, "n", 1, &test_arena, &listing, &err),
+                         TD_DEVICE_UNAVAILABLE);
+        ck_assert(td_store_needs_scan(store) == (i == 0)); /* once for each index */
+    }
+    (void)logged();
     td_store_rescan(store);
+    const char *lines = logged();
+    ck_assert_msg(strstr(lines, "key_index_refused file=n.keys.npy reason=\"its size") &&
+                      strstr(lines, "key_index_stored file=n.keys.npy"),
+                  "%s", lines);
     expect_found(1);
+    restart();
+    expect_event(NULL);
 }
 
 TD_FIXTURE(one_store_begin, one_store_end);
