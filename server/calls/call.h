@@ -163,7 +163,7 @@ struct td_call_http {
 
     bool accepted; /* the call is counted in services->in_flight */
     bool answered; /* a worker has written the reply */
-    bool lingers;  /* the reply is sent before the whole body has arrived */
+    bool lingers;  /* the client might still be sending when the reply has been sent */
     bool replied;  /* the reply was passed to the HTTP library */
     bool close_connection;
 };

@@ -140,7 +140,7 @@ void td_services_rescan(struct td_services *services, bool wanted)
 {
     struct td_rescan *rescan = &services->rescan;
     const int64_t now = td_now_ns();
-    rescan->wanted = rescan->wanted || wanted;
+    rescan->wanted = rescan->wanted || wanted || td_store_needs_scan(services->store);
     /* Check this first, because td_store_is_locked_out would block this thread while the job
      * exchanges the folder. */
     if (atomic_load(&rescan->running))

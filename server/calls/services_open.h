@@ -19,9 +19,10 @@ bool td_services_close(struct td_services *services);
  * calls afterwards. */
 void td_services_stop_workers(struct td_services *services);
 
-/* Scans the data folder as soon as the queue has a free place. If `wanted` is set during a scan,
- * scans again. Tries to lock the folder every second while another process holds its lock. The main
- * thread calls this function at every tick. */
+/* Scans the data folder as soon as the queue has a free place, if `wanted` is set or the store
+ * needs a scan. If either becomes true during a scan, scans again. Tries to lock the folder every
+ * second while another process holds its lock. The main thread calls this function at every
+ * tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
 
 /* True if a scan is wanted, queued or running. */

@@ -22,6 +22,8 @@ enum {
 #define MOST_CREDIT_NS                                                                             \
     INT64_C(60000000000) /* maximum time that a transfer can stall, regardless of its rate */
 #define COUNT_EACH_NS INT64_C(20000000)
+#define RECENT_NS     INT64_C(1000000000) /* a client is active for this time after a request */
+#define NOTE_EACH_NS  INT64_C(50000000)
 
 struct td_connections {
     int n_sockets;
@@ -32,6 +34,9 @@ struct td_connections {
     atomic_int n_with_many; /* number of clients with more than TD_FEW_CONNECTIONS */
     /* Number of connections on the first I/O thread whose clients have few connections. */
     atomic_int few_on_first;
+    /* Time of a request on these connections, up to NOTE_EACH_NS before the last one. */
+    atomic_int_fast64_t few_request_ns;
+    atomic_int_fast64_t swept_ns; /* time of the last sweep */
 
     pthread_mutex_t mutex; /* guards the following members */
     int end;               /* all open sockets have smaller numbers */
@@ -57,6 +62,7 @@ struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *
     connections->budget = budget;
     connections->connection_bytes = connection_bytes;
     connections->first_restricted = -1;
+    atomic_init(&connections->few_request_ns, -RECENT_NS);
     pthread_mutex_init(&connections->mutex, NULL);
     return connections;
 }
@@ -136,11 +142,15 @@ static void count_of_client(struct td_connections *connections, const struct td_
                             int change)
 {
     struct td_client *client = record->client;
+    const bool had_many = has_many(client);
     sum_client(connections, client, -1);
     change_count(&client->connections, change);
     if (record->io_thread == FIRST)
         client->on_first += change;
     sum_client(connections, client, 1);
+    /* The noted request might be the client's own. Another client's next request is noted again. */
+    if (has_many(client) && !had_many)
+        atomic_store_explicit(&connections->few_request_ns, -RECENT_NS, memory_order_relaxed);
     if (td_client_connections(client) == 0)
         atomic_store_explicit(&client->left_first, false, memory_order_relaxed);
 }
@@ -276,17 +286,40 @@ int td_connections_count_restricted(const struct td_connections *connections)
     return atomic_load_explicit(&connections->count_restricted, memory_order_relaxed);
 }
 
+void td_connections_note_request(struct td_connections *connections,
+                                 const struct td_connection *connection, int64_t now_ns)
+{
+    if (connection->io_thread != FIRST || !connection->client || has_many(connection->client))
+        return;
+    /* Other threads read the time for each request, so it changes rarely. */
+    if (now_ns - atomic_load_explicit(&connections->few_request_ns, memory_order_relaxed) >
+        NOTE_EACH_NS)
+        atomic_store_explicit(&connections->few_request_ns, now_ns, memory_order_relaxed);
+}
+
 bool td_connections_first_is_wanted(const struct td_connections *connections)
 {
     return atomic_load_explicit(&connections->n_with_many, memory_order_relaxed) > 0 &&
-           atomic_load_explicit(&connections->few_on_first, memory_order_relaxed) > 0;
+           atomic_load_explicit(&connections->few_on_first, memory_order_relaxed) > 0 &&
+           atomic_load_explicit(&connections->swept_ns, memory_order_relaxed) -
+                   atomic_load_explicit(&connections->few_request_ns, memory_order_relaxed) <
+               RECENT_NS;
+}
+
+/* True if a request has arrived that the I/O thread has not read yet. Returns false at the end of
+ * the stream. */
+static bool has_unread(int socket)
+{
+    char first;
+    return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
 bool td_connections_should_move(const struct td_connections *connections,
                                 const struct td_connection *connection)
 {
     return connection->io_thread == FIRST && connection->client && has_many(connection->client) &&
-           td_connections_first_is_wanted(connections);
+           td_connections_first_is_wanted(connections) &&
+           !has_unread((int)(connection - connections->records));
 }
 
 int td_connections_count_on(const struct td_connections *connections, int io_thread)
@@ -316,14 +349,6 @@ static bool end_connection(struct td_connections *connections, int socket, int p
     if (ends)
         (void)shutdown(socket, SHUT_RDWR);
     return ends;
-}
-
-/* True if a request has arrived that the I/O thread has not read yet. Returns false at the end of
- * the stream. */
-static bool has_unread(int socket)
-{
-    char first;
-    return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
 /* True if a waiting connection can be ended to make room for a connection of `client`, which has
@@ -608,6 +633,7 @@ static void sweep(struct td_connections *connections, const struct td_progress_l
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts)
 {
+    atomic_store_explicit(&connections->swept_ns, now_ns, memory_order_relaxed);
     pthread_mutex_lock(&connections->mutex);
     const int part = connections->end / parts + 1;
     if (connections->swept >= connections->end)

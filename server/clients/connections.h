@@ -186,11 +186,17 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
 /* A client has many connections if it has more than TD_FEW_CONNECTIONS. The first I/O thread is
  * meant for clients with few connections.
  *
- * td_connections_first_is_wanted returns true if the first I/O thread has connections of clients
- * with few connections while another client has many. td_connections_should_move returns true if
+ * td_connections_first_is_wanted returns true if a client with few connections has sent a request
+ * to the first I/O thread within the last second, and still has a connection there, while another
+ * client has many. The time is that of the last sweep. td_connections_note_request notes the start
+ * of each request. td_connections_should_move returns true if
  * the connection should then move to another I/O thread, because it is on the first I/O thread and
- * its client has many. A connection can move only by being closed and opened again. */
+ * its client has many. A connection can move only by being closed and opened again. A connection
+ * with unread bytes does not move, because its next request has already arrived. Call
+ * td_connections_should_move on the connection's I/O thread. */
 enum { TD_FEW_CONNECTIONS = 8 };
+void td_connections_note_request(struct td_connections *connections,
+                                 const struct td_connection *connection, int64_t now_ns);
 bool td_connections_first_is_wanted(const struct td_connections *connections);
 bool td_connections_should_move(const struct td_connections *connections,
                                 const struct td_connection *connection);

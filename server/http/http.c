@@ -193,7 +193,7 @@ static enum MHD_Result send_reply(struct td_call *call)
     struct td_connection *record = record_of(call->http.connection);
     td_call_count(call, record->io_thread);
     if (moves(call->services, record)) {
-        call->http.close_connection = true;
+        call->http.close_connection = call->http.lingers = true;
         atomic_store_explicit(&record->client->left_first, true, memory_order_relaxed);
     }
     td_tls_output_expect(record->tls_output, td_call_reply_bytes(call));
@@ -215,6 +215,7 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
     const int64_t now = td_now_ns();
     if (!td_connection_enter(record, TD_CONNECTION_RECEIVING, now))
         return MHD_NO;
+    td_connections_note_request(http->services->connections, record, now);
     struct td_call *call = td_call_new(http->services);
     if (!call)
         return MHD_NO;
@@ -265,8 +266,7 @@ static void finish_on_worker(struct td_call *call)
     MHD_resume_connection(call->http.connection);
 }
 
-/* Lets the workers yield while clients with few connections use the first I/O thread and another
- * client has many. */
+/* Lets the workers yield while clients with few connections need the first I/O thread. */
 static void set_worker_yields(struct td_services *services)
 {
     td_worker_pool_yield(services->workers, td_connections_first_is_wanted(services->connections));
@@ -283,15 +283,16 @@ static void set_first_slices(struct td_io_thread *first, bool wanted)
     td_quantum_set_slice(wanted ? TD_FIRST_SLICE_NS : 0);
 }
 
-/* Called for each queued and each answered request. On the first I/O thread, sets the time slices.
- * Other I/O threads yield the processor to the first one after a number of calls, because they can
- * have hundreds of requests to read or to answer in one round. */
+/* Called for each queued and each answered request. The first I/O thread sets its time slices, and
+ * lets the workers yield. Other I/O threads yield the processor to the first one after a number of
+ * calls, because they can have hundreds of requests to read or to answer in one round. */
 static void schedule_fairly(struct td_http *http, int io_thread)
 {
     struct td_io_thread *thread = &http->io_threads[io_thread];
     const bool wanted = td_connections_first_is_wanted(http->services->connections);
     if (io_thread < TD_FIRST_IO_THREADS) {
         set_first_slices(thread, wanted);
+        td_worker_pool_yield(http->services->workers, wanted);
         return;
     }
     if (thread->requests == 0)

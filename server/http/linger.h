@@ -1,6 +1,7 @@
-/* linger.h - closes connections slowly if their request was refused before its body arrived.
+/* linger.h - closes connections slowly if the client might still be sending, because its request
+ * was refused before its body arrived, or because the connection moves to another I/O thread.
  *
- * The reply is sent at once, and the sending side is shut down. If the server closed the socket
+ * The reply is sent, and the sending side is shut down. If the server closed the socket
  * while the client is still sending, the kernel would reset the connection, and the client could
  * lose the reply. This module therefore reads and drops incoming bytes, up to a time and size
  * limit.

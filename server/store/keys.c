@@ -153,6 +153,13 @@ static bool map_index(struct td_store *store, struct td_keys *keys, const char *
     return true;
 }
 
+void td_keys_store_index(struct td_store *store, struct td_keys *keys)
+{
+    if (keys->unstored != 0 &&
+        td_data_dir_store_index(store->dir, keys->file, &keys->index, keys->unstored))
+        keys->unstored = 0;
+}
+
 /* Sets the index of mapped keys whose file does not contain an index. */
 static td_status find_index(struct td_store *store, struct td_keys *keys, const char *file,
                             struct td_error *err)
@@ -162,12 +169,12 @@ static td_status find_index(struct td_store *store, struct td_keys *keys, const 
     const bool is_storable = td_data_stores_index(file, &keys->tensor);
     if (is_storable && map_index(store, keys, file))
         return TD_OK;
-    const uint64_t digest = is_storable ? td_data_keys_digest(&keys->tensor) : 0;
+    keys->unstored = is_storable ? td_data_keys_digest(&keys->tensor) : 0;
     td_arena_init(&scratch, NULL, 0, td_memory_heap());
     td_exec_serial(&exec, &scratch);
     const td_status status = build(store, keys, &exec, err);
-    if (status == TD_OK && is_storable)
-        td_data_dir_store_index(store->dir, file, &keys->index, digest);
+    if (status == TD_OK)
+        td_keys_store_index(store, keys);
     return status;
 }
 

@@ -7,13 +7,15 @@
  *
  * Ownership  Keys start with one reference, and release the tensor and the index when the last
  *            reference is dropped.
- * Threads    Keys never change after they are made.
+ * Threads    Keys never change after they are made, except for `unstored` and `index_lost`.
  * Errors     MEMORY_EXHAUSTED unless stated otherwise. */
 #ifndef TD_SERVER_STORE_KEYS_H
 #define TD_SERVER_STORE_KEYS_H
 
 #include "kernels/key_index/key_index.h"
 #include "server/store/files/data_dir.h"
+
+#include <stdatomic.h>
 
 struct td_store;
 
@@ -33,6 +35,11 @@ struct td_keys {
     int range;
     /* Range of the fault guard for an index that is mapped from a file of its own, or -1. */
     int index_range;
+    /* True if a lookup has found that this index was truncated. */
+    atomic_bool index_lost;
+    /* Digest of the keys before their index was built, if the index must still be stored beside the
+     * file. Otherwise 0. The store's lock `scanning` guards it. */
+    uint64_t unstored;
     /* Name of the mapped file, or "" if nothing is mapped. */
     char file[TD_FILE_NAME];
 };
@@ -62,6 +69,9 @@ TD_MUST_CHECK td_status td_keys_make(struct td_store *store, const struct td_ten
 TD_MUST_CHECK td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
                                         const char *file, struct td_keys **out,
                                         struct td_error *err);
+
+/* Tries again to store the index if td_keys_of_file built it but could not store it. */
+void td_keys_store_index(struct td_store *store, struct td_keys *keys);
 
 /* Together, these functions do what td_keys_of_file does, for a caller that must not fail between
  * the two steps. td_keys_new returns NULL if no memory is available. td_keys_map maps the keys and

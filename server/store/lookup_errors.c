@@ -202,7 +202,14 @@ bool td_store_knows(struct td_store *store, const char *name)
 td_status td_store_check_found(struct td_store *store, const char *name, size_t length,
                                const struct td_version *version, struct td_error *err)
 {
-    return version ? td_version_check(version, err) : td_store_missing(store, name, length, err);
+    if (!version)
+        return td_store_missing(store, name, length, err);
+    const td_status status = td_version_check(version, err);
+    /* One scan is enough: if it cannot build the index, the next scan probably cannot either. */
+    if (status != TD_OK && td_version_index_is_cut(version) &&
+        !atomic_exchange(&version->keys->index_lost, true))
+        atomic_store(&store->needs_scan, true);
+    return status;
 }
 
 td_status td_store_need(struct td_store *store, const char *name, size_t length,

@@ -35,7 +35,8 @@ const char *td_store_explain_absence(struct td_store *store, const char *name, c
                                      size_t size);
 
 /* Returns the error for the result of a lookup: td_store_missing if `version` is NULL, or
- * DEVICE_UNAVAILABLE if the version's file was truncated or is damaged. */
+ * DEVICE_UNAVAILABLE if the version's file was truncated or is damaged. If only a stored index was
+ * truncated, td_store_needs_scan becomes true. */
 TD_MUST_CHECK td_status td_store_check_found(struct td_store *store, const char *name,
                                              size_t length, const struct td_version *version,
                                              struct td_error *err);

@@ -102,6 +102,11 @@ void td_store_rescan(struct td_store *store)
         td_store_scan_again(store, true);
 }
 
+bool td_store_needs_scan(struct td_store *store)
+{
+    return atomic_load(&store->needs_scan) && atomic_exchange(&store->needs_scan, false);
+}
+
 struct td_store_reading td_store_reading(struct td_store *store)
 {
     pthread_rwlock_rdlock(&store->lock);

@@ -115,6 +115,8 @@ struct td_store {
     struct td_version_folder *folders;
     /* Number of scans so far. */
     atomic_uint_fast64_t file_scans;
+    /* True if a scan must build an index again that was truncated while it was served. */
+    atomic_bool needs_scan;
 
     /* Used only by the thread that runs td_store_verify, except for the atomic members. */
 

@@ -351,6 +351,9 @@ void td_store_update_abort(struct td_store_update *update); /* NULL is allowed *
  * folder now leads to another folder, the store uses that folder from then on. */
 void td_store_rescan(struct td_store *store);
 
+/* True, once, if a lookup has found a truncated index of keys. td_store_rescan builds it again. */
+bool td_store_needs_scan(struct td_store *store);
+
 /* td_store_is_locked_out is true if the folder cannot be changed because this process does not hold
  * its lock. td_store_retry_lock tries to take the lock, and then scans the folder. */
 bool td_store_is_locked_out(struct td_store *store);

@@ -129,6 +129,12 @@ static bool keys_are_cut(const struct td_version *version)
     return version->keys && (is_cut(version->keys->range) || is_cut(version->keys->index_range));
 }
 
+bool td_version_index_is_cut(const struct td_version *version)
+{
+    return version->keys && is_cut(version->keys->index_range) && !is_cut(version->range) &&
+           !is_cut(version->keys->range);
+}
+
 bool td_version_is_cut(const struct td_version *version)
 {
     return is_cut(version->range) || keys_are_cut(version);
@@ -141,8 +147,7 @@ bool td_version_is_lost(const struct td_version *version)
 
 td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
-    const bool rows = is_cut(version->range);
-    if (!rows && !keys_are_cut(version))
+    if (!td_version_is_cut(version))
         return TD_OK;
     if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
         return td_error_set(
@@ -151,16 +156,18 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
             " do not match their checksum; put the tensor with ?persist=1, or replace the file and "
             "send SIGHUP",
             version->file, version->name, version->damage_begin, version->damage_end - 1);
-    if (!rows && !is_cut(version->keys->range))
+    if (td_version_index_is_cut(version))
         return td_error_set(
             err, TD_DEVICE_UNAVAILABLE,
             "the stored index of the keys of '%s', beside the file %s, was truncated "
-            "while it was served, or cannot be read; send SIGHUP to build it again",
+            "while it was served, or cannot be read; the server builds it again, so try "
+            "again later. If this error remains, send SIGHUP",
             version->name, version->keys->file);
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "the file %s of '%s' was truncated while it was served, or cannot be "
                         "read; put the tensor with ?persist=1, or replace the file and send SIGHUP",
-                        rows ? version->file : version->keys->file, version->name);
+                        is_cut(version->range) ? version->file : version->keys->file,
+                        version->name);
 }
 
 td_status td_version_copy(struct td_store *store, struct td_version *version,

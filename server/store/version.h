@@ -127,6 +127,9 @@ const struct td_version *td_version_of(const struct td_tensor *tensor);
  * guard. */
 bool td_version_is_cut(const struct td_version *version);
 
+/* True if only the stored index of the version's keys is unusable, so it can be built again. */
+bool td_version_index_is_cut(const struct td_version *version);
+
 /* True if the version's mapping cannot be used but mapping the file again might help. False for
  * damage, because the damage is in the file. */
 bool td_version_is_lost(const struct td_version *version);

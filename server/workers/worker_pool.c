@@ -440,7 +440,9 @@ struct td_queue_state td_worker_pool_queue(struct td_worker_pool *pool, int64_t 
 
 void td_worker_pool_yield(struct td_worker_pool *pool, bool yield)
 {
-    atomic_store_explicit(&pool->yields, yield, memory_order_relaxed);
+    /* The workers read the flag after each quantum, so it is written only to change it. */
+    if (atomic_load_explicit(&pool->yields, memory_order_relaxed) != yield)
+        atomic_store_explicit(&pool->yields, yield, memory_order_relaxed);
 }
 
 /* Drops a list of jobs taken from the queue. */

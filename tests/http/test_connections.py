@@ -189,7 +189,7 @@ class FirstThread(HttpTest):
         return True
 
     def test_a_client_with_many_connections_leaves_it_to_a_client_with_few(self):
-        with Daemon() as daemon, Connections(daemon, 20) as many:
+        with GatedDaemon() as daemon, Connections(daemon, 20) as many:
             self.assertFalse(any(self.closes(raw) for raw in many.all))  # nobody else is there
             with Connections(daemon, 1, OTHER) as few:
                 self.assertEqual([self.closes(raw) for raw in many.all], 8 * [True] + 12 * [False])
@@ -197,8 +197,45 @@ class FirstThread(HttpTest):
                 with Raw(daemon) as again:
                     self.assertFalse(self.closes(again))
 
+    def test_a_connection_with_a_pipelined_request_does_not_move(self):
+        """closing it would reset the connection, and the client could lose the end of the reply"""
+        with GatedDaemon("--inline-limit-us", "0", "--workers", "1") as daemon, Connections(daemon, 20) as many, \
+                Connections(daemon, 1, OTHER):
+            raw = many.all[0]
+            with daemon.gates.closed("compute") as gate:
+                raw.send(REQUEST)
+                gate.arrival()
+                raw.send(REQUEST)
+            reply = raw.reply()
+            self.assertOutput(reply, *ANSWER)
+            self.assertNotEqual(reply.headers["Connection"], "close")
+            reply = raw.reply()
+            self.assertOutput(reply, *ANSWER)
+            self.assertEqual(reply.headers["Connection"], "close")
+            self.assertEqual(raw.rest(), b"")
+
+    def test_a_request_that_arrives_during_the_last_reply_does_not_cut_the_reply_off(self):
+        body = json.dumps({"params": [1], "indices": [0] * 1000000}).encode()
+        with GatedDaemon() as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
+            raw = many.all[0]
+            raw.send(http_request("POST", "/v1/gather", body))
+            raw.wait_until_full()
+            raw.send(REQUEST)
+            reply = raw.reply()
+            self.assertEqual(reply.headers["Connection"], "close")
+            self.assertOutput(reply, "int32", [1000000], [1] * 1000000)
+            self.assertEqual(raw.rest(), b"")
+
+    def test_a_client_with_few_connections_counts_for_a_second_after_its_last_request(self):
+        with GatedDaemon() as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER) as few:
+            daemon.clock.advance(1.5)
+            daemon.sweep()
+            self.assertFalse(any(self.closes(raw) for raw in many.all))
+            self.assertFalse(self.closes(few.all[0]))
+            self.assertEqual([self.closes(raw) for raw in many.all], 8 * [True] + 12 * [False])
+
     def test_a_client_that_has_left_it_does_not_return(self):
-        with Daemon() as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
+        with GatedDaemon() as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
             remaining = [raw for raw in many.all if not self.closes(raw)]
             self.assertEqual(len(remaining), 12)
             for raw in remaining[4:]:
@@ -208,7 +245,7 @@ class FirstThread(HttpTest):
 
     def test_nothing_moves_where_a_new_connection_could_exceed_a_limit(self):
         for options in (("--client-connections", "27"), ("--connection-limit", "28", "--client-connections", "28")):
-            with Daemon(*options) as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
+            with GatedDaemon(*options) as daemon, Connections(daemon, 20) as many, Connections(daemon, 1, OTHER):
                 self.assertFalse(any(self.closes(raw) for raw in many.all))
 
 

@@ -154,11 +154,14 @@ class StoredIndex(unittest.TestCase):
             with open(os.path.join(self.folder, name), "wb") as file:
                 file.write(npy(descr, [self.KEYS], raw))
 
+    def look_up(self, client):
+        body = {"params": {"ref": "words"}, "queries": [10**12 + 7 * 4711, 1], "missing": "zero"}
+        return client.request("POST", "/v1/lookup", json.dumps(body).encode(), {"Content-Type": JSON})
+
     def events(self):
         """what a daemon logs about indices before it is ready; it finds the row of a key"""
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
-            body = {"params": {"ref": "words"}, "queries": [10**12 + 7 * 4711, 1], "missing": "zero"}
-            reply = client.request("POST", "/v1/lookup", json.dumps(body).encode(), {"Content-Type": JSON})
+            reply = self.look_up(client)
             self.assertEqual(reply.json()["outputs"]["output"]["data"], [4711, 0])
             return [(event["event"], event.get("reason")) for event in daemon.events() if event["event"].startswith("key_index")]
 
@@ -176,4 +179,12 @@ class StoredIndex(unittest.TestCase):
             file.seek(1000)
             file.write(bytes([byte[0] ^ 1]))
         self.assertEqual(self.events(), [("key_index_refused", "it is damaged"), ("key_index_stored", None)])
+        self.assertEqual(self.events(), [])
+
+    def test_one_that_is_truncated_while_it_is_served_is_built_again(self):
+        self.events()
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            os.truncate(os.path.join(self.folder, self.INDEX), 5000)
+            self.assertEqual(self.look_up(client).status, 503)
+            eventually(lambda: self.look_up(client).status == 200, "that the index is built again")
         self.assertEqual(self.events(), [])

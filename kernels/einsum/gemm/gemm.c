@@ -69,7 +69,7 @@ static void choose_kernels(struct td_gemm_context *g, td_isa isa)
  *
  * In float32 on Zen 4, packed and in place: 192^3 reached 98 and 106 GFLOP/s, 384^3 96 and 105, and
  * 512^3 99 and 91. On Zen 3 with two threads: 256^3 126 and 160, 384^3 172 and 180, and 512^3 155
- * and 130. With a transposed A, 512^3 took 2.2 and 2.8 ms. */
+ * and 130. tests/bench/README.md has the times of 512^3 with a transposed A. */
 #define IN_PLACE_BYTES ((int64_t)1300 << 10)
 #define L1_SET_STRIDE  4096
 #define L2_SET_STRIDE  (64 << 10)

@@ -207,27 +207,27 @@ bool td_sub_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count)
     return td_data_list(folder, wanted, in_order, files, count);
 }
 
-static bool is_folder(int folder, const struct dirent *item)
+/* True for the entries that td_data_dir_list_others lists. */
+static int is_other(const struct dirent *item)
 {
-    struct stat info;
-    if (item->d_type != DT_LNK && item->d_type != DT_UNKNOWN)
-        return item->d_type == DT_DIR;
-    return fstatat(folder, item->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+    char table[TD_FILE_NAME];
+    return item->d_name[0] != '.' && strcmp(item->d_name, TD_ALIASES_FILE) != 0 &&
+           (!wanted(item) || item->d_type == DT_DIR || item->d_type == DT_UNKNOWN ||
+            td_data_table_of_keys_file(item->d_name, table));
 }
 
-void td_data_dir_others(struct td_data_dir *dir,
-                        void (*visit)(void *context, const char *name, bool is_folder),
-                        void *context)
+bool td_data_dir_list_others(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], int *count)
 {
-    const int fd = openat(dir->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!folder && fd >= 0)
-        close(fd);
-    for (const struct dirent *item; folder && (item = readdir(folder));)
-        if (item->d_name[0] != '.' && !wanted(item) && strcmp(item->d_name, TD_ALIASES_FILE) != 0)
-            visit(context, item->d_name, is_folder(fd, item));
-    if (folder)
-        closedir(folder);
+    if (td_data_list(dir->folder.fd, is_other, NULL, names, count))
+        return true;
+    td_data_log_unreadable(dir, errno);
+    return false;
+}
+
+bool td_data_dir_is_folder(struct td_data_dir *dir, const char *name)
+{
+    struct stat info;
+    return fstatat(dir->folder.fd, name, &info, 0) == 0 && S_ISDIR(info.st_mode);
 }
 
 size_t td_data_dir_peek(struct td_data_dir *dir, const char *name, void *bytes, size_t size)

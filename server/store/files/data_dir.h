@@ -172,11 +172,14 @@ TD_MUST_CHECK td_status td_data_dir_check_change(struct td_data_dir *dir, const 
  * with free(). Returns false, and logs the reason, if the folder cannot be read. */
 bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int *count);
 
-/* Calls `visit` for each entry that is not hidden, not a tensor file and not aliases.json, in any
- * order. A link counts as its target. Does nothing if the entries cannot be read. */
-void td_data_dir_others(struct td_data_dir *dir,
-                        void (*visit)(void *context, const char *name, bool is_folder),
-                        void *context);
+/* Lists the names of the entries that a scan looks at after the tensor files, in any order: the
+ * files of keys, everything that might be a folder, and other entries that are not tensor files.
+ * Excludes hidden entries and aliases.json. The caller frees the list with free(). Returns false,
+ * and logs the reason, if the folder cannot be read. */
+bool td_data_dir_list_others(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], int *count);
+
+/* True if the entry is a folder or a link to a folder. */
+bool td_data_dir_is_folder(struct td_data_dir *dir, const char *name);
 
 /* Reads at most `size` bytes from the start of a regular file. Returns the number of bytes read, or
  * 0 if the file cannot be read. */
@@ -268,16 +271,11 @@ uint64_t td_data_keys_digest(const struct td_tensor *keys);
 
 /* Stores an index, if this process can change the folder. `digest` is that of the keys before the
  * index was built: if the file was changed in the meantime, the index is not stored. Logs the
- * result. A failure has no other effect. */
-void td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
+ * result. Returns false if the index was not stored, which has no other effect. */
+bool td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
                              const struct td_key_index *index, uint64_t digest);
 
 /* ---- sub-folders: their content can be hostile, so no link is followed ---- */
-
-/* Lists the names of the entries that can be sub-folders and are not hidden. The caller frees the
- * list with free(). Returns false, and logs the reason, if the folder cannot be read. */
-TD_MUST_CHECK bool td_data_dir_sub_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
-                                           int *count);
 
 /* Opens a sub-folder that contains `file`. The caller closes the descriptor, which is -1 unless the
  * result is TD_FILE_PRESENT. *reason is the errno of TD_FILE_UNKNOWN. */

@@ -140,13 +140,14 @@ static const char *store_index(struct td_data_dir *dir, const char *file,
     return reason == 0 ? NULL : strerror(reason);
 }
 
-void td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
+bool td_data_dir_store_index(struct td_data_dir *dir, const char *keys_file,
                              const struct td_key_index *index, uint64_t digest)
 {
     char file[TD_FILE_NAME];
     if (dir->read_only)
-        return;
+        return false;
     td_data_index_file(keys_file, file);
     const char *reason = store_index(dir, file, index, digest);
     log_index(dir, reason ? "key_index_not_stored" : "key_index_stored", keys_file, reason);
+    return !reason;
 }

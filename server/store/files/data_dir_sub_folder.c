@@ -4,27 +4,10 @@
 #include "server/config/read_error.h"
 #include "server/store/files/data_dir_internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-static int may_be_folder(const struct dirent *item)
-{
-    return item->d_name[0] != '.' && (item->d_type == DT_DIR || item->d_type == DT_UNKNOWN);
-}
-
-bool td_data_dir_sub_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], int *count)
-{
-    if (td_data_list(dir->folder.fd, may_be_folder, NULL, names, count))
-        return true;
-    td_data_log_unreadable(dir, errno);
-    return false;
-}
 
 td_file_state td_data_dir_open_sub_folder(struct td_data_dir *dir, const char *name,
                                           const char *file, int *folder, int *reason)

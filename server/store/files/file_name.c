@@ -3,12 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool td_data_file_is(const char *name, const char *suffix)
-{
-    const size_t length = strlen(name), tail = strlen(suffix);
-    return length > tail && strcmp(name + length - tail, suffix) == 0;
-}
-
 bool td_data_file_wanted(const char *name)
 {
     return name[0] != '.' &&
@@ -75,15 +69,9 @@ bool td_data_next_stem(const char *name, int *place, char stem[TD_TENSOR_NAME])
     return false;
 }
 
-/* Same as td_data_file_is with this suffix, but faster, because a large folder is sorted. */
-static bool is_own(const char *file)
-{
-    const size_t length = strlen(file), tail = sizeof TD_OWN_SUFFIX - 1;
-    return length > tail && memcmp(file + length - tail, TD_OWN_SUFFIX, tail) == 0;
-}
-
 int td_data_file_order(const char *file, const char *other)
 {
-    const bool own = is_own(file), other_own = is_own(other);
+    const bool own = td_data_file_is(file, TD_OWN_SUFFIX),
+               other_own = td_data_file_is(other, TD_OWN_SUFFIX);
     return own != other_own ? other_own - own : strcmp(file, other);
 }

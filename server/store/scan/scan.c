@@ -487,14 +487,18 @@ static int compare_files(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+static bool is_listed(const struct keys_files *listed, const char *file)
+{
+    return listed->count > 0 &&
+           bsearch(&file, listed->files, (size_t)listed->count, sizeof file, compare_files);
+}
+
 /* True if the folder had a file with the keys of the scanned file when it was listed. */
 static bool has_keys_file(const struct file_scan *scan)
 {
     char keys[TD_FILE_NAME];
-    const char *file = keys;
     return scan->keys_files->count > 0 && td_data_keys_file(scan->file, keys) &&
-           bsearch(&file, scan->keys_files->files, (size_t)scan->keys_files->count, sizeof file,
-                   compare_files);
+           is_listed(scan->keys_files, keys);
 }
 
 static void scan_known(struct file_scan *scan)
@@ -627,11 +631,6 @@ static void remove_vanished(struct td_store *store, struct td_scan_report *repor
     td_known_file_free(known);
 }
 
-struct others {
-    const struct td_store *store;
-    struct td_scan_report *report;
-};
-
 /* True if the file name has an unknown suffix, but the first bytes of the file show that it
  * contains tensors. Writes to `why` the reason why the file is not read. */
 static bool recognise(const struct td_store *store, const char *name, char *why, size_t size)
@@ -650,23 +649,41 @@ static bool recognise(const struct td_store *store, const char *name, char *why,
     return foreign || format != TD_FORMAT_JSON;
 }
 
-static void report_other(void *context, const char *name, bool is_folder)
+/* Reports an entry that is neither a tensor file nor a version folder. */
+static void report_other(struct td_store *store, struct td_scan_report *report, const char *name)
 {
-    const struct others *others = context;
-    const struct td_store *store = others->store;
-    const char *reason = is_folder ? NULL : td_scan_other_reason(name);
     char why[200];
-    if (is_folder && td_version_folder_is_known(store, name))
+    if (td_data_file_wanted(name) || td_version_folder_is_known(store, name))
         return;
-    if (is_folder)
-        td_scan_report_skip(others->report, TD_LOG_INFO, name, NULL,
+    const char *reason = td_scan_other_reason(name);
+    if (td_data_dir_is_folder(store->dir, name))
+        td_scan_report_skip(report, TD_LOG_INFO, name, NULL,
                             "a folder without manifest.json, or a link to a folder, is not read");
     else if (reason || recognise(store, name, why, sizeof why))
-        td_scan_report_skip(others->report, TD_LOG_WARN, name, NULL, reason ? reason : why);
+        td_scan_report_skip(report, TD_LOG_WARN, name, NULL, reason ? reason : why);
     else if (store->inspector)
         store->inspector->ignored(store->inspector->context, name);
     else
-        others->report->ignored++;
+        report->ignored++;
+}
+
+/* Loads the version folders, and reports the entries that are not read. Returns true if a file of
+ * keys has appeared since the files were listed, so its table was read without keys. */
+static bool scan_others(struct td_store *store, struct td_scan_report *report,
+                        const struct keys_files *keys_files)
+{
+    char(*names)[TD_FILE_NAME], table[TD_FILE_NAME];
+    bool new_keys = false;
+    int count;
+    if (!td_data_dir_list_others(store->dir, &names, &count))
+        return false;
+    td_version_folders_scan(store, report, names, count);
+    for (int i = 0; i < count; i++) {
+        report_other(store, report, names[i]);
+        new_keys |= td_data_table_of_keys_file(names[i], table) && !is_listed(keys_files, names[i]);
+    }
+    free(names);
+    return new_keys;
 }
 
 /* Chooses the files that can hold keys. td_data_dir_list sorts all .npy files by name. Returns
@@ -681,8 +698,8 @@ static bool choose_keys_files(char (*files)[TD_FILE_NAME], int count, struct key
     return out->files != NULL;
 }
 
-/* Scans the folder. Call with store->scanning held. */
-static bool scan_folder(struct td_store *store)
+/* Scans the folder. Sets *new_keys as scan_others. Returns false if the folder cannot be read. */
+static bool scan_once(struct td_store *store, bool *new_keys)
 {
     char(*files)[TD_FILE_NAME], (*known)[TD_FILE_NAME] = NULL;
     struct unread_files unread = { 0 };
@@ -712,8 +729,7 @@ static bool scan_folder(struct td_store *store)
     if (readable && n_scanned == count)
         td_store_end_file_problems(store);
     if (readable) {
-        td_version_folders_scan(store, &report);
-        td_data_dir_others(store->dir, report_other, &(struct others){ store, &report });
+        *new_keys = scan_others(store, &report, &keys_files);
         td_scan_report_end(&report);
     }
     free(keys_files.files);
@@ -722,6 +738,30 @@ static bool scan_folder(struct td_store *store)
     free(files);
     atomic_store(&store->folder_unread, !readable);
     return readable;
+}
+
+/* Scans the folder, and once more if a file of keys appeared during the scan. Call with
+ * store->scanning held. */
+static bool scan_folder(struct td_store *store)
+{
+    bool new_keys = false;
+    const bool readable = scan_once(store, &new_keys);
+    return new_keys && !td_store_must_stop(store) ? scan_once(store, &new_keys) : readable;
+}
+
+/* Tries again to store the indices that could not be stored when they were built, for example
+ * because another process had the lock of the folder. */
+static void store_indices(struct td_store *store)
+{
+    const struct td_name_range all = { .prefix = "", .after = "" };
+    int count;
+    struct td_version **versions = td_store_all_current(store, &all, &count);
+    for (int i = 0; versions && i < count; i++) {
+        if (versions[i]->keys && versions[i]->from_file && !td_store_must_stop(store))
+            td_keys_store_index(store, versions[i]->keys);
+        td_buffer_unref(&versions[i]->base);
+    }
+    free(versions);
 }
 
 bool td_store_scan(struct td_store *store)
@@ -742,6 +782,7 @@ void td_store_scan_again(struct td_store *store, bool always)
         atomic_store(&store->folder_unread, true);
     if (open && (always || changed)) {
         (void)scan_folder(store); /* errors are logged */
+        store_indices(store);
         /* Read aliases.json after the versions that it names. */
         if (td_alias_load(store))
             /* An alias was removed, and a file contains a tensor of the same name, so scan

@@ -344,12 +344,9 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
         close(descriptor);
 }
 
-void td_version_folders_scan(struct td_store *store, struct td_scan_report *report)
+void td_version_folders_scan(struct td_store *store, struct td_scan_report *report,
+                             char (*names)[TD_FILE_NAME], int count)
 {
-    char(*names)[TD_FILE_NAME];
-    int count;
-    if (!td_data_dir_sub_folders(store->dir, &names, &count))
-        return;
     for (struct td_version_folder *folder = store->folders; folder; folder = folder->next)
         folder->seen = false;
     qsort(names, (size_t)count, sizeof *names, in_order);
@@ -357,5 +354,4 @@ void td_version_folders_scan(struct td_store *store, struct td_scan_report *repo
         scan_folder(store, report, names[i]);
     if (!td_store_must_stop(store))
         drop_vanished(store, report);
-    free(names);
 }

@@ -22,6 +22,7 @@
 #ifndef TD_SERVER_STORE_VERSION_FOLDERS_H
 #define TD_SERVER_STORE_VERSION_FOLDERS_H
 
+#include "server/store/files/file_name.h"
 #include "server/store/scan/scan_report.h"
 
 #include <stdbool.h>
@@ -37,8 +38,10 @@ void td_version_folders_find_gone(struct td_store *store);
  * removed. */
 bool td_version_folder_has_gone(const struct td_store *store, const struct td_version *version);
 
-/* Loads new folders, in natural order of their names, and drops the versions of removed folders. */
-void td_version_folders_scan(struct td_store *store, struct td_scan_report *report);
+/* Loads new folders, in natural order of their names, and drops the versions of removed folders.
+ * `names` are the entries of the data folder that can be folders, and are sorted. */
+void td_version_folders_scan(struct td_store *store, struct td_scan_report *report,
+                             char (*names)[TD_FILE_NAME], int count);
 
 /* True if the folder of this name is a known version folder, so a scan does not report it. */
 bool td_version_folder_is_known(const struct td_store *store, const char *name);

@@ -224,6 +224,11 @@ static void open_many(int socket, int n, struct td_client *client, int io_thread
         ck_assert(open_connection(socket + i, td_client_ref(client), TD_UNRESTRICTED, io_thread));
 }
 
+static void request_at(int socket, int64_t now_ns)
+{
+    td_connections_note_request(connections, td_connections_find(connections, socket), now_ns);
+}
+
 static bool should_move(int socket)
 {
     return td_connections_should_move(connections, td_connections_find(connections, socket));
@@ -234,9 +239,11 @@ TD_TEST(a_client_with_many_connections_leaves_the_first_io_thread_to_one_with_fe
     struct td_client *many = client_named(1), *few = client_named(2);
     open_many(0, TD_FEW_CONNECTIONS, many, 0);
     open_many(100, 1, few, 0);
+    request_at(100, SECOND);
     ck_assert(!td_connections_first_is_wanted(connections)); /* nobody has many */
     ck_assert(!should_move(0));
     open_many(50, 2, many, 1);
+    request_at(100, SECOND);
     ck_assert(td_connections_first_is_wanted(connections));
     ck_assert(should_move(0));
     ck_assert(!should_move(50));  /* is on another thread */
@@ -256,9 +263,11 @@ TD_TEST(clients_with_many_connections_share_the_first_io_thread_while_nobody_els
     open_many(0, TD_FEW_CONNECTIONS + 1, one, 0);
     open_many(50, TD_FEW_CONNECTIONS + 1, other, 0);
     open_many(100, 1, few, 1);
+    request_at(100, SECOND);
     ck_assert(!td_connections_first_is_wanted(connections));
     ck_assert(!should_move(0) && !should_move(50));
     open_many(101, 1, few, 0);
+    request_at(101, SECOND);
     ck_assert(td_connections_first_is_wanted(connections));
     ck_assert(should_move(0) && should_move(50));
     td_connections_close(connections, 101);
@@ -268,11 +277,64 @@ TD_TEST(clients_with_many_connections_share_the_first_io_thread_while_nobody_els
     td_client_unref(few);
 }
 
+TD_TEST(a_connection_with_an_unread_request_does_not_move)
+{
+    struct td_client *many = client_named(1), *few = client_named(2);
+    struct pair pair = pair_waiting(td_client_ref(many), TD_UNRESTRICTED);
+    open_many(1000, TD_FEW_CONNECTIONS, many, 1);
+    open_many(1100, 1, few, 0);
+    request_at(1100, SECOND);
+    ck_assert(should_move(pair.ours));
+    client_sends(&pair, 10);
+    ck_assert(!should_move(pair.ours));
+    server_reads(&pair, 10);
+    ck_assert(should_move(pair.ours));
+    pair_close(&pair);
+    td_client_unref(many);
+    td_client_unref(few);
+}
+
+TD_TEST(the_first_io_thread_is_wanted_for_a_second_after_a_request_of_a_client_with_few_connections)
+{
+    struct td_client *many = client_named(1), *few = client_named(2);
+    open_many(1000, TD_FEW_CONNECTIONS, many, 0);
+    open_many(1050, 1, many, 1);
+    open_many(1100, 1, few, 0);
+    sweep_at(10 * SECOND);
+    request_at(1000, 10 * SECOND); /* its client has many */
+    ck_assert(!td_connections_first_is_wanted(connections));
+    request_at(1100, 10 * SECOND);
+    ck_assert(td_connections_first_is_wanted(connections) && should_move(1000));
+    sweep_at(11 * SECOND - 1);
+    ck_assert(td_connections_first_is_wanted(connections) && should_move(1000));
+    sweep_at(11 * SECOND);
+    ck_assert(!td_connections_first_is_wanted(connections) && !should_move(1000));
+    request_at(1100, 11 * SECOND);
+    ck_assert(td_connections_first_is_wanted(connections) && should_move(1000));
+    td_client_unref(many);
+    td_client_unref(few);
+}
+
+TD_TEST(a_client_that_gets_many_connections_does_not_leave_because_of_its_own_requests)
+{
+    struct td_client *many = client_named(1), *few = client_named(2);
+    open_many(0, TD_FEW_CONNECTIONS, many, 0);
+    open_many(100, 1, few, 0);
+    request_at(0, SECOND);
+    open_many(50, 1, many, 1);
+    ck_assert(!td_connections_first_is_wanted(connections));
+    request_at(100, SECOND);
+    ck_assert(td_connections_first_is_wanted(connections));
+    td_client_unref(many);
+    td_client_unref(few);
+}
+
 TD_TEST(a_connection_without_a_client_does_not_move)
 {
     struct td_client *many = client_named(1), *few = client_named(2);
     open_many(0, TD_FEW_CONNECTIONS + 1, many, 1);
     open_many(50, 1, few, 0);
+    request_at(50, SECOND);
     ck_assert(open_connection(100, NULL, TD_UNRESTRICTED, 0));
     ck_assert(td_connections_first_is_wanted(connections));
     ck_assert(!should_move(100));

@@ -450,6 +450,46 @@ TD_TEST(a_changed_keys_file_is_a_change_of_its_table)
     ck_assert_str_eq(logged(), "");
 }
 
+static struct td_buffer *(*take)(struct td_memory *memory, size_t bytes, struct td_error *err);
+
+/* The memory of an index is taken during the scan, after the files were listed. */
+static struct td_buffer *put_keys_and_take(struct td_memory *memory, size_t bytes,
+                                           struct td_error *error)
+{
+    if (access(path_of("n.keys.npy"), F_OK) != 0)
+        put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
+    return take(memory, bytes, error);
+}
+
+/* Opens or rescans the folder, in which n.keys.npy appears in the meantime. */
+static void scan_while_keys_appear(void)
+{
+    take = store_memory.memory.take;
+    store_memory.memory.take = put_keys_and_take;
+    if (store)
+        td_store_rescan(store);
+    else
+        store = open_folder();
+    store_memory.memory.take = take;
+    expect_rows("n", "int64[2] 9 5", "int64[2] 2 -1");
+}
+
+static const char *const scanned[] = { "a", "z" }; /* before n, after n */
+
+TD_TEST_EACH(a_scan_finds_keys_that_appear_after_the_folder_was_listed, scanned)
+{
+    char file[16];
+    put_npy("n.npy", 1, 3);
+    snprintf(file, sizeof file, "%s.npy", scanned[_i]);
+    put_npy(file, 1, 2);
+    snprintf(file, sizeof file, "%s.keys.npy", scanned[_i]);
+    put_keys_npy(file, KEYS(1, 2));
+    scan_while_keys_appear();
+    ck_assert_int_eq(unlink(path_of("n.keys.npy")), 0);
+    rename_keys(file, KEYS(3, 4));
+    scan_while_keys_appear();
+}
+
 static void too_few(void)
 {
     rename_keys("n.keys.npy", KEYS(1, 2));

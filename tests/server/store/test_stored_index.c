@@ -285,15 +285,43 @@ TD_TEST(a_read_only_server_stores_no_index_but_uses_it)
     expect_found(1);
 }
 
-TD_TEST(a_server_without_the_lock_stores_no_index)
+TD_TEST(a_server_stores_the_index_when_it_gets_the_lock)
 {
     struct td_store *first = open_folder();
     put_table(1);
     store = open_folder();
     expect_event("key_index_not_stored file=n.keys.npy reason=\"another process holds the lock");
     expect_found(1);
+    td_store_retry_lock(store);
+    expect_event(NULL);
     ck_assert(!exists(INDEX));
     td_store_free(first);
+    (void)logged();
+    td_store_retry_lock(store);
+    expect_event("key_index_stored file=n.keys.npy");
+    const ino_t before = inode(INDEX);
+    td_store_rescan(store);
+    expect_event(NULL);
+    ck_assert_uint_eq(inode(INDEX), before);
+    restart();
+    expect_event(NULL);
+    expect_found(1);
+}
+
+TD_TEST(the_index_of_keys_that_were_replaced_in_the_meantime_is_the_one_of_the_new_keys)
+{
+    struct td_store *first = open_folder();
+    put_table(1);
+    store = open_folder();
+    ck_assert_int_eq(unlink(path_of("n.keys.npy")), 0);
+    put_keys("n.keys.npy", 2, N);
+    td_store_free(first);
+    (void)logged();
+    td_store_retry_lock(store);
+    expect_event("key_index_stored file=n.keys.npy");
+    restart();
+    expect_event(NULL);
+    expect_found(2);
 }
 
 TD_TEST(an_unwritable_folder_is_no_obstacle)
@@ -343,10 +371,21 @@ TD_TEST(lookups_fail_after_the_stored_index_was_truncated)
     const struct td_tensor_listing *served = found(store, "n.keys");
     ck_assert_int_eq(truncate(path_of(INDEX), 4096), 0);
     ck_assert_int_eq(td_store_check(served, &err), TD_DEVICE_UNAVAILABLE);
-    ck_assert_int_eq(td_store_get(store, "n", 1, &test_arena, &listing, &err),
-                     TD_DEVICE_UNAVAILABLE);
+    ck_assert(!td_store_needs_scan(store));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(td_store_get(store, "n", 1, &test_arena, &listing, &err),
+                         TD_DEVICE_UNAVAILABLE);
+        ck_assert(td_store_needs_scan(store) == (i == 0)); /* once for each index */
+    }
+    (void)logged();
     td_store_rescan(store);
+    const char *lines = logged();
+    ck_assert_msg(strstr(lines, "key_index_refused file=n.keys.npy reason=\"its size") &&
+                      strstr(lines, "key_index_stored file=n.keys.npy"),
+                  "%s", lines);
     expect_found(1);
+    restart();
+    expect_event(NULL);
 }
 
 TD_FIXTURE(one_store_begin, one_store_end);
