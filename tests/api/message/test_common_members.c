@@ -9,7 +9,7 @@ static struct td_error err;
 
 static td_status set(const char *name, const struct td_attr_value *value)
 {
-    const enum td_common_member member = td_common_member_find(name, strlen(name), false);
+    const enum td_common_member member = td_common_member_find(name, strlen(name), 2);
     ck_assert_int_ne(member, TD_COMMON_MEMBER_COUNT);
     return td_common_member_set(&members, member, value, &test_arena, &err);
 }
@@ -96,11 +96,11 @@ TD_TEST(an_unknown_layout_has_a_hint_about_binary_formats)
 
 TD_TEST(requests_without_outputs_have_neither_response_nor_store)
 {
-    ck_assert_int_eq(td_common_member_find("device", 6, true), TD_COMMON_DEVICE);
-    ck_assert_int_eq(td_common_member_find("timing", 6, true), TD_COMMON_TIMING);
-    ck_assert_int_eq(td_common_member_find("store", 5, true), TD_COMMON_MEMBER_COUNT);
-    ck_assert_int_eq(td_common_member_find("store.ttl_s", 11, true), TD_COMMON_MEMBER_COUNT);
-    ck_assert_int_eq(td_common_member_find("response", 8, true), TD_COMMON_MEMBER_COUNT);
+    ck_assert_int_eq(td_common_member_find("device", 6, 0), TD_COMMON_DEVICE);
+    ck_assert_int_eq(td_common_member_find("timing", 6, 0), TD_COMMON_TIMING);
+    ck_assert_int_eq(td_common_member_find("store", 5, 0), TD_COMMON_MEMBER_COUNT);
+    ck_assert_int_eq(td_common_member_find("store.ttl_s", 11, 0), TD_COMMON_MEMBER_COUNT);
+    ck_assert_int_eq(td_common_member_find("response", 8, 0), TD_COMMON_MEMBER_COUNT);
 }
 
 TD_TEST(only_an_unknown_layout_has_a_hint_at_binary_formats)
