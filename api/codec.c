@@ -157,7 +157,8 @@ td_status td_codec_choose_reply(const char *accept, const struct td_request *req
         return TD_OK;
     *err = why;
     td_error_hint(err, "Accept must allow %s", td_media_list(possible, types));
-    if (first == TD_FORMAT_NPY && td_op_output_form(request->op) == TD_OUTPUT_NAMED)
+    if (first == TD_FORMAT_NPY && td_request_n_outputs(request) > 1 &&
+        td_op_output_form(request->op) == TD_OUTPUT_NAMED)
         td_error_hint(err, "the member outputs selects one of %s",
                       td_output_names_text(request->op, names, sizeof names));
     return td_error_at_attribute(err, TD_NOT_ACCEPTABLE, "Accept");

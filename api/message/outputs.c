@@ -32,7 +32,7 @@ td_status td_outputs_select(const struct td_op *op, const struct td_attr_value *
 {
     char names[TD_TENSOR_NAMES_TEXT];
     const bool is_empty = value->kind == TD_VALUE_INTS && value->list.count == 0;
-    *set = 0;
+    uint32_t selected = 0;
     if (is_empty || (value->kind == TD_VALUE_NAMES && value->names.count == 0)) {
         td_error_set(err, TD_MALFORMED_REQUEST, "outputs is empty; expected one or more of %s",
                      td_output_names_text(op, names, sizeof names));
@@ -46,13 +46,14 @@ td_status td_outputs_select(const struct td_op *op, const struct td_attr_value *
         const int64_t index = td_named_output_find(op, name->text, name->length);
         if (index < 0)
             return refuse_name(op, name, err);
-        if (*set >> index & 1) {
+        if (selected >> index & 1) {
             td_error_set(err, TD_MALFORMED_REQUEST, "outputs contains \"%s\" twice",
                          op->outputs[index].name);
             return refuse(err);
         }
-        *set |= UINT32_C(1) << index;
+        selected |= UINT32_C(1) << index;
     }
+    *set = selected;
     return TD_OK;
 }
 
