@@ -110,10 +110,16 @@ class OpenApi(HttpTest):
         paths = self.document()["paths"]
         for op in self.get("/v1/ops").json()["ops"]:
             page = self.get(f"/v1/ops/{op['name']}").json()
-            schema = paths[f"/v1/{op['name']}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            operation = paths[f"/v1/{op['name']}"]["post"]
+            self.assertEqual(set(operation["requestBody"]["content"]), {JSON, SAFETENSORS, "application/x-npy"})
+            self.assertEqual(set(operation["responses"]["200"]["content"]), {JSON, SAFETENSORS, "application/x-npy"})
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
             with self.subTest(op["name"]):
+                if len(page["outputs"]) > 1:
+                    self.assertEqual(schema["properties"]["outputs"]["items"]["enum"], [one["name"] for one in page["outputs"]])
                 arguments = page["inputs"] + page["attributes"]
-                self.assertEqual(set(schema["properties"]), {a["name"] for a in arguments} | {"device", "response", "store", "timing"})
+                self.assertEqual(set(schema["properties"]), {a["name"] for a in arguments} | {"device", "response", "store", "timing", "output_dtype"} |
+                                 ({"outputs"} if len(page["outputs"]) > 1 else set()))
                 required = [i["name"] for i in page["inputs"] if not i["optional"]] + [a["name"] for a in page["attributes"] if a["required"]]
                 self.assertEqual(schema.get("required", []), required)
                 for attribute in page["attributes"]:
