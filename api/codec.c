@@ -29,8 +29,8 @@ td_status td_codec_reply_format(const char *accept, td_format request_format, td
     return td_media_of_reply(accept, REPLY_FORMATS, request_format, out, err);
 }
 
-/* True if a .npy body can be this input, which is the first without a tensor. Keys of the table that
- * the path names are set later. */
+/* True if a .npy body can be this input. The path gives inputs, and implies the keys of its
+ * table. */
 static bool takes_body(const struct td_request *request, int input)
 {
     return !td_path_gives_input(request, input) &&

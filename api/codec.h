@@ -33,8 +33,8 @@ void td_codec_hint(td_format format, const struct td_request *request, struct td
 /* td_oip_decode, which needs more arguments, decodes requests of the Open Inference Protocol. The
  * functions below also encode replies of this protocol. */
 
-/* Checks that the outputs can be encoded. Reads only their number and their dtypes, so a call can be
- * rejected after infer and before it is computed. Returns NOT_ACCEPTABLE if the format does not
+/* Checks that the outputs can be encoded. Reads only their number and their dtypes, so a call can
+ * be rejected after infer and before it is computed. Returns NOT_ACCEPTABLE if the format does not
  * support a dtype, or if it is .npy and there is not exactly one output. */
 TD_MUST_CHECK td_status td_codec_can_encode(td_format format, const struct td_request *request,
                                             struct td_error *err);

@@ -2,7 +2,6 @@
 
 #include "api/message/named_inputs.h"
 #include "api/text/suggest.h"
-#include "kernels/cast/cast.h"
 #include "kernels/shown_text.h"
 
 /* ---- selection ------------------------------------------------------------------------------- */
@@ -131,10 +130,11 @@ td_status td_outputs_convert(struct td_request *request, struct td_exec *exec, s
             output->tensor = *from;
             continue;
         }
-        struct td_op_args cast = {
-            .op = &td_op_cast, .inputs = { { from, 1 } }, .outputs = &output->tensor, .n_outputs = 1
-        };
-        status = td_op_cast.run(&cast, exec, err);
+        struct td_op_args cast = { .op = td_converter_op,
+                                   .inputs = { { from, 1 } },
+                                   .outputs = &output->tensor,
+                                   .n_outputs = 1 };
+        status = td_converter_op->run(&cast, exec, err);
     }
     return status;
 }

@@ -12,10 +12,10 @@
 td_status td_op_limits_name(struct td_call *call, td_status status, uint64_t limit,
                             const char *option);
 
-/* Checks against --max-output the total size of the op's outputs, and that of the outputs to send or
- * store, which can have another dtype. Writes the size of both to *bytes, counting outputs that are
- * the same only once. For strings, counts only the offsets, because `exec` limits their bytes while
- * the op runs. */
+/* Checks the total size of the op's outputs against --max-output, and also the total size of the
+ * outputs to send or store, which can have another dtype. Writes the memory that all of these
+ * outputs need to *bytes. For strings, counts only the offsets, because `exec` limits their bytes
+ * while the op runs. */
 TD_MUST_CHECK td_status td_op_limits_check_outputs(struct td_call *call, size_t *bytes);
 
 /* Limits the length of the reply's text to --max-output, and writes an upper bound for it to

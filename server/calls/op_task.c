@@ -136,8 +136,8 @@ static uint64_t admit_bytes(const struct td_call *call)
 
 /* ---- admit ----------------------------------------------------------------------------------- */
 
-/* Checks the format and the length of the reply. If the format of the reply cannot hold the outputs,
- * the reply has another format that the client accepts. */
+/* Checks the format and the length of the reply. If the format cannot hold the outputs, the reply
+ * has another format that the client accepts. */
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
 {
     const td_status status = td_codec_choose_reply(call->headers.accept, &call->request,

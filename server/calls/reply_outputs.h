@@ -1,8 +1,8 @@
-/* reply_outputs.h - the outputs that a call of an op sends or stores, if the request selects some of
- * them (`outputs`) or sets their dtype (`output_dtype`).
+/* reply_outputs.h - the outputs that a call of an op sends or stores, if the request selects some
+ * of them (`outputs`) or sets their dtype (`output_dtype`).
  *
- * Ownership  Converted outputs are in the arena or, with `store`, in memory that the store can keep.
- *            The op's outputs are freed early if all outputs are converted.
+ * Ownership  Converted outputs are in the arena or, with `store`, in memory that the store can
+ *            keep. The op's outputs are freed early if all outputs are converted.
  * Threads    The thread that owns the call. */
 #ifndef TD_SERVER_CALLS_REPLY_OUTPUTS_H
 #define TD_SERVER_CALLS_REPLY_OUTPUTS_H

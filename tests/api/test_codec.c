@@ -155,7 +155,7 @@ TD_TEST(dtypes_that_a_format_lacks_are_reported_before_there_is_data)
     }
 }
 
-/* ---- the format of a reply --------------------------------------------------------------------- */
+/* ---- the format of a reply ------------------------------------------------------------------- */
 
 static const struct {
     const char *accept, *outputs;
@@ -201,7 +201,7 @@ TD_TEST_EACH(outputs_that_a_format_cannot_hold_have_another, choices)
     }
 }
 
-/* ---- .npy bodies ------------------------------------------------------------------------------- */
+/* ---- .npy bodies ----------------------------------------------------------------------------- */
 
 static char npy_body[] = "\x93NUMPY\1\0\66\0"
                          "{'descr':'<i8','fortran_order':False,'shape':(1,)}"
