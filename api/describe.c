@@ -254,15 +254,15 @@ static bool begin_text(struct td_text *text, size_t capacity, struct td_arena *a
     return text->at != NULL;
 }
 
-/* Writes listings separated by commas, without brackets. Precedes the listing of a named output
- * with its name. */
-static void add_listings(struct td_text *text, const struct td_output_spec *named,
+/* Writes listings separated by commas, without brackets. If `named` is not NULL, precedes each
+ * listing with the name of this request's output. */
+static void add_listings(struct td_text *text, const struct td_request *named,
                          const struct td_tensor_listing *list, int count)
 {
     for (int i = 0; i < count; i++) {
         td_text_string(text, i > 0 ? "," : "");
         if (named) {
-            td_text_quote(text, named[i].name);
+            td_text_quote(text, named->op->outputs[td_request_output_index(named, i)].name);
             td_text_string(text, ":");
         }
         add_listing(text, &list[i]);
@@ -322,6 +322,7 @@ void td_describe_stored(const struct td_request *request, const struct td_tensor
                         char *begin, size_t size, struct td_reply *reply)
 {
     const struct td_op_args *args = &request->args;
+    const int n = td_request_n_outputs(request);
     struct td_text text = { .at = begin, .end = begin + size };
     switch (td_op_output_form(request->op)) {
     case TD_OUTPUT_ONE:
@@ -330,12 +331,12 @@ void td_describe_stored(const struct td_request *request, const struct td_tensor
         break;
     case TD_OUTPUT_LIST:
         td_text_string(&text, "{\"outputs\":[");
-        add_listings(&text, NULL, stored, args->n_outputs);
+        add_listings(&text, NULL, stored, n);
         td_text_string(&text, "]");
         break;
     case TD_OUTPUT_NAMED:
         td_text_string(&text, "{\"outputs\":{");
-        add_listings(&text, request->op->outputs, stored, args->n_outputs);
+        add_listings(&text, request, stored, n);
         td_text_string(&text, "}");
         break;
     }

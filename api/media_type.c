@@ -21,16 +21,13 @@ const char *td_media_type(td_format format)
     return types[format][0];
 }
 
-/* Lists the types of the formats, such as "application/json, application/vnd.safetensors or
- * application/x-npy". */
-#define LIST_TEXT 128
-static const char *list_types(unsigned formats, char text[LIST_TEXT])
+const char *td_media_list(unsigned formats, char text[TD_MEDIA_LIST])
 {
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < FORMATS; i++)
         if (formats >> i & 1)
-            used += (size_t)snprintf(text + used, LIST_TEXT - used, "%s%s",
+            used += (size_t)snprintf(text + used, TD_MEDIA_LIST - used, "%s%s",
                                      used == 0           ? ""
                                      : formats >> i == 1 ? " or "
                                                          : ", ",
@@ -143,8 +140,8 @@ td_status td_media_of_body(const char *content_type, unsigned formats, td_format
     }
     if (names(type, TD_FORMAT_JSON) || is_form(type))
         return check_charset(rest, end, err);
-    char list[LIST_TEXT], expected[LIST_TEXT + 16];
-    snprintf(expected, sizeof expected, "expected %s", list_types(formats, list));
+    char list[TD_MEDIA_LIST], expected[TD_MEDIA_LIST + 16];
+    snprintf(expected, sizeof expected, "expected %s", td_media_list(formats, list));
     return refuse_type("Content-Type", type, expected, err);
 }
 
@@ -222,8 +219,8 @@ td_status td_media_of_reply(const char *accept, unsigned formats, td_format pref
             *out = (td_format)i;
     if (q[*out] > 0)
         return TD_OK;
-    char list[LIST_TEXT];
+    char list[TD_MEDIA_LIST];
     td_error_set(err, TD_NOT_ACCEPTABLE, "Accept is \"%.100s\"; it must allow %s", accept,
-                 list_types(formats, list));
+                 td_media_list(formats, list));
     return td_error_at_attribute(err, TD_NOT_ACCEPTABLE, "Accept");
 }

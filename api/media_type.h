@@ -32,6 +32,11 @@ TD_MUST_CHECK td_status td_media_of_reply(const char *accept, unsigned formats, 
 /* Returns the Content-Type of a reply in this format. */
 const char *td_media_type(td_format format);
 
+/* Lists the types of the formats, such as "application/json, application/vnd.safetensors or
+ * application/x-npy". Returns `text`. */
+#define TD_MEDIA_LIST 128
+const char *td_media_list(unsigned formats, char text[TD_MEDIA_LIST]);
+
 /* Part of a header's value. td_token_is compares it with a name, ignoring case. */
 struct td_token {
     const char *text;

@@ -399,8 +399,8 @@ static td_status write_npy(const struct td_tensor *tensor, struct td_arena *aren
     return td_raw_reply(td_media_type(TD_FORMAT_NPY), header, size, tensor, arena, reply, err);
 }
 
-td_status td_tensor_write(td_format format, td_layout layout, const struct td_tensor *tensor,
-                          struct td_arena *arena, struct td_reply *reply, struct td_error *err)
+static td_status write_tensor(td_format format, td_layout layout, const struct td_tensor *tensor,
+                              struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
     switch (format) {
     case TD_FORMAT_SAFETENSORS:
@@ -411,4 +411,13 @@ td_status td_tensor_write(td_format format, td_layout layout, const struct td_te
         assert(format == TD_FORMAT_JSON);
         return td_json_encode_tensor(tensor, layout, arena, reply, err);
     }
+}
+
+td_status td_tensor_write(td_format format, td_layout layout, const struct td_tensor *tensor,
+                          struct td_arena *arena, struct td_reply *reply, struct td_error *err)
+{
+    const td_status status = write_tensor(format, layout, tensor, arena, reply, err);
+    if (status == TD_NOT_ACCEPTABLE && format != TD_FORMAT_JSON)
+        td_error_hint(err, "ask for it with Accept: application/json and ?response=base64");
+    return status;
 }

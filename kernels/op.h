@@ -305,6 +305,10 @@ extern const struct td_op *const td_table_op;
 /* The op that returns the row numbers of keys, and the op that returns rows by key. */
 extern const struct td_op *const td_row_numbers_op, *const td_keyed_rows_op;
 
+/* The op that converts the elements of its only input to the dtype of its output. run reads only
+ * the dtypes, not the attributes. */
+extern const struct td_op *const td_converter_op;
+
 td_output_form td_op_output_form(const struct td_op *op);
 
 /* Returns the input that picks rows by key: either the keys to find, or row numbers in place of

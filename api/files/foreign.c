@@ -46,7 +46,8 @@ static const struct {
 
 /* Formats that tensord reads, used to name the real format of a body that was sent as another
  * format. */
-static const struct td_foreign npy = { "a .npy file", "send it with PUT as application/x-npy", "" },
+static const struct td_foreign npy = { "a .npy file",
+                                       "send it with PUT, or to an op, as application/x-npy", "" },
                                safetensors = { "a safetensors file",
                                                "send it as application/vnd.safetensors", "" },
                                json = { "JSON", "send it as application/json", "" };

@@ -493,9 +493,7 @@ td_status td_npy_write_header(const struct td_tensor *tensor, char header[TD_NPY
     static const char magic[] = "\x93NUMPY\x01";
     const struct td_shape *shape = &tensor->shape;
     if (!descrs[tensor->dtype][0])
-        return td_error_set(err, TD_NOT_ACCEPTABLE,
-                            ".npy has no type for %s; ask for it with Accept: application/json and "
-                            "?response=base64",
+        return td_error_set(err, TD_NOT_ACCEPTABLE, ".npy has no type for %s",
                             td_dtype_info(tensor->dtype)->name);
     struct td_text text = { .at = header + PREFIX, .end = header + TD_NPY_HEADER };
     td_text_print(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",

@@ -611,12 +611,11 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
 
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes)
 {
-    const struct td_op_args *args = &request->args;
     int n_large = 0;
     *bytes = LENGTH_BYTES + ENTRY_TEXT;
-    for (int i = 0; i < args->n_outputs; i++)
+    for (int i = 0; i < td_request_n_outputs(request); i++)
         if (!td_size_add(*bytes, ENTRY_TEXT + sizeof(struct td_chunk) * 2, bytes) ||
-            !td_chunk_count(args->outputs[i].bytes, bytes, &n_large))
+            !td_chunk_count(td_request_output(request, i)->bytes, bytes, &n_large))
             return false;
     return true;
 }
@@ -660,18 +659,19 @@ static void end_header(struct td_text *text, char *length_at)
 static void write_header(const struct td_request *request, struct td_text *text)
 {
     const struct td_op_args *args = &request->args;
+    const int n = td_request_n_outputs(request);
     uint64_t offset = 0;
     char *length_at = begin_header(text);
     if (args->replaced)
-        td_text_print(
-            text,
-            "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64 "\"}%s",
-            td_bounds_name(td_request_bounds(request)), args->replaced, args->n_outputs ? "," : "");
-    for (int i = 0; i < args->n_outputs; i++) {
+        td_text_print(text,
+                      "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64
+                      "\"}%s",
+                      td_bounds_name(td_request_bounds(request)), args->replaced, n ? "," : "");
+    for (int i = 0; i < n; i++) {
         td_text_string(text, i > 0 ? ",\"" : "\"");
-        td_named_output_write(text, request->op, i);
+        td_named_output_write(text, request->op, td_request_output_index(request, i));
         td_text_string(text, "\"");
-        write_entry(text, &args->outputs[i], &offset);
+        write_entry(text, td_request_output(request, i), &offset);
     }
     end_header(text, length_at);
 }
@@ -681,16 +681,13 @@ static td_status check_dtype(const struct td_tensor *tensor, struct td_error *er
     const struct td_dtype_info *info = td_dtype_info(tensor->dtype);
     if (info->safetensors[0])
         return TD_OK;
-    return td_error_set(err, TD_NOT_ACCEPTABLE,
-                        "safetensors has no dtype for %s; ask for it with Accept: "
-                        "application/json, and for a resident tensor also with ?response=base64",
-                        info->name);
+    return td_error_set(err, TD_NOT_ACCEPTABLE, "safetensors has no dtype for %s", info->name);
 }
 
 td_status td_safetensors_can_encode(const struct td_request *request, struct td_error *err)
 {
-    for (int i = 0; i < request->args.n_outputs; i++)
-        if (check_dtype(&request->args.outputs[i], err) != TD_OK)
+    for (int i = 0; i < td_request_n_outputs(request); i++)
+        if (check_dtype(td_request_output(request, i), err) != TD_OK)
             return TD_NOT_ACCEPTABLE;
     return TD_OK;
 }
@@ -698,15 +695,15 @@ td_status td_safetensors_can_encode(const struct td_request *request, struct td_
 td_status td_safetensors_encode(const struct td_request *request, struct td_arena *arena,
                                 struct td_reply *reply, struct td_error *err)
 {
-    const struct td_op_args *args = &request->args;
+    const int n = td_request_n_outputs(request);
     td_status status = td_safetensors_can_encode(request, err);
     if (status != TD_OK)
         return status;
-    size_t capacity = LENGTH_BYTES + ENTRY_TEXT * ((size_t)args->n_outputs + 1);
+    size_t capacity = LENGTH_BYTES + ENTRY_TEXT * ((size_t)n + 1);
     const size_t header_size = capacity;
     int n_large = 0;
-    for (int i = 0; i < args->n_outputs; i++)
-        if (!td_chunk_count(args->outputs[i].bytes, &capacity, &n_large))
+    for (int i = 0; i < n; i++)
+        if (!td_chunk_count(td_request_output(request, i)->bytes, &capacity, &n_large))
             return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
     char *bytes = td_arena_alloc(arena, capacity, 1, err);
     if (!bytes)
@@ -719,8 +716,9 @@ td_status td_safetensors_encode(const struct td_request *request, struct td_aren
                                    (size_t)(text.at - bytes), n_large, arena, err);
     if (status != TD_OK)
         return status;
-    for (int i = 0; i < args->n_outputs; i++)
-        td_chunk_writer_add(&writer, args->outputs[i].data, args->outputs[i].bytes);
+    for (int i = 0; i < n; i++)
+        td_chunk_writer_add(&writer, td_request_output(request, i)->data,
+                            td_request_output(request, i)->bytes);
     td_chunk_writer_end(&writer);
     return TD_OK;
 }

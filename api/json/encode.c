@@ -248,11 +248,10 @@ static const struct {
 
 bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
 {
-    const struct td_op_args *args = &request->args;
     *bytes = ENVELOPE;
-    for (int i = 0; i < args->n_outputs; i++) {
+    for (int i = 0; i < td_request_n_outputs(request); i++) {
         size_t tensor;
-        if (!tensor_bound(&args->outputs[i], request->common.layout, &tensor) ||
+        if (!tensor_bound(td_request_output(request, i), request->common.layout, &tensor) ||
             !td_size_add(*bytes, tensor, bytes))
             return false;
     }
@@ -263,11 +262,10 @@ bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
 static td_status choose_forms(const struct td_request *request, const struct td_arena *arena,
                               struct form *forms, size_t *bytes, struct td_error *err)
 {
-    const struct td_op_args *args = &request->args;
     *bytes = ENVELOPE;
-    for (int i = 0; i < args->n_outputs; i++) {
-        const td_status status =
-            choose_form(&args->outputs[i], request->common.layout, arena, &forms[i], err);
+    for (int i = 0; i < td_request_n_outputs(request); i++) {
+        const td_status status = choose_form(td_request_output(request, i), request->common.layout,
+                                             arena, &forms[i], err);
         if (status != TD_OK)
             return status;
         if (!td_size_add(*bytes, forms[i].bytes, bytes))
@@ -283,9 +281,8 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
     const struct td_op_args *args = &request->args;
     const td_output_form output_form = td_op_output_form(request->op);
     struct form only;
-    struct form *forms = args->n_outputs <= 1
-                             ? &only
-                             : td_arena_alloc(arena, (size_t)args->n_outputs, sizeof *forms, err);
+    const int n = td_request_n_outputs(request);
+    struct form *forms = n <= 1 ? &only : td_arena_alloc(arena, (size_t)n, sizeof *forms, err);
     size_t capacity;
     if (!forms || choose_forms(request, arena, forms, &capacity, err) != TD_OK)
         return err->status;
@@ -295,14 +292,15 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
 
     struct td_text text = { .at = begin, .end = begin + capacity };
     td_text_string(&text, envelopes[output_form].begin);
-    for (int i = 0; i < args->n_outputs; i++) {
+    for (int i = 0; i < n; i++) {
         if (i > 0)
             td_text_string(&text, ",");
         if (output_form == TD_OUTPUT_NAMED) {
-            td_text_quote(&text, request->op->outputs[i].name);
+            td_text_quote(&text, request->op->outputs[td_request_output_index(request, i)].name);
             td_text_string(&text, ":");
         }
-        if (write_tensor(&text, &args->outputs[i], forms[i].layout, arena, err) != TD_OK)
+        if (write_tensor(&text, td_request_output(request, i), forms[i].layout, arena, err) !=
+            TD_OK)
             return err->status;
     }
     if (output_form != TD_OUTPUT_ONE)

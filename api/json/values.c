@@ -153,6 +153,48 @@ static td_status read_ints(struct td_json_scan *scan, struct td_arena *arena,
     return TD_OK;
 }
 
+/* Reads a list of at most TD_MAX_NAMES strings. Skips any other list and leaves value->kind as
+ * TD_VALUE_OTHER. */
+static td_status read_names(struct td_json_scan *scan, struct td_arena *arena,
+                            struct td_attr_value *value, struct td_error *err)
+{
+    struct td_attr_name names[TD_MAX_NAMES];
+    size_t commas;
+    const char *end = td_json_measure(scan->at, scan->end, &commas);
+    if (!end)
+        return td_json_syntax(scan, scan->end, err, "expected the end of a list");
+    bool more, fits = true;
+    int count = 0;
+    td_status status = td_json_open(scan, '[', ']', &more, err);
+    for (; status == TD_OK && more && fits; count++) {
+        fits = count < TD_MAX_NAMES && td_json_peek(scan) == '"';
+        if (!fits)
+            break;
+        status = td_json_string(scan, arena, &names[count].text, &names[count].length, err);
+        if (status == TD_OK)
+            status = td_json_next(scan, ']', &more, err);
+    }
+    if (status != TD_OK)
+        return status;
+    scan->at = end;
+    struct td_attr_name *kept = td_arena_alloc(arena, (size_t)count, sizeof *kept, err);
+    if (!kept)
+        return err->status;
+    if (!fits)
+        return TD_OK;
+    memcpy(kept, names, (size_t)count * sizeof *kept);
+    value->kind = TD_VALUE_NAMES;
+    value->names = (struct td_attr_names){ kept, count };
+    return TD_OK;
+}
+
+/* True if the list at the scan starts with a string. */
+static bool is_of_strings(struct td_json_scan scan)
+{
+    scan.at++;
+    return td_json_peek(&scan) == '"';
+}
+
 static td_status read_number(struct td_json_scan *scan, struct td_arena *arena,
                              struct td_attr_value *value, struct td_error *err)
 {
@@ -183,7 +225,8 @@ td_status td_json_attr(struct td_json_scan *scan, struct td_arena *arena,
         value->kind = TD_VALUE_TEXT;
         return td_json_string(scan, arena, &value->text, &value->text_length, err);
     case '[':
-        status = read_ints(scan, arena, value, err);
+        status = is_of_strings(*scan) ? read_names(scan, arena, value, err)
+                                      : read_ints(scan, arena, value, err);
         break;
     case '{': {
         size_t commas;

@@ -143,6 +143,30 @@ td_status td_attr_of_text(const struct td_attr_spec *spec, const char *text, siz
     return status;
 }
 
+td_status td_attr_names_of_text(const char *text, size_t length, struct td_arena *arena,
+                                struct td_attr_value *out, struct td_error *err)
+{
+    struct td_attr_name names[TD_MAX_NAMES];
+    int count = 0;
+    const char *end = text + length;
+    *out = (struct td_attr_value){ .kind = TD_VALUE_TEXT, .text = text, .text_length = length };
+    for (const char *at = text; length > 0 && at <= end; count++) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        const char *stop = comma ? comma : end;
+        if (count == TD_MAX_NAMES)
+            return TD_OK;
+        names[count] = (struct td_attr_name){ at, (size_t)(stop - at) };
+        at = stop + 1;
+    }
+    struct td_attr_name *kept = td_arena_alloc(arena, (size_t)count, sizeof *kept, err);
+    if (!kept)
+        return err->status;
+    memcpy(kept, names, (size_t)count * sizeof *kept);
+    out->kind = TD_VALUE_NAMES;
+    out->names = (struct td_attr_names){ kept, count };
+    return TD_OK;
+}
+
 /* ---- the attrs struct ---- */
 
 td_status td_attr_copy_text(const char *name, const struct td_attr_value *value,

@@ -2,8 +2,8 @@
  *
  * Values from JSON are typed. Values from query strings and from the metadata of safetensors are
  * text. Lists in the Open Inference Protocol are also text, because its parameters cannot be lists.
- * As text, a list of integers is written "0,2", the empty list "", and a boolean true, false, 1 or
- * 0.
+ * As text, a list of integers is written "0,2", a list of names "values,indices", the empty list
+ * "", and a boolean true, false, 1 or 0.
  *
  * Ownership  Lists and strings are in the arena, or point into the source.
  * Errors     MALFORMED_REQUEST, with `attribute` set, for a value of the wrong kind. The op itself
@@ -13,12 +13,23 @@
 
 #include "kernels/op.h"
 
+/* A list of names, not NUL-terminated. */
+struct td_attr_names {
+    const struct td_attr_name {
+        const char *text;
+        size_t length;
+    } * values;
+    int count;
+};
+#define TD_MAX_NAMES 64 /* maximum length of a list of names */
+
 struct td_attr_value {
     enum {
         TD_VALUE_INT,
         TD_VALUE_FLOAT, /* a number that is not an int64 */
         TD_VALUE_BOOL,
-        TD_VALUE_INTS,
+        TD_VALUE_INTS, /* also an empty list */
+        TD_VALUE_NAMES,
         TD_VALUE_TEXT,
         TD_VALUE_OTHER
     } kind;
@@ -26,6 +37,7 @@ struct td_attr_value {
     double number; /* value for TD_VALUE_FLOAT; infinite if the number is too large */
     bool boolean;
     struct td_ints list;
+    struct td_attr_names names;
     /* The string for TD_VALUE_TEXT, or a description of the value for other kinds, such as "a
      * list". */
     const char *text;
@@ -38,6 +50,12 @@ struct td_attr_value {
 TD_MUST_CHECK td_status td_attr_of_text(const struct td_attr_spec *spec, const char *text,
                                         size_t length, struct td_arena *arena,
                                         struct td_attr_value *out, struct td_error *err);
+
+/* Splits text at its commas. Text with more than TD_MAX_NAMES names keeps the kind
+ * TD_VALUE_TEXT. */
+TD_MUST_CHECK td_status td_attr_names_of_text(const char *text, size_t length,
+                                              struct td_arena *arena, struct td_attr_value *out,
+                                              struct td_error *err);
 
 /* Checks the kind of a value and writes it to args->attrs. */
 TD_MUST_CHECK td_status td_attr_store(const struct td_attr_spec *spec,

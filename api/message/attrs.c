@@ -2,6 +2,7 @@
 
 #include "api/message/attr_values.h"
 #include "api/message/common_members.h"
+#include "api/message/outputs.h"
 #include "kernels/name.h"
 
 #include <string.h>
@@ -45,7 +46,7 @@ static struct place find_place(struct td_request *request, const char *name, siz
                                .set = &request->args.attrs_set,
                                .by_query = &request->by_query.attrs };
     const enum td_common_member member =
-        td_common_member_find(name, length, request->has_no_output);
+        td_common_member_find(name, length, td_request_n_choices(request));
     if (member == TD_COMMON_MEMBER_COUNT)
         return (struct place){ .set = NULL };
     return (struct place){ .member = member,
@@ -59,8 +60,11 @@ static td_status set_place(const struct place *place, const struct td_attr_value
                            struct td_op_args *args, struct td_common_members *common,
                            struct td_arena *arena, struct td_error *err)
 {
-    return place->spec ? td_attr_store(place->spec, value, args, arena, err)
-                       : td_common_member_set(common, place->member, value, arena, err);
+    if (place->spec)
+        return td_attr_store(place->spec, value, args, arena, err);
+    return place->member == TD_COMMON_OUTPUTS
+               ? td_outputs_select(args->op, value, &common->outputs, err)
+               : td_common_member_set(common, place->member, value, arena, err);
 }
 
 /* Checks that the values in the body and in the query string are equal. */
@@ -109,8 +113,11 @@ td_status td_attrs_set_text(struct td_request *request, const char *name, size_t
                                    .text_length = text_length };
     int index;
     const struct td_attr_spec *spec = find_attr(request->op, name, length, &index);
-    const td_status status =
-        spec ? td_attr_of_text(spec, text, text_length, arena, &value, err) : TD_OK;
+    td_status status = TD_OK;
+    if (spec)
+        status = td_attr_of_text(spec, text, text_length, arena, &value, err);
+    else if (td_name_is(td_common_member_names[TD_COMMON_OUTPUTS], name, length))
+        status = td_attr_names_of_text(text, text_length, arena, &value, err);
     return status != TD_OK ? status
                            : td_attrs_set(request, name, length, &value, arena, known, err);
 }

@@ -1,28 +1,33 @@
 #include "api/message/common_members.h"
 
+#include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
 
 #include <string.h>
 
-const char *const td_common_member_names[TD_COMMON_MEMBER_COUNT] = { "device", "response", "timing",
-                                                                     "store", "store.ttl_s" };
+const char *const td_common_member_names[TD_COMMON_MEMBER_COUNT] = {
+    "device", "response", "timing", "store", "store.ttl_s", "output_dtype", "outputs"
+};
 
 /* Indexed by enum value. */
 const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
 const char *const td_layout_names[] = { "nested", "flat", "base64", NULL };
 const char *const td_bool_names[] = { "0", "1", "false", "true", NULL };
+const char *const td_output_dtype_names[] = { "float16", "bfloat16", "float32", "float64", NULL };
 
-bool td_common_member_allowed(enum td_common_member member, bool has_no_output)
+bool td_common_member_allowed(enum td_common_member member, int n_outputs)
 {
-    return !has_no_output || member == TD_COMMON_DEVICE || member == TD_COMMON_TIMING;
+    if (member == TD_COMMON_OUTPUTS)
+        return n_outputs > 1;
+    return n_outputs > 0 || member == TD_COMMON_DEVICE || member == TD_COMMON_TIMING;
 }
 
-enum td_common_member td_common_member_find(const char *name, size_t length, bool has_no_output)
+enum td_common_member td_common_member_find(const char *name, size_t length, int n_outputs)
 {
     int i = 0;
     while (i < TD_COMMON_MEMBER_COUNT &&
-           !(td_common_member_allowed((enum td_common_member)i, has_no_output) &&
+           !(td_common_member_allowed((enum td_common_member)i, n_outputs) &&
              td_name_is(td_common_member_names[i], name, length)))
         i++;
     return (enum td_common_member)i;
@@ -34,6 +39,8 @@ static int choose(const char *name, const char *const *choices, const struct td_
     const int chosen = td_attr_choose(name, choices, value, err);
     if (chosen < 0 && choices == td_layout_names)
         td_error_hint(err, TD_BINARY_HINT);
+    if (chosen < 0 && choices == td_output_dtype_names && value->kind == TD_VALUE_TEXT)
+        td_suggest_dtype(err, value->text, value->text_length, TD_OUTPUT_DTYPES);
     return chosen;
 }
 
@@ -102,6 +109,12 @@ td_status td_common_member_set(struct td_common_members *members, enum td_common
         return td_attr_copy_text(name, value, arena, &members->store, err);
     case TD_COMMON_STORE_TTL:
         return set_ttl(name, value, arena, &members->store_ttl_s, err);
+    case TD_COMMON_OUTPUT_DTYPE:
+        chosen = choose(name, td_output_dtype_names, value, err);
+        if (chosen >= 0)
+            (void)td_dtype_from_name(value->text, value->text_length, &members->output_dtype);
+        break;
+    case TD_COMMON_OUTPUTS:
     case TD_COMMON_MEMBER_COUNT:
         break;
     }
@@ -111,6 +124,7 @@ td_status td_common_member_set(struct td_common_members *members, enum td_common
 bool td_common_members_equal(const struct td_common_members *a, const struct td_common_members *b)
 {
     return a->device == b->device && a->layout == b->layout && a->timing == b->timing &&
-           a->store_ttl_s == b->store_ttl_s &&
+           a->store_ttl_s == b->store_ttl_s && a->output_dtype == b->output_dtype &&
+           a->outputs == b->outputs &&
            (a->store == b->store || (a->store && b->store && strcmp(a->store, b->store) == 0));
 }

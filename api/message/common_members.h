@@ -1,5 +1,6 @@
 /* common_members.h - the members that every op accepts besides its inputs and attributes: `device`,
- * `response`, `timing` and `store`, which can have a time to live, `ttl_s`.
+ * `response`, `timing`, `output_dtype`, and `store`, which can have a time to live, `ttl_s`. An op
+ * with several outputs also accepts `outputs` (outputs.h).
  *
  * `attrs` calls these functions for members of the body, for entries of the metadata of safetensors
  * and for query parameters.
@@ -26,6 +27,8 @@ enum td_common_member {
     TD_COMMON_TIMING,
     TD_COMMON_STORE,
     TD_COMMON_STORE_TTL,
+    TD_COMMON_OUTPUT_DTYPE,
+    TD_COMMON_OUTPUTS,
     TD_COMMON_MEMBER_COUNT
 };
 
@@ -45,26 +48,37 @@ struct td_common_members {
     /* Time to live of the stored outputs in seconds. If 0, they remain until they are deleted or
      * replaced. */
     int64_t store_ttl_s;
+    /* Member "output_dtype": the dtype to which floating-point outputs are rounded. Only if `set`
+     * has the member. */
+    td_dtype output_dtype;
+    /* Member "outputs": bit set of the selected outputs of the op. 0 selects all. */
+    uint32_t outputs;
     uint32_t set; /* bit i is set if the request has the member i of enum td_common_member */
 };
 
-/* NULL-terminated lists of names for the td_device_choice values, the td_layout values and
- * booleans. In td_bool_names, the names at odd indices mean true. */
-extern const char *const td_device_names[], *const td_layout_names[], *const td_bool_names[];
+/* NULL-terminated lists of names for the td_device_choice values, the td_layout values, booleans
+ * and the dtypes of outputs. In td_bool_names, the names at odd indices mean true. */
+extern const char *const td_device_names[],
+    *const td_layout_names[], *const td_bool_names[], *const td_output_dtype_names[];
+
+/* The dtypes in td_output_dtype_names. */
+#define TD_OUTPUT_DTYPES                                                                           \
+    (TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) | TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64))
 
 /* Hint for a client that asks for an unknown layout. */
 #define TD_BINARY_HINT                                                                             \
-    "for a binary format, set the header Accept to application/vnd.safetensors or, for a "         \
-    "resident tensor, application/x-npy"
+    "for a binary format, set the header Accept to application/vnd.safetensors or, for one "       \
+    "tensor, application/x-npy"
 
-/* True if a request can have the member. A request that neither sends nor stores outputs
- * (`has_no_output`) cannot have "response" or "store". */
-bool td_common_member_allowed(enum td_common_member member, bool has_no_output);
+/* True if a request can have the member. A request without outputs (n_outputs is 0) can have only
+ * "device" and "timing", and only a request with several outputs can have "outputs". */
+bool td_common_member_allowed(enum td_common_member member, int n_outputs);
 
 /* Returns the allowed member with this name, or TD_COMMON_MEMBER_COUNT if there is none. */
-enum td_common_member td_common_member_find(const char *name, size_t length, bool has_no_output);
+enum td_common_member td_common_member_find(const char *name, size_t length, int n_outputs);
 
-/* Checks the value and sets the member, but not its bit in `set`. */
+/* Checks the value and sets the member, but not its bit in `set`. td_outputs_select sets
+ * "outputs", which depends on the op. */
 TD_MUST_CHECK td_status td_common_member_set(struct td_common_members *members,
                                              enum td_common_member member,
                                              const struct td_attr_value *value,

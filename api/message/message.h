@@ -11,11 +11,17 @@
 typedef enum td_format {
     TD_FORMAT_JSON,
     TD_FORMAT_SAFETENSORS,
-    TD_FORMAT_NPY, /* for single tensors only */
+    TD_FORMAT_NPY, /* holds one tensor */
     TD_FORMAT_OIP
 } td_format;
 
 struct td_oip_request; /* data for the encoder of /v2 (api/oip/types.h) */
+
+/* An output to send or store. */
+struct td_output {
+    struct td_tensor tensor;
+    int index; /* index among args.outputs */
+};
 
 struct td_request {
     const struct td_op *op;
@@ -23,6 +29,10 @@ struct td_request {
      * body. */
     struct td_op_args args;
     struct td_common_members common;
+    /* Outputs to send or store, in the op's order: the outputs that `outputs` selects, in the dtype
+     * `output_dtype` (outputs.h). NULL if they are args.outputs. */
+    struct td_output *outputs;
+    int n_outputs;
     /* Bits of args.attrs_set and common.set for values that only the query string has set so
      * far. */
     struct {
@@ -46,8 +56,8 @@ struct td_request {
     bool decoded;               /* true if all input tensors are set */
     /* True if a complex tensor in JSON is given as base64, not as lists [re, im]. */
     bool has_complex_base64;
-    /* True if the request neither sends nor stores outputs, so it cannot have "response" or
-     * "store". */
+    /* True if the request neither sends nor stores outputs, so it cannot have the common members
+     * about outputs. */
     bool has_no_output;
     /* True if the request changes the table that the path names. The query string can then have
      * TD_PERSIST. */
@@ -105,6 +115,28 @@ struct td_reply {
 
 /* Initializes a request for the op with default attributes and no inputs. */
 void td_request_init(struct td_request *request, const struct td_op *op);
+
+/* Return the number of outputs to send or store, the i-th of them, and its index among
+ * args.outputs. */
+static inline int td_request_n_outputs(const struct td_request *request)
+{
+    return request->outputs ? request->n_outputs : request->args.n_outputs;
+}
+static inline struct td_tensor *td_request_output(const struct td_request *request, int i)
+{
+    return request->outputs ? &request->outputs[i].tensor : &request->args.outputs[i];
+}
+static inline int td_request_output_index(const struct td_request *request, int i)
+{
+    return request->outputs ? request->outputs[i].index : i;
+}
+
+/* Returns the number of outputs from which the member `outputs` selects: 0 if the request neither
+ * sends nor stores outputs. */
+static inline int td_request_n_choices(const struct td_request *request)
+{
+    return request->has_no_output ? 0 : request->op->n_outputs;
+}
 
 /* Returns the bounds policy of a request, or TD_BOUNDS_ERROR if the op has no such attribute. */
 td_bounds td_request_bounds(const struct td_request *request);

@@ -57,12 +57,13 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(NOT_ACCEPTABLE, 406, "Not acceptable", "not-acceptable",
             "The result cannot be written in a format that the Accept header allows. Results are "
             "available as application/json and, except for strings and complex128, as "
-            "application/vnd.safetensors. A resident tensor is also available as "
+            "application/vnd.safetensors. A single tensor is also available as "
             "application/x-npy, except for strings and bfloat16."),
     PROBLEM(UNSUPPORTED_MEDIA_TYPE, 415, "Unsupported media type", "unsupported-media-type",
             "The Content-Type or Content-Encoding of the body is not supported. The supported "
-            "types are application/json, application/vnd.safetensors and, for a resident tensor, "
-            "application/x-npy. The supported encodings are gzip and deflate."),
+            "types are application/json, application/vnd.safetensors and, for a resident tensor "
+            "and the body of an op, application/x-npy. The supported encodings are gzip and "
+            "deflate."),
     PROBLEM(PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
             "The condition in If-Match or If-None-Match is false. `etag` and the ETag header give "
             "the current ETag; they are absent if the tensor does not exist."),

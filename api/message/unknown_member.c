@@ -66,7 +66,7 @@ td_status td_unknown_member(const struct td_request *request, const char *name, 
     const struct td_op *op = request->op;
     const bool inputs = strcmp(where, TD_MEMBER) == 0;
     const char *names[MAX_NAMES];
-    char listed[320];
+    char listed[352];
     int n = 0;
     for (int i = 0; i < op->n_inputs && n < MAX_NAMES; i++) {
         if (is_of_input(op->inputs[i].name, name, length))
@@ -79,7 +79,7 @@ td_status td_unknown_member(const struct td_request *request, const char *name, 
     for (int i = 0; i < op->n_attrs && n < MAX_NAMES; i++)
         names[n++] = op->attrs[i].name;
     for (int i = 0; i < TD_COMMON_MEMBER_COUNT && n < MAX_NAMES; i++)
-        if (td_common_member_allowed((enum td_common_member)i, request->has_no_output))
+        if (td_common_member_allowed((enum td_common_member)i, td_request_n_choices(request)))
             names[n++] = td_common_member_names[i];
     if (request->is_change && td_name_is(TD_PERSIST, name, length)) {
         td_error_set(err, TD_MALFORMED_REQUEST,

@@ -19,7 +19,7 @@
 
 static int n_outputs(const struct td_request *request)
 {
-    return request->oip->outputs ? request->oip->n_outputs : request->args.n_outputs;
+    return request->oip->outputs ? request->oip->n_outputs : td_request_n_outputs(request);
 }
 
 /* Returns the i-th output of the reply. */
@@ -67,12 +67,12 @@ static td_status check_output(const struct td_request *request, const struct td_
 {
     struct output_name name;
     const struct td_op *op = request->op;
-    const struct td_op_args *args = &request->args;
-    if (output->index >= args->n_outputs)
+    const int n = td_request_n_outputs(request);
+    if (output->index >= n)
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "%s has no output \"%s\"; the number of outputs is %d", op->name,
-                            output_name(op, output->index, &name), args->n_outputs);
-    const struct td_tensor *tensor = &args->outputs[output->index];
+                            output_name(op, output->index, &name), n);
+    const struct td_tensor *tensor = td_request_output(request, output->index);
     if (!request->oip->pairs && td_dtype_is_complex(tensor->dtype))
         return td_error_set(err, TD_NOT_ACCEPTABLE,
                             "%s is %s, which has no datatype; set the parameter \"complex\": true "
@@ -110,7 +110,7 @@ static td_status measure_strings(const struct td_request *request, const struct 
     *escape_bytes = 0;
     for (int i = 0; i < n_outputs(request); i++) {
         const struct td_oip_output output = output_at(request, i);
-        const struct td_tensor *tensor = &request->args.outputs[output.index];
+        const struct td_tensor *tensor = td_request_output(request, output.index);
         struct td_json_strings strings;
         struct output_name name;
         if (output.binary || output.range.region || tensor->dtype != TD_DTYPE_STRING)
@@ -145,7 +145,7 @@ static bool text_bound(const struct td_request *request, size_t *bytes)
         size_t data = 0;
         if (!output.binary && !output.range.region) {
             const struct td_tensor parts =
-                td_oip_complex_to_pairs(&request->args.outputs[output.index]);
+                td_oip_complex_to_pairs(td_request_output(request, output.index));
             if (!td_json_elements_bound(&parts, &data))
                 return false;
         }
@@ -164,7 +164,7 @@ static bool count_binary(const struct td_request *request, size_t *copied, int *
     *n_large = 0;
     for (int i = 0; i < n_outputs(request); i++) {
         const struct td_oip_output output = output_at(request, i);
-        const struct td_tensor *tensor = &request->args.outputs[output.index];
+        const struct td_tensor *tensor = td_request_output(request, output.index);
         size_t bytes;
         if (!output.binary)
             continue;
@@ -260,7 +260,7 @@ static td_status write_output(struct td_text *text, const struct td_request *req
 {
     td_status status = TD_OK;
     const struct td_oip_output output = output_at(request, i);
-    const struct td_tensor *tensor = &request->args.outputs[output.index];
+    const struct td_tensor *tensor = td_request_output(request, output.index);
     const struct td_tensor parts = td_oip_complex_to_pairs(tensor);
     const bool pairs = parts.dtype != tensor->dtype;
     size_t bytes = 0;
@@ -318,7 +318,7 @@ static td_status add_binary_outputs(const struct td_request *request,
 {
     for (int i = 0; i < n_outputs(request); i++) {
         const struct td_oip_output output = output_at(request, i);
-        const struct td_tensor *tensor = &request->args.outputs[output.index];
+        const struct td_tensor *tensor = td_request_output(request, output.index);
         const void *data = tensor->data;
         size_t bytes = 0;
         if (!output.binary)
@@ -345,7 +345,7 @@ static td_status write_ranges(const struct td_request *request, struct td_error 
     td_status status = TD_OK;
     for (int i = 0; i < n_outputs(request); i++) {
         const struct td_oip_output output = output_at(request, i);
-        const struct td_tensor *tensor = &request->args.outputs[output.index];
+        const struct td_tensor *tensor = td_request_output(request, output.index);
         if (!output.range.region)
             continue;
         if (tensor->dtype == TD_DTYPE_STRING)

@@ -124,16 +124,21 @@ static td_status apply_reserved(struct td_oip_reader *reader, const struct td_js
     return TD_OK;
 }
 
+/* Common members that are also parameters of a request. The other common members affect only
+ * replies of /v1. */
+static const enum td_common_member common[] = { TD_COMMON_DEVICE, TD_COMMON_OUTPUT_DTYPE };
+
 static td_status refuse_parameter(struct td_oip_reader *reader, const struct td_json_path *path,
                                   struct td_json_name name)
 {
     const struct td_op *op = reader->request->op;
-    const char *names[TD_MAX_ATTRS + 2];
+    const char *names[TD_MAX_ATTRS + TD_COMMON_MEMBER_COUNT + 1];
     char allowed[256];
     int n = 0;
     for (; n < op->n_attrs; n++)
         names[n] = op->attrs[n].name;
-    names[n++] = "device";
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        names[n++] = td_common_member_names[common[i]];
     names[n++] = reserved_names[COMPLEX];
     td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s, <input>.ref",
                    op->name, TD_OIP_SHOWN(name), td_names_text(names, n, allowed, sizeof allowed));
@@ -160,14 +165,16 @@ static td_status add_ref(struct td_oip_reader *reader, const struct td_json_path
     return TD_OK;
 }
 
-/* True for attributes of the op and for `device`. The other common members affect only
- * replies of /v1. */
+/* True for attributes of the op and for the common members that are parameters. */
 static bool is_attr(const struct td_op *op, struct td_json_name name)
 {
     for (int i = 0; i < op->n_attrs; i++)
         if (td_json_name_is(name, op->attrs[i].name))
             return true;
-    return td_json_name_is(name, "device");
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        if (td_json_name_is(name, td_common_member_names[common[i]]))
+            return true;
+    return false;
 }
 
 static bool is_list(const struct td_op *op, struct td_json_name name)

@@ -164,6 +164,9 @@ static const struct parameter {
       "The name of a resident tensor to store the output in, instead of sending it.", TEXT, NULL },
     { "storeTtl", "store.ttl_s", "query", "Seconds until the stored tensor disappears.",
       TD_OPENAPI_TTL, NULL },
+    { "outputDtype", "output_dtype", "query",
+      "The dtype to which floating-point outputs are rounded. Default: the dtype of the output.",
+      NULL, td_output_dtype_names },
 };
 
 /* ---- making JSON ----------------------------------------------------------------------------- */

@@ -128,15 +128,53 @@ bool td_openapi_add_query(cJSON *parameters, const struct td_op *op)
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static bool add_choice(cJSON *properties, const char *name, const char *description,
-                       const char *const *choices)
+                       const char *fallback, const char *const *choices)
 {
     cJSON *schema = cJSON_AddObjectToObject(properties, name);
-    const cJSON fallback = { .type = cJSON_String, .valuestring = (char *)(uintptr_t)choices[0] };
-    return add_summary(schema, description, &fallback) && td_openapi_choices(schema, choices);
+    const cJSON shown = { .type = cJSON_String, .valuestring = (char *)(uintptr_t)fallback };
+    return add_summary(schema, description, &shown) && td_openapi_choices(schema, choices);
+}
+
+/* Writes the schema of a list of the op's outputs. */
+static bool set_outputs(cJSON *schema, const struct td_op *op)
+{
+    cJSON *items = cJSON_AddObjectToObject(schema, "items");
+    cJSON *names = cJSON_AddArrayToObject(items, "enum");
+    bool complete = td_document_text(schema, "type", "array") &&
+                    td_document_text(items, "type", "string") &&
+                    td_document_add(schema, "minItems", cJSON_CreateNumber(1)) &&
+                    td_document_add(schema, "uniqueItems", cJSON_CreateTrue());
+    for (int i = 0; i < op->n_outputs && complete; i++)
+        complete = td_document_append(names, cJSON_CreateString(op->outputs[i].name));
+    return complete;
+}
+
+static const char outputs_summary[] = "The outputs to send or store. Default: all outputs.";
+
+/* Adds the member `outputs` if the op has several outputs. */
+static bool add_outputs(cJSON *properties, const struct td_op *op)
+{
+    if (op->n_outputs == 1)
+        return true;
+    cJSON *schema = cJSON_AddObjectToObject(properties, "outputs");
+    return td_document_text(schema, "description", outputs_summary) && set_outputs(schema, op);
+}
+
+bool td_openapi_add_outputs(cJSON *parameters, const struct td_op *op)
+{
+    if (op->n_outputs == 1)
+        return true;
+    cJSON *parameter = cJSON_CreateObject();
+    return td_document_append(parameters, parameter) &&
+           td_document_text(parameter, "name", "outputs") &&
+           td_document_text(parameter, "in", "query") &&
+           td_document_text(parameter, "description", outputs_summary) &&
+           td_document_add(parameter, "explode", cJSON_CreateFalse()) &&
+           set_outputs(cJSON_AddObjectToObject(parameter, "schema"), op);
 }
 
 /* Adds the common members that are listed in `names`. */
-static bool add_common_members(cJSON *properties, const char *names)
+static bool add_common_members(cJSON *properties, const char *names, const struct td_op *op)
 {
     static const char timing[] = "{'description':'True to add the header Server-Timing to the "
                                  "reply. Default: false.','type':'boolean'}";
@@ -146,15 +184,20 @@ static bool add_common_members(cJSON *properties, const char *names)
         "{'type':'object','required':['name'],'properties':{'name':{'type':'string'},"
         "'ttl_s':" TD_OPENAPI_TTL "},'additionalProperties':false}]}";
     return (!strstr(names, "device") ||
-            add_choice(properties, "device", "The device that computes the op.",
+            add_choice(properties, "device", "The device that computes the op.", td_device_names[0],
                        td_device_names)) &&
            (!strstr(names, "response") ||
             add_choice(properties, "response", "The layout of the outputs in JSON.",
-                       td_layout_names)) &&
+                       td_layout_names[0], td_layout_names)) &&
            (!strstr(names, "timing") ||
             td_document_add(properties, "timing", td_openapi_json(timing))) &&
            (!strstr(names, "store") ||
-            td_document_add(properties, "store", td_openapi_json(store)));
+            td_document_add(properties, "store", td_openapi_json(store))) &&
+           (!strstr(names, "outputDtype") ||
+            (add_choice(properties, "output_dtype",
+                        "The dtype to which floating-point outputs are rounded.",
+                        "the dtype of the output", td_output_dtype_names) &&
+             add_outputs(properties, op)));
 }
 
 /* Adds the attributes to a schema and to its list of required members. */
@@ -240,7 +283,7 @@ cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *co
     if (complete && keys >= 0)
         complete = add_table_keys(schema, properties, &op->inputs[keys]);
     return finish(schema, complete && add_attrs(properties, required, op) &&
-                              add_common_members(properties, common));
+                              add_common_members(properties, common, op));
 }
 
 cJSON *td_openapi_plan_request(const struct td_op *op)

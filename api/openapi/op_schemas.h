@@ -16,6 +16,9 @@ cJSON *td_openapi_plan_request(const struct td_op *op);
  * string instead of the body. */
 bool td_openapi_add_query(cJSON *parameters, const struct td_op *op);
 
+/* Appends the query parameter `outputs` if the op has several outputs. */
+bool td_openapi_add_outputs(cJSON *parameters, const struct td_op *op);
+
 /* Returns the schema of a reply, or NULL if memory is exhausted. */
 cJSON *td_openapi_output(const struct td_op *op);
 

@@ -190,7 +190,8 @@ static bool end(cJSON *responses, const struct td_openapi_route *route, const ch
     return true;
 }
 
-#define OP_PARAMETERS "StoreIfMatch StoreIfNoneMatch device response timing store storeTtl"
+#define OP_PARAMETERS                                                                              \
+    "StoreIfMatch StoreIfNoneMatch device response timing store storeTtl outputDtype"
 
 static bool add_op(cJSON *paths, const struct td_openapi_route *route, const struct td_op *op,
                    bool has_table)
@@ -204,10 +205,11 @@ static bool add_op(cJSON *paths, const struct td_openapi_route *route, const str
     cJSON *content = cJSON_AddObjectToObject(reply, "content");
     return (!has_table || add_header(reply, "X-Tensord-Table", "XTensordTable")) &&
            td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
+           td_openapi_add_outputs(cJSON_GetObjectItem(operation, "parameters"), op) &&
            add_media(content, "application/json", td_openapi_output(op)) &&
-           add_file(content, safetensors) &&
+           add_file(content, safetensors) && add_file(content, npy) &&
            add_request(operation, td_openapi_request(op, has_table, OP_PARAMETERS),
-                       has_table ? NULL : op, NULL, true, true, false) &&
+                       has_table ? NULL : op, NULL, true, true, true) &&
            end(responses, route, OP_PARAMETERS);
 }
 

@@ -39,7 +39,7 @@ struct td_away;
 /* Costs of a call, computed once at admission. */
 struct td_admission {
     /* Set by the task. */
-    size_t output_bytes; /* size of the op's outputs */
+    size_t output_bytes; /* size of the op's outputs, and of their copies in another dtype */
     /* Maximum size of the reply. For strings, includes only a small part of their size. */
     size_t encoded_bound;
     struct td_cost cost; /* cost of computing the outputs */

@@ -1,6 +1,7 @@
 #include "server/calls/device_call.h"
 
 #include "server/calls/away.h"
+#include "server/calls/reply_outputs.h"
 #include "server/calls/services.h"
 #include "server/devices/placement.h"
 #include "server/devices/staging.h"
@@ -74,13 +75,16 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
     td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
 }
 
-/* Copies the outputs to the arena. Returns false if allocation fails, in which case some outputs
- * remain in staging memory. */
-static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
+/* Copies the outputs that are in staging memory to the arena. Returns false if allocation fails, in
+ * which case some outputs remain there. */
+static bool copy_outputs(struct td_request *request, const struct td_buffer *staged,
+                         struct td_arena *arena)
 {
-    for (int i = 0; i < args->n_outputs; i++)
-        if (td_tensor_copy(&args->outputs[i], arena, TD_IGNORED) != TD_OK)
+    for (int i = 0; i < td_request_n_outputs(request); i++) {
+        struct td_tensor *output = td_request_output(request, i);
+        if (output->owner == staged && td_tensor_copy(output, arena, TD_IGNORED) != TD_OK)
             return false;
+    }
     return true;
 }
 
@@ -88,11 +92,16 @@ static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
  * for the copy is available. */
 static td_status finish(struct td_call *call)
 {
-    struct td_op_args *args = &call->request.args;
+    const struct td_op_args *args = &call->request.args;
     struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
-    const td_status status = td_borrowed_check(&call->borrowed, &call->error);
-    if (status == TD_OK && staged && td_staging_is_scarce(staged) &&
-        copy_outputs(args, &call->arena))
+    const bool is_scarce = staged && td_staging_is_scarce(staged);
+    struct td_exec exec;
+    td_exec_serial(&exec, &call->arena);
+    exec.isa = call->services->config.isa;
+    td_status status = td_borrowed_check(&call->borrowed, &call->error);
+    if (status == TD_OK)
+        status = td_reply_outputs_finish(call, &exec);
+    if (status == TD_OK && is_scarce && copy_outputs(&call->request, staged, &call->arena))
         td_arena_drop(&call->arena, staged);
     return status;
 }

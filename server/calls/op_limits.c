@@ -1,6 +1,7 @@
 #include "server/calls/op_limits.h"
 
 #include "api/codec.h"
+#include "server/calls/reply_outputs.h"
 #include "server/calls/services.h"
 
 td_status td_op_limits_name(struct td_call *call, td_status status, uint64_t limit,
@@ -11,26 +12,44 @@ td_status td_op_limits_name(struct td_call *call, td_status status, uint64_t lim
     return status;
 }
 
+/* Returns a + b, or SIZE_MAX on overflow. */
+static size_t plus(size_t a, uint64_t b)
+{
+    size_t sum;
+    return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
+}
+
+/* Returns the size of the outputs to send or store. */
+static size_t reply_bytes(const struct td_request *request)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < td_request_n_outputs(request); i++)
+        bytes = plus(bytes, td_tensor_footprint(td_request_output(request, i)));
+    return bytes;
+}
+
 td_status td_op_limits_check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
     const uint64_t limit = (uint64_t)call->services->config.max_output;
-    *bytes = 0;
+    size_t computed = 0;
     for (int i = 0; i < args->n_outputs; i++)
-        if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
-            *bytes = SIZE_MAX;
-    if (*bytes <= limit)
+        computed = plus(computed, td_tensor_footprint(&args->outputs[i]));
+    *bytes = plus(computed, td_reply_outputs_converted(&call->request));
+    const size_t sent = reply_bytes(&call->request), larger = computed > sent ? computed : sent;
+    if (larger <= limit)
         return TD_OK;
     const td_status status =
-        td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
+        td_error_resource(&call->error, "output_bytes", larger, limit, "the output");
     return td_op_limits_name(call, status, limit, "--max-output");
 }
 
-td_status td_op_limits_check_text(struct td_call *call, size_t outputs, size_t *bytes)
+td_status td_op_limits_check_text(struct td_call *call, size_t *bytes)
 {
     /* An int8 in a list of its own takes up to 7 characters: [-127], */
     enum { TEXT_PER_BYTE = 8 };
     const uint64_t limit = (uint64_t)call->services->config.max_output;
+    const size_t outputs = reply_bytes(&call->request);
     if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
         *bytes = SIZE_MAX;
     if (*bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs)
@@ -50,13 +69,6 @@ td_status td_op_limits_check_flops(struct td_call *call, uint64_t flops)
         return TD_OK;
     const td_status status = td_error_resource(&call->error, "flops", flops, limit, call->op->name);
     return td_op_limits_name(call, status, limit, "--max-flops");
-}
-
-/* Returns a + b, or SIZE_MAX on overflow. */
-static size_t plus(size_t a, uint64_t b)
-{
-    size_t sum;
-    return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
 }
 
 size_t td_op_limits_memory(const struct td_call *call, const struct td_admission *admission)

@@ -12,15 +12,16 @@
 td_status td_op_limits_name(struct td_call *call, td_status status, uint64_t limit,
                             const char *option);
 
-/* Checks the total size of the outputs against --max-output and writes it to *bytes. For strings,
- * counts only the offsets, because `exec` limits their bytes while the op runs. */
+/* Checks the total size of the op's outputs against --max-output, and also the total size of the
+ * outputs to send or store, which can have another dtype. Writes the memory that all of these
+ * outputs need to *bytes. For strings, counts only the offsets, because `exec` limits their bytes
+ * while the op runs. */
 TD_MUST_CHECK td_status td_op_limits_check_outputs(struct td_call *call, size_t *bytes);
 
 /* Limits the length of the reply's text to --max-output, and writes an upper bound for it to
  * *bytes. The text of numbers can be several times longer than their bytes, so text of up to eight
  * characters per output byte is accepted in any case. */
-TD_MUST_CHECK td_status td_op_limits_check_text(struct td_call *call, size_t outputs,
-                                                size_t *bytes);
+TD_MUST_CHECK td_status td_op_limits_check_text(struct td_call *call, size_t *bytes);
 
 TD_MUST_CHECK td_status td_op_limits_check_flops(struct td_call *call, uint64_t flops);
 

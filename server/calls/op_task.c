@@ -3,8 +3,10 @@
 #include "api/codec.h"
 #include "api/files/foreign.h"
 #include "api/message/attrs.h"
+#include "api/message/outputs.h"
 #include "api/message/unknown_member.h"
 #include "api/oip/oip.h"
+#include "api/tensor_io.h"
 #include "kernels/key_dtype.h"
 #include "kernels/name.h"
 #include "kernels/op_check.h"
@@ -14,6 +16,7 @@
 #include "server/calls/models.h"
 #include "server/calls/op_limits.h"
 #include "server/calls/path_table.h"
+#include "server/calls/reply_outputs.h"
 #include "server/calls/row_keys.h"
 #include "server/calls/services.h"
 #include "server/calls/store_option.h"
@@ -39,7 +42,7 @@ static td_status begin(struct td_call *call)
         return TD_OK;
     }
     const td_status status =
-        td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
+        td_tensor_io_body_format(call->headers.content_type, &call->body_format, &call->error);
     return status != TD_OK ? status
                            : td_codec_reply_format(call->headers.accept, call->body_format,
                                                    &call->reply_format, &call->error);
@@ -133,20 +136,13 @@ static uint64_t admit_bytes(const struct td_call *call)
 
 /* ---- admit ----------------------------------------------------------------------------------- */
 
-/* Checks the format and the length of the reply. If safetensors does not support the dtype of an
- * output and the client also accepts JSON, the outputs are sent as JSON. */
+/* Checks the format and the length of the reply. If the format cannot hold the outputs, the reply
+ * has another format that the client accepts. */
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
 {
-    /* Not TD_IGNORED, because clearing it would cost time for every safetensors reply. */
-    struct td_error unused;
-    if (call->reply_format == TD_FORMAT_SAFETENSORS &&
-        td_codec_can_encode(call->reply_format, &call->request, &unused) != TD_OK &&
-        td_codec_accepts_json(call->headers.accept))
-        call->reply_format = TD_FORMAT_JSON;
-    const td_status status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
-    return status != TD_OK
-               ? status
-               : td_op_limits_check_text(call, admission->output_bytes, &admission->encoded_bound);
+    const td_status status = td_codec_choose_reply(call->headers.accept, &call->request,
+                                                   &call->reply_format, &call->error);
+    return status != TD_OK ? status : td_op_limits_check_text(call, &admission->encoded_bound);
 }
 
 static td_status infer(struct td_call *call)
@@ -168,6 +164,8 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
         status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = infer(call);
+    if (status == TD_OK)
+        status = td_outputs_describe(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_limits_check_outputs(call, &admission->output_bytes);
     if (status == TD_OK)
@@ -209,6 +207,8 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     status = td_row_keys_find(call, &exec.base);
     if (status == TD_OK)
         status = call->op->run(&call->request.args, &exec.base, &call->error);
+    if (status == TD_OK)
+        status = td_reply_outputs_finish(call, &exec.base);
     status = td_op_limits_name(call, status, exec.base.output_limit, "--max-output");
     return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
@@ -233,12 +233,12 @@ static td_status change(struct td_call *call, struct td_worker *worker)
 
 static td_status encode(struct td_call *call)
 {
-    size_t outputs, bytes;
+    size_t bytes;
     if (call->request.common.store)
         return TD_OK; /* the reply was written by the change stage */
-    td_status status = check_computed(call, &outputs);
+    td_status status = check_computed(call, &bytes);
     if (status == TD_OK)
-        status = td_op_limits_check_text(call, outputs, &bytes);
+        status = td_op_limits_check_text(call, &bytes);
     if (status != TD_OK)
         return status;
     td_path_table_tell(call);

@@ -1,6 +1,7 @@
 #include "server/calls/stage_costs.h"
 
 #include "api/oip/oip.h"
+#include "server/calls/reply_outputs.h"
 #include "server/calls/services.h"
 
 enum {
@@ -74,20 +75,27 @@ static uint64_t deflate_cost(const struct td_call *call, const struct td_admissi
                : DEFLATE_FIXED + DEFLATE_PER_BYTE * (uint64_t)bytes;
 }
 
+/* Converting the outputs reads and writes them once. */
+static uint64_t conversion_cost(const struct td_call *call, const struct td_admission *admission)
+{
+    return td_reply_outputs_converted(&call->request) > 0 ? admission->output_bytes / BYTES_PER_NS
+                                                          : 0;
+}
+
 uint64_t td_stage_encode_ns(const struct td_call *call, const struct td_admission *admission)
 {
-    const uint64_t deflate = deflate_cost(call, admission);
+    const uint64_t fixed = deflate_cost(call, admission) + conversion_cost(call, admission);
     const size_t bound = admission->encoded_bound;
     size_t copied;
     switch (call->reply_format) {
     case TD_FORMAT_OIP:
         copied = td_oip_copied_bytes(&call->request);
-        return deflate + text_cost(bound - copied, JSON_OUT_PER_BYTE) + copied / BYTES_PER_NS;
+        return fixed + text_cost(bound - copied, JSON_OUT_PER_BYTE) + copied / BYTES_PER_NS;
     case TD_FORMAT_JSON:
-        return deflate + text_cost(bound, JSON_OUT_PER_BYTE);
+        return fixed + text_cost(bound, JSON_OUT_PER_BYTE);
     case TD_FORMAT_SAFETENSORS:
     case TD_FORMAT_NPY:
         break;
     }
-    return deflate + binary_cost(bound);
+    return fixed + binary_cost(bound);
 }

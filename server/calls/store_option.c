@@ -41,7 +41,8 @@ static void name_output(struct td_call *call, int i)
         break;
     case TD_OUTPUT_NAMED:
         snprintf(stored->name, sizeof stored->name, "%.*s.%s%.*s", base, name,
-                 call->op->outputs[i].name, LONGEST_PART, version);
+                 call->op->outputs[td_request_output_index(&call->request, i)].name, LONGEST_PART,
+                 version);
         break;
     }
     stored->write.name = stored->name;
@@ -51,7 +52,7 @@ static void name_output(struct td_call *call, int i)
 static td_status check_names(struct td_call *call)
 {
     const struct stored *stored = call->state;
-    const int n = call->request.args.n_outputs;
+    const int n = td_request_n_outputs(&call->request);
     td_status status = td_name_check(call->request.common.store, &call->error);
     if (status != TD_OK)
         return td_error_at_attribute(&call->error, status, "store");
@@ -80,7 +81,7 @@ static int in_order(const void *a, const void *b)
 static td_status list_names(struct td_call *call)
 {
     struct stored *stored = call->state;
-    const size_t n = (size_t)call->request.args.n_outputs;
+    const size_t n = (size_t)td_request_n_outputs(&call->request);
     stored->names = td_arena_alloc(&call->arena, n, sizeof *stored->names, &call->error);
     for (size_t i = 0; stored->names && i < n; i++) {
         name_output(call, (int)i);
@@ -99,20 +100,21 @@ td_status td_store_option_admit(struct td_call *call, struct td_admission *admis
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);
     struct td_store *store = call->services->store;
-    const struct td_op_args *args = &call->request.args;
+    const int n = td_request_n_outputs(&call->request);
     struct td_store_totals totals = { 0 };
     if (!stored)
         return call->error.status;
     call->state = stored;
-    admission->encoded_bound = td_describe_stored_bound(args->n_outputs);
+    admission->encoded_bound = td_describe_stored_bound(n);
     *stored = (struct stored){ 0 };
     stored->write.is_result = true;
     stored->write.ttl_s = call->request.common.store_ttl_s;
     stored->write.condition = td_conditions_of(call);
     td_status status = check_names(call);
-    for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
+    for (int i = 0; status == TD_OK && i < n; i++) {
         name_output(call, i);
-        status = td_store_admit_next(store, &stored->write, td_tensor_footprint(&args->outputs[i]),
+        status = td_store_admit_next(store, &stored->write,
+                                     td_tensor_footprint(td_request_output(&call->request, i)),
                                      &totals, &call->error);
     }
     return status == TD_OK ? list_names(call) : status;
@@ -136,7 +138,8 @@ td_effect td_store_option_effect(struct td_call *call, struct td_writer *writer)
     struct stored *stored = call->state;
     if (!call->request.common.store)
         return TD_EFFECT_NONE;
-    *writer = (struct td_writer){ .names = stored->names, .n_names = call->request.args.n_outputs };
+    *writer = (struct td_writer){ .names = stored->names,
+                                  .n_names = td_request_n_outputs(&call->request) };
     stored->write.writer = writer;
     return TD_EFFECT_MEMORY;
 }
@@ -144,17 +147,18 @@ td_effect td_store_option_effect(struct td_call *call, struct td_writer *writer)
 td_status td_store_option_change(struct td_call *call)
 {
     struct stored *stored = call->state;
-    const struct td_op_args *args = &call->request.args;
-    const size_t size = td_describe_stored_bound(args->n_outputs);
+    const int n = td_request_n_outputs(&call->request);
+    const size_t size = td_describe_stored_bound(n);
     struct td_tensor_listing *list =
-        td_arena_alloc(&call->arena, (size_t)args->n_outputs, sizeof *list, &call->error);
+        td_arena_alloc(&call->arena, (size_t)n, sizeof *list, &call->error);
     char *text = list ? td_arena_alloc(&call->arena, size, 1, &call->error) : NULL;
     td_status status = text ? TD_OK : call->error.status;
-    for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
+    for (int i = 0; status == TD_OK && i < n; i++) {
         bool created;
         name_output(call, i);
-        status = td_store_put(call->services->store, &stored->write, &args->outputs[i],
-                              &call->arena, &list[i], &created, &call->error);
+        status = td_store_put(call->services->store, &stored->write,
+                              td_request_output(&call->request, i), &call->arena, &list[i],
+                              &created, &call->error);
         if (status == TD_OK)
             td_audit_table(call, call->op->name, &list[i]);
     }

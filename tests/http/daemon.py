@@ -298,8 +298,7 @@ def read_safetensors(body):
 def npy(descr, shape, raw, fortran=False, version=1):
     """a .npy file"""
     descr = NPY_NAMES.get(descr, descr)
-    dims = "(" + "".join(f"{d}, " for d in shape).rstrip(" ") + ")"
-    text = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {dims}, }}"
+    text = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {tuple(shape)}, }}"
     size = 10 if version == 1 else 12
     text += " " * (-(size + len(text) + 1) % 64) + "\n"
     length = struct.pack("<H" if version == 1 else "<I", len(text))

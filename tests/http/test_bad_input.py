@@ -109,9 +109,9 @@ class Json(BadInput):
 
     def test_an_unknown_member_is_answered_with_the_members(self):
         problem = self.refused('{"params":[1],"index":[0]}')
-        self.assertEqual(problem["detail"], 'gather has no member "index"; expected indices, axis, batch_dims, bounds, dtype, device, response, timing, store, store.ttl_s')
+        self.assertEqual(problem["detail"], 'gather has no member "index"; expected indices, axis, batch_dims, bounds, dtype, device, response, timing, store, store.ttl_s, output_dtype')
         problem = self.refused("{}", path="/v1/gather?axes=1")
-        self.assertEqual(problem["detail"], 'gather has no query parameter "axes"; expected axis, batch_dims, bounds, dtype, device, response, timing, store, store.ttl_s')
+        self.assertEqual(problem["detail"], 'gather has no query parameter "axes"; expected axis, batch_dims, bounds, dtype, device, response, timing, store, store.ttl_s, output_dtype')
 
     def test_a_value_of_the_wrong_kind_is_shown(self):
         for attribute, value, detail in (("axis", "1.5", "axis is 1.5; expected a 64-bit integer"), ("axis", "1e3", "axis is 1e3; expected a 64-bit integer"),

@@ -110,10 +110,16 @@ class OpenApi(HttpTest):
         paths = self.document()["paths"]
         for op in self.get("/v1/ops").json()["ops"]:
             page = self.get(f"/v1/ops/{op['name']}").json()
-            schema = paths[f"/v1/{op['name']}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            operation = paths[f"/v1/{op['name']}"]["post"]
+            self.assertEqual(set(operation["requestBody"]["content"]), {JSON, SAFETENSORS, "application/x-npy"})
+            self.assertEqual(set(operation["responses"]["200"]["content"]), {JSON, SAFETENSORS, "application/x-npy"})
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
             with self.subTest(op["name"]):
+                if len(page["outputs"]) > 1:
+                    self.assertEqual(schema["properties"]["outputs"]["items"]["enum"], [one["name"] for one in page["outputs"]])
                 arguments = page["inputs"] + page["attributes"]
-                self.assertEqual(set(schema["properties"]), {a["name"] for a in arguments} | {"device", "response", "store", "timing"})
+                self.assertEqual(set(schema["properties"]), {a["name"] for a in arguments} | {"device", "response", "store", "timing", "output_dtype"} |
+                                 ({"outputs"} if len(page["outputs"]) > 1 else set()))
                 required = [i["name"] for i in page["inputs"] if not i["optional"]] + [a["name"] for a in page["attributes"] if a["required"]]
                 self.assertEqual(schema.get("required", []), required)
                 for attribute in page["attributes"]:
@@ -234,7 +240,8 @@ class OpenApi(HttpTest):
         document = self.document()
         ops = {op["name"]: self.get(f"/v1/ops/{op['name']}").json() for op in self.get("/v1/ops").json()["ops"]}
         attributes = {name: {a["name"] for a in page["attributes"]} for name, page in ops.items()}
-        options, changes = {"device", "response", "timing", "store", "store.ttl_s"}, {"persist", "device", "timing"}
+        several = {name for name, page in ops.items() if len(page["outputs"]) > 1}
+        options, changes = {"device", "response", "timing", "store", "store.ttl_s", "output_dtype"}, {"persist", "device", "timing"}
         for path, item in document["paths"].items():
             for method, operation in item.items():
                 op = path.rsplit("/", 1)[1]
@@ -244,7 +251,7 @@ class OpenApi(HttpTest):
                             ("put", "/v1/tensors/{name}/keys"): {"persist"}, ("delete", "/v1/tensors/{name}/keys"): {"persist"},
                             ("get", "/v1/tensors/{name}/keys"): {"response"}, ("post", "/v1/aliases"): {"persist"}}.get((method, path))
                 if expected is None and path in (f"/v1/{op}", "/v1/tensors/{table}/" + op) and op in ops:
-                    expected = attributes[op] | options
+                    expected = attributes[op] | options | ({"outputs"} if op in several else set())
                 if expected is None:
                     continue
                 with self.subTest(path, method=method):
@@ -253,7 +260,8 @@ class OpenApi(HttpTest):
                     url = path.replace("{name}", "described").replace("{table}", "described")
                     for name, parameter in query.items():  # none is unknown, and no other is known
                         schema = parameter["schema"]
-                        value = schema["enum"][0] if "enum" in schema else {"boolean": "false", "integer": "1", "number": "1", "array": "0,1"}.get(schema["type"], "x")
+                        values = schema.get("enum") or schema.get("items", {}).get("enum")
+                        value = values[0] if values else {"boolean": "false", "integer": "1", "number": "1", "array": "0,1"}.get(schema["type"], "x")
                         reply = self.request(method.upper(), f"{url}?{name}={value}" + ("&store=x" if name == "store.ttl_s" else ""), b"{}" if method != "get" else None, {"Content-Type": JSON})
                         self.assertNotIn(f'no query parameter \\"{name}', reply.body.decode())
                         self.assertFalse(reply.status == 400 and reply.json().get("attribute") == name and reply.json()["code"] == "MALFORMED_REQUEST", reply.body)

@@ -68,7 +68,7 @@ def attribute(one):
 def parameters(op):
     """Returns the parameters: inputs, then the first attribute as a positional parameter unless it is a Literal or
     an input is optional; all other attributes are keyword-only."""
-    shared = ["device: Optional[str] = None", "timeout: Optional[float] = None"]
+    shared = ["output_dtype: Any = None", "device: Optional[str] = None", "timeout: Optional[float] = None"]
     attributes = [attribute(one) for one in op["attributes"]]
     if op["name"] in OWN:
         own = OWN[op["name"]][0]
@@ -126,7 +126,7 @@ def method(op):
     lines += [f"        {OWN[op['name']][1]}"] if op["name"] in OWN else []
     lines.append(f"        result: {result} = await self.run_op(op_call(")
     inside = f'            "{op["name"]}", calls.{decode}, {table(one["name"] for one in op["inputs"])}, '
-    inside += table([*(one["name"] for one in op["attributes"]), "device"]) + f", {names(lists)}, {names(indices)}, {names(optional)}), "
+    inside += table([*(one["name"] for one in op["attributes"]), "output_dtype", "device"]) + f", {names(lists)}, {names(indices)}, {names(optional)}), "
     return "\n".join([*lines, wrapped(inside + "timeout)", 12), "        return result"])
 
 

@@ -90,7 +90,7 @@ static const struct {
     const char *message; /* NULL: as it was */
 } sent_as_others[] = {
     { TD_FORMAT_JSON, "\x93NUMPY\1\0", 8,
-      "the body is a .npy file; send it with PUT as application/x-npy" },
+      "the body is a .npy file; send it with PUT, or to an op, as application/x-npy" },
     { TD_FORMAT_NPY, "\x93NUMPY\1\0", 8, NULL },
     { TD_FORMAT_NPY, "\x93NUMPY\1v{'descr': '<f4'", 23,
       "the body is a .npy file without its NULs, as curl -d sends it; " BINARY },

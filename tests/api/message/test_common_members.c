@@ -9,7 +9,7 @@ static struct td_error err;
 
 static td_status set(const char *name, const struct td_attr_value *value)
 {
-    const enum td_common_member member = td_common_member_find(name, strlen(name), false);
+    const enum td_common_member member = td_common_member_find(name, strlen(name), 2);
     ck_assert_int_ne(member, TD_COMMON_MEMBER_COUNT);
     return td_common_member_set(&members, member, value, &test_arena, &err);
 }
@@ -24,18 +24,36 @@ static const struct {
     const char *name, *text;
     bool accepted;
 } texts[] = {
-    { "device", "auto", true },     { "device", "cpu", true },
-    { "device", "gpu", true },      { "device", "tpu", false },
-    { "response", "flat", true },   { "response", "base64", true },
-    { "response", "nested", true }, { "response", "xml", false },
-    { "timing", "0", true },        { "timing", "1", true },
-    { "timing", "true", true },     { "timing", "false", true },
-    { "timing", "yes", false },     { "timing", "2", false },
-    { "store", "name", true },      { "store", "1", true },
-    { "store.ttl_s", "1", true },   { "store.ttl_s", "31536000", true },
-    { "store.ttl_s", "0", false },  { "store.ttl_s", "31536001", false },
-    { "store.ttl_s", "-1", false }, { "store.ttl_s", "1.5", false },
+    { "device", "auto", true },
+    { "device", "cpu", true },
+    { "device", "gpu", true },
+    { "device", "tpu", false },
+    { "response", "flat", true },
+    { "response", "base64", true },
+    { "response", "nested", true },
+    { "response", "xml", false },
+    { "timing", "0", true },
+    { "timing", "1", true },
+    { "timing", "true", true },
+    { "timing", "false", true },
+    { "timing", "yes", false },
+    { "timing", "2", false },
+    { "store", "name", true },
+    { "store", "1", true },
+    { "store.ttl_s", "1", true },
+    { "store.ttl_s", "31536000", true },
+    { "store.ttl_s", "0", false },
+    { "store.ttl_s", "31536001", false },
+    { "store.ttl_s", "-1", false },
+    { "store.ttl_s", "1.5", false },
     { "store.ttl_s", "", false },
+    { "output_dtype", "float16", true },
+    { "output_dtype", "bfloat16", true },
+    { "output_dtype", "float32", true },
+    { "output_dtype", "float64", true },
+    { "output_dtype", "int8", false },
+    { "output_dtype", "complex64", false },
+    { "output_dtype", "", false },
 };
 
 TD_TEST_EACH(text_is_parsed_as_the_kind_of_the_member, texts)
@@ -94,13 +112,27 @@ TD_TEST(an_unknown_layout_has_a_hint_about_binary_formats)
     EXPECT_MESSAGE(&err, TD_BINARY_HINT);
 }
 
-TD_TEST(requests_without_outputs_have_neither_response_nor_store)
+TD_TEST(an_unknown_output_dtype_gets_the_nearest_name)
 {
-    ck_assert_int_eq(td_common_member_find("device", 6, true), TD_COMMON_DEVICE);
-    ck_assert_int_eq(td_common_member_find("timing", 6, true), TD_COMMON_TIMING);
-    ck_assert_int_eq(td_common_member_find("store", 5, true), TD_COMMON_MEMBER_COUNT);
-    ck_assert_int_eq(td_common_member_find("store.ttl_s", 11, true), TD_COMMON_MEMBER_COUNT);
-    ck_assert_int_eq(td_common_member_find("response", 8, true), TD_COMMON_MEMBER_COUNT);
+    ck_assert_int_eq(set_text("output_dtype", "half"), TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(err.did_you_mean, "float16");
+}
+
+TD_TEST(only_requests_with_several_outputs_can_select_outputs)
+{
+    ck_assert_int_eq(td_common_member_find("outputs", 7, 2), TD_COMMON_OUTPUTS);
+    ck_assert_int_eq(td_common_member_find("outputs", 7, 1), TD_COMMON_MEMBER_COUNT);
+    ck_assert_int_eq(td_common_member_find("outputs", 7, 0), TD_COMMON_MEMBER_COUNT);
+}
+
+TD_TEST(requests_without_outputs_have_no_members_about_outputs)
+{
+    ck_assert_int_eq(td_common_member_find("device", 6, 0), TD_COMMON_DEVICE);
+    ck_assert_int_eq(td_common_member_find("timing", 6, 0), TD_COMMON_TIMING);
+    ck_assert_int_eq(td_common_member_find("store", 5, 0), TD_COMMON_MEMBER_COUNT);
+    ck_assert_int_eq(td_common_member_find("store.ttl_s", 11, 0), TD_COMMON_MEMBER_COUNT);
+    ck_assert_int_eq(td_common_member_find("response", 8, 0), TD_COMMON_MEMBER_COUNT);
+    ck_assert_int_eq(td_common_member_find("output_dtype", 12, 0), TD_COMMON_MEMBER_COUNT);
 }
 
 TD_TEST(only_an_unknown_layout_has_a_hint_at_binary_formats)

@@ -45,7 +45,7 @@ TD_TEST(the_error_of_an_unknown_member_lists_the_members)
     begin();
     td_unknown_member(&request, other, 3, TD_MEMBER, &err);
     EXPECT_MESSAGE(&err, "expected lists, ints, ");
-    EXPECT_MESSAGE(&err, "device, response, timing, store, store.ttl_s");
+    EXPECT_MESSAGE(&err, "device, response, timing, store, store.ttl_s, output_dtype");
     request.args.inputs[0].count = 1; /* by the path */
     td_unknown_member(&request, other, 3, TD_MEMBER, &err);
     EXPECT_MESSAGE(&err, "expected ints, count, ");

@@ -11,7 +11,7 @@ import tensord
 from conftest import ROOT
 from tensord import errors
 
-SHARED = {"self", "operands", "device", "timeout"}
+SHARED = {"self", "operands", "output_dtype", "device", "timeout"}
 OPTIONAL = {("einsum", "equation")}  # it may be the first operand
 
 
@@ -129,6 +129,34 @@ def test_nan_and_infinities_in_lists_are_float32(client):
 
 def test_bfloat16_is_read_as_float32(client):
     np.testing.assert_array_equal(client.cast(np.array([1.5, -2]), dtype="bfloat16"), np.array([1.5, -2], "f4"))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("asked", [np.float16, np.float32, np.float64])
+def test_output_dtype_rounds_as_numpy_does(client, dtype, asked):
+    halves = np.arange(0x7c00, dtype="u2").view("f2").astype("f8")
+    ties = (halves[:-1] + halves[1:]) / 2
+    some = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, 0), [65519.99, 65520, 1e30, -1e30, np.nan, np.inf, -0.0, 1e-9, 1e-40]]).astype(dtype)
+    got = client.gather(some, np.arange(len(some)), output_dtype=asked)
+    with np.errstate(over="ignore", under="ignore"):
+        expected = some.astype(asked)
+    assert got.dtype == asked
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
+def test_output_dtype_applies_to_tables_and_stored_results(client):
+    table = client.tables["keyed_floats"]
+    table.put(np.array([[0.1], [0.2]], "f4"), keys=["a", "b"])
+    assert table.rows([0], output_dtype="float16").dtype == np.float16
+    assert table.by_key("a", output_dtype=np.float64).dtype == np.float64
+    assert table.lookup(["a"], output_dtype="float16").output.dtype == np.float16
+    table.delete()
+    assert client.top_k([0.5, 2.5], 1, output_dtype="float64").values.dtype == np.float64
+    assert client.store("of_half").cast([0.1], "float32", output_dtype="float16")["dtype"] == "float16"
+    client.tables["of_half"].delete()
+    with pytest.raises(tensord.TensordError, match='output_dtype is "int8"'):
+        client.gather([0.5], [0], output_dtype=np.int8)
 
 
 def test_lists_of_tensors_and_several_outputs(client):

@@ -69,8 +69,8 @@ def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
                         (("gather", "params=cli5", 'indices=["1"]'), """'{"keys": x}' to find rows by key"""),
                         (("gather", "params=cli5", "indices=king"), """rows of a table by key, pass indices='{"keys": ["KEY"]}'"""),
                         (("find", "keys=cli5", "queries=[1]"), """the keys of 'cli5' are {"ref": "cli5.keys"}"""),
-                        (("find", "params=cli5", "queries=[1]"), "find has no argument params; expected keys, queries, device, timeout; keys is missing"),
-                        (("gather", "parms=cli5"), "gather has no argument parms; expected params, indices, axis, batch_dims, bounds, dtype, device, timeout; params and indices are missing"),
+                        (("find", "params=cli5", "queries=[1]"), "find has no argument params; expected keys, queries, output_dtype, device, timeout; keys is missing"),
+                        (("gather", "parms=cli5"), "gather has no argument parms; expected params, indices, axis, batch_dims, bounds, dtype, output_dtype, device, timeout; params and indices are missing"),
                         (("find",), "find lacks keys=VALUE and queries=VALUE"),
                         (("concat", "inputs=[[16777217, 0.5], [1]]"), """pass '{"dtype": "float64", "data": x}'"""),
                         (("lookup", "params=cli5", "keys=[1]"), "lookup takes TABLE KEY ..., not NAME=VALUE: python -m tensord lookup cli5 KEY")):

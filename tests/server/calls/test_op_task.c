@@ -74,6 +74,50 @@ TD_TEST(the_text_of_a_reply_may_have_exactly_the_limit)
     }
 }
 
+/* ---- outputs in another dtype ---------------------------------------------------------------- */
+
+/* An einsum that copies n float32 zeros, rounded to float16 in a binary reply. */
+static struct td_call *rounding_call(int n)
+{
+    char body[256];
+    const int header = snprintf(
+        body + 8, sizeof body - 8,
+        "{\"__metadata__\":{\"equation\":\"i->i\",\"output_dtype\":\"float16\"},\"inputs.0\":"
+        "{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[0,%d]}}",
+        n, 4 * n);
+    const uint64_t length = (uint64_t)header;
+    memcpy(body, &length, sizeof length);
+    const size_t bytes = 8 + (size_t)header + 4 * (size_t)n;
+    char *whole = td_arena_alloc(&test_arena, bytes, 1, TD_IGNORED);
+    memset(whole, 0, bytes);
+    memcpy(whole, body, 8 + (size_t)header);
+    struct td_call *call = call_of_bytes("einsum", whole, bytes);
+    call->headers.content_type = "application/vnd.safetensors";
+    call->body_format = call->reply_format = TD_FORMAT_SAFETENSORS;
+    return call;
+}
+
+TD_TEST(memory_and_time_are_admitted_for_the_output_in_both_dtypes)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = rounding_call(100000);
+    run_call(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    ck_assert_uint_eq(call->schedule.admission.output_bytes, 400000 + 200000);
+    ck_assert_uint_ge(call->schedule.admission.encode_ns, 600000 / 8); /* reads and writes them */
+}
+
+TD_TEST(the_output_in_its_own_dtype_is_freed_before_the_reply_is_sent)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = rounding_call(100000);
+    run_call(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    const struct td_request *request = &call->request;
+    ck_assert_ptr_null(td_arena_owner(&call->arena, request->args.outputs[0].data));
+    ck_assert_ptr_nonnull(td_arena_owner(&call->arena, td_request_output(request, 0)->data));
+}
+
 TD_TEST(the_limit_on_outputs_applies_to_strings)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=1K"));

@@ -26,8 +26,9 @@ Missing = Literal["error", "zero", "default"]
 class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
     """Client of the daemon at a URL, by default the daemon on port 8080 of this machine.
 
-    Each op is a method. In addition to the op's arguments, it takes `device` ("auto", "cpu" or "gpu") and
-    `timeout`, which applies to this call only.
+    Each op is a method. In addition to the op's arguments, it takes `device` ("auto", "cpu" or "gpu"), `output_dtype`,
+    to which the daemon rounds floating-point outputs ("float16", "bfloat16", "float32" or "float64"), and `timeout`,
+    which applies to this call only.
 
     timeout      seconds allowed for a whole call, including its retries
     retries      maximum number of times that a request is sent again
@@ -270,25 +271,30 @@ class AsyncTable:
         call = calls.change_call(path, self.name, arguments, {"mode": mode}, Conditions(if_match), mode == "set")
         return await self.client.send(call, timeout=timeout)
 
-    async def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
-        return await self.client.gather(self, as_row_numbers(numbers, "numbers"), bounds=bounds, timeout=timeout)
+    async def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, output_dtype: Any = None,
+                   timeout: Optional[float] = None) -> Array:
+        return await self.client.gather(self, as_row_numbers(numbers, "numbers"), bounds=bounds, output_dtype=output_dtype,
+                                        timeout=timeout)
 
-    async def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
+    async def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, output_dtype: Any = None,
+                     timeout: Optional[float] = None) -> Array:
         """Returns the rows with these keys. With bounds="zero", a key that does not exist gives a row of zeros."""
         if is_mask(keys) and (not isinstance(keys, list) or all(isinstance(one, bool) for one in keys)):
             raise TypeError("keys is a mask; expected keys. For the rows of a mask, use iloc[numpy.flatnonzero(mask)]")
         values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         with about_keys():
-            return await self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
+            return await self.client.gather(self, Keys(values), bounds=bounds, output_dtype=output_dtype, timeout=timeout)
 
-    async def lookup(self, keys: Any, *, missing: Optional[Missing] = None, default: Any = None, timeout: Optional[float] = None) -> Found:
+    async def lookup(self, keys: Any, *, missing: Optional[Missing] = None, default: Any = None, output_dtype: Any = None,
+                     timeout: Optional[float] = None) -> Found:
         """Returns the rows with these keys, and a mask of the keys that exist.
 
         A key that does not exist raises KeyNotFound, as in table[...]. With missing="zero" its row is zeros, and with
         missing="default" its row is `default`; in both cases `found` is False for the key.
         """
         queries = as_input(calls.listed_key(keys), "keys")
-        return await self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
+        return await self.client.lookup(self, queries=queries, missing=missing, default=default, output_dtype=output_dtype,
+                                        timeout=timeout)
 
     async def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:
         """Returns rows by key or by number.

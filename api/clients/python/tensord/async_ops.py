@@ -23,7 +23,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
 
     async def gather(self, params: Any, indices: Any, axis: Optional[int] = None, *,
                      batch_dims: Optional[int] = None, bounds: Optional[Literal["error", "zero",
-                     "clip", "wrap"]] = None, dtype: Optional[Any] = None,
+                     "clip", "wrap"]] = None, dtype: Optional[Any] = None, output_dtype: Any = None,
                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Picks slices of params along one axis, in the order of indices.
 
@@ -42,13 +42,13 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "gather", calls.one, {"params": params, "indices": indices}, {"axis": axis,
-            "batch_dims": batch_dims, "bounds": bounds, "dtype": dtype, "device": device}, (),
-            ("indices",), ()), timeout)
+            "batch_dims": batch_dims, "bounds": bounds, "dtype": dtype,
+            "output_dtype": output_dtype, "device": device}, (), ("indices",), ()), timeout)
         return result
 
     async def batch_gather(self, params: Any, indices: Any, *, bounds: Optional[Literal["error",
-                           "zero", "clip", "wrap"]] = None, device: Optional[str] = None,
-                           timeout: Optional[float] = None) -> One:
+                           "zero", "clip", "wrap"]] = None, output_dtype: Any = None,
+                           device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Picks slices of params batch by batch: gather with batch_dims = axis = rank(indices) - 1.
 
         params   The tensor to pick from, of rank 1 or more. Its shape starts with all dimensions of indices except the
@@ -61,12 +61,13 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "batch_gather", calls.one, {"params": params, "indices": indices}, {"bounds": bounds,
-            "device": device}, (), ("indices",), ()), timeout)
+            "output_dtype": output_dtype, "device": device}, (), ("indices",), ()), timeout)
         return result
 
     async def gather_nd(self, params: Any, indices: Any, batch_dims: Optional[int] = None, *,
                         bounds: Optional[Literal["error", "zero", "clip", "wrap"]] = None,
-                        device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+                        output_dtype: Any = None, device: Optional[str] = None,
+                        timeout: Optional[float] = None) -> One:
         """Picks elements or slices of params by index tuples.
 
         params      The tensor to pick from, of rank 1 or more. Its first batch_dims dimensions are the same as in
@@ -84,12 +85,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "gather_nd", calls.one, {"params": params, "indices": indices},
-            {"batch_dims": batch_dims, "bounds": bounds, "device": device}, (), ("indices",), ()),
-            timeout)
+            {"batch_dims": batch_dims, "bounds": bounds, "output_dtype": output_dtype,
+            "device": device}, (), ("indices",), ()), timeout)
         return result
 
-    async def dynamic_stitch(self, indices: Any, data: Any, *, device: Optional[str] = None,
-                             timeout: Optional[float] = None) -> One:
+    async def dynamic_stitch(self, indices: Any, data: Any, *, output_dtype: Any = None,
+                             device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Assembles one tensor from the rows of several tensors, placing each row at its index. If an index is repeated,
         the last row is kept. Rows without an index are zeros.
 
@@ -99,11 +100,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         Returns  The rows, each at its index.
         """
         result: One = await self.run_op(op_call(
-            "dynamic_stitch", calls.one, {"indices": indices, "data": data}, {"device": device},
-            ("indices", "data",), ("indices",), ()), timeout)
+            "dynamic_stitch", calls.one, {"indices": indices, "data": data},
+            {"output_dtype": output_dtype, "device": device}, ("indices", "data",), ("indices",),
+            ()), timeout)
         return result
 
-    async def parallel_dynamic_stitch(self, indices: Any, data: Any, *,
+    async def parallel_dynamic_stitch(self, indices: Any, data: Any, *, output_dtype: Any = None,
                                       device: Optional[str] = None,
                                       timeout: Optional[float] = None) -> One:
         """Assembles one tensor from the rows of several tensors, as dynamic_stitch does. If an index is repeated, any of
@@ -116,11 +118,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "parallel_dynamic_stitch", calls.one, {"indices": indices, "data": data},
-            {"device": device}, ("indices", "data",), ("indices",), ()), timeout)
+            {"output_dtype": output_dtype, "device": device}, ("indices", "data",), ("indices",),
+            ()), timeout)
         return result
 
     async def dynamic_partition(self, data: Any, partitions: Any, num_partitions: int, *,
-                                device: Optional[str] = None,
+                                output_dtype: Any = None, device: Optional[str] = None,
                                 timeout: Optional[float] = None) -> Many:
         """Distributes the rows of data among num_partitions tensors by number, keeping their order.
 
@@ -131,11 +134,13 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: Many = await self.run_op(op_call(
             "dynamic_partition", calls.many, {"data": data, "partitions": partitions},
-            {"num_partitions": num_partitions, "device": device}, (), ("partitions",), ()), timeout)
+            {"num_partitions": num_partitions, "output_dtype": output_dtype, "device": device}, (),
+            ("partitions",), ()), timeout)
         return result
 
     async def einsum(self, *operands: Any, inputs: Any = None, equation: Optional[str] = None,
-                     device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+                     output_dtype: Any = None, device: Optional[str] = None,
+                     timeout: Optional[float] = None) -> One:
         """Sums products of tensors along labelled dimensions: contractions, batched products, reductions, diagonals,
         transpositions. Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").
 
@@ -149,12 +154,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         inputs, equation = calls.operands(operands, inputs, equation)
         result: One = await self.run_op(op_call(
-            "einsum", calls.one, {"inputs": inputs}, {"equation": equation, "device": device},
-            ("inputs",), (), ()), timeout)
+            "einsum", calls.one, {"inputs": inputs}, {"equation": equation,
+            "output_dtype": output_dtype, "device": device}, ("inputs",), (), ()), timeout)
         return result
 
-    async def concat(self, inputs: Any, axis: Optional[int] = None, *, device: Optional[str] = None,
-                     timeout: Optional[float] = None) -> One:
+    async def concat(self, inputs: Any, axis: Optional[int] = None, *, output_dtype: Any = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Joins tensors along one of their dimensions.
 
         inputs   The tensors to join, in order. They have the same dtype, and their shapes can differ only along axis.
@@ -162,12 +167,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         Returns  The tensors, one after the other along axis.
         """
         result: One = await self.run_op(op_call(
-            "concat", calls.one, {"inputs": inputs}, {"axis": axis, "device": device}, ("inputs",),
-            (), ()), timeout)
+            "concat", calls.one, {"inputs": inputs}, {"axis": axis, "output_dtype": output_dtype,
+            "device": device}, ("inputs",), (), ()), timeout)
         return result
 
-    async def cast(self, x: Any, dtype: Any, *, device: Optional[str] = None,
-                   timeout: Optional[float] = None) -> One:
+    async def cast(self, x: Any, dtype: Any, *, output_dtype: Any = None,
+                   device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Converts the elements of a tensor to another dtype.
 
         x        The tensor to convert, of any shape. To scale quantised rows, use dequantize.
@@ -175,12 +180,13 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         Returns  The converted elements.
         """
         result: One = await self.run_op(op_call(
-            "cast", calls.one, {"x": x}, {"dtype": dtype, "device": device}, (), (), ()), timeout)
+            "cast", calls.one, {"x": x}, {"dtype": dtype, "output_dtype": output_dtype,
+            "device": device}, (), (), ()), timeout)
         return result
 
     async def top_k(self, x: Any, k: int, *, largest: Optional[bool] = None,
-                    axis: Optional[int] = None, device: Optional[str] = None,
-                    timeout: Optional[float] = None) -> Top:
+                    axis: Optional[int] = None, output_dtype: Any = None,
+                    device: Optional[str] = None, timeout: Optional[float] = None) -> Top:
         """Selects the k largest or smallest elements along a dimension, in order.
 
         x         The tensor to select from, of rank 1 or more.
@@ -192,11 +198,11 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: Top = await self.run_op(op_call(
             "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "axis": axis,
-            "device": device}, (), (), ()), timeout)
+            "output_dtype": output_dtype, "device": device}, (), (), ()), timeout)
         return result
 
-    async def find(self, keys: Any, queries: Any, *, device: Optional[str] = None,
-                   timeout: Optional[float] = None) -> One:
+    async def find(self, keys: Any, queries: Any, *, output_dtype: Any = None,
+                   device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Finds the position of each query in a list of distinct keys.
 
         keys     The keys, a vector of distinct elements.
@@ -204,13 +210,13 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         Returns  The position of each query in keys, or -1 if no key is equal to it.
         """
         result: One = await self.run_op(op_call(
-            "find", calls.one, {"keys": keys, "queries": queries}, {"device": device}, (), (), ()),
-            timeout)
+            "find", calls.one, {"keys": keys, "queries": queries}, {"output_dtype": output_dtype,
+            "device": device}, (), (), ()), timeout)
         return result
 
     async def lookup(self, params: Any, keys: Any = None, *, queries: Any = None,
                      default: Any = None, missing: Optional[Literal["error", "zero",
-                     "default"]] = None, device: Optional[str] = None,
+                     "default"]] = None, output_dtype: Any = None, device: Optional[str] = None,
                      timeout: Optional[float] = None) -> Rows:
         """Picks rows of a table by their keys. Without queries, keys lists the keys to look up, and params must be a table
         with keys. With queries, keys names the rows of params.
@@ -228,8 +234,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         keys, queries = calls.looked_up(keys, queries)
         result: Rows = await self.run_op(op_call(
             "lookup", calls.found_rows, {"params": params, "keys": keys, "queries": queries,
-            "default": default}, {"missing": missing, "device": device}, (), (), ("keys",
-            "default",)), timeout)
+            "default": default}, {"missing": missing, "output_dtype": output_dtype,
+            "device": device}, (), (), ("keys", "default",)), timeout)
         return result
 
     async def embedding_bag(self, params: Any, indices: Any, *, offsets: Any = None,
@@ -240,7 +246,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                             bounds: Optional[Literal["error", "zero", "clip", "wrap"]] = None,
                             dtype: Optional[Any] = None, layout: Optional[Literal["plain",
                             "byte_rowwise"]] = None, include_last_offset: Optional[bool] = None,
-                            device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+                            output_dtype: Any = None, device: Optional[str] = None,
+                            timeout: Optional[float] = None) -> One:
         """Sums rows of a table, bag by bag.
 
         params               The table, of rank 1 or more. int8 and uint8 rows need scale.
@@ -278,14 +285,15 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
             "segment_ids": segment_ids, "weights": weights, "scale": scale, "offset": offset,
             "zero_point": zero_point}, {"mode": mode, "padding_index": padding_index,
             "num_segments": num_segments, "bounds": bounds, "dtype": dtype, "layout": layout,
-            "include_last_offset": include_last_offset, "device": device}, (), ("indices",
-            "offsets", "segment_ids",), ("offsets", "segment_ids", "weights", "scale", "offset",
-            "zero_point",)), timeout)
+            "include_last_offset": include_last_offset, "output_dtype": output_dtype,
+            "device": device}, (), ("indices", "offsets", "segment_ids",), ("offsets",
+            "segment_ids", "weights", "scale", "offset", "zero_point",)), timeout)
         return result
 
     async def dequantize(self, params: Any, scale: Any, *, offset: Any = None,
                          zero_point: Any = None, dtype: Optional[Any] = None,
-                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+                         output_dtype: Any = None, device: Optional[str] = None,
+                         timeout: Optional[float] = None) -> One:
         """Converts quantised rows to the numbers that they represent.
 
         params      The quantised rows.
@@ -300,6 +308,6 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "dequantize", calls.one, {"params": params, "scale": scale, "offset": offset,
-            "zero_point": zero_point}, {"dtype": dtype, "device": device}, (), (), ("offset",
-            "zero_point",)), timeout)
+            "zero_point": zero_point}, {"dtype": dtype, "output_dtype": output_dtype,
+            "device": device}, (), (), ("offset", "zero_point",)), timeout)
         return result

@@ -210,8 +210,7 @@ def completed(call: Call[T], untyped: Untyped, tables: list[Description]) -> Cal
 
 def present(attributes: dict[str, Any]) -> dict[str, Any]:
     out = {name: value for name, value in attributes.items() if value is not None}
-    if "dtype" in out:
-        out["dtype"] = dtype_name(out["dtype"])
+    out.update((name, dtype_name(out[name])) for name in ("dtype", "output_dtype") if name in out)
     return {name: attribute(name, value) for name, value in out.items()}
 
 
