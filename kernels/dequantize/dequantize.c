@@ -1,7 +1,7 @@
 #include "kernels/dequantize/dequantize.h"
 
 #include "kernels/convert/cast_path.h"
-#include "kernels/dequantize/loops.h"
+#include "kernels/convert/dequantize_loops.h"
 #include "kernels/integers.h"
 #include "kernels/rows/rows.h"
 #include "kernels/zero_point.h"
@@ -120,28 +120,14 @@ static void dequantize_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-static const struct td_dequantize_loops *loops_of(td_isa isa)
-{
-#ifdef __x86_64__
-    if (isa >= TD_ISA_AVX512)
-        return &td_dequantize_loops_avx512;
-    if (isa == TD_ISA_AVX2)
-        return &td_dequantize_loops_avx2;
-#endif
-    (void)isa;
-    return &td_dequantize_loops_generic;
-}
-
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const struct td_tensor *params = input(args, PARAMS), *out = &args->outputs[0];
     const struct td_tensor *scale = input(args, SCALE), *offset = input(args, OFFSET);
     const td_isa isa = td_isa_resolve(exec->isa);
-    const struct td_dequantize_loop *loop =
-        offset ? &loops_of(isa)->by_offset : &loops_of(isa)->by_zero_point;
-    const bool is_signed = params->dtype == TD_DTYPE_INT8;
     const td_dtype real = out->dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32;
     struct job job = {
+        .loop = td_dequantize_loop(params->dtype, real, offset != NULL, isa),
         .from = params->data,
         .to = out->data,
         .real_size = td_dtype_info(real)->size,
@@ -157,10 +143,6 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
         return TD_OK;
     if (job.scale_step + job.offset_step + job.zero_points.step > 0)
         job.row_numel = params->numel / params->shape.dim[0];
-    if (real == TD_DTYPE_FLOAT64)
-        job.loop = is_signed ? loop->int8_to_double : loop->uint8_to_double;
-    else
-        job.loop = is_signed ? loop->int8_to_float : loop->uint8_to_float;
     td_cast_path_find(&job.path, real, out->dtype, isa);
     const int64_t grain = (int64_t)(TD_ROWS_RANGE_BYTES / job.real_size);
     return td_exec_for(exec, params->numel, grain, dequantize_range, &job, err);

@@ -33,7 +33,7 @@ struct td_embedding_bag_geometry td_embedding_bag_geometry(const struct td_op_ar
     geometry.n_bags = out->shape.dim[0];
     geometry.row_numel = out->numel / geometry.n_bags;
     geometry.row_bytes = (size_t)geometry.row_numel * td_dtype_info(params->dtype)->size;
-    if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
-        geometry.row_bytes += TD_BAG_TRAILER;
+    if (td_embedding_bag_attrs(args).layout == TD_ROW_LAYOUT_BYTE_ROWWISE)
+        geometry.row_bytes += TD_ROW_TRAILER;
     return geometry;
 }

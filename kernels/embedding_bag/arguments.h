@@ -5,6 +5,7 @@
 #define TD_KERNELS_EMBEDDING_BAG_ARGUMENTS_H
 
 #include "kernels/op_rows.h"
+#include "kernels/quantized.h"
 
 /* Positions of the inputs in the descriptor. */
 enum {
@@ -19,20 +20,13 @@ enum {
     TD_BAG_INPUTS
 };
 
-typedef enum td_bag_layout {
-    TD_BAG_PLAIN,       /* scale and offset are inputs */
-    TD_BAG_BYTE_ROWWISE /* scale and offset are the last 8 bytes of each row */
-} td_bag_layout;
-
-#define TD_BAG_TRAILER 8 /* size in bytes of the scale and offset at the end of a row */
-
 struct td_embedding_bag_attrs {
     int64_t padding_index; /* TD_ATTR_UNSET: none */
     int64_t num_segments;  /* TD_ATTR_UNSET: the last segment id plus 1 */
     td_bag_mode mode;
     td_bounds bounds;
     td_dtype dtype; /* dtype of the output, if the request sets it */
-    td_bag_layout layout;
+    td_row_layout layout;
     bool include_last_offset;
 };
 

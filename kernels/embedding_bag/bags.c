@@ -561,7 +561,7 @@ static void find_scales(struct job *job, const struct td_op_args *args)
     const struct td_tensor *scale = td_embedding_bag_given(args, TD_BAG_SCALE),
                            *offset = td_embedding_bag_given(args, TD_BAG_OFFSET);
     if (!scale) {
-        job->scales = (const char *)job->params->data + job->geometry.row_bytes - TD_BAG_TRAILER;
+        job->scales = (const char *)job->params->data + job->geometry.row_bytes - TD_ROW_TRAILER;
         job->biases = job->scales + sizeof(float);
         job->scale_bytes = job->bias_bytes = job->geometry.row_bytes;
         return;

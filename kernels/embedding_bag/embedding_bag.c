@@ -28,17 +28,6 @@ static const char *const mode_names[] = {
     NULL,
 };
 
-static const char *const layout_names[] = {
-    [TD_BAG_PLAIN] = "plain",
-    [TD_BAG_BYTE_ROWWISE] = "byte_rowwise",
-    NULL,
-};
-
-static bool is_quantized(const struct td_tensor *params)
-{
-    return params->dtype == TD_DTYPE_INT8 || params->dtype == TD_DTYPE_UINT8;
-}
-
 /* ---- Checks ------------------------------------------------------------------------------ */
 
 /* Names of the inputs, for messages. */
@@ -178,7 +167,7 @@ static td_status check_weights(const struct td_op_args *args, struct td_error *e
         return TD_OK;
     if (td_embedding_bag_attrs(args).mode == TD_BAG_MAX)
         return refuse_input(TD_BAG_WEIGHTS, "with mode = max; expected sum, mean or sqrtn", err);
-    if (is_quantized(td_embedding_bag_given(args, TD_BAG_PARAMS)) &&
+    if (td_is_quantized(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype) &&
         weights->dtype != TD_DTYPE_FLOAT32) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
                      "weights has dtype %s; expected float32 with params of dtype %s",
@@ -191,69 +180,16 @@ static td_status check_weights(const struct td_op_args *args, struct td_error *e
                : refuse_length(args, TD_BAG_WEIGHTS, TD_BAG_INDICES, "index", err);
 }
 
-/* Checks the inputs of layout byte_rowwise, in which each row ends with its scale and offset. */
-static td_status check_trailer(const struct td_op_args *args, struct td_error *err)
-{
-    const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
-    char text[TD_SHAPE_TEXT];
-    if (params->dtype != TD_DTYPE_UINT8) {
-        td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "params has dtype %s; expected uint8 with layout = byte_rowwise",
-                     td_dtype_info(params->dtype)->name);
-        return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
-    }
-    for (int input = TD_BAG_SCALE; input <= TD_BAG_ZERO_POINT; input++)
-        if (td_embedding_bag_given(args, input))
-            return refuse_input(input, "with layout = byte_rowwise, in which each row has its own",
-                                err);
-    if (params->shape.rank == 2 && params->shape.dim[1] >= TD_BAG_TRAILER)
-        return TD_OK;
-    td_error_set(err, TD_SHAPE_MISMATCH,
-                 "params has shape %s; layout = byte_rowwise expects rows of at least %d bytes, of "
-                 "which the last %d are scale and offset",
-                 td_shape_text(&params->shape, text, sizeof(text)), TD_BAG_TRAILER, TD_BAG_TRAILER);
-    td_error_add_shape(err, "params", &params->shape);
-    return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
-}
-
-/* Checks that integer params have a scale, and that they do not have both an offset and a zero
- * point. */
-static td_status check_quantized(const struct td_op_args *args, struct td_error *err)
-{
-    const bool scale = td_embedding_bag_given(args, TD_BAG_SCALE),
-               offset = td_embedding_bag_given(args, TD_BAG_OFFSET),
-               zero_point = td_embedding_bag_given(args, TD_BAG_ZERO_POINT);
-    if (offset && zero_point)
-        return refuse_input(TD_BAG_ZERO_POINT,
-                            "together with offset; at most one of them is allowed", err);
-    if (scale)
-        return TD_OK;
-    td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                 "params has dtype %s and scale is missing; without scale, expected float16, "
-                 "bfloat16, float32 or float64. Rows quantised by deploy/import need scale and "
-                 "offset, which are the tables X.scale and X.offset beside X",
-                 td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
-    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
-}
-
 static td_status check_scale(const struct td_op_args *args, struct td_error *err)
 {
-    const bool quantized = is_quantized(td_embedding_bag_given(args, TD_BAG_PARAMS));
-    td_status status = TD_OK;
-    if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
-        return check_trailer(args, err);
-    if (quantized)
-        status = check_quantized(args, err);
-    for (int input = TD_BAG_SCALE; input <= TD_BAG_ZERO_POINT && status == TD_OK; input++) {
-        const struct td_tensor *given = td_embedding_bag_given(args, input);
-        if (!given)
-            continue;
-        if (!quantized)
-            return refuse_input(input, "without quantised params; expected int8 or uint8", err);
-        if (given->shape.rank > 0)
-            status = check_length(args, input, TD_BAG_PARAMS, "row", err);
-    }
-    return status;
+    const struct td_quantized rows = {
+        .params = td_embedding_bag_given(args, TD_BAG_PARAMS),
+        .scale = td_embedding_bag_given(args, TD_BAG_SCALE),
+        .offset = td_embedding_bag_given(args, TD_BAG_OFFSET),
+        .zero_point = td_embedding_bag_given(args, TD_BAG_ZERO_POINT),
+        .layout = td_embedding_bag_attrs(args).layout,
+    };
+    return td_quantized_check(&rows, err);
 }
 
 static td_status check_padding(const struct td_op_args *args, struct td_error *err)
@@ -311,7 +247,7 @@ static td_dtype output_dtype(const struct td_op_args *args)
     const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
     if (args->attrs_set & 1u << ATTR_DTYPE)
         return td_embedding_bag_attrs(args).dtype;
-    return is_quantized(params) ? TD_DTYPE_FLOAT32 : params->dtype;
+    return td_is_quantized(params->dtype) ? TD_DTYPE_FLOAT32 : params->dtype;
 }
 
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
@@ -324,8 +260,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     status = count_bags(args, &shape.dim[0], err);
     if (status != TD_OK)
         return status;
-    if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
-        shape.dim[1] -= TD_BAG_TRAILER;
+    if (td_embedding_bag_attrs(args).layout == TD_ROW_LAYOUT_BYTE_ROWWISE)
+        shape.dim[1] -= TD_ROW_TRAILER;
     return td_op_output(args, output_dtype(args), &shape, arena, err);
 }
 
@@ -560,8 +496,8 @@ static const struct td_attr_spec attrs_specs[] = {
         .summary = "Where scale and offset are: plain, in the inputs of these names; byte_rowwise, "
                    "in the last 8 bytes of each row, as two float32 numbers.",
         .kind = TD_ATTR_CHOICE,
-        .choices = layout_names,
-        .default_int = TD_BAG_PLAIN,
+        .choices = td_row_layout_names,
+        .default_int = TD_ROW_LAYOUT_PLAIN,
         .offset = offsetof(struct td_embedding_bag_attrs, layout),
     },
     [ATTR_INCLUDE_LAST_OFFSET] = {

@@ -24,7 +24,7 @@
 
 struct bench {
     struct td_exec *exec;
-    td_bag_layout layout;
+    td_row_layout layout;
     struct td_tensor params, scale, offset, indices[BATCHES], offsets;
     bool quantized; /* has scale and offset */
     bool weighted;
@@ -81,18 +81,19 @@ static void set(struct td_tensor *t, int64_t i)
 static void set_trailer(struct td_tensor *t, int64_t row)
 {
     const float values[2] = { (float)(row % 7 + 1) / 64, (float)(row % 5) - 2 };
-    memcpy((char *)t->data + (row + 1) * t->shape.dim[1] - TD_BAG_TRAILER, values, sizeof(values));
+    memcpy((char *)t->data + (row + 1) * t->shape.dim[1] - TD_ROW_TRAILER, values, sizeof(values));
 }
 
 static void make_table(struct bench *b, const char *name, int64_t columns, int64_t rows)
 {
     td_dtype dtype = TD_DTYPE_UINT8;
-    b->layout = strcmp(name, "byte_rowwise") == 0 ? TD_BAG_BYTE_ROWWISE : TD_BAG_PLAIN;
-    if (b->layout == TD_BAG_PLAIN && !td_dtype_from_name(name, strlen(name), &dtype)) {
+    b->layout =
+        strcmp(name, "byte_rowwise") == 0 ? TD_ROW_LAYOUT_BYTE_ROWWISE : TD_ROW_LAYOUT_PLAIN;
+    if (b->layout == TD_ROW_LAYOUT_PLAIN && !td_dtype_from_name(name, strlen(name), &dtype)) {
         fprintf(stderr, "bench_bags: %s is no dtype\n", name);
         exit(2);
     }
-    columns += b->layout == TD_BAG_BYTE_ROWWISE ? TD_BAG_TRAILER : 0;
+    columns += b->layout == TD_ROW_LAYOUT_BYTE_ROWWISE ? TD_ROW_TRAILER : 0;
     b->params = tensor(dtype, (struct td_shape){ .rank = 2, .dim = { rows, columns } });
     for (int64_t i = 0; i < b->params.numel; i++)
         set(&b->params, i);
@@ -105,7 +106,7 @@ static void make_table(struct bench *b, const char *name, int64_t columns, int64
         ((float *)b->scale.data)[row] = (float)(row % 7 + 1) / 64;
         ((float *)b->offset.data)[row] = (float)(row % 5) - 2;
     }
-    for (int64_t row = 0; row < rows && b->layout == TD_BAG_BYTE_ROWWISE; row++)
+    for (int64_t row = 0; row < rows && b->layout == TD_ROW_LAYOUT_BYTE_ROWWISE; row++)
         set_trailer(&b->params, row);
     for (int q = 0; q < BATCHES; q++) {
         b->indices[q] = vector(TD_DTYPE_INT64, BATCH);

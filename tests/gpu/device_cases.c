@@ -858,9 +858,9 @@ static struct td_tensor bag_params(struct generator *g, const struct bag_form *f
     const int64_t n = shape->dim[0], d = shape->dim[shape->rank - 1];
     for (size_t i = 0; form->dtype == TD_DTYPE_INT8 && is_rounded(form) && i < params.bytes; i++)
         ((int8_t *)params.data)[i] &= 127;
-    for (int64_t i = 0; form->attrs.layout == TD_BAG_BYTE_ROWWISE && i < n; i++) {
+    for (int64_t i = 0; form->attrs.layout == TD_ROW_LAYOUT_BYTE_ROWWISE && i < n; i++) {
         const float after[2] = { (float)(1 + below(g, 4)) / 4, (float)below(g, 9) };
-        memcpy((char *)params.data + (i + 1) * d - TD_BAG_TRAILER, after, sizeof(after));
+        memcpy((char *)params.data + (i + 1) * d - TD_ROW_TRAILER, after, sizeof(after));
     }
     return params;
 }
@@ -938,8 +938,8 @@ static void make_bags(struct generator *g, const struct bag_case *c, const struc
     const int64_t n = shape.dim[0];
     const bool bad = below(g, 2) == 0;
     begin(g, &td_op_embedding_bag);
-    if (form->attrs.layout == TD_BAG_BYTE_ROWWISE)
-        shape.dim[shape.rank - 1] += TD_BAG_TRAILER;
+    if (form->attrs.layout == TD_ROW_LAYOUT_BYTE_ROWWISE)
+        shape.dim[shape.rank - 1] += TD_ROW_TRAILER;
     struct td_tensor params = bag_params(g, form, &shape);
     struct td_tensor indices = indices_below(g, form->index, &m, 1, &n, bad);
     struct td_tensor bags = bags_of(g, form, c);
@@ -952,7 +952,7 @@ static void make_bags(struct generator *g, const struct bag_case *c, const struc
         struct td_tensor weights = small_floats(g, dtype, &m, least, 5, is_short(c) ? 0.1 : 0.5);
         set_operand(g, TD_BAG_WEIGHTS, &weights, 1);
     }
-    if (is_byte(form->dtype) && form->attrs.layout == TD_BAG_PLAIN)
+    if (is_byte(form->dtype) && form->attrs.layout == TD_ROW_LAYOUT_PLAIN)
         set_scaling(g, n, !is_short(c));
     struct td_embedding_bag_attrs attrs = form->attrs;
     attrs.num_segments = form->segments ? c->n_bags : TD_ATTR_UNSET;
@@ -997,7 +997,7 @@ static struct bag_form draw_form(struct generator *g, td_dtype dtype, td_bag_mod
     };
     form.attrs.padding_index = below(g, 3) == 0 ? below(g, 3) : TD_ATTR_UNSET;
     if (dtype == TD_DTYPE_UINT8 && below(g, 3) == 0)
-        form.attrs.layout = TD_BAG_BYTE_ROWWISE;
+        form.attrs.layout = TD_ROW_LAYOUT_BYTE_ROWWISE;
     if (form.has_dtype)
         form.out = outs[below(g, 4)];
     return form;
@@ -1013,7 +1013,7 @@ static void make_drawn_bags(struct generator *g, const struct bag_case *c, td_dt
     struct bag_form form = draw_form(g, dtype, mode);
     const struct td_shape shape = shape_of(c->params);
     if (shape.rank != 2)
-        form.attrs.layout = TD_BAG_PLAIN;
+        form.attrs.layout = TD_ROW_LAYOUT_PLAIN;
     if (form.attrs.padding_index >= shape.dim[0])
         form.attrs.padding_index = TD_ATTR_UNSET;
     make_bags(g, c, &form);

@@ -1,2 +1,2 @@
 #define TD_DEQUANTIZE_LOOPS td_dequantize_loops_avx512
-#include "kernels/dequantize/loops.inc"
+#include "kernels/convert/dequantize_loops.inc"

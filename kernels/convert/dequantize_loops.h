@@ -1,9 +1,14 @@
-/* loops.h - the loops of dequantize for each instruction set; dequantize.c chooses one.
+/* dequantize_loops.h - loops that convert int8 and uint8 rows to the numbers that they represent,
+ * for each instruction set.
  *
  * Threads    Reentrant. */
-#ifndef TD_KERNELS_DEQUANTIZE_LOOPS_H
-#define TD_KERNELS_DEQUANTIZE_LOOPS_H
+#ifndef TD_KERNELS_CONVERT_DEQUANTIZE_LOOPS_H
+#define TD_KERNELS_CONVERT_DEQUANTIZE_LOOPS_H
 
+#include "kernels/dtype.h"
+#include "kernels/isa.h"
+
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Computes float or double elements for i in [0, n):
@@ -19,6 +24,10 @@ struct td_dequantize_loops {
         td_dequantize_fn *int8_to_double, *uint8_to_double;
     } by_offset, by_zero_point;
 };
+
+/* Returns the loop for int8 or uint8 (`stored`) that computes float or double (`real`). isa must be
+ * a result of td_isa_resolve. */
+td_dequantize_fn *td_dequantize_loop(td_dtype stored, td_dtype real, bool by_offset, td_isa isa);
 
 extern const struct td_dequantize_loops td_dequantize_loops_generic;
 #ifdef __x86_64__
