@@ -2,9 +2,10 @@
  *
  * Kernels that compute are built once per instruction set from the same source, and one build is
  * selected at run time. Callers can force an instruction set (td_exec.isa), which lets tests cover
- * all sets. Results are bit-identical for any number of threads and any instruction set, with two
+ * all sets. Results are bit-identical for any number of threads and any instruction set, with these
  * exceptions: the order and rounding of floating-point sums in einsum (a fused multiply-add rounds
- * once), and the payload of a NaN.
+ * once), the rounding of sums in search on GENERIC without fused multiply-adds, and the payload of
+ * a NaN.
  *
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_ISA_H

@@ -94,12 +94,20 @@ td_output_form td_op_output_form(const struct td_op *op)
     return op->outputs[0].list ? TD_OUTPUT_LIST : TD_OUTPUT_ONE;
 }
 
+bool td_op_takes_table(const struct td_op *op)
+{
+    return op->inputs[0].part != TD_ROW_PART_NONE;
+}
+
 int td_op_keys_input(const struct td_op *op)
 {
-    const int query = op->rows ? td_op_rows_input(op, TD_ROW_PART_QUERY) : -1;
-    return query >= 0 && (op->inputs[query].role == TD_ROLE_KEY || op->inputs[query].or_keys)
-               ? query
-               : -1;
+    for (int i = 0; i < op->n_inputs; i++) {
+        const struct td_input_spec *spec = &op->inputs[i];
+        if (spec->or_keys ||
+            (op->rows && spec->part == TD_ROW_PART_QUERY && spec->role == TD_ROLE_KEY))
+            return i;
+    }
+    return -1;
 }
 
 bool td_op_input_may_be_omitted(const struct td_op *op, int input)

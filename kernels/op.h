@@ -93,8 +93,9 @@ struct td_input_spec {
     /* For data: true if the kernel reads values. Kernels always read the values of other roles. */
     bool reads_values;
     bool sets_shape; /* infer reads values, because they determine the shape of an output */
-    /* Function of the input, for ops with td_op.rows. A request can omit PER_ROW keys if its table
-     * is resident and has keys. */
+    /* Function of the input, for ops with td_op.rows. Other ops that take a table have only the
+     * parts TABLE and PER_ROW. A request can omit PER_ROW keys if its table is resident and has
+     * keys. */
     td_row_part part;
     bool or_keys; /* a request can pass keys of a resident table instead of row numbers */
     /* Documents that the input has one element for each row of another input, whose shape starts
@@ -210,7 +211,8 @@ struct td_op_args {
     struct td_tensor *outputs; /* described by infer, filled by run */
     int n_outputs;
     int64_t replaced; /* number of indices that the bounds policy replaced; set by run */
-    /* Made by infer for cost and run, and specific to the op. Stored in the arena, or NULL. */
+    /* Made by infer for cost and run, or by run, and specific to the op. Stored in the arena, or
+     * NULL. */
     const void *plan;
 };
 
@@ -227,6 +229,7 @@ struct td_cost {
 };
 
 struct td_op_rows;   /* op_rows.h */
+struct td_op_pass;   /* op_pass.h */
 struct td_op_stack;  /* merge.h */
 struct td_op_change; /* op_change.h */
 struct td_plan;      /* op_plan.h */
@@ -276,6 +279,8 @@ struct td_op {
     const struct td_op_rows *rows; /* set if the op picks rows of a table, otherwise NULL */
     /* Set if calls of equal shapes can be merged, otherwise NULL. */
     const struct td_op_stack *stack;
+    /* Set if calls of the op can share one pass over a table, otherwise NULL. */
+    const struct td_op_pass *pass;
     const struct td_op_change *change; /* set if the op changes a resident table, otherwise NULL */
     const void *detail; /* private to the op's functions, which several ops can share */
 };
@@ -311,8 +316,12 @@ extern const struct td_op *const td_converter_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 
+/* True if the first input is a table, or the keys of a table, to which a path can refer. */
+bool td_op_takes_table(const struct td_op *op);
+
 /* Returns the input that picks rows by key: either the keys to find, or row numbers in place of
- * which a request can pass keys. Returns -1 if the op has no such input. */
+ * which a request can pass keys. If there are several, returns the first. Returns -1 if the op has
+ * no such input. */
 int td_op_keys_input(const struct td_op *op);
 
 /* True if a request can omit the input, because it is optional or because a resident table can

@@ -21,12 +21,13 @@ for folder in kernels api gpu server tests; do
     if [ -d "$folder" ]; then folders+=("$folder"); fi
 done
 
-# A name of an op counts if it is a whole string or a segment of a path, and in the console also if it is the name of a member.
+# A name of an op counts if it is a whole string or a segment of a path, and in the console also if it is the name of a member. The
+# type of an HTML input can be "search".
 named=0
 if [ -e kernels/ops.def ]; then
     names=$(sed -n 's/^TD_OP(.*, \(.*\))$/\1/p' kernels/ops.def kernels/changes.def | paste -sd'|')
     code="^(?!\s*(/\*|\*[ /]|//|#\s*include)).*(\"($names)\"|\"[^\"]*/($names)\b)"
-    page="[\"'\`]($names)[\"'\`]|/($names)\b|\b($names):"
+    page="(?<!type: )[\"'\`]($names)[\"'\`]|/($names)\b|\b($names):"
     hits=$(grep -rnP --include='*.[ch]' --include='*.cc' --exclude-dir=clients "$code" api server || true
            grep -rnP "$page" server/console/page || true)
     if [ -n "$hits" ]; then

@@ -23,8 +23,9 @@ struct reader {
     struct td_request *request;
     uint32_t by_path; /* bit set of the inputs that the path names */
     struct td_json_siblings siblings;
-    /* Skipped keys of rows, which are read when the table is known. */
-    struct td_json_skipped row_keys;
+    /* Skipped row keys, in the order of request->row_keys. They are read when the table is
+     * known. */
+    struct td_json_skipped row_keys[TD_MAX_ROW_KEYS];
 };
 
 /* ---- keys in place of row numbers ---- */
@@ -49,13 +50,15 @@ static td_status skip_keys(struct reader *reader, int input)
     struct td_error *err = reader->source.err;
     if (!td_json_kind(td_json_peek(scan)))
         return td_json_syntax(scan, scan->at, err, "expected a value");
-    const td_status status = td_json_skip_unread(scan, &reader->row_keys, err);
+    struct td_request *request = reader->request;
+    const td_status status = td_json_skip_unread(scan, &reader->row_keys[request->n_row_keys], err);
     if (status != TD_OK)
         return status;
-    reader->request->row_input = input;
-    reader->request->row_keys =
-        td_arena_alloc(reader->source.arena, 1, sizeof(struct td_tensor), err);
-    return reader->request->row_keys ? TD_OK : err->status;
+    struct td_tensor *keys = td_arena_alloc(reader->source.arena, 1, sizeof *keys, err);
+    if (!keys)
+        return err->status;
+    td_request_add_row_keys(request, input, keys);
+    return TD_OK;
 }
 
 static td_status skip_row_keys(struct reader *reader, int input, const struct td_json_path *path)
@@ -92,29 +95,31 @@ static void hint_bags(const struct reader *reader, int input)
                       op->inputs[offsets].name);
 }
 
-/* Reads the skipped keys after all members. Plain values get the dtype of the table's keys. */
-static td_status read_row_keys(struct reader *reader)
+/* Reads skipped keys after all members. Plain values get the dtype of the table's keys. */
+static td_status read_row_keys(struct reader *reader, const struct td_row_keys *row_keys,
+                               struct td_json_skipped *skipped)
 {
     struct td_request *request = reader->request;
     const struct td_tensor *table = request->args.inputs[0].tensors;
     const td_dtype *dtype = table && table->keys ? &table->keys->dtype : NULL;
-    const char *own = request->row_keys_name;
-    const char *name = own ? own : request->op->inputs[request->row_input].name;
+    const char *own =
+        row_keys->input == td_op_keys_input(request->op) ? request->row_keys_name : NULL;
+    const char *name = own ? own : request->op->inputs[row_keys->input].name;
     const struct td_json_path path = td_json_member(NULL, name, strlen(name));
     const struct td_json_path step = own ? path : td_json_member(&path, "keys", 4);
     const struct td_untyped untyped = { .empty = TD_DTYPE_INT64,
                                         .integer = TD_DTYPE_INT64,
                                         .no_fractions = true };
-    reader->source.scan = reader->row_keys.scan;
+    reader->source.scan = skipped->scan;
     const bool typed = td_json_peek(&reader->source.scan) == '{';
-    td_status status = td_json_tensor(&reader->source, dtype, untyped, &step, request->row_keys);
-    reader->row_keys.scan = reader->source.scan;
+    td_status status = td_json_tensor(&reader->source, dtype, untyped, &step, row_keys->keys);
+    skipped->scan = reader->source.scan;
     if (status != TD_OK)
-        hint_bags(reader, request->row_input);
+        hint_bags(reader, row_keys->input);
     if (status != TD_OK && dtype && !typed)
         td_json_hint_dtype(reader->source.err, "the keys of the table", *dtype, TD_JSON_OTHER_KEYS);
     if (status == TD_OK)
-        status = td_json_skipped_end(&reader->row_keys, reader->source.err);
+        status = td_json_skipped_end(skipped, reader->source.err);
     return status == TD_OK ? TD_OK : td_error_at_input(reader->source.err, status, "%s", name);
 }
 
@@ -205,7 +210,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
         td_json_set_pointer(path, reader->source.err);
         return TD_MALFORMED_REQUEST;
     }
-    if (operand->tensors || (reader->request->row_keys && reader->request->row_input == input)) {
+    if (operand->tensors || td_request_row_keys(reader->request, input)) {
         if (of_table == reader->request->called_keys)
             td_json_refuse(path, reader->source.err, "%s is given twice",
                            of_table ? TD_TABLE_KEYS : spec->name);
@@ -368,5 +373,7 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
         return td_json_syntax(scan, scan->at, err, "expected the end of the body");
     status = td_json_siblings_end(&reader.siblings, &reader.source, request);
     request->has_complex_base64 = reader.source.has_complex_base64;
-    return status == TD_OK && request->row_keys ? read_row_keys(&reader) : status;
+    for (int i = 0; i < request->n_row_keys && status == TD_OK; i++)
+        status = read_row_keys(&reader, &request->row_keys[i], &reader.row_keys[i]);
+    return status;
 }

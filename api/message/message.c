@@ -54,3 +54,19 @@ size_t td_reply_bytes(const struct td_reply *reply)
         bytes += reply->chunks[i].size;
     return bytes;
 }
+
+struct td_row_keys *td_request_row_keys(struct td_request *request, int input)
+{
+    for (int i = 0; i < request->n_row_keys; i++)
+        if (request->row_keys[i].input == input)
+            return &request->row_keys[i];
+    return NULL;
+}
+
+struct td_row_keys *td_request_add_row_keys(struct td_request *request, int input,
+                                            struct td_tensor *keys)
+{
+    struct td_row_keys *row_keys = &request->row_keys[request->n_row_keys++];
+    *row_keys = (struct td_row_keys){ input, keys };
+    return row_keys;
+}

@@ -23,6 +23,13 @@ struct td_output {
     int index; /* index among args.outputs */
 };
 
+/* Keys for rows of the first input, which is a resident table, in place of row numbers. */
+struct td_row_keys {
+    int input;              /* the input that the keys replace, which then has no tensor */
+    struct td_tensor *keys; /* in the arena */
+};
+#define TD_MAX_ROW_KEYS 4 /* number of inputs of an op that keys can replace */
+
 struct td_request {
     const struct td_op *op;
     /* Arguments of the op. An input that is set before the body is decoded cannot also be in the
@@ -38,12 +45,10 @@ struct td_request {
     struct {
         uint32_t attrs, common;
     } by_query;
-    /* Keys for the rows of the first input, which is a resident table. They replace input number
-     * row_input, which then has no tensor. The keys are in the arena. NULL and 0 if the request
-     * does not have row keys. */
-    struct td_tensor *row_keys;
-    int row_input;
-    /* Name of row_keys in the body and in errors, or NULL for "INPUT.keys". */
+    struct td_row_keys row_keys[TD_MAX_ROW_KEYS];
+    int n_row_keys;
+    /* Name, in the body and in errors, of the row keys for td_op_keys_input. NULL: "INPUT.keys", as
+     * for all other inputs. */
     const char *row_keys_name;
     /* Table that the path names as the first input, or NULL. */
     const char *table;
@@ -137,6 +142,13 @@ static inline int td_request_n_choices(const struct td_request *request)
 {
     return request->has_no_output ? 0 : request->op->n_outputs;
 }
+
+/* Returns the row keys that replace this input, or NULL if there are none. */
+struct td_row_keys *td_request_row_keys(struct td_request *request, int input);
+
+/* Adds row keys for an input that has none. */
+struct td_row_keys *td_request_add_row_keys(struct td_request *request, int input,
+                                            struct td_tensor *keys);
 
 /* Returns the bounds policy of a request, or TD_BOUNDS_ERROR if the op has no such attribute. */
 td_bounds td_request_bounds(const struct td_request *request);

@@ -34,6 +34,13 @@ static int64_t list_index(const char *list, const char *name, size_t length)
                                                                : -1;
 }
 
+/* Returns the request's own name for the keys that replace this input, or NULL. */
+static const char *keys_name(const struct td_request *request, const struct td_input_spec *spec)
+{
+    return spec - request->op->inputs == td_op_keys_input(request->op) ? request->row_keys_name
+                                                                       : NULL;
+}
+
 /* True if `name` names the keys of rows: "INPUT.keys", or the request's own name for them. */
 static bool is_row_keys(const struct td_request *request, const struct td_input_spec *spec,
                         const char *name, size_t length)
@@ -41,8 +48,9 @@ static bool is_row_keys(const struct td_request *request, const struct td_input_
     static const char suffix[] = ".keys";
     if (!td_input_is_row_numbers(spec))
         return false;
-    if (request->row_keys_name)
-        return td_name_is(request->row_keys_name, name, length);
+    const char *own = keys_name(request, spec);
+    if (own)
+        return td_name_is(own, name, length);
     return td_name_ends(suffix, name, length) &&
            td_name_is(spec->name, name, length - strlen(suffix));
 }
@@ -122,7 +130,7 @@ static bool takes_row_keys(const struct td_request *request, const struct td_inp
 static const char *name_text(const struct td_request *request, int input, bool keys, char *text,
                              size_t size)
 {
-    const char *own = keys ? request->row_keys_name : NULL;
+    const char *own = keys ? keys_name(request, &request->op->inputs[input]) : NULL;
     snprintf(text, size, "%s%s", own ? own : request->op->inputs[input].name,
              keys && !own ? ".keys" : "");
     return text;
@@ -192,7 +200,9 @@ static td_status refuse_input(const struct td_request *request, struct td_named_
     const struct td_input_spec *spec = &request->op->inputs[target.input];
     if (spec->list)
         return td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, target.index);
-    const char *own = target.of_table ? TD_TABLE_KEYS : target.keys ? request->row_keys_name : NULL;
+    const char *own = target.of_table ? TD_TABLE_KEYS
+                      : target.keys   ? keys_name(request, spec)
+                                      : NULL;
     return td_error_at_input(err, status, "%s", own ? own : spec->name);
 }
 
@@ -232,11 +242,11 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
     /* Keys count as the input that they replace. */
     const struct td_named_input first = {
         .input = target.input,
-        .keys = request->row_input > 0 && request->row_input == target.input,
+        .keys = td_request_row_keys(request, target.input) != NULL,
         .of_table = request->called_keys && td_op_keys_input(request->op) == target.input,
     };
-    if (target.keys)
-        request->row_input = target.input;
+    if (target.keys && !first.keys)
+        td_request_add_row_keys(request, target.input, NULL);
     request->called_keys |= target.of_table;
     if (++*count <= (spec->list ? TD_MAX_LIST : 1))
         return TD_OK;
@@ -266,8 +276,9 @@ td_status td_named_inputs_alloc(struct td_request *request, struct td_arena *are
         if (!operand->tensors)
             return err->status;
         memset(operand->tensors, 0, count * sizeof *operand->tensors);
-        if (i > 0 && i == request->row_input) {
-            request->row_keys = operand->tensors;
+        struct td_row_keys *row_keys = td_request_row_keys(request, i);
+        if (row_keys) {
+            row_keys->keys = operand->tensors;
             if (request->called_keys)
                 request->row_keys_name = TD_TABLE_KEYS;
             *operand = (struct td_operand){ NULL, 0 };
@@ -279,9 +290,9 @@ td_status td_named_inputs_alloc(struct td_request *request, struct td_arena *are
 td_status td_named_input_tensor(struct td_request *request, struct td_named_input target,
                                 struct td_tensor **place, struct td_error *err)
 {
-    struct td_operand row_keys = { request->row_keys, 1 };
-    const struct td_operand *operand =
-        target.keys ? &row_keys : &request->args.inputs[target.input];
+    const struct td_row_keys *row_keys = td_request_row_keys(request, target.input);
+    const struct td_operand keys = { row_keys ? row_keys->keys : NULL, row_keys ? 1 : 0 };
+    const struct td_operand *operand = target.keys ? &keys : &request->args.inputs[target.input];
     const char *name = request->op->inputs[target.input].name;
     int64_t index = target.index < 0 ? 0 : target.index;
     if (index < operand->count && operand->tensors[index].data == NULL) {

@@ -19,7 +19,7 @@
 struct td_named_input {
     int input;     /* index among the op's inputs, or -1 if no input has this name */
     int64_t index; /* index in the list, or -1 if the input is not a list */
-    bool keys;     /* true if this is request->row_keys instead of the input */
+    bool keys;     /* true if these are row keys instead of the input */
     bool of_table; /* true if the request uses the name "keys" for the input */
 };
 

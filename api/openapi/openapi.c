@@ -218,7 +218,7 @@ static bool add_ops(cJSON *paths, const struct td_openapi_route *route, bool has
     int count;
     const struct td_op *const *ops = td_ops(&count);
     for (int i = 0; i < count; i++)
-        if ((!has_table || ops[i]->rows) && !add_op(paths, route, ops[i], has_table))
+        if ((!has_table || td_op_takes_table(ops[i])) && !add_op(paths, route, ops[i], has_table))
             return false;
     return true;
 }

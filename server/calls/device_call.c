@@ -181,7 +181,7 @@ td_status td_device_call_place(struct td_call *call)
     struct td_devices *devices = call->services->devices;
     const td_device_choice choice = call->request.common.device;
     bool there;
-    if (call->request.row_keys) /* the CPU finds the row numbers when the op runs */
+    if (call->request.n_row_keys > 0) /* the CPU finds the row numbers when the op runs */
         return choice == TD_DEVICE_GPU ? refuse_row_keys(&call->error) : TD_OK;
     if (!call->task->on_device || choice == TD_DEVICE_CPU ||
         (choice == TD_DEVICE_AUTO && admission->compute_ns < TD_DEVICES_MIN_NS))

@@ -18,11 +18,12 @@ static const struct td_tensor *table_of(const struct td_call *call)
     return call->request.args.inputs[0].tensors;
 }
 
-static const char *keys_name(const struct td_call *call)
+static const char *keys_name(const struct td_call *call, const struct td_row_keys *row_keys)
 {
     const struct td_request *request = &call->request;
-    return request->row_keys_name ? request->row_keys_name
-                                  : call->op->inputs[request->row_input].name;
+    return request->row_keys_name && row_keys->input == td_op_keys_input(call->op)
+               ? request->row_keys_name
+               : call->op->inputs[row_keys->input].name;
 }
 
 /* ---- before inference ------------------------------------------------------------------------ */
@@ -53,7 +54,7 @@ static bool are_queries(const struct td_call *call)
 {
     const int queries = td_op_keys_input(call->op);
     return call->table.name && queries > 0 && !call->request.args.inputs[queries].tensors &&
-           !call->request.row_keys;
+           !call->op->inputs[queries].optional && call->request.n_row_keys == 0;
 }
 
 /* Refuses a string passed instead of a table. The string is probably the name of a table, but a
@@ -89,6 +90,8 @@ static td_status fill_keys(struct td_call *call)
             continue;
         if (is_string(table))
             return refuse_name(call, table);
+        if (!table->keys && spec->optional)
+            continue;
         if (!table->keys)
             return table_name(call) ? no_keys(call, spec->name) : TD_OK;
         struct td_tensor *keys = td_arena_alloc(&call->arena, 1, sizeof *keys, &call->error);
@@ -106,7 +109,7 @@ static td_status check_axis(struct td_call *call)
 {
     const struct td_op *op = call->op;
     const struct td_op_args *args = &call->request.args;
-    const uint32_t given = op->rows->plain_attrs & args->attrs_set;
+    const uint32_t given = op->rows ? op->rows->plain_attrs & args->attrs_set : 0;
     for (int i = 0; i < op->n_attrs && given && !op->rows->is_plain(args); i++) {
         int64_t value;
         memcpy(&value, args->attrs + op->attrs[i].offset, sizeof value);
@@ -133,17 +136,17 @@ static td_status check_bounds(struct td_call *call)
     return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, name);
 }
 
-static td_status check_keys(struct td_call *call)
+static td_status check_keys(struct td_call *call, const struct td_row_keys *row_keys)
 {
-    const struct td_tensor *table = table_of(call), *keys = call->request.row_keys;
+    const struct td_tensor *table = table_of(call), *keys = row_keys->keys;
     struct td_error *err = &call->error;
     if (table && !table->keys && table_name(call))
-        return no_keys(call, keys_name(call));
+        return no_keys(call, keys_name(call, row_keys));
     if (!table || !table->keys)
         td_error_set(err, TD_INVALID_ARGUMENT,
                      "%s is not a resident table with keys, {\"ref\": \"NAME\"}; give row numbers "
                      "as %s",
-                     call->op->inputs[0].name, call->op->inputs[call->request.row_input].name);
+                     call->op->inputs[0].name, call->op->inputs[row_keys->input].name);
     else if (keys->dtype != table->keys->dtype)
         td_error_set(
             err, TD_UNSUPPORTED_DTYPE,
@@ -155,51 +158,61 @@ static td_status check_keys(struct td_call *call)
             td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name);
     else
         return TD_OK;
-    return td_error_at_input(err, err->status, "%s", keys_name(call));
+    return td_error_at_input(err, err->status, "%s", keys_name(call, row_keys));
 }
 
-static td_status describe_rows(struct td_call *call)
+static td_status describe_rows(struct td_call *call, const struct td_row_keys *row_keys)
 {
-    const int input = call->request.row_input;
+    const int input = row_keys->input;
     struct td_tensor *rows = td_arena_alloc(&call->arena, 1, sizeof *rows, &call->error);
     if (!rows)
         return call->error.status;
     const td_status status = td_tensor_describe(rows, call->op->inputs[input].name, TD_DTYPE_INT64,
-                                                &call->request.row_keys->shape, &call->error);
+                                                &row_keys->keys->shape, &call->error);
     call->request.args.inputs[input] = (struct td_operand){ rows, 1 };
     return status;
 }
 
 uint64_t td_row_keys_copied(const struct td_call *call)
 {
-    const struct td_tensor *keys = call->request.row_keys;
-    const bool copied = keys && (!td_tensor_is_aligned(keys) || td_key_is_narrow(keys->dtype));
-    return copied ? keys->bytes : 0;
+    uint64_t bytes = 0;
+    for (int i = 0; i < call->request.n_row_keys; i++) {
+        const struct td_tensor *keys = call->request.row_keys[i].keys;
+        if (!td_tensor_is_aligned(keys) || td_key_is_narrow(keys->dtype))
+            bytes += keys->bytes;
+    }
+    return bytes;
 }
 
 /* Converts 32-bit keys to the dtype of the table's keys. */
-static td_status widen_keys(struct td_call *call)
+static td_status widen_keys(struct td_call *call, const struct td_row_keys *row_keys)
 {
     const struct td_tensor *table = table_of(call);
     const td_dtype dtype = table && table->keys ? table->keys->dtype : TD_DTYPE_INT64;
-    return td_key_widen(call->request.row_keys, keys_name(call), dtype, &call->arena, &call->error);
+    return td_key_widen(row_keys->keys, keys_name(call, row_keys), dtype, &call->arena,
+                        &call->error);
+}
+
+static td_status bind_keys(struct td_call *call, const struct td_row_keys *row_keys)
+{
+    td_status status = widen_keys(call, row_keys);
+    if (status == TD_OK)
+        status = check_keys(call, row_keys);
+    if (status == TD_OK)
+        status = td_tensor_align(row_keys->keys, &call->arena, &call->error);
+    if (status == TD_OK)
+        status = describe_rows(call, row_keys);
+    if (status == TD_OK)
+        status = check_axis(call);
+    return status == TD_OK ? check_bounds(call) : status;
 }
 
 td_status td_row_keys_bind(struct td_call *call)
 {
     td_status status = fill_keys(call);
-    if (status != TD_OK || !call->request.row_keys)
-        return status;
-    status = widen_keys(call);
-    if (status == TD_OK)
-        status = check_keys(call);
-    if (status == TD_OK)
-        status = td_tensor_align(call->request.row_keys, &call->arena, &call->error);
-    if (status == TD_OK)
-        status = describe_rows(call);
-    if (status == TD_OK)
-        status = check_axis(call);
-    return status == TD_OK ? check_bounds(call) : status;
+    for (int i = 0; i < call->request.n_row_keys && status == TD_OK; i++)
+        status = bind_keys(call, &call->request.row_keys[i]);
+    return status;
 }
 
 /* Adds a hint if the rows to look up are missing. The request might have passed its keys as the
@@ -226,10 +239,13 @@ void td_row_keys_explain(struct td_call *call)
     struct td_error *err = &call->error;
     char table[TD_KEYS_NAME], keys[TD_KEYS_NAME];
     explain_queries(call);
-    if (call->request.row_keys && call->request.row_keys_name &&
-        strcmp(err->input, call->op->inputs[call->request.row_input].name) == 0) {
-        td_error_hint(err, "%s are given instead of %s", keys_name(call), err->input);
-        snprintf(err->input, sizeof err->input, "%s", keys_name(call));
+    for (int i = 0; i < call->request.n_row_keys && call->request.row_keys_name; i++) {
+        const struct td_row_keys *row_keys = &call->request.row_keys[i];
+        if (row_keys->input != td_op_keys_input(call->op) ||
+            strcmp(err->input, call->op->inputs[row_keys->input].name) != 0)
+            continue;
+        td_error_hint(err, "%s are given instead of %s", keys_name(call, row_keys), err->input);
+        snprintf(err->input, sizeof err->input, "%s", keys_name(call, row_keys));
     }
     for (int i = 0; i < call->op->n_inputs; i++) {
         const struct td_tensor *given = call->request.args.inputs[i].tensors;
@@ -247,21 +263,31 @@ void td_row_keys_explain(struct td_call *call)
     }
 }
 
+/* True if the error is about an input that keys can replace. */
+static bool is_about_row_numbers(const struct td_call *call)
+{
+    for (int i = 0; i < call->op->n_inputs; i++)
+        if (td_input_is_row_numbers(&call->op->inputs[i]) &&
+            strcmp(call->error.input, call->op->inputs[i].name) == 0)
+            return true;
+    return false;
+}
+
 void td_row_keys_explain_number(struct td_call *call)
 {
     const struct td_request *request = &call->request;
     struct td_error *err = &call->error;
     if (err->status != TD_INDEX_OUT_OF_BOUNDS || !call->op || request->op != call->op ||
-        request->row_keys)
+        request->n_row_keys > 0)
         return;
-    const int rows = td_op_keys_input(call->op);
     const struct td_tensor *table = table_of(call);
-    if (rows <= 0 || !td_input_is_row_numbers(&call->op->inputs[rows]) || !table || !table->keys ||
-        strcmp(err->input, call->op->inputs[rows].name) != 0)
+    if (!table || !table->keys || !is_about_row_numbers(call))
         return;
-    if (request->oip)
+    const int rows = td_op_keys_input(call->op); /* "keys" stands for this input only */
+    const bool is_rows = strcmp(err->input, call->op->inputs[rows].name) == 0;
+    if (request->oip && is_rows)
         td_error_hint(err, "rows are found by key with the input " TD_TABLE_KEYS);
-    else if (request->table && call->body_format == TD_FORMAT_JSON)
+    else if (request->table && is_rows && call->body_format == TD_FORMAT_JSON)
         td_error_hint(err, "rows are found by key with \"" TD_TABLE_KEYS "\": [...] instead");
     else if (call->body_format == TD_FORMAT_JSON)
         td_error_hint(err, "rows are found by key with \"%s\": {\"keys\": [...]}", err->input);
@@ -271,22 +297,20 @@ void td_row_keys_explain_number(struct td_call *call)
 
 void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost)
 {
-    const struct td_tensor *keys = call->request.row_keys;
-    if (!keys)
-        return;
-    td_key_search_add_cost(table_of(call)->keys, keys, cost);
-    cost->workspace += (uint64_t)keys->numel * sizeof(int64_t);
+    for (int i = 0; i < call->request.n_row_keys; i++) {
+        const struct td_tensor *keys = call->request.row_keys[i].keys;
+        td_key_search_add_cost(table_of(call)->keys, keys, cost);
+        cost->workspace += (uint64_t)keys->numel * sizeof(int64_t);
+    }
 }
 
 /* ---- before the op runs ---------------------------------------------------------------------- */
 
-td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
+static td_status find_keys(struct td_call *call, const struct td_row_keys *row_keys,
+                           struct td_exec *exec)
 {
-    const struct td_tensor *keys = call->request.row_keys;
-    if (!keys)
-        return TD_OK;
-    const int input = call->request.row_input;
-    struct td_tensor *rows = call->request.args.inputs[input].tensors;
+    const struct td_tensor *keys = row_keys->keys;
+    struct td_tensor *rows = call->request.args.inputs[row_keys->input].tensors;
     td_status status = td_tensor_alloc(rows, &call->arena, &call->error);
     if (status != TD_OK)
         return status;
@@ -298,6 +322,14 @@ td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
     if (status != TD_OK || found.n_missing == 0 ||
         td_request_bounds(&call->request) == TD_BOUNDS_ZERO)
         return status;
-    return td_key_not_found(&call->error, keys_name(call), table_of(call)->keys, keys,
+    return td_key_not_found(&call->error, keys_name(call, row_keys), table_of(call)->keys, keys,
                             found.first_missing, found.n_missing);
+}
+
+td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
+{
+    td_status status = TD_OK;
+    for (int i = 0; i < call->request.n_row_keys && status == TD_OK; i++)
+        status = find_keys(call, &call->request.row_keys[i], exec);
+    return status;
 }

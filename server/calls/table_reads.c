@@ -40,7 +40,7 @@ static int place_of(const struct td_call *call)
     if (call->table.place > 0)
         return call->table.place;
     return call->operation <= TD_OPERATION_LAST_OP && call->request.decoded && params->count == 1 &&
-                   call->request.op->rows
+                   td_op_takes_table(call->request.op)
                ? td_table_reads_place(call->services->metrics, params->tensors)
                : 0;
 }

@@ -334,13 +334,13 @@ static td_status find_row_op(struct td_call *call, const struct segment *segment
     const struct td_op *const *ops = td_ops(&count);
     const char *names[TD_OP_COUNT + N_ROUTES];
     call->op = td_op_named(segment->text, segment->length);
-    if (call->op && call->op->rows)
+    if (call->op && td_op_takes_table(call->op))
         return TD_OK;
     call->op = NULL;
     if (method_bit(call->method) != POST)
         return unknown_path(call, segment);
     for (int i = 0; i < count; i++)
-        if (ops[i]->rows)
+        if (td_op_takes_table(ops[i]))
             names[n++] = ops[i]->name;
     n += tensor_paths(POST, names + n);
     return unknown_row_op(segment, names, n, &call->error);

@@ -135,8 +135,8 @@ TD_TEST(keys_of_the_table_may_stand_in_place_of_its_row_numbers)
     test_resolver_init(&resolver, table);
     decode_json(&decoded, &shade, body, sizeof body - 1, &resolver.base);
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
-    ck_assert_int_eq(decoded.request.row_input, SLOT);
-    expect_tensor(decoded.request.row_keys, "string[2] 'b' 'a'", "keys");
+    ck_assert_int_eq(decoded.request.row_keys[0].input, SLOT);
+    expect_tensor(decoded.request.row_keys[0].keys, "string[2] 'b' 'a'", "keys");
 }
 
 TD_TEST(the_rows_that_it_reads_are_counted)

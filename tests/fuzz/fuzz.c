@@ -401,8 +401,8 @@ void fuzz_expect_request(const struct td_request *request)
     for (int i = 0; i < request->op->n_inputs; i++)
         for (int j = 0; j < request->args.inputs[i].count; j++)
             fuzz_expect_tensor(&request->args.inputs[i].tensors[j]);
-    if (request->row_keys)
-        fuzz_expect_tensor(request->row_keys);
+    for (int i = 0; i < request->n_row_keys; i++)
+        fuzz_expect_tensor(request->row_keys[i].keys);
 }
 
 char *fuzz_reply(const struct td_reply *reply, size_t bound, size_t *size)

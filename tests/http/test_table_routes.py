@@ -131,7 +131,7 @@ class Refusals(RouteTest):
 
     def test_an_op_of_another_route_leads_to_its_route(self):
         name, _ = self.resident([1, 2])
-        listed = "expected gather, batch_gather, gather_nd, find, lookup, embedding_bag, scatter, upsert, remove. "
+        listed = "expected gather, batch_gather, gather_nd, find, lookup, embedding_bag, search, scatter, upsert, remove. "
         for op, way in (("top_k", 'POST /v1/top_k takes the tensor as "x": {"ref": "NAME"}'), ("einsum", 'POST /v1/einsum takes the tensor as "inputs": [{"ref": "NAME"}]'),
                         ("nothing", "Tensor names cannot contain '/'")):
             detail = self.assertProblem(self.look(name, op, {}), 404, "UNKNOWN_OP")["detail"]

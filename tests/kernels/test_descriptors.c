@@ -292,7 +292,10 @@ TD_TEST(inputs_of_ops_that_pick_rows_have_parts)
         if (op->rows)
             check_rows(op);
         else
-            EXPECT(count_parts(op, TD_ROW_PART_NONE) == op->n_inputs, "%s has parts", op->name);
+            EXPECT(count_parts(op, TD_ROW_PART_NONE) + count_parts(op, TD_ROW_PART_TABLE) +
+                           count_parts(op, TD_ROW_PART_PER_ROW) ==
+                       op->n_inputs,
+                   "%s has parts of queries", op->name);
         for (int i = 0; i < op->n_inputs; i++) {
             EXPECT(!op->inputs[i].aligned_with || names_input(op, op->inputs[i].aligned_with),
                    "%s: %s is aligned with no input", op->name, op->inputs[i].name);

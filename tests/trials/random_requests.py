@@ -524,7 +524,51 @@ def einsum(rng):
         return "einsum", {"inputs": parts}, {"equation": equation}, {"output": np.einsum(equation, *parts, dtype=dtype).astype(dtype)}
 
 
-OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, find, lookup, embedding_bag, dequantize, einsum]
+def scores_of(rows, queries, metric):
+    if metric == "l2":
+        return -np.sqrt(((queries[:, None] - rows[None]) ** 2).sum(-1))
+    return queries @ rows.T
+
+
+def search(rng):
+    """rows and queries of small numbers, whose sums are exact"""
+    dtype, n, width = rng.choice(FLOATS + ["int8", "uint8"]), rng.randint(1, 30), rng.randint(0, 20)
+    params, metric = small_numbers(rng, dtype, [n, width]), rng.choice(("dot", "l2"))
+    inputs, attrs, rows = {"params": params}, {"metric": metric, "k": rng.randint(1, 12)}, params.astype("float64")
+    if dtype not in FLOATS:
+        scale, offset = (small_numbers(rng, "float32", rng.choice(([], [n]))) for _ in range(2))
+        inputs |= {"scale": scale, "offset": offset}
+        rows = rows * scale.reshape([-1, 1]) + offset.reshape([-1, 1])
+    allowed = np.ones([1, n], bool)
+    for name in ("candidates", "exclude"):
+        if rng.random() < 0.3:
+            given = np.array([rng.randrange(n) for _ in range(rng.randint(0, 6))], rng.choice(INDEX))
+            inputs[name], among = given, np.isin(np.arange(n), given)
+            allowed = allowed & (among if name == "candidates" else ~among)
+    if rng.random() < 0.5:
+        queries = small_numbers(rng, rng.choice(FLOATS), rng.choice(([width], [rng.randint(0, 4), width])))
+        inputs["queries"], single, values = queries, queries.ndim == 1, queries.reshape([-1, width] if queries.ndim == 1 and width else [1 if queries.ndim == 1 else len(queries), width]).astype("float64")
+    else:
+        chosen = np.array([rng.randrange(n) for _ in range(rng.randint(1, 4))], rng.choice(INDEX))
+        single = rng.random() < 0.3
+        inputs["rows"], values = chosen[0] if single else chosen, rows[chosen[:1] if single else chosen]
+        inputs["rows"] = np.array(inputs["rows"])
+        allowed = allowed & (np.arange(n)[None] != chosen[:len(values), None])
+    if rng.random() < 0.1:
+        inputs["exclude"] = np.array([n], "int64")
+        return "search", inputs, attrs, None
+    wide = dtype == "float64" or name_of(inputs.get("queries", np.zeros(0, "float32"))) == "float64"
+    scores = np.where(allowed, scores_of(rows, values, metric), np.nan).astype("float64" if wide else "float32")
+    places = min(attrs["k"], n, len(inputs.get("candidates", rows)))
+    order = np.argsort(-scores, -1, kind="stable")[:, :places]
+    best = np.take_along_axis(scores, order, -1)
+    indices = np.where(np.isnan(best), -1, order).astype("int64")
+    best = np.where(np.isnan(best), -np.inf, best).astype(scores.dtype)
+    outputs = {"scores": 0 - best if metric == "l2" else best, "indices": indices}
+    return "search", inputs, attrs, {name: a[0] if single else a for name, a in outputs.items()}
+
+
+OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, find, lookup, embedding_bag, dequantize, search, einsum]
 
 
 # ---------------------------------------------------------------- tables with keys
@@ -618,7 +662,7 @@ def compare_request(transports, rng, op, inputs, attrs, want):
     assert want is not None, f"{what}: accepted"
     assert set(got) == set(want), f"{what}: outputs {set(got)}"
     for name, a in want.items():
-        assert same(got[name], a, bits=op not in ("einsum", "embedding_bag", "dequantize")), f"{what}: output {name} is {name_of(got[name])}{got[name].shape}\n{got[name]}\ninstead of {name_of(a)}{a.shape}\n{a}"
+        assert same(got[name], a, bits=op not in ("einsum", "embedding_bag", "dequantize", "search")), f"{what}: output {name} is {name_of(got[name])}{got[name].shape}\n{got[name]}\ninstead of {name_of(a)}{a.shape}\n{a}"
     return True
 
 

@@ -1,0 +1,387 @@
+#include "kernels/search/scan.h"
+
+#include "kernels/integers.h"
+#include "kernels/prefetch.h"
+#include "kernels/search/scores.h"
+#include "kernels/workspace.h"
+
+#include <string.h>
+
+/* Maximum number of queries in a group, a multiple of the sizes of tiles. */
+#define GROUP       ((int64_t)60)
+/* Maximum size in bytes of the queries of a group. They stay in the L2 cache. */
+#define GROUP_BYTES ((int64_t)192 * 1024)
+/* Maximum size in bytes of the rows of a block that several queries read from the L1 cache. */
+#define BLOCK_BYTES ((int64_t)16 * 1024)
+/* Size of a range of parallel_for: bytes read, and bytes of queries read from the cache divided by
+ * CACHE_RATIO. A range takes about 50 us. */
+#define RANGE_BYTES ((int64_t)1024 * 1024)
+#define CACHE_RATIO 8
+/* Maximum size in bytes of the selections of one thread. */
+#define PASS_BYTES  ((int64_t)32 * 1024 * 1024)
+/* The bytes that are prefetched before they are read. */
+#define AHEAD_BYTES ((int64_t)2048)
+#define MERGE_GRAIN 64
+
+static const struct td_search_loops *loops_of(td_isa isa)
+{
+#ifdef __x86_64__
+    if (isa >= TD_ISA_AVX512)
+        return &td_search_loops_avx512;
+    if (isa == TD_ISA_AVX2)
+        return &td_search_loops_avx2;
+#endif
+    (void)isa;
+    return &td_search_loops_generic;
+}
+
+/* ---- Plan -------------------------------------------------------------------------------- */
+
+/* Sizes that depend only on the shapes. Bytes are multiples of 64. */
+struct plan {
+    size_t real_size;
+    int64_t pass;                            /* queries in one pass over the table */
+    int64_t group;                           /* queries that are scored against a block together */
+    uint64_t row, sums, entries, selections; /* bytes */
+    uint64_t scratch;                        /* bytes of each thread */
+};
+
+static int64_t clamp(int64_t value, int64_t least, int64_t most)
+{
+    return td_larger(least, td_smaller(value, most));
+}
+
+static struct plan plan_of(td_dtype real, int64_t columns, int64_t n_queries, int64_t k)
+{
+    const size_t size = td_dtype_info(real)->size;
+    const int64_t row = td_larger(1, columns * (int64_t)size);
+    const int64_t entries =
+        td_search_best_room(k) * (int64_t)td_search_best_type_of(real)->entry_size;
+    struct plan plan = {
+        .real_size = size,
+        .pass = clamp(PASS_BYTES / entries, 1, td_larger(n_queries, 1)),
+        .group = clamp(GROUP_BYTES / row, 1, GROUP),
+        .row = td_workspace_align((uint64_t)row),
+        .entries = td_workspace_align((uint64_t)entries),
+    };
+    plan.sums = (uint64_t)(GROUP + 1) * TD_SEARCH_BLOCK * size;
+    plan.selections = td_workspace_align((uint64_t)plan.pass * sizeof(struct td_search_best));
+    plan.scratch = TD_SEARCH_BLOCK * plan.row + plan.sums + plan.selections +
+                   ((uint64_t)plan.pass + 1) * plan.entries;
+    return plan;
+}
+
+uint64_t td_search_scan_scratch(td_dtype real, int64_t columns, int64_t n_queries, int64_t k)
+{
+    return plan_of(real, columns, n_queries, k).scratch;
+}
+
+/* ---- Threads ----------------------------------------------------------------------------- */
+
+struct job {
+    const struct td_search_scan *scan;
+    const struct td_search_table *table;
+    struct plan plan;
+    const struct td_search_loops *loops;
+    const struct td_search_real_loops *real_loops;
+    const struct td_search_best_type *best_type;
+    bool is_double, is_converted; /* rows are converted before they are scored */
+    td_search_sum sum;
+    double *query_norms; /* squares; NULL unless the metric is cosine */
+    struct td_workspace workspace;
+    int64_t first_query, n_queries; /* of the pass */
+    int64_t chunk, n_groups;
+};
+
+/* The scratch memory of a thread. */
+struct area {
+    char *rows, *sums, *norms;
+    struct td_search_best *best; /* for each query of the pass */
+    char *spare, *entries;
+};
+
+static struct area area_of(const struct job *job, int thread)
+{
+    const struct plan *plan = &job->plan;
+    struct area area = { .rows = td_workspace_scratch(&job->workspace, thread) };
+    area.sums = area.rows + TD_SEARCH_BLOCK * plan->row;
+    area.norms = area.sums + (size_t)GROUP * TD_SEARCH_BLOCK * plan->real_size;
+    area.best = (struct td_search_best *)(void *)(area.sums + plan->sums);
+    area.spare = (char *)area.best + plan->selections;
+    area.entries = area.spare + plan->entries;
+    return area;
+}
+
+static void begin_selections(const struct job *job)
+{
+    for (int thread = 0; thread < job->workspace.n_threads; thread++) {
+        const struct area area = area_of(job, thread);
+        for (int64_t q = 0; q < job->n_queries; q++)
+            td_search_best_begin(&area.best[q], job->scan->queries[job->first_query + q].k,
+                                 area.entries + (size_t)q * job->plan.entries);
+    }
+}
+
+/* ---- Scores ------------------------------------------------------------------------------ */
+
+/* The rows of a block: their number, and the number of the block's first row or candidate. */
+struct span {
+    int64_t begin;
+    int n;
+};
+
+static int64_t row_number(const struct td_search_scan *scan, int64_t i)
+{
+    return scan->candidates ? scan->candidates[i] : i;
+}
+
+/* Sets the addresses of the block's rows and of the rows to prefetch, which can be past the end of
+ * a range but not of the table. */
+static void find_rows(const struct job *job, struct span span, int ahead,
+                      struct td_search_block *block)
+{
+    const struct td_search_scan *scan = job->scan;
+    block->n_rows = span.n;
+    block->ahead = ahead;
+    block->columns = job->table->columns;
+    block->end = td_search_row(job->table, job->table->n_rows);
+    for (int64_t i = 0; i < span.n + ahead; i++) {
+        const int64_t at = td_smaller(span.begin + i, scan->n_rows - 1);
+        block->rows[i] = td_search_row(job->table, row_number(scan, at));
+    }
+}
+
+static void find_scales(const struct job *job, struct span span, struct td_search_block *block)
+{
+    block->by_offset = job->table->by_offset;
+    for (int i = 0; i < span.n; i++)
+        td_search_table_scaling(job->table, row_number(job->scan, span.begin + i), &block->scale[i],
+                                &block->offset[i]);
+}
+
+/* Converts the rows, and replaces their addresses. */
+static void convert_rows(const struct job *job, struct span span, char *to,
+                         struct td_search_block *block)
+{
+    for (int i = 0; i < span.n; i++) {
+        block->rows[i] = to + (size_t)i * job->plan.row;
+        td_search_table_read(job->table, row_number(job->scan, span.begin + i),
+                             to + (size_t)i * job->plan.row);
+    }
+    block->ahead = 0;
+}
+
+static const char *query_values(const struct job *job, int64_t query)
+{
+    return (const char *)job->scan->values +
+           (size_t)(query * job->table->columns) * job->plan.real_size;
+}
+
+static td_dtype real_of(const struct job *job)
+{
+    return job->is_double ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32;
+}
+
+static int ahead_of(const struct job *job)
+{
+    return (int)clamp(AHEAD_BYTES / td_larger(1, (int64_t)job->table->row_bytes) + 1, 1,
+                      TD_SEARCH_AHEAD);
+}
+
+/* Scores a block against one query. */
+static void score_one(const struct job *job, struct span span, int64_t query,
+                      const struct area *area)
+{
+    struct td_search_block block;
+    td_dtype stored = job->table->dtype;
+    find_rows(job, span, ahead_of(job), &block);
+    if (job->is_converted) {
+        convert_rows(job, span, area->rows, &block);
+        stored = real_of(job);
+    } else if (job->table->dequantize)
+        find_scales(job, span, &block);
+    job->loops->one[job->sum][stored](area->sums, job->query_norms ? area->norms : NULL, &block,
+                                      query_values(job, query));
+}
+
+/* Scores a block against several queries, tile by tile. */
+static void score_tiles(const struct job *job, struct span span, int64_t query, int64_t n_queries,
+                        const struct area *area)
+{
+    const struct td_search_loops *loops = job->loops;
+    td_search_tile_fn *tile = job->real_loops->tile[job->sum];
+    struct td_search_block block;
+    find_rows(job, span, 0, &block);
+    if (job->table->dtype != real_of(job))
+        convert_rows(job, span, area->rows, &block);
+    /* The last tile repeats the last row. */
+    for (int i = span.n; i % loops->tile_rows != 0; i++)
+        block.rows[i] = block.rows[span.n - 1];
+    if (job->query_norms)
+        loops->one[TD_SEARCH_PRODUCTS][real_of(job)](area->sums, area->norms, &block,
+                                                     query_values(job, query));
+    for (int64_t q = 0; q < n_queries; q += loops->tile_queries) {
+        char *sums = area->sums + (size_t)(q * TD_SEARCH_BLOCK) * job->plan.real_size;
+        const char *values = query_values(job, query + q);
+        for (int r = 0; r < span.n; r += loops->tile_rows)
+            tile(sums + (size_t)r * job->plan.real_size, block.rows + r, values, block.columns);
+    }
+}
+
+/* Turns the sums of one query into scores and keeps the best rows. */
+static void select_rows(const struct job *job, struct span span, int64_t query, char *scores,
+                        const struct area *area)
+{
+    const struct td_search_scan *scan = job->scan;
+    struct td_search_best *best = &area->best[query - job->first_query];
+    if (scan->metric == TD_SEARCH_L2)
+        job->real_loops->distances(scores, span.n);
+    if (scan->metric == TD_SEARCH_COSINE)
+        job->real_loops->cosines(scores, area->norms, job->query_norms[query], span.n);
+    if (!job->real_loops->any_at_least(scores, span.n, best->threshold))
+        return;
+    const struct td_search_scored scored = {
+        .scores = scores,
+        .numbers = scan->candidates ? scan->candidates + span.begin : NULL,
+        .first = span.begin,
+        .n = span.n,
+    };
+    job->best_type->offer(best, &scan->queries[query].excluded, &scored, area->spare);
+}
+
+/* Scores the rows [begin, end) against a group of queries. */
+static void scan_rows(const struct job *job, int64_t begin, int64_t end, int64_t query,
+                      int64_t n_queries, const struct area *area)
+{
+    const int64_t tile = n_queries == 1 ? 1 : job->loops->tile_rows;
+    const int64_t most = n_queries == 1 ? TD_SEARCH_BLOCK : BLOCK_BYTES / (int64_t)job->plan.row;
+    const int64_t size = clamp(most, tile, TD_SEARCH_BLOCK) / tile * tile;
+    for (int64_t at = begin; at < end; at += size) {
+        const struct span span = { at, (int)td_smaller(size, end - at) };
+        if (n_queries == 1)
+            score_one(job, span, query, area);
+        else
+            score_tiles(job, span, query, n_queries, area);
+        for (int64_t q = 0; q < n_queries; q++)
+            select_rows(job, span, query + q,
+                        area->sums + (size_t)(q * TD_SEARCH_BLOCK) * job->plan.real_size, area);
+    }
+}
+
+/* Implements td_range_fn: item i is group i % n_groups of chunk i / n_groups. */
+static void scan_range(void *context, int64_t begin, int64_t end)
+{
+    struct job *job = context;
+    const int thread = td_workspace_acquire(&job->workspace);
+    const struct area area = area_of(job, thread);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = item / job->n_groups * job->chunk;
+        const int64_t query = item % job->n_groups * job->plan.group;
+        scan_rows(job, row, td_smaller(row + job->chunk, job->scan->n_rows),
+                  job->first_query + query, td_smaller(job->plan.group, job->n_queries - query),
+                  &area);
+    }
+    td_workspace_release(&job->workspace, thread);
+}
+
+/* Implements td_range_fn: merges the selections of all threads, and writes the outputs. */
+static void merge_range(void *context, int64_t begin, int64_t end)
+{
+    struct job *job = context;
+    const struct td_search_scan *scan = job->scan;
+    const struct td_search_best_type *type = job->best_type;
+    const int own = td_workspace_acquire(&job->workspace);
+    void *const spare = area_of(job, own).spare;
+    for (int64_t q = begin; q < end; q++) {
+        struct td_search_best *best = &area_of(job, 0).best[q];
+        for (int thread = 1; thread < job->workspace.n_threads; thread++)
+            type->absorb(best, &area_of(job, thread).best[q], spare);
+        const struct td_search_query *query = &scan->queries[job->first_query + q];
+        type->write(best, query->k, scan->metric == TD_SEARCH_L2, query->scores, query->indices,
+                    spare);
+    }
+    td_workspace_release(&job->workspace, own);
+}
+
+/* ---- Run --------------------------------------------------------------------------------- */
+
+static td_status run_pass(struct job *job, struct td_exec *exec, struct td_error *err)
+{
+    const int64_t group = td_smaller(job->plan.group, job->n_queries);
+    const int64_t row_bytes = td_larger(1, (int64_t)job->table->row_bytes);
+    const int64_t work = row_bytes + group * (int64_t)(job->plan.row / CACHE_RATIO);
+    job->chunk = td_ceil_div(td_larger(1, RANGE_BYTES / work), TD_SEARCH_BLOCK) * TD_SEARCH_BLOCK;
+    job->n_groups = td_ceil_div(job->n_queries, job->plan.group);
+    begin_selections(job);
+    const int64_t n_chunks = td_ceil_div(job->scan->n_rows, job->chunk);
+    const td_status status = td_exec_for(exec, n_chunks * job->n_groups, 1, scan_range, job, err);
+    return status != TD_OK ? status
+                           : td_exec_for(exec, job->n_queries, MERGE_GRAIN, merge_range, job, err);
+}
+
+static td_status alloc_workspace(struct job *job, struct td_exec *exec, struct td_error *err)
+{
+    struct td_workspace *workspace = &job->workspace;
+    workspace->n_threads = (int)td_smaller(exec->width, TD_WORKSPACE_MAX_THREADS);
+    workspace->scratch_bytes = (size_t)job->plan.scratch;
+    workspace->scratch =
+        td_arena_alloc(exec->arena, (size_t)workspace->n_threads, workspace->scratch_bytes, err);
+    return workspace->scratch ? TD_OK : err->status;
+}
+
+/* Computes the sums of the squares of the queries. */
+static td_status measure_queries(struct job *job, struct td_exec *exec, struct td_error *err)
+{
+    const struct td_search_scan *scan = job->scan;
+    job->query_norms =
+        td_arena_alloc(exec->arena, (size_t)scan->n_queries, sizeof(job->query_norms[0]), err);
+    if (!job->query_norms)
+        return err->status;
+    for (int64_t q = 0; q < scan->n_queries; q++) {
+        struct td_search_block block = { .n_rows = 1, .columns = job->table->columns };
+        char sum[sizeof(double)], norm[sizeof(double)];
+        float narrow;
+        block.rows[0] = query_values(job, q);
+        job->loops->one[TD_SEARCH_PRODUCTS][real_of(job)](sum, norm, &block, block.rows[0]);
+        memcpy(&narrow, norm, sizeof(narrow));
+        job->query_norms[q] = (double)narrow;
+        if (job->is_double)
+            memcpy(&job->query_norms[q], norm, sizeof(double));
+    }
+    return TD_OK;
+}
+
+static int64_t largest_k(const struct td_search_scan *scan)
+{
+    int64_t k = 1;
+    for (int64_t q = 0; q < scan->n_queries; q++)
+        k = td_larger(k, scan->queries[q].k);
+    return k;
+}
+
+td_status td_search_scan_run(const struct td_search_scan *scan, struct td_exec *exec,
+                             struct td_error *err)
+{
+    const struct td_search_table *table = scan->table;
+    const struct td_search_loops *loops = loops_of(td_isa_resolve(exec->isa));
+    const bool is_double = table->real == TD_DTYPE_FLOAT64;
+    struct job job = {
+        .scan = scan,
+        .table = table,
+        .plan = plan_of(table->real, table->columns, scan->n_queries, largest_k(scan)),
+        .loops = loops,
+        .real_loops = is_double ? loops->of_double : loops->of_float,
+        .best_type = td_search_best_type_of(table->real),
+        .is_double = is_double,
+        .is_converted = is_double != (table->dtype == TD_DTYPE_FLOAT64),
+        .sum = scan->metric == TD_SEARCH_L2 ? TD_SEARCH_DIFFERENCES : TD_SEARCH_PRODUCTS,
+    };
+    td_status status = alloc_workspace(&job, exec, err);
+    if (status == TD_OK && scan->metric == TD_SEARCH_COSINE)
+        status = measure_queries(&job, exec, err);
+    for (; status == TD_OK && job.first_query < scan->n_queries; job.first_query += job.plan.pass) {
+        job.n_queries = td_smaller(job.plan.pass, scan->n_queries - job.first_query);
+        status = run_pass(&job, exec, err);
+    }
+    return status;
+}
