@@ -68,7 +68,7 @@ static void check_address(struct check *check, struct td_listeners *held, const 
     const char *why;
     if (!td_listeners_add(held, address, td_listener_reserve, &why))
         say_unbound(check, "listen", address, why);
-    else if (!td_listener_is_loopback(&held->all[held->n - 1].bound) &&
+    else if (!td_listener_is_local(&held->all[held->n - 1].bound) &&
              !td_config_identifies_clients(check->config))
         say(check, WARNING,
             "listen %s: can be bound, but without --token-file every client that reaches the "

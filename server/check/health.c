@@ -4,9 +4,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,13 +26,35 @@ static void replace_any_address(struct sockaddr *address)
 }
 
 /* Returns a connected socket, or -1 with *why set. */
+static int connect_socket(const struct sockaddr *address, socklen_t length, const char **why)
+{
+    const struct timeval step = { .tv_sec = STEP_S };
+    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &step, sizeof step) == 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &step, sizeof step) == 0 &&
+        connect(fd, address, length) == 0)
+        return fd;
+    /* The last error is a Unix socket's. */
+    *why = errno == EINPROGRESS || errno == EAGAIN ? "the server does not accept connections"
+                                                   : strerror(errno);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* Returns a socket that is connected to the address, or -1 with *why set. */
 static int connect_to(const char *address, const char **why)
 {
     char host[256], service[8];
     uint16_t port = 0;
-    const struct timeval step = { .tv_sec = STEP_S };
+    const char *path = td_config_socket_path(address);
+    struct sockaddr_un local = { .sun_family = AF_UNIX };
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     struct addrinfo *found = NULL;
+    if (path) {
+        snprintf(local.sun_path, sizeof local.sun_path, "%s", path);
+        return connect_socket((const struct sockaddr *)&local, sizeof local, why);
+    }
     /* The address was checked when the options were parsed. */
     (void)td_config_split_address(address, host, &port);
     if (port == 0)
@@ -40,15 +64,7 @@ static int connect_to(const char *address, const char **why)
     if (code != 0)
         return *why = gai_strerror(code), -1;
     replace_any_address(found->ai_addr);
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &step, sizeof step) != 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &step, sizeof step) != 0 ||
-        connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
-        *why = errno == EINPROGRESS ? "the server does not accept connections" : strerror(errno);
-        if (fd >= 0)
-            close(fd);
-        fd = -1;
-    }
+    const int fd = connect_socket(found->ai_addr, found->ai_addrlen, why);
     freeaddrinfo(found);
     return fd;
 }
@@ -141,8 +157,8 @@ bool td_check_health(const struct td_config *config, FILE *out)
     const char *why = NULL, *rest = config->listen;
     (void)td_config_next_address(&rest, address);
     struct peer peer = { .fd = connect_to(address, &why) };
-    const bool is_alive = peer.fd >= 0 && (!config->tls_certificate[0] || secure(&peer, &why)) &&
-                          ask(&peer, line, &why);
+    const bool tls = config->tls_certificate[0] && !td_config_socket_path(address);
+    const bool is_alive = peer.fd >= 0 && (!tls || secure(&peer, &why)) && ask(&peer, line, &why);
     if (peer.session)
         gnutls_deinit(peer.session);
     if (peer.credentials)

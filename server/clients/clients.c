@@ -88,20 +88,18 @@ struct td_client_key td_client_key_of_address(const struct td_address *address)
     return key;
 }
 
+struct td_client_key td_client_key_of_user(uid_t user)
+{
+    struct td_client_key key = { .kind = TD_CLIENT_USER };
+    memcpy(key.bytes, &user, sizeof user);
+    return key;
+}
+
 struct td_client_key td_client_key_of_token(const uint8_t digest_part[16])
 {
     struct td_client_key key = { .kind = TD_CLIENT_TOKEN };
     memcpy(key.bytes, digest_part, sizeof key.bytes);
     return key;
-}
-
-bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key)
-{
-    struct td_address address;
-    if (!td_address_of(peer, &address))
-        return false;
-    *key = td_client_key_of_address(&address);
-    return true;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

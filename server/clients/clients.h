@@ -1,9 +1,10 @@
 /* clients.h - the clients that send requests.
  *
  * A client is an IPv4 address, or the first 64 bits of an IPv6 address, because one site or machine
- * owns all addresses with that prefix. For requests with a token, the token is the client,
- * regardless of the address. Connections always belong to an address. Limits and turns apply per
- * client. sender.h defines what logs and spans contain about the sender of a request.
+ * owns all addresses with that prefix. On a Unix socket, a client is a user. For requests with a
+ * token, the token is the client, regardless of the address or user. Connections always belong to
+ * an address or user. Limits and turns apply per client. sender.h defines what logs and spans
+ * contain about the sender of a request.
  *
  * Ownership  Clients are reference-counted. Each connection and each call holds a reference. At
  *            most TD_CLIENTS_KEPT clients without references are kept for a few seconds, so their
@@ -33,10 +34,11 @@ struct td_address {
     uint8_t bytes[16];
 };
 
-enum td_client_kind { TD_CLIENT_ADDRESS, TD_CLIENT_TOKEN };
+enum td_client_kind { TD_CLIENT_ADDRESS, TD_CLIENT_USER, TD_CLIENT_TOKEN };
 
 /* Key of a client. For an address, an IPv6 prefix of 64 bits followed by zeros, or an IPv4 address
- * mapped to IPv6. For a token, 128 bits of its digest. Must not be printed. */
+ * mapped to IPv6. For a user, the user id followed by zeros. For a token, 128 bits of its digest.
+ * Must not be printed. */
 struct td_client_key {
     /* A value of enum td_client_kind, stored as a byte so the key has no padding and can be
      * compared with memcmp. */
@@ -83,11 +85,10 @@ struct td_address td_address_map_ipv4(const struct in_addr *ipv4);
  * bytes. */
 void td_address_print(const struct td_address *address, char *text, size_t size);
 
-/* Return the client key of an address, of a token's digest, and of a peer's socket address.
- * td_client_key_of returns false if the peer's address is neither IPv4 nor IPv6. */
+/* Return the client key of an address, of a user id, and of a token's digest. */
 struct td_client_key td_client_key_of_address(const struct td_address *address);
+struct td_client_key td_client_key_of_user(uid_t user);
 struct td_client_key td_client_key_of_token(const uint8_t digest_part[16]);
-bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key);
 
 /* Returns the client with this key, with a reference for the caller. Adds the client if it is not
  * in the table. Returns NULL if allocation fails. */

@@ -1,5 +1,6 @@
 #include "server/clients/connections.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 
 enum {
-    IO_THREADS = 257, /* maximum number of I/O threads */
+    IO_THREADS = 513, /* maximum number of I/O threads */
     FIRST = 0,        /* number of the first I/O thread */
     SAMPLE = 256,     /* records examined to make room for a connection */
     SLICE = 512       /* sockets per call of poll */
@@ -503,6 +504,8 @@ static bool body_is_slow(struct td_connection *record, const struct look *look)
  * because they might be all that fits into the client's memory. */
 static bool reply_is_slow(struct td_connection *record, const struct look *look)
 {
+    if (record->is_unix)
+        return false; /* the rate is not known */
     if (look->is_first) {
         record->seen_ns = look->now_ns;
         record->seen_bytes = look->before;
@@ -552,6 +555,17 @@ static bool has_no_progress(struct td_connection *record, const struct look *loo
            is_idle(record, look);
 }
 
+/* Stores the number of bytes that the client of a Unix socket has not read yet, which changes while
+ * the client reads. Stores 0 for a waiting connection. */
+static bool progress_of_unix(int socket, int phase, uint64_t *bytes)
+{
+    int unread = 0;
+    if (phase == TD_CONNECTION_SENDING && ioctl(socket, SIOCOUTQ, &unread) != 0)
+        return false;
+    *bytes = (uint64_t)unread;
+    return true;
+}
+
 /* Stores the number of bytes that the client has sent, or has acknowledged of a reply. Returns
  * false if the connection is not waiting for its client. */
 static bool progress_of(struct td_connection *record, int socket, int phase, uint64_t *bytes)
@@ -561,8 +575,11 @@ static bool progress_of(struct td_connection *record, int socket, int phase, uin
         *bytes = atomic_load_explicit(&record->received, memory_order_relaxed);
         return true;
     }
-    if ((phase != TD_CONNECTION_WAITING && phase != TD_CONNECTION_SENDING) ||
-        !transferred(socket, &received, &acknowledged))
+    if (phase != TD_CONNECTION_WAITING && phase != TD_CONNECTION_SENDING)
+        return false;
+    if (record->is_unix)
+        return progress_of_unix(socket, phase, bytes);
+    if (!transferred(socket, &received, &acknowledged))
         return false;
     *bytes = phase == TD_CONNECTION_SENDING ? acknowledged : received;
     record->acknowledged = acknowledged;

@@ -9,7 +9,10 @@
  * at all connections and ends those that make no progress: headers that do not arrive in time,
  * bodies and replies below a minimum rate, and idle clients. The kernel counts the bytes of each
  * socket, so packets need no reports. A reply makes progress as long as the client acknowledges
- * bytes, even while the library writes none because the kernel's buffer is full.
+ * bytes, even while the library writes none because the kernel's buffer is full. The kernel does
+ * not count the bytes of Unix sockets, only those that the client has not read yet. On Unix
+ * sockets, a sweep therefore sees whether a reply makes progress, but not its rate, and it does not
+ * see when a request's headers start. Such a client is idle until its headers are complete.
  *
  * A sweep also wakes the HTTP library for clients that have disconnected. The library reads with
  * edge-triggered epoll events. When a client's last bytes and its FIN arrive together, the library
@@ -30,7 +33,7 @@
 #define TD_SERVER_CLIENTS_CONNECTIONS_H
 
 #include "server/auth/tokens.h"
-#include "server/clients/clients.h"
+#include "server/clients/sender.h"
 #include "server/memory/buffer_pool.h"
 
 #include <stdatomic.h>
@@ -66,9 +69,12 @@ struct td_connection {
     /* Client of the connection, or NULL if the client is unknown. Also NULL for a proxy, whose
      * requests belong to other clients. */
     struct td_client *client;
+    struct td_peer peer;
     bool forwards; /* the peer is a trusted proxy */
     /* The listening socket is bound to a loopback address. */
     bool loopback;
+    /* The connection is on a Unix socket. */
+    bool is_unix;
     /* Token that the connection last presented. Only the I/O thread uses it. */
     struct td_pass pass;
     /* Client that holds the token, or NULL if there is no token. */

@@ -46,6 +46,22 @@ bool td_config_split_address(const char *address, char host[256], uint16_t *port
     return true;
 }
 
+const char *td_config_socket_path(const char *address)
+{
+    static const char prefix[] = "unix:";
+    const size_t length = sizeof prefix - 1;
+    return strncmp(address, prefix, length) == 0 ? address + length : NULL;
+}
+
+bool td_config_is_address(const char *text)
+{
+    char host[256];
+    uint16_t port;
+    const char *path = td_config_socket_path(text);
+    return path ? path[0] == '/' && strlen(path) <= TD_SOCKET_PATH
+                : td_config_split_address(text, host, &port);
+}
+
 bool td_config_next_address(const char **rest, char address[TD_ADDRESS_SIZE])
 {
     const size_t length = strcspn(*rest, ",");

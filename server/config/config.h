@@ -26,7 +26,10 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_OPTIONS(X)                                                                              \
     X(listen, "listen", ADDRESSES, "127.0.0.1:8080", 0, 0, "HOST:PORT,...",                        \
       "addresses to listen on; IPv6 addresses are in brackets ([::1]:8080); port 0 selects a "     \
-      "free port")                                                                                 \
+      "free port; unix:/PATH is a Unix socket")                                                    \
+    X(socket_mode, "socket-mode", MODE, "0660", 0, 0777, "MODE",                                   \
+      "permissions of the Unix sockets that --listen names, as an octal number; a process needs "  \
+      "write permission to connect")                                                               \
     X(metrics_listen, "metrics-listen", ADDRESS, "", 0, 0, "HOST:PORT",                            \
       "additional address that serves only /metrics, /healthz and /readyz")                        \
     X(allow_host, "allow-host", LIST, "", 0, 0, "HOST,...",                                        \
@@ -104,10 +107,11 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "maximum number of open connections; clients on additional connections can only ask for "    \
       "the server's health and get 503 for other requests")                                        \
     X(client_connections, "client-connections", COUNT, "0", 1, 1000000, "N",                       \
-      "maximum number of open connections of one client, that is, of one address; 0 means half "   \
-      "of the connection limit")                                                                   \
+      "maximum number of open connections of one client, that is, of one address, or of one "      \
+      "user on Unix sockets; 0 means half of the connection limit")                                \
     X(trusted_proxy, "trusted-proxy", LIST, "", 0, 0, "ADDRESS,...",                               \
-      "addresses or prefixes of proxies whose X-Forwarded-For header identifies the client")       \
+      "addresses or prefixes of proxies whose X-Forwarded-For header identifies the client; "      \
+      "uid:N trusts the processes of a user on Unix sockets")                                      \
     X(header_timeout_ms, "header-timeout-ms", COUNT, "10000", 1, 86400000, "MS",                   \
       "maximum time from the first byte of a request to the end of its headers; also how long "    \
       "a body or reply can stay below the minimum rate")                                           \
@@ -191,6 +195,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_CONFIG_TYPE_DEVICE    char *
 #define TD_CONFIG_TYPE_COUNT     int64_t
 #define TD_CONFIG_TYPE_BYTES     int64_t
+#define TD_CONFIG_TYPE_MODE      int64_t
 #define TD_CONFIG_TYPE_SWITCH    bool
 #define TD_CONFIG_TYPE_RATIO     double
 #define TD_CONFIG_TYPE_ISA       td_isa
@@ -242,8 +247,17 @@ bool td_config_identifies_clients(const struct td_config *config);
 
 enum {
     TD_MOST_ADDRESSES = 16, /* maximum number of --listen addresses */
-    TD_ADDRESS_SIZE = 272   /* size of an address as text, including its NUL */
+    TD_ADDRESS_SIZE = 272,  /* size of an address as text, including its NUL */
+    TD_SOCKET_PATH = 107    /* maximum length of a Unix socket's path, excluding its NUL */
 };
+
+/* Returns the path of a Unix socket's address, the text after "unix:". Returns NULL for other
+ * addresses. The result can be an invalid path until td_config_is_address has accepted it. */
+const char *td_config_socket_path(const char *address);
+
+/* True if the text is a valid address of --listen: HOST:PORT, [V6]:PORT, or unix: and an absolute
+ * path of at most TD_SOCKET_PATH bytes. */
+bool td_config_is_address(const char *text);
 
 /* Splits "HOST:PORT" or "[V6]:PORT" into host and port. Returns false for any other format. */
 bool td_config_split_address(const char *address, char host[256], uint16_t *port);

@@ -158,14 +158,14 @@ bool td_config_print(FILE *out, int argc, char **argv, char **environment,
 }
 
 /* Checks that the address resolves. The syntax was checked when the option was parsed. An empty
- * address means no address and is valid. */
+ * address means no address and is valid. Unix sockets need no resolver. */
 static bool check_address(const char *option, const char *address, char message[TD_CONFIG_MESSAGE])
 {
     char host[256];
     uint16_t port;
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
     struct addrinfo *found = NULL;
-    if (!*address)
+    if (!*address || td_config_socket_path(address))
         return true;
     (void)td_config_split_address(address, host, &port);
     const int code = getaddrinfo(host, NULL, &hints, &found);

@@ -185,6 +185,16 @@ static bool parse_number(const struct td_option *option, const char *value, int6
     return true;
 }
 
+/* Parses an octal number of three or four digits, such as 660 or 0660. */
+static bool parse_mode(const struct td_option *option, const char *value, int64_t *out)
+{
+    const size_t digits = strspn(value, "01234567");
+    if ((digits != 3 && digits != 4) || value[digits] != '\0')
+        return false;
+    *out = strtol(value, NULL, 8);
+    return *out <= option->most;
+}
+
 static bool parse_name(const char *const *names, int n, const char *value, int *out)
 {
     for (int i = 0; i < n; i++)
@@ -216,8 +226,13 @@ void td_option_expected(const struct td_option *option, char *text, size_t size)
     char names[160];
     switch (option->kind) {
     case KIND_ADDRESS:
-    case KIND_ADDRESSES:
         snprintf(text, size, "an address like 127.0.0.1:8080 or [::1]:8080");
+        break;
+    case KIND_ADDRESSES:
+        snprintf(text, size,
+                 "an address like 127.0.0.1:8080 or [::1]:8080, or a Unix socket like "
+                 "unix:/run/tensord/tensord.sock, with an absolute path of at most %d bytes",
+                 TD_SOCKET_PATH);
         break;
     case KIND_DEVICE:
         snprintf(text, size,
@@ -235,6 +250,9 @@ void td_option_expected(const struct td_option *option, char *text, size_t size)
                  option->kind == KIND_BYTES ? "a number of bytes, optionally with K, M, G or T,"
                                             : "a whole number",
                  (long long)option->least, (long long)option->most);
+        break;
+    case KIND_MODE:
+        snprintf(text, size, "an octal number from 0000 to 0777, such as 0660");
         break;
     case KIND_SWITCH:
         snprintf(text, size, "one of on, off");
@@ -378,8 +396,6 @@ static bool check_following(const char *list, const char *address,
 static bool set_addresses(const struct td_option *option, char **member, const char *values,
                           const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {
-    char host[256];
-    uint16_t port;
     bool valid = true, appends = source->repeated;
     for (const char *at = values; valid && at; appends = true) {
         const size_t all = strcspn(at, ","), blanks = strspn(at, " ");
@@ -390,8 +406,7 @@ static bool set_addresses(const struct td_option *option, char **member, const c
         if (!address)
             snprintf(message, TD_CONFIG_MESSAGE, "no memory for the configuration");
         valid = address &&
-                (td_config_split_address(address, host, &port) ||
-                 reject_value(option, address, source, message)) &&
+                (td_config_is_address(address) || reject_value(option, address, source, message)) &&
                 (!appends || check_following(*member, address, source, message)) &&
                 (appends ? add_text : set_text)(member, address, message);
         free(address);
@@ -433,6 +448,9 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     case KIND_COUNT:
     case KIND_BYTES:
         return parse_number(option, value, (int64_t *)(void *)member) ||
+               reject_value(option, value, source, message);
+    case KIND_MODE:
+        return parse_mode(option, value, (int64_t *)(void *)member) ||
                reject_value(option, value, source, message);
     case KIND_SWITCH:
         return td_option_parse_switch(value, (bool *)(void *)member) ||
@@ -503,6 +521,9 @@ void td_option_print(const struct td_config *config, const struct td_option *opt
         break;
     case KIND_BYTES:
         print_bytes(*(const int64_t *)member, text, size);
+        break;
+    case KIND_MODE:
+        snprintf(text, size, "%04llo", (unsigned long long)*(const int64_t *)member);
         break;
     case KIND_SWITCH:
         snprintf(text, size, "%s", *(const bool *)member ? "on" : "off");

@@ -14,6 +14,7 @@ enum td_option_kind {
     KIND_DEVICE,
     KIND_COUNT,
     KIND_BYTES,
+    KIND_MODE,
     KIND_SWITCH,
     KIND_RATIO,
     /* One word from a list. The options of this kind differ only in the C type of their member. */

@@ -56,15 +56,28 @@ static bool belongs_on_first(const struct td_client *client)
            !atomic_load_explicit(&client->left_first, memory_order_relaxed);
 }
 
-/* Returns the I/O thread with the fewest connections. For a client that belongs on the first I/O
- * thread, returns that thread instead, unless it has more than its share. */
-static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_client *client)
+/* Returns the I/O thread with the fewest connections from `begin` to before `end`. */
+static int least_busy(const struct td_connections *connections, int begin, int end)
 {
-    const struct td_connections *connections = acceptor->options.services->connections;
-    int least = acceptor->options.n_io_threads - 1;
-    for (int i = least - 1; i > 0; i--)
+    int least = end - 1;
+    for (int i = least - 1; i >= begin; i--)
         if (td_connections_count_on(connections, i) < td_connections_count_on(connections, least))
             least = i;
+    return least;
+}
+
+/* Returns the I/O thread with the fewest connections. For a client that belongs on the first I/O
+ * thread, returns that thread instead, unless it has more than its share. If I/O threads without
+ * TLS exist, connections on Unix sockets go to them. */
+static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_client *client,
+                            bool is_unix)
+{
+    const struct td_acceptor_options *options = &acceptor->options;
+    const struct td_connections *connections = options->services->connections;
+    const int end = options->n_io_threads - options->n_plain_threads;
+    if (is_unix && options->n_plain_threads > 0)
+        return least_busy(connections, end, options->n_io_threads);
+    const int least = least_busy(connections, TD_FIRST_IO_THREADS, end);
     const int more =
         td_connections_count_on(connections, 0) - td_connections_count_on(connections, least);
     return belongs_on_first(client) && more <= TD_FEW_CONNECTIONS ? 0 : least;
@@ -126,13 +139,14 @@ static void admit(struct td_acceptor *acceptor, const struct td_listener *listen
                   const struct sockaddr_storage *address, socklen_t length)
 {
     struct td_services *services = acceptor->options.services;
-    const struct sockaddr *peer = (const struct sockaddr *)address;
+    const bool is_unix = td_listener_is_unix(&listener->bound);
+    const struct td_peer peer = td_peer_of(socket, (const struct sockaddr *)address);
     struct td_client_key key;
-    const bool forwards = td_proxies_trust(acceptor->options.proxies, peer);
+    const bool forwards = td_proxies_trust(acceptor->options.proxies, &peer);
     struct td_client *client =
-        !forwards && td_client_key_of(peer, &key) ? td_clients_find(services->clients, &key) : NULL;
+        !forwards && td_peer_key(&peer, &key) ? td_clients_find(services->clients, &key) : NULL;
     const enum td_restriction restriction = restriction_of(services, client);
-    const int io_thread = choose_io_thread(acceptor, client);
+    const int io_thread = choose_io_thread(acceptor, client, is_unix);
     if ((restriction != TD_UNRESTRICTED && !wait_for_restricted_place(services)) ||
         !td_connections_open(services->connections, socket, client, restriction, io_thread)) {
         if (restriction == TD_UNRESTRICTED)
@@ -143,10 +157,12 @@ static void admit(struct td_acceptor *acceptor, const struct td_listener *listen
         return;
     }
     struct td_connection *record = td_connections_find(services->connections, socket);
+    record->peer = peer;
     record->forwards = forwards;
     record->loopback = td_listener_is_loopback(&listener->bound);
-    if (MHD_add_connection(acceptor->options.io_threads[io_thread].library, socket, peer, length) !=
-        MHD_YES)
+    record->is_unix = is_unix;
+    if (MHD_add_connection(acceptor->options.io_threads[io_thread].library, socket,
+                           (const struct sockaddr *)address, length) != MHD_YES)
         td_connections_close(services->connections, socket); /* the library has closed the socket */
 }
 

@@ -42,6 +42,9 @@ struct td_acceptor_options {
     bool leave_waiting; /* at the stop, leave waiting connections to another process */
     struct td_io_thread *io_threads;
     int n_io_threads;
+    /* Number of I/O threads without TLS, the last ones, which serve only Unix sockets. If 0, all
+     * threads serve all sockets. */
+    int n_plain_threads;
 };
 
 /* Returns NULL if no memory, file or thread is available. */

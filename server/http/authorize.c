@@ -45,23 +45,25 @@ static const struct td_bearer *find_token(struct td_call *call, struct td_connec
         td_client_unref(record->holder);
         record->holder = holder_of(services->clients, token);
     }
-    if (record->holder) { /* if allocation fails, the client remains the address */
+    if (record->holder) { /* if allocation fails, the client remains the address or user */
         td_client_unref(call->client);
         call->client = td_client_ref(record->holder);
     }
     return token;
 }
 
-/* Checks the client's certificate if the server requires one. */
+/* Checks the client's certificate if the server requires one. Unix sockets have no TLS: their file
+ * permissions decide who can connect. */
 static td_status check_certificate(struct td_call *call, struct td_connection *record)
 {
     struct td_tls *tls = call->services->tls;
-    return !tls ? TD_OK
-                : td_tls_check_client(tls,
-                                      MHD_get_connection_info(call->http.connection,
-                                                              MHD_CONNECTION_INFO_GNUTLS_SESSION)
-                                          ->tls_session,
-                                      &record->tls_checked, &call->error);
+    if (!tls || record->is_unix)
+        return TD_OK;
+    return td_tls_check_client(
+        tls,
+        MHD_get_connection_info(call->http.connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)
+            ->tls_session,
+        &record->tls_checked, &call->error);
 }
 
 td_status td_authorize(struct td_call *call, struct td_connection *record)

@@ -34,8 +34,10 @@ static int64_t file_limit(void)
 /* Returns the number of files needed in addition to the connections of --connection-limit. */
 static int64_t reserved_files(const struct td_config *config)
 {
+    /* With TLS, Unix sockets have I/O threads of their own. */
+    const int64_t n_plain_threads = config->tls_certificate[0] ? config->io_threads : 0;
     return SPARE_FILES + TD_LINGER_SOCKETS + TD_RESTRICTED_CONNECTIONS + TD_ENDING +
-           FILES_PER_IO_THREAD * (config->io_threads + TD_FIRST_IO_THREADS) +
+           FILES_PER_IO_THREAD * (config->io_threads + TD_FIRST_IO_THREADS + n_plain_threads) +
            (config->metrics_listen[0] ? TD_METRICS_CONNECTIONS + FILES_PER_IO_THREAD : 0) +
            (config->system_shared_memory ? TD_SHM_REGIONS : 0);
 }

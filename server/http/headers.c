@@ -315,7 +315,7 @@ td_status td_headers_read(struct td_call *call, const struct td_origins *origins
     if (status == TD_OK)
         status = join_lists(&fields);
     if (status == TD_OK)
-        status = check_origin(origins, loopback, &fields);
+        status = origins ? check_origin(origins, loopback, &fields) : TD_OK;
     if (status == TD_OK)
         status = read_deadline(call);
     if (status == TD_OK)

@@ -14,8 +14,9 @@
 #include "server/http/origin.h"
 #include "server/http/target.h"
 
-/* Reads and checks the headers. For `loopback`, see struct td_origin_request. `authority` is the
- * authority of a target in absolute form, which replaces Host; its text is NULL for other forms. */
+/* Reads and checks the headers. If `origins` is NULL, Host and the origin are not checked. For
+ * `loopback`, see struct td_origin_request. `authority` is the authority of a target in absolute
+ * form, which replaces Host; its text is NULL for other forms. */
 TD_MUST_CHECK td_status td_headers_read(struct td_call *call, const struct td_origins *origins,
                                         bool loopback, struct td_field authority);
 

@@ -76,6 +76,9 @@ struct td_http {
     /* Maximum number of connections since memory was last returned to the system. */
     int most_connections;
     int n_io_threads;
+    /* Number of I/O threads without TLS, after the others, for the Unix sockets of a server with
+     * TLS. */
+    int n_plain_threads;
     struct td_io_thread io_threads[];
 };
 
@@ -104,17 +107,18 @@ static td_status accept_call(struct td_call *call)
 }
 
 /* Returns the client of a request that a trusted proxy forwards. The client is the address in
- * X-Forwarded-For, or the proxy's address if the header names no client. Returns NULL if no memory
+ * X-Forwarded-For, or the proxy itself if the header names no client. Returns NULL if no memory
  * is available. */
 static struct td_client *forwarded_client(const struct td_http *http, struct td_call *call)
 {
     struct td_sender *sender = &call->sender;
     if (call->headers.forwarded_for)
         (void)td_proxies_client(http->proxies, call->headers.forwarded_for, &sender->forwarded);
-    if (!sender->forwarded.known && !sender->peer.known)
+    struct td_client_key key;
+    if (sender->forwarded.known)
+        key = td_client_key_of_address(&sender->forwarded.address);
+    else if (!td_peer_key(&sender->peer, &key))
         return NULL;
-    const struct td_client_key key = td_client_key_of_address(
-        sender->forwarded.known ? &sender->forwarded.address : &sender->peer.address);
     return td_clients_find(http->services->clients, &key);
 }
 
@@ -122,7 +126,7 @@ static struct td_client *forwarded_client(const struct td_http *http, struct td_
 static void identify(const struct td_http *http, struct td_call *call,
                      const struct td_connection *record)
 {
-    call->sender.peer = td_request_peer(call->http.connection);
+    call->sender.peer = record->peer;
     if (record->forwards)
         call->client = forwarded_client(http, call);
     else if (record->client)
@@ -139,6 +143,14 @@ static td_status begin_preflight(struct td_call *call)
     return TD_OK;
 }
 
+/* Returns the origins to check, or NULL on a Unix socket, because browsers cannot connect to it. A
+ * trusted proxy is an exception: it forwards the requests of browsers. */
+static const struct td_origins *origins_of(const struct td_http *http,
+                                           const struct td_connection *record)
+{
+    return record->is_unix && !record->forwards ? NULL : http->origins;
+}
+
 /* Performs all checks that do not need the body. */
 static td_status begin(const struct td_http *http, struct td_call *call,
                        struct td_connection *record)
@@ -150,7 +162,8 @@ static td_status begin(const struct td_http *http, struct td_call *call,
     if (form != TD_OK)
         call->style = td_route_style(td_target_path(target.path));
     const td_status found = form == TD_OK ? td_route_call(call) : form;
-    td_status status = td_headers_read(call, http->origins, record->loopback, target.authority);
+    td_status status =
+        td_headers_read(call, origins_of(http, record), record->loopback, target.authority);
     identify(http, call, record);
     if (status == TD_OK && form == TD_OK && call->http.preflight)
         return begin_preflight(call);
@@ -389,7 +402,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
         td_transport_use(http->services, record->io_thread);
         (void)td_connection_enter(record, TD_CONNECTION_WAITING, td_now_ns());
         set_worker_yields(http->services);
-        if (http->handshakes)
+        if (thread->handshakes)
             td_handshakes_prepare(&thread->prepared, connection, socket);
     } else {
         td_handshakes_forget(&thread->prepared, connection);
@@ -415,12 +428,11 @@ __attribute__((format(printf, 2, 0))) static void library_log(void *context, con
 }
 
 /* Starts an instance of the library without a listening socket and without a thread. */
-static struct MHD_Daemon *start_library(struct td_http *http)
+static struct MHD_Daemon *start_library(struct td_http *http, bool tls)
 {
     const struct td_config *config = &http->services->config;
     const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
-                           MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET |
-                           (http->services->tls ? MHD_USE_TLS : 0);
+                           MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET | (tls ? MHD_USE_TLS : 0);
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->services },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
@@ -437,7 +449,7 @@ static struct MHD_Daemon *start_library(struct td_http *http)
         { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
-    if (http->services->tls)
+    if (tls)
         td_handshakes_set_options(options + sizeof options / sizeof *options -
                                   TD_HANDSHAKE_OPTIONS - 1);
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_ARRAY, options,
@@ -446,12 +458,14 @@ static struct MHD_Daemon *start_library(struct td_http *http)
 
 static bool start_io_threads(struct td_http *http)
 {
-    const int count = (int)http->services->config.io_threads + TD_FIRST_IO_THREADS;
-    for (; http->n_io_threads < count; http->n_io_threads++) {
-        struct MHD_Daemon *library = start_library(http);
+    const int n = (int)http->services->config.io_threads + TD_FIRST_IO_THREADS;
+    for (; http->n_io_threads < n + http->n_plain_threads; http->n_io_threads++) {
+        const bool tls = http->services->tls && http->n_io_threads < n;
+        struct MHD_Daemon *library = start_library(http, tls);
         if (!library)
             return false;
-        if (!td_io_thread_start(&http->io_threads[http->n_io_threads], library, http->handshakes)) {
+        if (!td_io_thread_start(&http->io_threads[http->n_io_threads], library,
+                                tls ? http->handshakes : NULL)) {
             MHD_stop_daemon(library);
             return false;
         }
@@ -462,9 +476,12 @@ static bool start_io_threads(struct td_http *http)
 /* Listens on each address of --listen. On failure, sets *why and the address, and returns false. */
 static bool listen_on_all(struct td_http *http, char address[TD_ADDRESS_SIZE], const char **why)
 {
-    const char *rest = http->services->config.listen;
+    const struct td_config *config = &http->services->config;
+    const char *rest = config->listen;
     while (td_config_next_address(&rest, address))
-        if (!td_listeners_add(&http->listeners, address, td_listener_open, why))
+        if (!td_listeners_add(&http->listeners, address, td_listener_open, why) ||
+            !td_listener_set_mode(&http->listeners.all[http->listeners.n - 1],
+                                  (mode_t)config->socket_mode, why))
             return false;
     address[0] = '\0';
     return true;
@@ -489,8 +506,8 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
     services->connection_limits = capacity.limits;
     services->connections = td_connections_new(capacity.n_sockets, services->buffers,
                                                td_capacity_connection_bytes(config));
-    services->metrics =
-        td_metrics_new((int)config->io_threads + TD_FIRST_IO_THREADS + OTHER_SHARDS);
+    services->metrics = td_metrics_new((int)config->io_threads + TD_FIRST_IO_THREADS +
+                                       http->n_plain_threads + OTHER_SHARDS);
     http->linger = td_linger_new();
     http->populator = td_populator_new();
     /* These values were already checked when the program started. */
@@ -526,6 +543,7 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
         .leave_waiting = http->inherited,
         .io_threads = http->io_threads,
         .n_io_threads = http->n_io_threads,
+        .n_plain_threads = http->n_plain_threads,
     });
     return http->acceptor != NULL;
 }
@@ -544,7 +562,7 @@ static void log_listeners(const struct td_http *http)
                TD_INT("io_threads", config->io_threads), TD_INT("workers", config->workers),
                TD_INT("memory_limit", config->memory_limit),
                TD_INT("tables_bytes", td_store_usage(services->store).mapped));
-        if (!td_listener_is_loopback(bound) && !td_config_identifies_clients(config))
+        if (!td_listener_is_local(bound) && !td_config_identifies_clients(config))
             td_log(&services->log, TD_LOG_WARN, "listening_without_tokens",
                    TD_TEXT("address", address),
                    TD_TEXT("reason", "every client that reaches the address can use every tensor; "
@@ -552,9 +570,25 @@ static void log_listeners(const struct td_http *http)
     }
 }
 
+/* True if one of the sockets is a Unix socket. */
+static bool serves_unix(const struct td_services *services, const struct td_listeners *inherited)
+{
+    char address[TD_ADDRESS_SIZE];
+    const char *rest = services->config.listen;
+    bool found = false;
+    for (int i = 0; i < inherited->n; i++)
+        found = found || td_listener_is_unix(&inherited->all[i].bound);
+    while (inherited->n == 0 && td_config_next_address(&rest, address))
+        found = found || td_config_socket_path(address);
+    return found;
+}
+
 struct td_http *td_http_start(struct td_services *services, const struct td_listeners *inherited)
 {
-    const size_t n_io_threads = (size_t)services->config.io_threads + TD_FIRST_IO_THREADS;
+    const bool needs_plain = services->tls && serves_unix(services, inherited);
+    const size_t n_plain_threads = needs_plain ? (size_t)services->config.io_threads : 0;
+    const size_t n_io_threads =
+        (size_t)services->config.io_threads + TD_FIRST_IO_THREADS + n_plain_threads;
     const size_t bytes = sizeof(struct td_http) + n_io_threads * sizeof(struct td_io_thread);
     struct td_http *http = aligned_alloc(_Alignof(struct td_http), bytes);
     const char *why = "no memory";
@@ -564,6 +598,7 @@ struct td_http *td_http_start(struct td_services *services, const struct td_list
         http->services = services;
         http->inherited = inherited->n > 0;
         http->listeners = *inherited;
+        http->n_plain_threads = (int)n_plain_threads;
     }
     if (!http || !start_parts(http, address, &why)) {
         td_log(&services->log, TD_LOG_ERROR, "listen_failed",
@@ -580,11 +615,11 @@ void td_http_stop_accepting(struct td_http *http)
 {
     /* Time for the last segments of connections that are being established. */
     enum { SETTLE_MS = 50 };
-    const struct td_listeners *listeners = &http->listeners;
+    struct td_listeners *listeners = &http->listeners;
     bool is_remote = false;
     for (int i = 0; i < listeners->n && !http->inherited; i++) {
-        td_listener_shut(listeners->all[i].fd);
-        is_remote = is_remote || !td_listener_is_loopback(&listeners->all[i].bound);
+        td_listener_shut(&listeners->all[i]);
+        is_remote = is_remote || !td_listener_is_local(&listeners->all[i].bound);
     }
     if (is_remote)
         (void)poll(NULL, 0, SETTLE_MS);

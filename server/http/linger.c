@@ -60,9 +60,10 @@ void td_linger_take(struct td_linger *linger, int socket)
 /* Drops received bytes. Returns false at the end of the stream or when the limit is reached. */
 static bool discard_received(struct lingering_socket *one)
 {
+    static char dropped[EACH_READ]; /* used by one thread, for Unix sockets only */
     for (;;) {
         /* With MSG_TRUNC, a TCP socket drops the bytes without copying them. */
-        const ssize_t got = recv(one->socket, NULL, EACH_READ, MSG_TRUNC | MSG_DONTWAIT);
+        const ssize_t got = recv(one->socket, dropped, sizeof dropped, MSG_TRUNC | MSG_DONTWAIT);
         if (got < 0)
             return errno == EAGAIN || errno == EINTR;
         one->bytes += got;

@@ -3,6 +3,7 @@
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/un.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BACKLOG = 4096 };
+enum { BACKLOG = 4096, PATH_ROOM = sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1 };
 
 /* Returns a socket bound to the address, or -1 on failure. */
 static int bind_socket(const char *address, const char **why)
@@ -45,6 +46,9 @@ static int bind_socket(const char *address, const char **why)
 
 int td_listener_open(const char *address, const char **why)
 {
+    const char *path = td_config_socket_path(address);
+    if (path)
+        return td_unix_socket_open(path, BACKLOG, why);
     const int fd = bind_socket(address, why);
     if (fd < 0 || listen(fd, BACKLOG) == 0)
         return fd;
@@ -53,7 +57,8 @@ int td_listener_open(const char *address, const char **why)
     return -1;
 }
 
-void td_listener_shut(int fd)
+/* Makes the kernel ignore new connections of a TCP socket. */
+static void ignore_new(int fd)
 {
     /* Closing the socket would reset the connections that wait in its backlog, and so would
      * shutting it down. Instead, a filter drops the first segments of new connections, which have
@@ -73,10 +78,13 @@ void td_listener_shut(int fd)
 
 int td_listener_reserve(const char *address, const char **why)
 {
+    const char *path = td_config_socket_path(address);
+    if (path)
+        return td_unix_socket_open(path, 0, why);
     const int fd = bind_socket(address, why);
     if (fd < 0)
         return -1;
-    td_listener_shut(fd);
+    ignore_new(fd);
     if (listen(fd, 1) == 0)
         return fd;
     *why = strerror(errno);
@@ -95,8 +103,46 @@ bool td_listener_is_loopback(const struct td_listener_address *bound)
             (IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr) && ipv6->sin6_addr.s6_addr[12] == 127));
 }
 
+bool td_listener_is_unix(const struct td_listener_address *bound)
+{
+    return bound->address.ss_family == AF_UNIX;
+}
+
+bool td_listener_is_local(const struct td_listener_address *bound)
+{
+    return td_listener_is_unix(bound) || td_listener_is_loopback(bound);
+}
+
+bool td_listener_set_mode(const struct td_listener *listener, mode_t mode, const char **why)
+{
+    return !td_listener_is_unix(&listener->bound) ||
+           td_socket_file_set_mode(&listener->file, mode, why);
+}
+
+void td_listener_shut(struct td_listener *listener)
+{
+    if (td_listener_is_unix(&listener->bound))
+        td_socket_file_remove(&listener->file);
+    else
+        ignore_new(listener->fd);
+}
+
+/* Returns the path of a Unix socket. The kernel omits the NUL of the longest path. */
+static const char *path_of(const struct td_listener_address *bound, char path[PATH_ROOM])
+{
+    const struct sockaddr_un *local = (const void *)&bound->address;
+    snprintf(path, PATH_ROOM, "%.*s", (int)(bound->length - offsetof(struct sockaddr_un, sun_path)),
+             local->sun_path);
+    return path;
+}
+
 void td_listener_print(const struct td_listener_address *bound, char *text, size_t size)
 {
+    char path[PATH_ROOM];
+    if (td_listener_is_unix(bound)) {
+        snprintf(text, size, "unix:%s", path_of(bound, path));
+        return;
+    }
     char host[NI_MAXHOST] = "?", service[NI_MAXSERV] = "?";
     getnameinfo((const struct sockaddr *)&bound->address, bound->length, host, sizeof host, service,
                 sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
@@ -144,9 +190,14 @@ static const char *fault_of(int fd, struct td_listener_address *bound)
         return "is not a listening stream socket";
     if (!td_listener_find(fd, bound, &why))
         return why;
+    if (td_listener_is_unix(bound))
+        return bound->length > offsetof(struct sockaddr_un, sun_path) &&
+                       ((const struct sockaddr_un *)(const void *)&bound->address)->sun_path[0]
+                   ? NULL
+                   : "is an abstract Unix socket, which has no permissions; expected a path";
     return bound->address.ss_family == AF_INET || bound->address.ss_family == AF_INET6
                ? NULL
-               : "is neither an IPv4 nor an IPv6 socket";
+               : "is neither an IPv4, an IPv6, nor a Unix socket";
 }
 
 bool td_listeners_inherit(struct td_listeners *listeners, char message[TD_CONFIG_MESSAGE])
@@ -188,14 +239,16 @@ static unsigned port_of(const struct td_listener *listener)
     return ntohs(ipv4->sin_family == AF_INET6 ? ipv6->sin6_port : ipv4->sin_port);
 }
 
-/* True if a listener has this port. */
+/* True if a listener has the port of this address. */
 static bool has_port(const struct td_listeners *listeners, const char *address)
 {
     char host[256];
     uint16_t port = 0;
+    if (td_config_socket_path(address))
+        return false;
     (void)td_config_split_address(address, host, &port);
     for (int i = 0; i < listeners->n; i++)
-        if (port_of(&listeners->all[i]) == port)
+        if (!td_listener_is_unix(&listeners->all[i].bound) && port_of(&listeners->all[i]) == port)
             return true;
     return false;
 }
@@ -213,14 +266,17 @@ int td_listeners_open_beside(const struct td_listeners *listeners, const char *a
 
 bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why)
 {
+    char path[PATH_ROOM];
     struct td_listener *listener = &listeners->all[listeners->n];
-    listener->fd = fd;
-    if (td_listener_find(fd, &listener->bound, why)) {
-        listeners->n++;
-        return true;
+    *listener = (struct td_listener){ .fd = fd };
+    if (!td_listener_find(fd, &listener->bound, why)) {
+        close(fd);
+        return false;
     }
-    close(fd);
-    return false;
+    if (td_listener_is_unix(&listener->bound))
+        td_socket_file_find(&listener->file, path_of(&listener->bound, path));
+    listeners->n++;
+    return true;
 }
 
 bool td_listeners_add(struct td_listeners *listeners, const char *address,
@@ -232,7 +288,9 @@ bool td_listeners_add(struct td_listeners *listeners, const char *address,
 
 void td_listeners_close(struct td_listeners *listeners)
 {
-    for (int i = 0; i < listeners->n; i++)
+    for (int i = 0; i < listeners->n; i++) {
+        td_socket_file_remove(&listeners->all[i].file);
         close(listeners->all[i].fd);
+    }
     listeners->n = 0;
 }

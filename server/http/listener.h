@@ -10,23 +10,20 @@
 
 #include "kernels/status.h"
 #include "server/config/config.h"
+#include "server/http/unix_socket.h"
 
 #include <sys/socket.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Listens on an address that was checked when the options were read. Returns -1 on failure. */
+/* Listens on an address that was checked when the options were read. Returns -1 on failure. A Unix
+ * socket can be used by this process's user only, until td_listener_set_mode. */
 int td_listener_open(const char *address, const char **why);
 
 /* Returns a socket that prevents others from listening on the address, but accepts no connections.
  * Returns -1 on failure, for example if another socket listens there. */
 int td_listener_reserve(const char *address, const char **why);
-
-/* Prevents new connections without refusing connections that are being established. After one round
- * trip, they can be accepted and the socket closed. Must not be used on a socket that other
- * processes use. */
-void td_listener_shut(int fd);
 
 /* Address to which a socket is bound, with the port that the system chose. */
 struct td_listener_address {
@@ -35,17 +32,32 @@ struct td_listener_address {
 };
 bool td_listener_find(int fd, struct td_listener_address *bound, const char **why);
 
-/* True if the address accepts connections only from this machine. */
+/* True for a loopback address. */
 bool td_listener_is_loopback(const struct td_listener_address *bound);
 
-/* Writes the address as text: "127.0.0.1:8080" or "[::1]:8080". */
+/* True for a Unix socket. */
+bool td_listener_is_unix(const struct td_listener_address *bound);
+
+/* True if the address accepts connections only from this machine. */
+bool td_listener_is_local(const struct td_listener_address *bound);
+
+/* Writes the address as text: "127.0.0.1:8080", "[::1]:8080" or "unix:/run/tensord.sock". */
 void td_listener_print(const struct td_listener_address *bound, char *text, size_t size);
 
 /* A listening socket and its address. */
 struct td_listener {
     int fd;
     struct td_listener_address bound;
+    struct td_socket_file file; /* of a Unix socket that this process has made */
 };
+
+/* Sets the permissions of a Unix socket's file. Does nothing for other sockets. */
+bool td_listener_set_mode(const struct td_listener *listener, mode_t mode, const char **why);
+
+/* Prevents new connections without refusing connections that are being established. After one round
+ * trip, they can be accepted and the socket closed. Must not be used on a socket that other
+ * processes use. */
+void td_listener_shut(struct td_listener *listener);
 
 /* The sockets of all addresses of --listen, or the inherited sockets. A zeroed struct has no
  * sockets. */
@@ -75,6 +87,7 @@ bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why)
 TD_MUST_CHECK bool td_listeners_inherit(struct td_listeners *listeners,
                                         char message[TD_CONFIG_MESSAGE]);
 
+/* Closes the sockets, and removes the files of the Unix sockets that this process has made. */
 void td_listeners_close(struct td_listeners *listeners);
 
 #endif

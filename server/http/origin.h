@@ -16,6 +16,9 @@
  *          evil.example. On other addresses, Host is checked only if --allow-host is set. HTTP/1.0
  *          requests can omit Host; the HTTP library requires it for HTTP/1.1.
  *
+ * Requests on Unix sockets are not checked, unless a trusted proxy forwards them, because browsers
+ * cannot connect to Unix sockets.
+ *
  * Names are compared ignoring case. IPv4 addresses are four decimal numbers. Other forms that
  * resolvers accept (127.1, 0x7f.0.0.1) are refused, because browsers never send them.
  *

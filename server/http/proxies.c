@@ -18,9 +18,16 @@ struct prefix {
     int bits;
 };
 
+/* A value of the list: a prefix or a user. */
+struct proxy {
+    bool is_user;
+    uid_t user;
+    struct prefix prefix;
+};
+
 struct td_proxies {
-    int n_prefixes;
-    struct prefix prefixes[];
+    int n;
+    struct proxy all[];
 };
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -51,17 +58,24 @@ static bool is_within(const struct prefix *prefix, const struct td_address *addr
 
 static bool is_trusted(const struct td_proxies *proxies, const struct td_address *address)
 {
-    for (int i = 0; i < proxies->n_prefixes; i++)
-        if (is_within(&proxies->prefixes[i], address))
+    for (int i = 0; i < proxies->n; i++)
+        if (!proxies->all[i].is_user && is_within(&proxies->all[i].prefix, address))
             return true;
     return false;
 }
 
-bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *peer)
+static bool is_trusted_user(const struct td_proxies *proxies, uid_t user)
 {
-    struct td_address address;
-    return proxies->n_prefixes > 0 && td_address_of(peer, &address) &&
-           is_trusted(proxies, &address);
+    for (int i = 0; i < proxies->n; i++)
+        if (proxies->all[i].is_user && proxies->all[i].user == user)
+            return true;
+    return false;
+}
+
+bool td_proxies_trust(const struct td_proxies *proxies, const struct td_peer *peer)
+{
+    return (peer->kind == TD_PEER_ADDRESS && is_trusted(proxies, &peer->address)) ||
+           (peer->kind == TD_PEER_USER && is_trusted_user(proxies, peer->user));
 }
 
 /* ---- --trusted-proxy ------------------------------------------------------------------------- */
@@ -95,15 +109,31 @@ static bool parse_prefix(char *text, struct prefix *prefix)
     return !has_host_bits(prefix);
 }
 
-/* Parses one value of the list. */
-static bool add_prefix(struct td_proxies *proxies, const char *value, size_t length)
+/* Parses "33", the N of "uid:N". */
+static bool parse_user(const char *text, uid_t *user)
 {
+    enum { MOST_DIGITS = 10 };
+    const size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > MOST_DIGITS || text[digits])
+        return false;
+    const unsigned long long number = strtoull(text, NULL, 10);
+    *user = (uid_t)number;
+    return number < (uid_t)-1; /* which stands for no user */
+}
+
+/* Parses one value of the list. */
+static bool add_proxy(struct td_proxies *proxies, const char *value, size_t length)
+{
+    static const char user[] = "uid:";
+    struct proxy *proxy = &proxies->all[proxies->n++];
     char text[LONGEST_SHOWN];
     if (length >= sizeof text)
         return false;
     memcpy(text, value, length);
     text[length] = '\0';
-    return parse_prefix(text, &proxies->prefixes[proxies->n_prefixes++]);
+    proxy->is_user = strncmp(text, user, sizeof user - 1) == 0;
+    return proxy->is_user ? parse_user(text + sizeof user - 1, &proxy->user)
+                          : parse_prefix(text, &proxy->prefix);
 }
 
 /* Returns the next value of a comma-separated list, without surrounding spaces. */
@@ -123,15 +153,16 @@ struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t siz
     size_t most = 1;
     for (const char *at = trusted; *at; at++)
         most += *at == ',';
-    struct td_proxies *proxies = calloc(1, sizeof *proxies + most * sizeof(struct prefix));
+    struct td_proxies *proxies = calloc(1, sizeof *proxies + most * sizeof(struct proxy));
     snprintf(message, size, "no memory for --trusted-proxy");
     for (const char *rest = trusted, *value; proxies && *rest;) {
         const size_t length = next_value(&value, &rest);
-        if (length == 0 || add_prefix(proxies, value, length))
+        if (length == 0 || add_proxy(proxies, value, length))
             continue;
         snprintf(message, size,
                  "trusted-proxy: '%.*s' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 "
-                 "or 2001:db8::/32; the bits after a prefix must be 0",
+                 "or 2001:db8::/32; the bits after a prefix must be 0. A user of a Unix socket is "
+                 "written as uid:33",
                  (int)(length < LONGEST_SHOWN ? length : LONGEST_SHOWN), value);
         td_proxies_free(proxies);
         return NULL;

@@ -4,6 +4,7 @@
  * is the last address in X-Forwarded-For that is not itself a trusted proxy. Each proxy appends the
  * address that connected to it, so only addresses appended by trusted proxies are used. If the
  * header has no such address, the client is the proxy. X-Forwarded-For from other peers is ignored.
+ * A proxy that connects to a Unix socket is named by its user, as uid:33.
  *
  * Ownership  td_proxies owns its list.
  * Threads    Constant after td_proxies_new. */
@@ -17,14 +18,14 @@
 
 struct td_proxies;
 
-/* Parses --trusted-proxy, a comma-separated list of addresses and prefixes such as 10.0.0.0/8.
- * Returns NULL if a value is invalid or no memory is available, with the reason in `message`, a
- * buffer of `size` bytes. */
+/* Parses --trusted-proxy, a comma-separated list of addresses, prefixes such as 10.0.0.0/8, and
+ * users such as uid:33. Returns NULL if a value is invalid or no memory is available, with the
+ * reason in `message`, a buffer of `size` bytes. */
 struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t size);
 void td_proxies_free(struct td_proxies *proxies); /* NULL is allowed */
 
 /* True if the peer is a trusted proxy. */
-bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *peer);
+bool td_proxies_trust(const struct td_proxies *proxies, const struct td_peer *peer);
 
 /* Finds the client in the value of X-Forwarded-For, whose lines are joined by commas. Returns false
  * if the header names no client. */

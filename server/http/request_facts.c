@@ -9,7 +9,8 @@ struct td_peer td_request_peer(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    return td_peer_of(info ? info->client_addr : NULL);
+    return info && info->client_addr ? td_peer_of(-1, info->client_addr)
+                                     : (struct td_peer){ .kind = TD_PEER_UNKNOWN };
 }
 
 void td_request_inputs(const struct td_call *call, char *text, size_t size)

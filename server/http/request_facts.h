@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Returns the peer address of a connection of the HTTP library. */
+/* Returns the peer of a TCP connection of the HTTP library. */
 struct td_peer td_request_peer(struct MHD_Connection *connection);
 
 /* Writes the shapes of the inputs, such as "params[16,8] indices[4]". */

@@ -159,7 +159,7 @@ void td_request_log_refused(struct td_services *services, const char *request_id
     if (!chosen && !td_log_wants(&services->log, TD_LOG_DEBUG))
         return;
     if (socket >= 0 && getpeername(socket, (struct sockaddr *)&address, &length) == 0)
-        sender.peer = td_peer_of((const struct sockaddr *)&address);
+        sender.peer = td_peer_of(socket, (const struct sockaddr *)&address);
     td_sender_print(&sender, &text);
     const struct td_log_field fields[] = {
         TD_TEXT("why", chosen ? "access" : NULL), TD_TEXT("request_id", request_id),

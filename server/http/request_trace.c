@@ -70,6 +70,7 @@ static const char *method_of(const struct td_call *call)
 static void add_request(struct td_span *span, const struct td_call *call)
 {
     const char *method = method_of(call), *host = header_of(call, "Host");
+    const bool is_unix = call->sender.peer.kind == TD_PEER_USER;
     struct td_sender_text sender;
     char name[SHORT];
     snprintf(name, sizeof name, "%s%s%s", method ? method : "HTTP", call->http.route ? " " : "",
@@ -80,11 +81,12 @@ static void add_request(struct td_span *span, const struct td_call *call)
     if (!method)
         td_span_text(span, "http.request.method_original", call->method, SHORT);
     td_span_text(span, "http.route", call->http.route, SHORT);
-    td_span_text(span, "url.scheme", call->services->tls ? "https" : "http", SHORT);
+    td_span_text(span, "url.scheme", call->services->tls && !is_unix ? "https" : "http", SHORT);
     td_span_text(span, "url.path", call->path, PATH);
     td_span_text(span, "client.address", sender.forwarded[0] ? sender.forwarded : sender.peer,
                  SHORT);
-    td_span_text(span, "network.peer.address", sender.peer, SHORT);
+    td_span_text(span, "network.peer.address", is_unix ? NULL : sender.peer, SHORT);
+    td_span_text(span, "network.transport", is_unix ? "unix" : NULL, SHORT);
     td_span_text(span, "tensord.token", call->sender.token, SHORT);
     if (host)
         add_server(span, host);

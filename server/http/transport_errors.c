@@ -164,8 +164,11 @@ static void refuse(const struct td_transport_errors *errors, int socket, td_stat
 void td_transport_refuse(void *context, int socket, const char *sentence)
 {
     const struct td_transport_errors *errors = context;
+    const struct td_services *services = errors->services;
     /* Plain text would break a TLS session, so the connection ends without a reply. */
-    refuse(errors, socket, TD_REQUEST_TIMEOUT, sentence, errors->services->tls != NULL);
+    const bool is_silent =
+        services->tls && !td_connections_find(services->connections, socket)->is_unix;
+    refuse(errors, socket, TD_REQUEST_TIMEOUT, sentence, is_silent);
 }
 
 /* Drops up to 64 KiB of input. If the input remained unread, the kernel would reset the connection,

@@ -4,11 +4,15 @@ import collections, json, os, random, statistics, subprocess, time
 import daemon
 from inputs import (SMALL_BINARY, SMALL_INDICES, SMALL_JSON, SMALL_PARAMS, TABLE_ROWS, TABLE_WIDTH, Request, check_binary,
                     check_json, floats, rows_of_range)
-from turns import CONNECTIONS, Broken, DropServer, cpu_seconds, machine_seconds, own_seconds, row, spread
+from turns import (CONNECTIONS, Broken, DropServer, cpu_seconds, machine_seconds, own_seconds, report, row, spread, take_turns,
+                   turn)
 from daemon import JSON, SAFETENSORS, Client
 
 # per second; microseconds
 Load = collections.namedtuple("Load", "accepted refused failed p50 p99")
+
+# A server and the PORT argument of load_client.
+Way = collections.namedtuple("Way", "process port")
 
 FEW, MANY, HOG = "127.0.0.2", "127.0.0.3", 600
 QUEUE = 64
@@ -52,6 +56,23 @@ class LoadCases:
 
     def load(self, *args):
         return read_load(subprocess.check_output(self.load_command(*args), text=True))
+
+    def unix(self):
+        """Sends *json* to one server over a Unix socket and over TCP, and to the drop server over TCP."""
+        socket = "unix:" + self.file("socket")
+        with self.tensord("--listen", "127.0.0.1:0", "--listen", socket) as tensord, DropServer(self.tools) as drop:
+            check_json(tensord, SMALL_JSON, [SMALL_PARAMS[i] for i in SMALL_INDICES])
+
+            def one_turn(server):
+                command = self.load_command(server, FEW, CONNECTIONS, self.args.seconds, SMALL_JSON)
+
+                def figures(output):
+                    load = read_load(output)
+                    return load.accepted * self.args.seconds, load.accepted, load.p99
+                return turn(server, lambda: subprocess.check_output(command, text=True), figures)
+            rounds = take_turns(one_turn, Way(tensord.process, socket), tensord, self.args.rounds, drop)
+        report("unix, TCP", [(unix, tcp) for unix, tcp, _ in rounds], "req/s", 1, "at least 1.4", "")
+        report("unix, drop", [(unix, drop) for unix, _, drop in rounds], "req/s", 1, "", "below 1")
 
     def steady(self, name, server, baseline, request, target):
         """Measures latencies at STEADY of the peak rate of each of the two servers."""

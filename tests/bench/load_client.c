@@ -3,7 +3,8 @@
  *     load_client PORT SOURCE CONNECTIONS PACE SECONDS METHOD TARGET FILE ["NAME: VALUE"]...
  *
  * Each connection, from the address SOURCE (127.0.0.2), sends the file to 127.0.0.1 and waits for
- * the reply. PACE determines when a connection sends the file again:
+ * the reply. A PORT of unix:PATH is a Unix socket, to which SOURCE does not apply. PACE determines
+ * when a connection sends the file again:
  *
  *     0         at once, even after a refusal, like a client that ignores Retry-After
  *     1000us    after a pause
@@ -24,6 +25,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/un.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +57,13 @@ struct latencies {
 };
 
 struct load {
-    struct sockaddr_in server, source;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in tcp;
+        struct sockaddr_un local;
+    } server;
+    socklen_t server_length;
+    struct sockaddr_in source;
     int epoll;
     char *request;
     size_t bytes;
@@ -161,15 +169,21 @@ static void queue_connection(struct load *load, struct connection *connection)
     load->last = connection;
 }
 
-static void open_connection(struct load *load, struct connection *connection)
+/* Binds a TCP socket to the source. Returns false on failure. */
+static bool bind_source(const struct load *load, int fd)
 {
     const int on = 1;
-    connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connection->fd < 0 ||
-        setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
-        setsockopt(connection->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) != 0 ||
-        bind(connection->fd, (const struct sockaddr *)&load->source, sizeof load->source) != 0 ||
-        connect(connection->fd, (const struct sockaddr *)&load->server, sizeof load->server) != 0 ||
+    return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
+           setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) == 0 &&
+           bind(fd, (const struct sockaddr *)&load->source, sizeof load->source) == 0;
+}
+
+static void open_connection(struct load *load, struct connection *connection)
+{
+    const sa_family_t family = load->server.any.sa_family;
+    connection->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connection->fd < 0 || (family == AF_INET && !bind_source(load, connection->fd)) ||
+        connect(connection->fd, &load->server.any, load->server_length) != 0 ||
         fcntl(connection->fd, F_SETFL, O_NONBLOCK) != 0)
         fail("connect");
     wait_for(load, connection, EPOLL_CTL_ADD, EPOLLIN);
@@ -319,6 +333,23 @@ static bool read_pace(struct load *load, const char *pace)
     return true;
 }
 
+/* Reads PORT. */
+static void read_server(struct load *load, const char *port)
+{
+    static const char prefix[] = "unix:";
+    if (strncmp(port, prefix, sizeof prefix - 1) == 0) {
+        load->server.local = (struct sockaddr_un){ .sun_family = AF_UNIX };
+        load->server_length = sizeof load->server.local;
+        snprintf(load->server.local.sun_path, sizeof load->server.local.sun_path, "%s",
+                 port + sizeof prefix - 1);
+        return;
+    }
+    load->server.tcp = (struct sockaddr_in){ .sin_family = AF_INET,
+                                             .sin_port = htons((uint16_t)atoi(port)),
+                                             .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    load->server_length = sizeof load->server.tcp;
+}
+
 int main(int argc, char **argv)
 {
     struct load load = { .epoll = epoll_create1(EPOLL_CLOEXEC) };
@@ -330,9 +361,7 @@ int main(int argc, char **argv)
     const int n = atoi(argv[3]);
     const double seconds = atof(argv[5]);
     struct connection *connections = calloc((size_t)n, sizeof *connections);
-    load.server = (struct sockaddr_in){ .sin_family = AF_INET,
-                                        .sin_port = htons((uint16_t)atoi(argv[1])),
-                                        .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    read_server(&load, argv[1]);
     load.source = (struct sockaddr_in){ .sin_family = AF_INET };
     if (load.epoll < 0 || !connections || inet_aton(argv[2], &load.source.sin_addr) == 0)
         fail("load_client");

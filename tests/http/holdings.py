@@ -8,12 +8,27 @@ expect_given_back(...)  removes what the test has left on purpose (tensors in me
 Descriptors are counted in /proc, mappings of files too; the rest is what GET /readyz and GET /v1/devices report.  Nothing
 is compared while the daemon stops, and bytes only if the same tensors are resident as before.
 """
-import http.client, json, os
+import http.client, json, os, socket
 from urllib.parse import quote
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """a connection to a Unix socket"""
+
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
 
 
 def connection_to(daemon, timeout):
     """an HTTPConnection; not every address is a Daemon's"""
+    if getattr(daemon, "path", None):
+        return UnixConnection(daemon.path, timeout)
     tls = getattr(daemon, "tls", None)
     if tls:
         return http.client.HTTPSConnection(daemon.host, daemon.port, timeout=timeout, context=tls)

@@ -98,7 +98,7 @@ class InheritedSocket(unittest.TestCase):
     def test_what_cannot_be_listened_on_is_refused(self):
         cases = ((listening(listen=False), 1, "descriptor 3 is not a listening stream socket"),
                  (listening(kind=socket.SOCK_DGRAM, listen=False), 1, "descriptor 3 is not a listening stream socket"),
-                 (listening(family=socket.AF_UNIX), 1, "is neither an IPv4 nor an IPv6 socket"),
+                 (listening(family=socket.AF_UNIX), 1, "is an abstract Unix socket, which has no permissions; expected a path"),
                  (listening(), 2, "descriptor 4 is not"),
                  (listening(), 17, "LISTEN_FDS is not a number of listening sockets from 1 to 16"),
                  (listening(), "many", "LISTEN_FDS is not a number of listening sockets from 1 to 16"))

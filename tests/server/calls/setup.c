@@ -189,10 +189,10 @@ struct td_call *call_of(const char *body)
 struct td_call *call_from(const char *address, const char *body)
 {
     struct sockaddr_in ipv4 = { .sin_family = AF_INET };
-    struct td_client_key key;
     struct td_call *call = call_of(body);
     ck_assert_int_eq(inet_aton(address, &ipv4.sin_addr), 1);
-    ck_assert(td_client_key_of((const struct sockaddr *)(const void *)&ipv4, &key));
+    const struct td_address mapped = td_address_map_ipv4(&ipv4.sin_addr);
+    const struct td_client_key key = td_client_key_of_address(&mapped);
     call->client = td_clients_find(services.clients, &key);
     ck_assert_ptr_nonnull(call->client);
     return call;

@@ -1,26 +1,29 @@
 #include "server/clients/clients.h"
+#include "server/clients/sender.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
 
 static struct td_client_key key_of(const char *address)
 {
-    struct td_client_key key;
+    struct td_address found;
     struct sockaddr_in ipv4 = { .sin_family = AF_INET };
     struct sockaddr_in6 ipv6 = { .sin6_family = AF_INET6 };
     const bool is_ipv4 = inet_pton(AF_INET, address, &ipv4.sin_addr) == 1;
     if (!is_ipv4)
         ck_assert_int_eq(inet_pton(AF_INET6, address, &ipv6.sin6_addr), 1);
-    ck_assert(td_client_key_of(is_ipv4 ? (void *)&ipv4 : (void *)&ipv6, &key));
-    return key;
+    ck_assert(td_address_of(is_ipv4 ? (void *)&ipv4 : (void *)&ipv6, &found));
+    return td_client_key_of_address(&found);
 }
 
 static bool is_one_client(const char *one, const char *other)
@@ -44,11 +47,52 @@ TD_TEST(the_first_64_bits_of_an_ipv6_address_are_a_client)
     ck_assert(!is_one_client("::1", "127.0.0.1"));
 }
 
-TD_TEST(an_address_of_another_family_is_no_client)
+TD_TEST(a_user_is_a_client_and_neither_an_address_nor_a_token)
 {
-    struct td_client_key key;
+    const uint8_t digest[16] = { 1 };
+    const struct td_client_key keys[] = { td_client_key_of_user(1), td_client_key_of_user(2),
+                                          td_client_key_of_user(UINT32_MAX - 1),
+                                          key_of("100::"), /* the bytes of user 1 */
+                                          td_client_key_of_token(digest) };
+    const struct td_client_key again = td_client_key_of_user(1);
+    for (size_t i = 0; i < COUNT_OF(keys); i++)
+        ck_assert_msg((memcmp(&keys[i], &again, sizeof again) == 0) == (i == 0), "%zu", i);
+}
+
+TD_TEST(the_peer_of_a_unix_socket_is_the_user_that_connected)
+{
     const struct sockaddr local = { .sa_family = AF_UNIX };
-    ck_assert(!td_client_key_of(&local, &key));
+    struct td_sender sender = { .token = NULL };
+    struct td_sender_text text;
+    struct td_client_key key;
+    char expected[32];
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    sender.peer = td_peer_of(ends[0], &local);
+    ck_assert_int_eq(sender.peer.kind, TD_PEER_USER);
+    ck_assert_uint_eq(sender.peer.user, geteuid());
+    ck_assert(td_peer_key(&sender.peer, &key));
+    const struct td_client_key own = td_client_key_of_user(geteuid());
+    ck_assert_mem_eq(&key, &own, sizeof key);
+    td_sender_print(&sender, &text);
+    snprintf(expected, sizeof expected, "uid:%u", geteuid());
+    ck_assert_str_eq(text.peer, expected);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TD_TEST(a_peer_that_the_kernel_does_not_know_is_no_client)
+{
+    const struct sockaddr families[] = { { .sa_family = AF_UNIX }, { .sa_family = AF_UNSPEC } };
+    struct td_client_key key;
+    for (size_t i = 0; i < COUNT_OF(families); i++) {
+        struct td_sender sender = { .peer = td_peer_of(-1, &families[i]) };
+        struct td_sender_text text;
+        ck_assert_int_eq(sender.peer.kind, TD_PEER_UNKNOWN);
+        ck_assert(!td_peer_key(&sender.peer, &key));
+        td_sender_print(&sender, &text);
+        ck_assert_str_eq(text.peer, "");
+    }
 }
 
 TD_TEST(a_key_finds_the_same_client_each_time)

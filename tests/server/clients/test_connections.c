@@ -91,6 +91,30 @@ static struct pair pair_open(void)
     return pair;
 }
 
+static struct pair pair_open_unix(void)
+{
+    struct pair pair;
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    pair.ours = ends[0];
+    pair.theirs = ends[1];
+    pair.epoll = epoll_create1(0);
+    struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+    ck_assert_int_eq(epoll_ctl(pair.epoll, EPOLL_CTL_ADD, pair.ours, &event), 0);
+    return pair;
+}
+
+/* A connection on a Unix socket that waits for its first request since the time 1 s. */
+static struct pair unix_pair_waiting(void)
+{
+    struct pair pair = pair_open_unix();
+    ck_assert(open_connection(pair.ours, NULL, TD_UNRESTRICTED, 0));
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    record->is_unix = true;
+    ck_assert(td_connection_enter(record, TD_CONNECTION_WAITING, SECOND));
+    return pair;
+}
+
 /* A connection that waits for its first request since the time 1 s. */
 static struct pair pair_waiting(struct td_client *client, enum td_restriction restriction)
 {
@@ -604,6 +628,58 @@ TD_TEST(a_client_that_acknowledges_bytes_of_a_reply_is_not_idle)
     pair_close(&pair);
 }
 
+TD_TEST(a_client_of_a_unix_socket_is_idle_until_its_headers_are_complete)
+{
+    struct pair pair = unix_pair_waiting();
+    sweep_for_idle_at(100 * SECOND);
+    for (int i = 1; i <= 5; i++) { /* part of the headers each second */
+        client_sends(&pair, 1);
+        server_reads(&pair, 1);
+        sweep_for_idle_at((100 + i) * SECOND);
+        ck_assert(!has_ended(&pair));
+    }
+    sweep_for_idle_at(105 * SECOND + 1);
+    ck_assert(has_ended(&pair));
+    pair_close(&pair);
+}
+
+TD_TEST(a_client_of_a_unix_socket_that_reads_a_reply_is_not_idle)
+{
+    static char data[100];
+    struct pair pair = unix_pair_waiting();
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(send(pair.ours, data, sizeof data, 0), (ssize_t)sizeof data);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_SENDING, 100 * SECOND));
+    for (int i = 0; i < 10; i++) {
+        sweep_for_idle_at((101 + 4 * i) * SECOND);
+        ck_assert(!has_ended(&pair));
+        ck_assert_int_eq(recv(pair.theirs, data, sizeof data, 0), (ssize_t)sizeof data);
+    }
+    sweep_for_idle_at(141 * SECOND);
+    sweep_for_idle_at(146 * SECOND);
+    ck_assert(!has_ended(&pair));
+    sweep_for_idle_at(146 * SECOND + 1);
+    ck_assert(has_ended(&pair));
+    pair_close(&pair);
+}
+
+TD_TEST(on_a_unix_socket_the_minimum_rate_applies_to_bodies_but_not_to_replies)
+{
+    struct pair body = unix_pair_waiting(), reply = unix_pair_waiting();
+    struct td_connection *of_body = td_connections_find(connections, body.ours);
+    struct td_connection *of_reply = td_connections_find(connections, reply.ours);
+    ck_assert(td_connection_enter(of_body, TD_CONNECTION_RECEIVING, 100 * SECOND));
+    ck_assert(td_connection_enter(of_reply, TD_CONNECTION_SENDING, 100 * SECOND));
+    for (int second = 101; second < 200; second++)
+        sweep_at(second * SECOND);
+    ck_assert(has_ended(&body));
+    ck_assert_ptr_nonnull(strstr(client_receives(&body), "--min-rate"));
+    ck_assert(!has_ended(&reply));
+    pair_close(&body);
+    pair_close(&reply);
+}
+
 TD_TEST(bytes_that_came_fast_pay_for_a_minute_at_most)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
@@ -677,9 +753,16 @@ TD_TEST(parts_of_a_sweep_cover_all_connections)
 
 /* ---- clients that have closed ---------------------------------------------------------------- */
 
-TD_TEST(a_sweep_makes_an_edge_for_a_client_that_has_closed)
+static struct pair pair_waiting_tcp(void)
 {
-    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    return pair_waiting(NULL, TD_UNRESTRICTED);
+}
+
+static struct pair (*const kinds[])(void) = { pair_waiting_tcp, unix_pair_waiting };
+
+TD_TEST_EACH(a_sweep_makes_an_edge_for_a_client_that_has_closed, kinds)
+{
+    struct pair pair = kinds[_i]();
     client_sends(&pair, 3);
     shutdown(pair.theirs, SHUT_WR);
     struct pollfd closed = { .fd = pair.ours, .events = POLLRDHUP };

@@ -345,6 +345,11 @@ static const struct {
     { "one", { "--listen=[::1]:0" }, NULL, "{}", { "[::1]:0" } },
     { "the option repeated", { "--listen=a:1", "--listen", "b:1" }, NULL, "{}", { "a:1", "b:1" } },
     { "commas, with blanks", { "--listen", "a:1 , [::]:2" }, NULL, "{}", { "a:1", "[::]:2" } },
+    { "Unix sockets, beside an address",
+      { "--listen=unix:/a b.sock,a:1", "--listen", "unix:///c:1" },
+      NULL,
+      "{}",
+      { "unix:/a b.sock", "a:1", "unix:///c:1" } },
     { "both", { "--listen=a:1,b:1", "--listen=a:2" }, NULL, "{}", { "a:1", "b:1", "a:2" } },
     { "the environment", { NULL }, "TENSORD_LISTEN=a:1,a:2", "{}", { "a:1", "a:2" } },
     { "the file", { NULL }, NULL, "{\"listen\": \"a:1,a:2\"}", { "a:1", "a:2" } },
@@ -594,6 +599,22 @@ static const struct {
     { "listen", "host:000080", "an address like" },
     { "listen", "", "an address like" },
     { "listen", "h:1;h:2", "an address like" },
+    { "listen", "unix:80",
+      "or a Unix socket like unix:/run/tensord/tensord.sock, with an "
+      "absolute path of at most 107 bytes" },
+    { "listen", "unix:", "an address like" },
+    { "listen", "unix:a.sock", "an address like" },
+    { "listen", "unix:@a", "an address like" }, /* an abstract socket has no permissions */
+    { "listen", "/a.sock", "an address like" },
+    { "metrics-listen", "unix:/a.sock", "an address like 127.0.0.1:8080 or [::1]:8080" },
+    { "socket-mode", "", "an octal number from 0000 to 0777, such as 0660" },
+    { "socket-mode", "66", "an octal number" },
+    { "socket-mode", "0680", "an octal number" },
+    { "socket-mode", "1660", "an octal number" },
+    { "socket-mode", "00660", "an octal number" },
+    { "socket-mode", "0x1b0", "an octal number" },
+    { "socket-mode", " 660", "an octal number" },
+    { "socket-mode", "u=rw", "an octal number" },
 };
 
 static const struct {
@@ -693,6 +714,7 @@ static const struct {
     { "{\"data-dir\": false}", "data-dir", "false", "a string" },
     { "{\"allow-host\": {}}", "allow-host", "{}", "a string or an array of strings" },
     { "{\"listen\": 8080}", "listen", "8080", "an address like" },
+    { "{\"socket-mode\": 1777}", "socket-mode", "1777", "an octal number" },
     { "{\"listen\": [\"h:1\", {}]}", "listen", "'{}' is not", "an address like" },
     { "{\"listen\": []}", "listen", "''", "an address like" },
     { "{\"listen\": [\"h:1\", 8080]}", "listen", "8080", "an address like" },
@@ -1092,6 +1114,27 @@ TD_TEST(a_host_has_at_most_255_bytes)
     ck_assert(!td_config_split_address(address, host, &port));
 }
 
+TD_TEST(the_path_of_a_unix_socket_has_at_most_107_bytes)
+{
+    char address[] = "unix:/" /* and 106 bytes, one byte more */
+                     "0123456789012345678901234567890123456789012345678901234567890123456789"
+                     "0123456789012345678901234567890123456";
+    ck_assert(!td_config_is_address(address));
+    address[strlen(address) - 1] = '\0';
+    ck_assert(td_config_is_address(address));
+    ck_assert_uint_eq(strlen(td_config_socket_path(address)), TD_SOCKET_PATH);
+}
+
+TD_TEST(the_mode_of_unix_sockets_is_octal)
+{
+    load_good(NULL, NULL);
+    ck_assert_int_eq(loaded.config.socket_mode, 0660);
+    load_good(WORDS("--socket-mode=600"), NULL);
+    ck_assert_int_eq(loaded.config.socket_mode, 0600);
+    load_good(WORDS("--socket-mode", "0777"), NULL);
+    ck_assert_int_eq(loaded.config.socket_mode, 0777);
+}
+
 /* ---- help ------------------------------------------------------------------------------------ */
 
 TD_TEST(help_lists_each_option_with_value_and_default)
@@ -1192,9 +1235,11 @@ TD_TEST(print_config_has_each_value_and_its_source)
     file_write(json);
     snprintf(file_line, sizeof file_line, "\nmax-body 64M max-body in %s\n", file_path);
     const char *text =
-        printed(WORDS("--config", file_path, "--print-config", "--workers=3", "--compress"),
+        printed(WORDS("--config", file_path, "--print-config", "--workers=3", "--compress",
+                      "--socket-mode=600"),
                 WORDS("TENSORD_QUEUE_LIMIT=5", "TENSORD_ALLOW_HOST=a,b", "TENSORD_LOG_LEVEL=warn"));
     ck_assert_ptr_nonnull(strstr(text, "listen 127.0.0.1:8080 default\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nsocket-mode 0600 --socket-mode\n"));
     ck_assert_ptr_nonnull(strstr(text, "\nworkers 3 --workers\n"));
     ck_assert_ptr_nonnull(strstr(text, "\ncompress on --compress\n"));
     ck_assert_ptr_nonnull(strstr(text, "\nqueue-limit 5 TENSORD_QUEUE_LIMIT\n"));

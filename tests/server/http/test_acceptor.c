@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,6 +30,8 @@ static struct td_services services;
 static struct td_proxies *proxies;
 static struct td_acceptor *acceptor;
 static struct td_listeners listeners;
+static char socket_folder[32]; /* of a Unix socket, or "" */
+static int n_plain_threads;    /* of the I/O threads, the last ones */
 
 /* The connections in the order in which they were handed over. */
 static struct {
@@ -121,12 +124,14 @@ static void start(const char *trusted, bool leave_waiting)
         io_threads[i].library = (struct MHD_Daemon *)(uintptr_t)(i + 1);
     proxies = td_proxies_new(trusted, message, sizeof message);
     ck_assert_ptr_nonnull(proxies);
-    acceptor = td_acceptor_start(&(struct td_acceptor_options){ .services = &services,
-                                                                .proxies = proxies,
-                                                                .listeners = &listeners,
-                                                                .leave_waiting = leave_waiting,
-                                                                .io_threads = io_threads,
-                                                                .n_io_threads = IO_THREADS });
+    acceptor =
+        td_acceptor_start(&(struct td_acceptor_options){ .services = &services,
+                                                         .proxies = proxies,
+                                                         .listeners = &listeners,
+                                                         .leave_waiting = leave_waiting,
+                                                         .io_threads = io_threads,
+                                                         .n_io_threads = IO_THREADS,
+                                                         .n_plain_threads = n_plain_threads });
     ck_assert_ptr_nonnull(acceptor);
 }
 
@@ -142,6 +147,8 @@ static void tear_down(void)
     td_buffer_pool_free(services.buffers);
     td_proxies_free(proxies);
     td_listeners_close(&listeners);
+    if (socket_folder[0])
+        ck_assert_int_eq(rmdir(socket_folder), 0);
 }
 
 /* A connection of client 127.0.0.`client` to the listening socket of this number, which may not
@@ -155,6 +162,24 @@ static int connect_to(int listener, int client)
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof own), 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&server->address, server->length), 0);
+    return fd;
+}
+
+static void listen_on_unix(void)
+{
+    strcpy(socket_folder, "/tmp/td-acceptor-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(socket_folder));
+    char address[sizeof socket_folder + 7];
+    snprintf(address, sizeof address, "unix:%s/s", socket_folder);
+    listen_on(address);
+}
+
+/* A connection to the Unix socket, which is the last listening socket. */
+static int connect_to_unix(void)
+{
+    const struct td_listener_address *server = &listeners.all[listeners.n - 1].bound;
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     ck_assert_int_eq(connect(fd, (const struct sockaddr *)&server->address, server->length), 0);
     return fd;
 }
@@ -259,19 +284,51 @@ static const struct {
       "aaaaaaaaaabbb", "0000000021002" },
     { "the first thread has at most nine connections more than another one", "abcdefghijklm",
       "0000000002102" },
+    { "a user is a client as well", "UUUUUUUUUUa", "00000000210" },
 };
+
+/* With TLS, the last thread is for Unix sockets only. */
+static const struct {
+    const char *description, *clients, *io_threads;
+} assignments_with_tls[] = {
+    { "connections on Unix sockets go to the threads without TLS", "aUaUUbU", "0202202" },
+    { "those threads serve no others", "aaaaaaaaaaa", "00000000111" },
+};
+
+/* The record of a new connection of the client: a letter, or U for this user's on a Unix socket. */
+static struct td_connection *open_by(char client)
+{
+    const int n = atomic_load(&n_handed);
+    if (client != 'U')
+        return open_as(client - 'a' + 1);
+    (void)connect_to_unix();
+    EVENTUALLY(atomic_load(&n_handed) > n);
+    return td_connections_find(services.connections, handed[n].socket);
+}
+
+static void check_placement(const char *description, const char *clients, const char *io_threads)
+{
+    char got[32] = { 0 };
+    listen_on_unix();
+    start("", false);
+    for (int i = 0; clients[i]; i++)
+        got[i] = (char)('0' + open_by(clients[i])->io_thread);
+    ck_assert_msg(strcmp(got, io_threads) == 0, "%s: %s", description, got);
+    for (int i = 0; clients[i]; i++)
+        ck_assert_int_eq(handed[i].io_thread, got[i] - '0');
+}
 
 TD_TEST_EACH(connections_are_placed_on_io_threads, assignments)
 {
-    const char *clients = assignments[_i].clients;
-    char got[32] = { 0 };
-    start("", false);
-    for (int i = 0; clients[i]; i++)
-        got[i] = (char)('0' + open_as(clients[i] - 'a' + 1)->io_thread);
-    ck_assert_msg(strcmp(got, assignments[_i].io_threads) == 0, "%s: %s",
-                  assignments[_i].description, got);
-    for (int i = 0; clients[i]; i++)
-        ck_assert_int_eq(handed[i].io_thread, got[i] - '0');
+    check_placement(assignments[_i].description, assignments[_i].clients,
+                    assignments[_i].io_threads);
+}
+
+TD_TEST_EACH(with_tls_connections_on_unix_sockets_have_their_own_io_threads, assignments_with_tls)
+{
+    n_plain_threads = 1;
+    check_placement(assignments_with_tls[_i].description, assignments_with_tls[_i].clients,
+                    assignments_with_tls[_i].io_threads);
 }
 
 TD_TEST(a_client_that_has_left_the_first_thread_does_not_return_while_it_has_a_connection)
@@ -286,6 +343,36 @@ TD_TEST(a_client_that_has_left_the_first_thread_does_not_return_while_it_has_a_c
         td_connections_close(services.connections, handed[i].socket);
     ck_assert_int_eq(open_as(1)->io_thread, 0);
     td_client_unref(client);
+}
+
+TD_TEST(a_connection_on_a_unix_socket_belongs_to_its_user)
+{
+    services.connection_limits.per_client = 2;
+    listen_on_unix();
+    start("", false);
+    const struct td_connection *first = open_by('U'), *second = open_by('U');
+    const struct td_client_key key = td_client_key_of_user(geteuid());
+    ck_assert_mem_eq(&first->client->key, &key, sizeof key);
+    ck_assert_ptr_eq(first->client, second->client);
+    ck_assert_int_eq(first->peer.kind, TD_PEER_USER);
+    ck_assert_uint_eq(first->peer.user, geteuid());
+    ck_assert(first->is_unix && !first->loopback && !first->forwards);
+    ck_assert_int_eq(open_by('U')->restriction, TD_CLIENT_REACHED);
+    const struct td_connection *other = open_by('a');
+    ck_assert_int_eq(other->restriction, TD_UNRESTRICTED);
+    ck_assert(!other->is_unix && other->loopback);
+}
+
+TD_TEST(a_user_can_be_a_trusted_proxy)
+{
+    char trusted[32];
+    snprintf(trusted, sizeof trusted, "uid:%u", geteuid());
+    listen_on_unix();
+    start(trusted, false);
+    const struct td_connection *record = open_by('U');
+    ck_assert(record->forwards);
+    ck_assert_ptr_null(record->client);
+    ck_assert(!open_by('a')->forwards);
 }
 
 TD_TEST(connections_of_a_trusted_proxy_have_no_client_and_use_the_other_threads)

@@ -16,10 +16,19 @@
 
 #define MS INT64_C(1000000)
 
-/* Both ends of a TCP connection: MSG_TRUNC has another meaning for a socketpair. */
+/* Both ends of a connection. */
 struct pair {
     int ours, theirs;
 };
+
+static struct pair pair_open_unix(void)
+{
+    struct pair pair;
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    pair = (struct pair){ ends[0], ends[1] };
+    return pair;
+}
 
 static struct pair pair_open(void)
 {
@@ -39,12 +48,14 @@ static struct pair pair_open(void)
     return pair;
 }
 
-TD_TEST(a_client_that_continues_sending_reads_the_reply_and_the_end)
+static struct pair (*const kinds[])(void) = { pair_open, pair_open_unix };
+
+TD_TEST_EACH(a_client_that_continues_sending_reads_the_reply_and_the_end, kinds)
 {
     enum { BYTES = 32 << 20, CHUNK = 1 << 16 };
     test_clock_stop(); /* however long it sends */
     struct td_linger *linger = td_linger_new();
-    struct pair pair = pair_open();
+    struct pair pair = kinds[_i]();
     char *piece = calloc(1, CHUNK), answer[8];
     ck_assert_int_eq(send(pair.ours, "answer", 6, 0), 6);
     shutdown(pair.ours, SHUT_WR);

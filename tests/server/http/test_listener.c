@@ -144,7 +144,7 @@ TD_TEST(a_socket_that_is_shut_has_the_connections_before_and_ignores_those_after
     ck_assert(td_listener_find(fd, &bound, &why));
     struct pollfd before = connect_to(&bound);
     ck_assert_int_eq(poll(&before, 1, -1), 1);
-    td_listener_shut(fd);
+    td_listener_shut(&(struct td_listener){ .fd = fd, .bound = bound });
     struct pollfd after = connect_to(&bound);
     EVENTUALLY(asks_again(after.fd));
     ck_assert_int_eq(poll(&after, 1, 0), 0); /* neither connected nor refused */

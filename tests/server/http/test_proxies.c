@@ -23,7 +23,17 @@ static bool is_trusted(const char *trusted, const char *peer)
     const bool is_ipv4 = inet_pton(AF_INET, peer, &ipv4.sin_addr) == 1;
     if (!is_ipv4)
         ck_assert_int_eq(inet_pton(AF_INET6, peer, &ipv6.sin6_addr), 1);
-    const bool trust = td_proxies_trust(proxies, is_ipv4 ? (void *)&ipv4 : (void *)&ipv6);
+    const struct td_peer found = td_peer_of(-1, is_ipv4 ? (void *)&ipv4 : (void *)&ipv6);
+    const bool trust = td_proxies_trust(proxies, &found);
+    td_proxies_free(proxies);
+    return trust;
+}
+
+static bool is_trusted_user(const char *trusted, uid_t user)
+{
+    struct td_proxies *proxies = proxies_new(trusted);
+    const struct td_peer peer = { .kind = TD_PEER_USER, .user = user };
+    const bool trust = td_proxies_trust(proxies, &peer);
     td_proxies_free(proxies);
     return trust;
 }
@@ -62,12 +72,32 @@ TD_TEST(addresses_and_prefixes_are_trusted)
     ck_assert(!is_trusted("", "127.0.0.1"));
 }
 
+TD_TEST(users_are_trusted_on_unix_sockets)
+{
+    ck_assert(is_trusted_user("uid:33", 33));
+    ck_assert(!is_trusted_user("uid:33", 34));
+    ck_assert(is_trusted_user("10.0.0.0/8, uid:0", 0));
+    ck_assert(is_trusted_user("uid:4294967294", 4294967294u));
+    ck_assert(!is_trusted_user("::/0", 0)); /* all addresses, but no users */
+    ck_assert(!is_trusted("uid:0", "::"));
+    ck_assert(!is_trusted_user("", 0));
+    const struct td_peer unknown = { .kind = TD_PEER_UNKNOWN };
+    struct td_proxies *proxies = proxies_new("::/0, uid:0");
+    ck_assert(!td_proxies_trust(proxies, &unknown));
+    td_proxies_free(proxies);
+    ck_assert_str_eq(client_in("uid:33", "10.0.0.1"), "::ffff:10.0.0.1");
+}
+
 TD_TEST(a_list_with_anything_else_is_refused)
 {
     static const char *const lists[] = { "localhost",      "192.0.2",        "192.0.2.1/33",
                                          "192.0.2.1/",     "192.0.2.1/-1",   "192.0.2.1/8x",
                                          "2001:db8::/129", "[2001:db8::1]",  "10.0.0.1,evil",
-                                         "192.0.2.1/ 8",   "192.0.2.1:8080", "/8" };
+                                         "192.0.2.1/ 8",   "192.0.2.1:8080", "/8",
+                                         "uid:",           "uid:-1",         "uid:33x",
+                                         "uid: 33",        "uid:www-data",   "uid:4294967295",
+                                         "uid:4294967296", "uid:33/8",       "UID:33",
+                                         "uid:00000000033" };
     char message[512], longest[400];
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
         ck_assert_msg(!td_proxies_new(lists[i], message, sizeof message), "%s", lists[i]);

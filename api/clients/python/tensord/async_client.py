@@ -24,7 +24,7 @@ Missing = Literal["error", "zero", "default"]
 
 
 class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
-    """Client of the daemon at a URL, by default the daemon on port 8080 of this machine.
+    """Client of the daemon at a URL, by default the daemon on port 8080 of this machine. unix:///PATH is a Unix socket.
 
     Each op is a method. In addition to the op's arguments, it takes `device` ("auto", "cpu" or "gpu"), `output_dtype`,
     to which the daemon rounds floating-point outputs ("float16", "bfloat16", "float32" or "float64"), and `timeout`,

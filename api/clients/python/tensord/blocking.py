@@ -53,6 +53,8 @@ else:
 
 
 def connect(settings: Settings, context: Optional[ssl.SSLContext], deadline: float) -> SocketConnection:
+    if settings.socket is not None:
+        return SocketConnection(open_socket(socket.AF_UNIX, settings.socket, deadline))
     failure = OSError("the host has no address")
     for family, _, _, _, address in socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM):
         try:
@@ -74,7 +76,8 @@ def open_socket(family: int, address: Any, deadline: float) -> socket.socket:
     try:
         plain.settimeout(left(deadline))
         plain.connect(address)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if isinstance(address, tuple):  # A Unix socket has a path.
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return plain
     except BaseException:
         plain.close()

@@ -65,18 +65,31 @@ class Sleep(NamedTuple):
 Step = Union[Enter, Open, Send, Receive, Sleep]
 
 
+def socket_path(url: str) -> Optional[str]:
+    """Returns the path of the Unix socket in unix:///PATH or unix:/PATH, or None for other URLs."""
+    if not url.startswith("unix:"):
+        return None
+    path = url[len("unix:"):]
+    path = path[2:] if path.startswith("//") else path
+    if not path.startswith("/"):
+        raise ValueError(f"the URL is {url!r}; expected unix:///PATH with an absolute path, such as unix:///run/tensord/tensord.sock")
+    return path
+
+
 class Settings:
     """The daemon's address and the options for sending requests."""
 
     def __init__(self, url: str, token: Optional[str], timeout: float, retries: int, max_reply: int):
-        parts = urlsplit(url if "//" in url else "http://" + url)
+        self.socket = socket_path(url)
+        parts = urlsplit("http://localhost" if self.socket else url if "//" in url else "http://" + url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"the URL is {url!r}; expected http://HOST:PORT or https://HOST:PORT")
+            raise ValueError(f"the URL is {url!r}; expected http://HOST:PORT, https://HOST:PORT or unix:///PATH")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError("the URL contains more than a host, a port and a path; pass a token with the argument `token`")
         self.url, self.tls = url, parts.scheme == "https"
         self.host = parts.hostname
         self.port = parts.port or (443 if self.tls else 80)
+        self.place = f"unix:{self.socket}" if self.socket else f"{self.host}:{self.port}"
         self.prefix = parts.path.rstrip("/")
         self.timeout, self.retries, self.max_reply = timeout, retries, max_reply
         self.headers = {"Host": parts.netloc}
@@ -301,7 +314,7 @@ def answered(call: Call[T], settings: Settings, pool: Pool, deadline: float) -> 
             failure = error_of(reply)
             again, retry_after = may_repeat(call, reply.status, failure), reply.headers.get("retry-after", "")
         except Lost as error:
-            failure, again = ConnectionLost(f"{settings.host}:{settings.port}: {error}{hint_of(error, settings)}"), call.idempotent and not error.final
+            failure, again = ConnectionLost(f"{settings.place}: {error}{hint_of(error, settings)}"), call.idempotent and not error.final
         except TimeoutError:
             raise Timeout(f"{call.method} {call.path} was not answered in time") from None
         wait = pause(tries, retry_after)
@@ -317,11 +330,11 @@ UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 
 def hint_of(error: Lost, settings: Settings) -> str:
     """Returns the probable cause of a lost connection if the system's message does not name it, or else an empty string."""
-    if isinstance(error.cause, ConnectionRefusedError):
+    if isinstance(error.cause, (ConnectionRefusedError, FileNotFoundError)):
         return "; no daemon listens there. Start tensord, or use tensord.serve()"
     if isinstance(error.cause, ssl.SSLCertVerificationError) and error.cause.verify_code in UNKNOWN_AUTHORITY:
         return "; pass ca_file= (--ca-file) with the authority's certificate, or with the server's own if it is self-signed"
-    if error.mute and not settings.tls:
+    if error.mute and not settings.tls and not settings.socket:
         return "; if the daemon serves HTTPS, its URL starts with https://"
     # A peer that speaks TLS presents a certificate or sends an alert. If the peer closes the connection during the handshake,
     # asyncio raises ConnectionResetError.

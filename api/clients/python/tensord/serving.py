@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -44,7 +45,8 @@ class Server:
                                             start_new_session=True)
         atexit.register(self.stop)
         tls = any(option.partition("=")[0] == "--tls-certificate" for option in command)
-        self.url = f"http{'s' * tls}://{self._address()}"
+        address = self._address()
+        self.url = address if address.startswith("unix:") else f"http{'s' * tls}://{address}"
         self.client = Client(self.url, token=token)
 
     def _address(self) -> str:
@@ -53,7 +55,7 @@ class Server:
             text = self.log.read_text(errors="replace")
             for line in text.splitlines(keepends=True):
                 if " listening " in line and line.endswith("\n"):
-                    return line.partition(" address=")[2].split()[0]
+                    return shlex.split(line.partition(" address=")[2])[0]
             if self.process.poll() is not None:
                 break
             time.sleep(0.01)
@@ -89,7 +91,7 @@ class Server:
 def serve(folder: Optional[str] = None, *options: str, listen: str = "127.0.0.1:0", token: Optional[str] = None) -> Server:
     """Starts a daemon with the tables of the folder, by default on a free local port.
 
-    `listen` is the address to listen on, and `options` are further options of the daemon. With the option --token-file,
+    `listen` is the address to listen on, such as 127.0.0.1:8080 or unix:/PATH, and `options` are further options of the daemon. With the option --token-file,
     `token` is the token that `client` sends."""
     data = ["--data-dir", os.fspath(folder)] if folder is not None else []
     return Server([binary(), "--listen", listen, "--log-format", "text", "--log-level", "info", *data, *options], token)

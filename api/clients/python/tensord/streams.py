@@ -171,6 +171,8 @@ def expire(waiter: asyncio.Future[int]) -> None:
 
 async def connect(settings: Settings, context: Optional[ssl.SSLContext]) -> StreamConnection:
     loop = asyncio.get_running_loop()
+    if settings.socket is not None:
+        return (await loop.create_unix_connection(StreamConnection, settings.socket))[1]
     return (await loop.create_connection(StreamConnection, settings.host, settings.port, ssl=context))[1]
 
 
