@@ -17,7 +17,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent / "tensord"
 TYPES = {"int64": "int", "bool": "bool", "string": "str", "dtype": "Any", "float64": "float"}
 RESULTS = {("output",): ("One", "one"), ("outputs",): ("Many", "many"), ("output", "found"): ("Rows", "found_rows"),
-           ("values", "indices"): ("Top", "selected")}
+           ("values", "indices"): ("Top", "selected"), ("scores", "indices", "keys"): ("Best", "matches")}
 TWINS = {"async_ops.py": "ops.py", "async_client.py": "client.py"}
 # Methods of the asynchronous client and their blocking counterparts. Operations without an asynchronous
 # syntax are methods there: len(tables) is await tables.length().
@@ -27,7 +27,10 @@ SYNTAX = {"def __aenter__": "def __enter__", "def __aexit__": "def __exit__", "d
 OWN = {"einsum": ("*operands: Any, inputs: Any = None, equation: Optional[str] = None", "inputs, equation = calls.operands(operands, inputs, equation)",
                   'Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").'),
        "lookup": ("params: Any, keys: Any = None, *, queries: Any = None, default: Any = None", "keys, queries = calls.looked_up(keys, queries)",
-                  "Without queries, keys lists the keys to look up, and params must be a table with keys. With queries, keys names the rows of params.")}
+                  "Without queries, keys lists the keys to look up, and params must be a table with keys. With queries, keys names the rows of params."),
+       "search": ("params: Any, queries: Any = None, k: int = 10, *, rows: Any = None, candidates: Any = None, exclude: Any = None, keys: Any = None, "
+                  "scale: Any = None, offset: Any = None, zero_point: Any = None", "queries = calls.query_values(queries)",
+                  "Pass either queries or rows.")}
 HEAD = '''"""The ops as methods. generate.py generates this file from GET /v1/ops of the daemon."""
 from __future__ import annotations
 
@@ -41,11 +44,12 @@ One = TypeVar("One")
 Many = TypeVar("Many")
 Rows = TypeVar("Rows")
 Top = TypeVar("Top")
+Best = TypeVar("Best")
 
 
-class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
+class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
     """The ops as methods. The type parameters are the results of ops with one output, of ops with a list of outputs,
-    of lookup, and of top_k."""
+    of lookup, of top_k, and of search."""
 
     @abstractmethod
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -121,12 +125,13 @@ def method(op):
     lists = [one["name"] for one in op["inputs"] if one["list"]]
     indices = [one["name"] for one in op["inputs"] if one["role"] == "index"]
     optional = [one["name"] for one in op["inputs"] if one["optional"]]
+    keys = [one["name"] for one in op["inputs"] if one["role"] == "key"]
     start = f"    async def {op['name']}("
     lines = ["", wrapped(start + parameters(op) + f") -> {result}:", len(start)), described(op)]
     lines += [f"        {OWN[op['name']][1]}"] if op["name"] in OWN else []
     lines.append(f"        result: {result} = await self.run_op(op_call(")
     inside = f'            "{op["name"]}", calls.{decode}, {table(one["name"] for one in op["inputs"])}, '
-    inside += table([*(one["name"] for one in op["attributes"]), "output_dtype", "device"]) + f", {names(lists)}, {names(indices)}, {names(optional)}), "
+    inside += table([*(one["name"] for one in op["attributes"]), "output_dtype", "device"]) + f", {names(lists)}, {names(indices)}, {names(optional)}, {names(keys)}), "
     return "\n".join([*lines, wrapped(inside + "timeout)", 12), "        return result"])
 
 

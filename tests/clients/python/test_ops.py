@@ -12,7 +12,7 @@ from conftest import ROOT
 from tensord import errors
 
 SHARED = {"self", "operands", "output_dtype", "device", "timeout"}
-OPTIONAL = {("einsum", "equation")}  # it may be the first operand
+OPTIONAL = {("einsum", "equation"), ("search", "k")}  # it may be the first operand
 
 
 def described(daemon):

@@ -30,6 +30,28 @@ def test_a_key_that_is_not_there_is_an_exception_with_its_place(table):
     assert (caught.value.key, caught.value.position) == ("joker", [1])
 
 
+def test_the_nearest_rows_are_found_for_keys_and_vectors(client, table):
+    best = table.search("king", 2)
+    assert (best.keys.tolist(), best.indices.tolist(), best.scores.tolist()) == ([["ace", "queen"]], [[2, 1]], [[5.0, 3.0]])
+    assert str(best) == "query  key    row  score\n    0  ace      2      5\n    0  queen    1      3"
+    best = table.search([2.0, 3.0], 2, metric="l2", exclude=["king"])
+    assert (best.keys.tolist(), best.scores.tolist()) == (["queen", "ace"], [0.0, np.float32(8 ** 0.5)])
+    assert str(best) == "key    row    score\nqueen    1        0\nace      2  2.82843"
+    assert table.search(np.eye(2, dtype="f8"), 1, candidates=[0, 1]).indices.tolist() == [[1], [1]]
+    with pytest.raises(tensord.KeyNotFound) as caught:
+        table.search(["king", "joker"])
+    assert (caught.value.key, caught.value.input, caught.value.position) == ("joker", "rows", [1])
+    assert client.search(without_keys(table), rows=0, k=1).keys is None
+
+
+def test_floats_that_are_searched_for_are_float32_beside_any_table(client):
+    half = client.tables["half"]
+    half.put(np.ones((1, 1), "f2"))
+    assert half.search([2049.0], 1).scores.tolist() == [2049.0]
+    assert client.search(half, np.float64([2049.0]), 1).scores.dtype == "f8"
+    half.delete()
+
+
 def test_names_are_in_any_script(client):
     films = client.tables["映画:é@1"]
     films.put([[1.0, 2.0]], keys=["東京"], persist=True)

@@ -1,7 +1,7 @@
 """Python client of tensord: `Client`, `AsyncClient`, `serve`, and an exception class for each error code."""
 from .arrays import Keys, Ref
 from .async_client import AsyncClient, AsyncStore, AsyncTable, AsyncTables
-from .calls import Found, Selected
+from .calls import Found, Matches, Selected
 from .client import Client, Store, Table, Tables
 from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, DataDirLocked, DeadlineExceeded,
                      DeviceUnavailable, Draining, Forbidden, IndexOutOfBounds, Internal,
@@ -19,7 +19,7 @@ __all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "
            "ConnectionLost", "DataDirLocked", "DeadlineExceeded", "DeviceUnavailable", "Draining", "Forbidden",
            "Found", "IndexOutOfBounds", "Internal", "InvalidArgument", "InvalidAxis",
            "InvalidBatchDims", "InvalidEquation", "KeyNotFound", "Keys", "MalformedRequest",
-           "MemoryExhausted", "MethodNotAllowed", "NotAcceptable", "NotFound", "NotSupported",
+           "Matches", "MemoryExhausted", "MethodNotAllowed", "NotAcceptable", "NotFound", "NotSupported",
            "PayloadTooLarge", "PreconditionFailed", "ProblemError", "ProtocolError", "QueueFull",
            "RangeNotSatisfiable", "Ref", "ReplyTooLarge", "RequestTimeout", "ResourceLimit", "Selected", "Server",
            "ShapeMismatch", "Store", "Table", "Tables", "TensorNotFound", "TensordError", "Timeout", "Unauthenticated",

@@ -11,11 +11,12 @@ One = TypeVar("One")
 Many = TypeVar("Many")
 Rows = TypeVar("Rows")
 Top = TypeVar("Top")
+Best = TypeVar("Best")
 
 
-class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
+class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
     """The ops as methods. The type parameters are the results of ops with one output, of ops with a list of outputs,
-    of lookup, and of top_k."""
+    of lookup, of top_k, and of search."""
 
     @abstractmethod
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -43,7 +44,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         result: One = await self.run_op(op_call(
             "gather", calls.one, {"params": params, "indices": indices}, {"axis": axis,
             "batch_dims": batch_dims, "bounds": bounds, "dtype": dtype,
-            "output_dtype": output_dtype, "device": device}, (), ("indices",), ()), timeout)
+            "output_dtype": output_dtype, "device": device}, (), ("indices",), (), ()), timeout)
         return result
 
     async def batch_gather(self, params: Any, indices: Any, *, bounds: Optional[Literal["error",
@@ -61,7 +62,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "batch_gather", calls.one, {"params": params, "indices": indices}, {"bounds": bounds,
-            "output_dtype": output_dtype, "device": device}, (), ("indices",), ()), timeout)
+            "output_dtype": output_dtype, "device": device}, (), ("indices",), (), ()), timeout)
         return result
 
     async def gather_nd(self, params: Any, indices: Any, batch_dims: Optional[int] = None, *,
@@ -86,7 +87,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         result: One = await self.run_op(op_call(
             "gather_nd", calls.one, {"params": params, "indices": indices},
             {"batch_dims": batch_dims, "bounds": bounds, "output_dtype": output_dtype,
-            "device": device}, (), ("indices",), ()), timeout)
+            "device": device}, (), ("indices",), (), ()), timeout)
         return result
 
     async def dynamic_stitch(self, indices: Any, data: Any, *, output_dtype: Any = None,
@@ -102,7 +103,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         result: One = await self.run_op(op_call(
             "dynamic_stitch", calls.one, {"indices": indices, "data": data},
             {"output_dtype": output_dtype, "device": device}, ("indices", "data",), ("indices",),
-            ()), timeout)
+            (), ()), timeout)
         return result
 
     async def parallel_dynamic_stitch(self, indices: Any, data: Any, *, output_dtype: Any = None,
@@ -119,7 +120,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         result: One = await self.run_op(op_call(
             "parallel_dynamic_stitch", calls.one, {"indices": indices, "data": data},
             {"output_dtype": output_dtype, "device": device}, ("indices", "data",), ("indices",),
-            ()), timeout)
+            (), ()), timeout)
         return result
 
     async def dynamic_partition(self, data: Any, partitions: Any, num_partitions: int, *,
@@ -135,7 +136,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         result: Many = await self.run_op(op_call(
             "dynamic_partition", calls.many, {"data": data, "partitions": partitions},
             {"num_partitions": num_partitions, "output_dtype": output_dtype, "device": device}, (),
-            ("partitions",), ()), timeout)
+            ("partitions",), (), ()), timeout)
         return result
 
     async def einsum(self, *operands: Any, inputs: Any = None, equation: Optional[str] = None,
@@ -155,7 +156,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         inputs, equation = calls.operands(operands, inputs, equation)
         result: One = await self.run_op(op_call(
             "einsum", calls.one, {"inputs": inputs}, {"equation": equation,
-            "output_dtype": output_dtype, "device": device}, ("inputs",), (), ()), timeout)
+            "output_dtype": output_dtype, "device": device}, ("inputs",), (), (), ()), timeout)
         return result
 
     async def concat(self, inputs: Any, axis: Optional[int] = None, *, output_dtype: Any = None,
@@ -168,7 +169,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "concat", calls.one, {"inputs": inputs}, {"axis": axis, "output_dtype": output_dtype,
-            "device": device}, ("inputs",), (), ()), timeout)
+            "device": device}, ("inputs",), (), (), ()), timeout)
         return result
 
     async def cast(self, x: Any, dtype: Any, *, output_dtype: Any = None,
@@ -181,7 +182,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "cast", calls.one, {"x": x}, {"dtype": dtype, "output_dtype": output_dtype,
-            "device": device}, (), (), ()), timeout)
+            "device": device}, (), (), (), ()), timeout)
         return result
 
     async def top_k(self, x: Any, k: int, *, largest: Optional[bool] = None,
@@ -198,7 +199,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: Top = await self.run_op(op_call(
             "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "axis": axis,
-            "output_dtype": output_dtype, "device": device}, (), (), ()), timeout)
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
         return result
 
     async def find(self, keys: Any, queries: Any, *, output_dtype: Any = None,
@@ -211,7 +212,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """
         result: One = await self.run_op(op_call(
             "find", calls.one, {"keys": keys, "queries": queries}, {"output_dtype": output_dtype,
-            "device": device}, (), (), ()), timeout)
+            "device": device}, (), (), (), ("keys", "queries",)), timeout)
         return result
 
     async def lookup(self, params: Any, keys: Any = None, *, queries: Any = None,
@@ -235,7 +236,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         result: Rows = await self.run_op(op_call(
             "lookup", calls.found_rows, {"params": params, "keys": keys, "queries": queries,
             "default": default}, {"missing": missing, "output_dtype": output_dtype,
-            "device": device}, (), (), ("keys", "default",)), timeout)
+            "device": device}, (), (), ("keys", "default",), ("keys", "queries",)), timeout)
         return result
 
     async def embedding_bag(self, params: Any, indices: Any, *, offsets: Any = None,
@@ -287,7 +288,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
             "num_segments": num_segments, "bounds": bounds, "dtype": dtype, "layout": layout,
             "include_last_offset": include_last_offset, "output_dtype": output_dtype,
             "device": device}, (), ("indices", "offsets", "segment_ids",), ("offsets",
-            "segment_ids", "weights", "scale", "offset", "zero_point",)), timeout)
+            "segment_ids", "weights", "scale", "offset", "zero_point",), ()), timeout)
         return result
 
     async def dequantize(self, params: Any, scale: Any, *, offset: Any = None,
@@ -309,5 +310,49 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         result: One = await self.run_op(op_call(
             "dequantize", calls.one, {"params": params, "scale": scale, "offset": offset,
             "zero_point": zero_point}, {"dtype": dtype, "output_dtype": output_dtype,
-            "device": device}, (), (), ("offset", "zero_point",)), timeout)
+            "device": device}, (), (), ("offset", "zero_point",), ()), timeout)
+        return result
+
+    async def search(self, params: Any, queries: Any = None, k: int = 10, *, rows: Any = None,
+                     candidates: Any = None, exclude: Any = None, keys: Any = None,
+                     scale: Any = None, offset: Any = None, zero_point: Any = None,
+                     metric: Optional[Literal["dot", "cosine", "l2"]] = None,
+                     exclude_self: Optional[bool] = None, layout: Optional[Literal["plain",
+                     "byte_rowwise"]] = None, output_dtype: Any = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> Best:
+        """Finds the nearest rows of a table for each query. Pass either queries or rows.
+
+        params        The table, a matrix [n, d] with a vector in each row. int8 and uint8 need scale, unless layout is
+                      byte_rowwise.
+        queries       The vectors to search for: a matrix [q, d], or a single query [d].
+        rows          Row numbers of params, or keys, whose rows are the queries: a vector [q], or a scalar for a single
+                      query. A request gives either queries or rows.
+        candidates    Row numbers, or keys, of the only rows to score. A row that is given twice counts once.
+        exclude       Row numbers, or keys, of rows that are never returned.
+        keys          The keys of the rows, a vector of distinct elements, from which the output keys is made.
+        scale         The factor by which int8 and uint8 params are multiplied: one for each row, or one for all rows.
+        offset        The number added to int8 and uint8 params after scaling: one for each row, or one for all rows.
+                      Cannot be combined with zero_point.
+        zero_point    The stored value of int8 and uint8 params that represents 0: one for each row, or one for all
+                      rows. Subtracted before scaling. If neither zero_point nor offset is given, it is 0. If
+                      NAME.zero_point or NAME.offset is resident beside the table NAME, a request with scale must give
+                      one of the two.
+        k             The number of rows to return for each query.
+        metric        How a row is scored: dot is the sum of products, cosine divides it by the norms of query and row,
+                      l2 is the Euclidean distance, of which the smallest is the best. Default: dot.
+        exclude_self  True if a query that is a row of params does not return this row. Default: True.
+        layout        Where scale and offset are: plain, in the inputs of these names; byte_rowwise, in the last 8 bytes
+                      of each row, as two float32 numbers. Default: plain.
+        .scores       The scores, the best first. Places without a row have -inf, or inf with l2.
+        .indices      The row numbers. Places without a row have -1.
+        .keys         The keys of the rows, if the table has keys. Places without a row have 0 or an empty string.
+        """
+        queries = calls.query_values(queries)
+        result: Best = await self.run_op(op_call(
+            "search", calls.matches, {"params": params, "queries": queries, "rows": rows,
+            "candidates": candidates, "exclude": exclude, "keys": keys, "scale": scale,
+            "offset": offset, "zero_point": zero_point}, {"k": k, "metric": metric,
+            "exclude_self": exclude_self, "layout": layout, "output_dtype": output_dtype,
+            "device": device}, (), ("rows", "candidates", "exclude",), ("queries", "rows",
+            "candidates", "exclude", "keys", "scale", "offset", "zero_point",), ("keys",)), timeout)
         return result

@@ -6,6 +6,7 @@ import operator
 import warnings
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 from urllib.parse import quote, urlencode
 
@@ -15,7 +16,7 @@ from . import safetensors
 from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Plain, Ref, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
-from .inputs import as_input, as_operand, as_row_numbers, common_float, dtype_name, refused, typed, with_all_digits
+from .inputs import KEYS, as_input, as_operand, as_row_numbers, common_float, dtype_name, is_text, refused, typed, with_all_digits
 from .progress import Progress, progress_of
 
 T = TypeVar("T")
@@ -56,6 +57,39 @@ class Selected(NamedTuple):
     indices: Array
 
 
+class Matches(NamedTuple):
+    """The best rows of each query: their scores, row numbers and, if the table has keys, keys.
+
+    Places without a row have the row number -1. str() is a table with a line for each row.
+    """
+    scores: Array
+    indices: Array
+    keys: Optional[Array] = None
+
+    def _columns(self) -> list[str]:
+        return ["query"] * (self.indices.ndim > 1) + ["key"] * (self.keys is not None) + ["row", "score"]
+
+    def _lines(self) -> list[list[Any]]:
+        lines = []
+        for at in np.ndindex(self.indices.shape):
+            if self.indices[at] >= 0:
+                query = [at[0]] * (len(at) > 1)
+                key = [] if self.keys is None else [self.keys[at]]
+                lines.append([*query, *key, int(self.indices[at]), self.scores[at].item()])
+        return lines
+
+    def to_pandas(self) -> Any:
+        """Returns a pandas DataFrame with a line for each row: query (unless there is a single query), key, row, score."""
+        return import_module("pandas").DataFrame(self._lines(), columns=self._columns())
+
+    def __str__(self) -> str:
+        columns = self._columns()
+        cells = [columns, *([*map(str, line[:-1]), f"{line[-1]:.6g}"] for line in self._lines())]
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        return "\n".join("  ".join(cell.ljust(width) if name == "key" else cell.rjust(width)
+                                   for cell, width, name in zip(line, widths, columns)).rstrip() for line in cells)
+
+
 class Conditions(NamedTuple):
     """ETags that the tensor must have (if_match) or must not have (if_none_match). "*" matches any tensor."""
     if_match: Optional[str] = None
@@ -66,7 +100,7 @@ class Conditions(NamedTuple):
 
 
 # ---------------------------------------------------------------- requests
-def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, argument: str) -> None:
+def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, argument: str, key: bool = False) -> None:
     """Adds the input `name`, converted from `value`. Errors call the input `argument`. Keys can be in JSON notation."""
     if index and isinstance(value, dict) and set(value) == {"keys"}:
         value = Keys(value["keys"])
@@ -75,11 +109,11 @@ def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, ar
     if isinstance(value, Keys):
         inputs[name + ".keys"] = as_input(listed_key(value.values), argument)
     else:
-        inputs[name] = as_row_numbers(value, argument) if index else as_operand(value, argument)
+        inputs[name] = as_row_numbers(value, argument) if index else as_operand(value, argument, key=key)
 
 
 def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...] = (), indices: tuple[str, ...] = (),
-                optional: tuple[str, ...] = ()) -> dict[str, Given]:
+                optional: tuple[str, ...] = (), keys: tuple[str, ...] = KEYS) -> dict[str, Given]:
     """Returns the inputs by their names in a safetensors file. The tensors of a list X are X.0, X.1, ..."""
     inputs: dict[str, Given] = {}
     for name, value in arguments.items():
@@ -87,7 +121,7 @@ def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...] = (), indices:
             for at, one in enumerate(tensors(value, name)):
                 given_input(inputs, f"{name}.{at}", one, name in indices, f"{name}[{at}]")
         elif value is not None or name not in optional:
-            given_input(inputs, name, value, name in indices, name)
+            given_input(inputs, name, value, name in indices, name, name in keys)
     return inputs
 
 
@@ -121,6 +155,16 @@ def operands(given: tuple[Any, ...], inputs: Any, equation: Optional[str], name:
 def listed_key(keys: Any) -> Any:
     """Wraps a str in a list, because a str for keys is one key and not the name of a resident tensor."""
     return [keys] if isinstance(keys, str) else keys
+
+
+def rows_or_keys(value: Any) -> Any:
+    """Returns keys for a str, bytes or a list of them, and any other value unchanged."""
+    return Keys(listed_key(value)) if is_text(value) else value
+
+
+def query_values(queries: Any) -> Any:
+    """Converts queries, so that Python floats are float32 whatever the dtype of the table."""
+    return queries if queries is None else typed(made, "float32") if isinstance(made := as_operand(queries, "queries", key=False), Floats) else made
 
 
 def looked_up(keys: Any, queries: Any) -> tuple[Any, Any]:
@@ -223,9 +267,10 @@ def attribute(name: str, value: Any) -> Any:
 
 
 def op_call(op: str, decode: Callable[[Reply], T], arguments: dict[str, Any], attributes: dict[str, Any],
-            lists: tuple[str, ...] = (), indices: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> Call[T]:
+            lists: tuple[str, ...] = (), indices: tuple[str, ...] = (), optional: tuple[str, ...] = (),
+            keys: tuple[str, ...] = KEYS) -> Call[T]:
     call = Call("POST", "/v1/" + op, decode, headers={"Accept": ACCEPT})
-    inputs, given = flat_inputs(arguments, lists, indices, optional), present(attributes)
+    inputs, given = flat_inputs(arguments, lists, indices, optional, keys), present(attributes)
     if len(inputs) == 1 and given.get("dtype") in ("float64", "complex128"):
         inputs = {name: with_all_digits(value, name) for name, value in inputs.items()}
     return with_body(call, inputs, {**given, "response": "base64"}, indices)
@@ -435,6 +480,11 @@ def found_rows(reply: Reply) -> Found:
 def selected(reply: Reply) -> Selected:
     found = arrays(reply)
     return Selected(pick(found, "values"), pick(found, "indices"))
+
+
+def matches(reply: Reply) -> Matches:
+    found = arrays(reply)
+    return Matches(pick(found, "scores"), pick(found, "indices"), found.get("keys"))
 
 
 def only(reply: Reply) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from . import calls, blocking
 from .arrays import Array, Keys, Ref, Tensor, to_array
 from .ops import Ops
-from .calls import Call, Conditions, Description, Found, Selected, tensor_path
+from .calls import Call, Conditions, Description, Found, Matches, Selected, tensor_path
 from .errors import IndexOutOfBounds, TensorNotFound, about_keys
 from .exchange import DEFAULT_URL, Pool, Settings, exchange
 from .inputs import as_input, as_row_numbers, is_text
@@ -21,9 +21,10 @@ from .tls import Certificate, context_of
 T = TypeVar("T")
 Bounds = Literal["error", "zero", "clip", "wrap"]
 Missing = Literal["error", "zero", "default"]
+Metric = Literal["dot", "cosine", "l2"]
 
 
-class Client(Ops[Array, list[Array], Found, Selected]):
+class Client(Ops[Array, list[Array], Found, Selected, Matches]):
     """Client of the daemon at a URL, by default the daemon on port 8080 of this machine. unix:///PATH is a Unix socket.
 
     Each op is a method. In addition to the op's arguments, it takes `device` ("auto", "cpu" or "gpu"), `output_dtype`,
@@ -99,7 +100,7 @@ class Client(Ops[Array, list[Array], Found, Selected]):
         self.close()
 
 
-class Store(Ops[Description, list[Description], dict[str, Description], dict[str, Description]]):
+class Store(Ops[Description, list[Description], dict[str, Description], dict[str, Description], dict[str, Description]]):
     """The ops with their outputs stored as tables. They return descriptions of the tables instead of arrays."""
 
     def __init__(self, client: Client, name: str, ttl_s: Optional[int], conditions: Conditions):
@@ -295,6 +296,23 @@ class Table:
         queries = as_input(calls.listed_key(keys), "keys")
         return self.client.lookup(self, queries=queries, missing=missing, default=default, output_dtype=output_dtype,
                                         timeout=timeout)
+
+    def search(self, what: Any, k: int = 10, *, metric: Optional[Metric] = None, candidates: Any = None, exclude: Any = None,
+                     timeout: Optional[float] = None, **more: Any) -> Matches:
+        """Returns the best k rows for each query.
+
+        what        Queries: vectors, or the keys of rows as str or bytes. For integer keys, pass tensord.Keys([...]).
+        metric      "dot" (default), "cosine" or "l2", of which the smallest distance is the best
+        candidates  the only rows to score: row numbers or keys, as in `what`
+        exclude     rows that are not returned: row numbers or keys
+        more        further arguments of the op search, such as scale and offset of a quantised table
+
+        A row that is a query does not find itself, unless exclude_self is False.
+        """
+        given: dict[str, Any] = {"rows" if is_text(what) or isinstance(what, Keys) else "queries": calls.rows_or_keys(what)}
+        with about_keys():
+            return self.client.search(self, k=k, metric=metric, candidates=calls.rows_or_keys(candidates), exclude=calls.rows_or_keys(exclude),
+                                            timeout=timeout, **given, **more)
 
     def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:
         """Returns rows by key or by number.

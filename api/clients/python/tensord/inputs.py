@@ -53,10 +53,11 @@ def as_input(value: Any, name: str, index: bool = False) -> Input:
     return typed(made, "float32") if isinstance(made, Floats) else made
 
 
-def as_operand(value: Any, name: str, index: bool = False) -> Given:
-    """Converts an argument like as_input, but keeps Python floats untyped: other inputs can determine their dtype."""
+def as_operand(value: Any, name: str, index: bool = False, key: Optional[bool] = None) -> Given:
+    """Converts an argument like as_input, but keeps Python floats untyped: other inputs can determine their dtype. `key` is
+    True for keys; if it is None, the name decides."""
     made = of_any(value, name, index)
-    if name in KEYS:
+    if name in KEYS if key is None else key:
         refuse_float_keys(made, name)
     return made
 
