@@ -296,6 +296,7 @@ static void release_request(struct td_call *call)
 {
     call->request.decoded = false;
     call->schedule.away = NULL;
+    call->schedule.pass = NULL;
     td_arena_reset(&call->arena);
     td_buffer_unref(call->body_buffer);
     call->body_buffer = NULL;

@@ -180,6 +180,7 @@ struct td_call_schedule {
 
     struct td_admission admission; /* set by the scheduler when it admits the call */
     struct td_away *away;          /* where the call is computed, or NULL for this CPU (away.h) */
+    struct td_pass_call *pass;     /* set if the call leads a pass (passes.h) */
     td_effect effect;              /* set when the call is about to make its change */
     struct td_writer writer;       /* writer that makes the change */
     struct td_refusal refusal;

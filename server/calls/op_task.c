@@ -15,6 +15,7 @@
 #include "server/calls/device_call.h"
 #include "server/calls/models.h"
 #include "server/calls/op_limits.h"
+#include "server/calls/passes.h"
 #include "server/calls/path_table.h"
 #include "server/calls/reply_outputs.h"
 #include "server/calls/row_keys.h"
@@ -193,24 +194,39 @@ static td_status alloc_outputs(struct td_call *call)
     return status;
 }
 
+void td_op_task_exec(struct td_call *call, struct td_worker *worker, struct td_pool_exec *exec)
+{
+    td_pool_exec_init(exec, worker, &call->arena, td_call_stopped, call);
+    exec->base.hash_seed = call->services->hash_seed;
+    exec->base.output_limit = (uint64_t)call->services->config.max_output;
+    exec->base.isa = call->services->config.isa;
+}
+
+/* Allocates the outputs only now, so a queued call holds only its inputs. */
+td_status td_op_task_begin(struct td_call *call, struct td_worker *worker,
+                           struct td_pool_exec *exec)
+{
+    td_op_task_exec(call, worker, exec);
+    const td_status status = alloc_outputs(call);
+    return status == TD_OK ? td_row_keys_find(call, &exec->base) : status;
+}
+
+td_status td_op_task_end(struct td_call *call, struct td_exec *exec, td_status status)
+{
+    if (status == TD_OK)
+        status = td_reply_outputs_finish(call, exec);
+    status = td_op_limits_name(call, status, exec->output_limit, "--max-output");
+    return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
+}
+
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    /* Allocate the outputs only now, so a queued call holds only its inputs. */
-    td_status status = alloc_outputs(call);
-    if (status != TD_OK)
-        return status;
-    td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
-    exec.base.hash_seed = call->services->hash_seed;
-    exec.base.output_limit = (uint64_t)call->services->config.max_output;
-    exec.base.isa = call->services->config.isa;
-    status = td_row_keys_find(call, &exec.base);
+    td_status status = td_op_task_begin(call, worker, &exec);
     if (status == TD_OK)
-        status = call->op->run(&call->request.args, &exec.base, &call->error);
-    if (status == TD_OK)
-        status = td_reply_outputs_finish(call, &exec.base);
-    status = td_op_limits_name(call, status, exec.base.output_limit, "--max-output");
-    return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
+        status = call->schedule.pass ? td_pass_run(call, worker, &exec.base)
+                                     : call->op->run(&call->request.args, &exec.base, &call->error);
+    return td_op_task_end(call, &exec.base, status);
 }
 
 /* Checks the outputs again, because string lengths were unknown before the op ran. */

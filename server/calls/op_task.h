@@ -6,6 +6,7 @@
 #define TD_SERVER_CALLS_OP_TASK_H
 
 #include "server/calls/call.h"
+#include "server/workers/worker_pool.h"
 
 extern const struct td_task td_op_task;
 
@@ -13,5 +14,15 @@ extern const struct td_task td_op_task;
  * op. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);
+
+/* Parts of the compute stage, for calls that are computed together (passes.h). td_op_task_exec
+ * initializes the execution of a call's op. td_op_task_begin also allocates the outputs and finds
+ * the rows that the request names by key. td_op_task_end takes the status of the op, and completes
+ * the outputs. */
+void td_op_task_exec(struct td_call *call, struct td_worker *worker, struct td_pool_exec *exec);
+TD_MUST_CHECK td_status td_op_task_begin(struct td_call *call, struct td_worker *worker,
+                                         struct td_pool_exec *exec);
+TD_MUST_CHECK td_status td_op_task_end(struct td_call *call, struct td_exec *exec,
+                                       td_status status);
 
 #endif

@@ -7,6 +7,7 @@
 #include "server/calls/client_limits.h"
 #include "server/calls/device_call.h"
 #include "server/calls/drain.h"
+#include "server/calls/passes.h"
 #include "server/calls/services.h"
 #include "server/calls/stage_costs.h"
 #include "server/observe/clock.h"
@@ -43,6 +44,7 @@ static td_status check_read_in_time(struct td_call *call)
 
 static td_verdict answer(struct td_call *call, td_status status)
 {
+    td_pass_leave(call);
     end(call, status);
     return TD_ANSWERED;
 }
@@ -136,6 +138,7 @@ static td_status reserve(struct td_call *call)
 /* Refuses a suspended call. Returns true if the refusal is delayed. */
 static bool refuse_later(struct td_call *call)
 {
+    td_pass_leave(call);
     td_client_limits_give_request(call);
     decide_delay(call);
     if (call->schedule.refusal_due_ns)
@@ -209,6 +212,7 @@ td_verdict td_schedule(struct td_call *call)
         return answer(call, status);
     cost += admitted_ns(call);
     if (td_away_is(call, TD_AWAY_DUE) || cost > limit || call->schedule.must_queue) {
+        td_pass_place(call);
         status = check_read_in_time(call);
         return status == TD_OK ? enqueue(call, cost) : answer(call, status);
     }
@@ -220,9 +224,10 @@ td_verdict td_schedule(struct td_call *call)
 
 /* ---- on a worker ---------------------------------------------------------------------------- */
 
-/* Lets the next writer of the same names proceed. */
+/* Lets the next writer of the same names proceed, and the next leader of a pass. */
 static void leave(struct td_call *call)
 {
+    td_pass_leave(call);
     if (td_writer_has_entered(&call->schedule.writer))
         td_writer_leave(call->services->store, &call->schedule.writer);
 }
@@ -349,6 +354,8 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     if (status == TD_OK)
         status = admit(call);
     if (status == TD_OK)
+        td_pass_place(call);
+    if (status == TD_OK)
         status = check_read_in_time(call);
     call->job.deadline_ns = start_by(call);
     if (status == TD_OK && submitted_away(call, &status)) {
@@ -460,6 +467,7 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = compute(call, worker);
+        td_pass_leave(call);
         if (status == TD_OK && call->schedule.next != TD_NEXT_ENCODE &&
             changes_later(call, worker, &status))
             return;
@@ -469,7 +477,7 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = td_call_encode(call);
-        if (status == TD_OK && !call->schedule.away)
+        if (status == TD_OK && !call->schedule.away && !td_pass_is_shared(call))
             td_worker_pool_measure(td_worker_pool_of(worker),
                                    admitted ? queued_ns : queued_ns + admitted_ns(call),
                                    call->times.stage_end - begun - td_worker_nested_ns(worker));

@@ -8,6 +8,7 @@
 
 #include "server/auth/tls.h"
 #include "server/auth/tokens.h"
+#include "server/calls/passes.h"
 #include "server/clients/connections.h"
 #include "server/compression/kept.h"
 #include "server/config/config.h"
@@ -62,6 +63,7 @@ struct td_services {
     struct td_refusals *refusals;
     struct td_store *store;
     struct td_devices *devices;
+    struct td_passes passes;
     struct td_clients *clients;
     struct td_tokens *tokens;           /* NULL if no tokens are needed */
     struct td_tls *tls;                 /* NULL if HTTP runs without TLS */

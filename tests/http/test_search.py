@@ -73,7 +73,7 @@ class Keys(SearchTest):
 
 
 class Queued(SearchTest):
-    OPTIONS = ("--inline-limit-us=0",)
+    options = ("--inline-limit-us", "0")
 
     def test_a_worker_finds_the_same(self):
         name = self.keyed()

@@ -1,0 +1,284 @@
+#include "server/calls/passes.h"
+
+#include "kernels/op_pass.h"
+#include "server/calls/away.h"
+#include "server/calls/op_task.h"
+#include "server/calls/services.h"
+#include "server/observe/clock.h"
+#include "server/workers/worker_pool.h"
+
+/* Maximum number of calls in a pass, beside the leader. The others wait for the next pass. */
+enum { MOST_CALLS = 256 };
+
+struct td_pass_call {
+    struct td_away base; /* must be first, because submit casts back */
+    struct td_call *call;
+    void (*back)(struct td_call *call);
+    bool leads, shared;
+    struct td_pass_call *next; /* next leader, or next waiting call */
+    /* Calls that wait for this leader, in the order of their arrival. */
+    struct td_pass_call *first, *last;
+};
+
+static const struct td_op_args *args_of(const struct td_pass_call *pass)
+{
+    return &pass->call->request.args;
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------- */
+
+/* Returns the leader that the call can join, or NULL. Called with the mutex. */
+static struct td_pass_call *leader_for(struct td_passes *passes, const struct td_call *call)
+{
+    for (struct td_pass_call *leader = passes->leaders; leader; leader = leader->next)
+        if (leader->call->op == call->op &&
+            call->op->pass->can_join(args_of(leader), &call->request.args))
+            return leader;
+    return NULL;
+}
+
+/* Makes the call a leader. Called with the mutex. */
+static void lead(struct td_passes *passes, struct td_pass_call *pass)
+{
+    pass->leads = true;
+    pass->call->schedule.pass = pass;
+    pass->next = passes->leaders;
+    passes->leaders = pass;
+}
+
+/* Implements td_away.submit. */
+static void submit(struct td_call *call, void (*back)(struct td_call *call))
+{
+    struct td_pass_call *pass = (struct td_pass_call *)(void *)call->schedule.away;
+    struct td_passes *passes = &call->services->passes;
+    pass->back = back;
+    pthread_mutex_lock(&passes->mutex);
+    struct td_pass_call *leader = leader_for(passes, call);
+    if (leader) {
+        pass->next = NULL;
+        *(leader->first ? &leader->last->next : &leader->first) = pass;
+        leader->last = pass;
+        atomic_fetch_add_explicit(&passes->waiting, 1, memory_order_relaxed);
+    } else { /* the leader has ended since the call was placed */
+        pass->base.state = TD_AWAY_HERE;
+        lead(passes, pass);
+    }
+    pthread_mutex_unlock(&passes->mutex);
+    if (!leader)
+        back(call);
+}
+
+/* Implements td_away.finish. */
+static td_status finish(struct td_call *call)
+{
+    struct td_pool_exec exec;
+    td_op_task_exec(call, NULL, &exec);
+    const td_status status = call->op->pass->finish(&call->request.args, &exec.base, &call->error);
+    return td_op_task_end(call, &exec.base, status);
+}
+
+void td_pass_place(struct td_call *call)
+{
+    struct td_passes *passes = &call->services->passes;
+    const struct td_op_args *args = &call->request.args;
+    if (call->schedule.away || !call->task->on_device || !call->op->pass ||
+        !args->inputs[0].tensors[0].owner || !call->op->pass->can_join(args, args))
+        return;
+    struct td_pass_call *pass = td_arena_alloc(&call->arena, 1, sizeof *pass, TD_IGNORED);
+    if (!pass)
+        return;
+    *pass = (struct td_pass_call){ .base = { .submit = submit, .finish = finish }, .call = call };
+    pthread_mutex_lock(&passes->mutex);
+    if (leader_for(passes, call))
+        call->schedule.away = &pass->base;
+    else
+        lead(passes, pass);
+    pthread_mutex_unlock(&passes->mutex);
+}
+
+void td_pass_leave(struct td_call *call)
+{
+    struct td_passes *passes = &call->services->passes;
+    struct td_pass_call *pass = call->schedule.pass, *first = NULL;
+    if (!pass || !pass->leads)
+        return;
+    pthread_mutex_lock(&passes->mutex);
+    struct td_pass_call **place = &passes->leaders;
+    while (*place != pass)
+        place = &(*place)->next;
+    *place = pass->next;
+    pass->leads = false;
+    first = pass->first;
+    if (first) {
+        first->first = first->next;
+        first->last = pass->last;
+        first->base.state = TD_AWAY_HERE;
+        atomic_fetch_sub_explicit(&passes->waiting, 1, memory_order_relaxed);
+        lead(passes, first);
+    }
+    pthread_mutex_unlock(&passes->mutex);
+    if (first)
+        first->back(first->call);
+}
+
+bool td_pass_is_shared(const struct td_call *call)
+{
+    return call->schedule.pass && call->schedule.pass->shared;
+}
+
+/* ---- The pass ---------------------------------------------------------------------------- */
+
+/* The calls of a pass. The first is the leader. */
+struct group {
+    struct td_pass_call *members[MOST_CALLS + 1];
+    struct td_op_args *args[MOST_CALLS + 1];
+    int n;
+    bool has_leader; /* the leader could be prepared */
+};
+
+static void join(struct group *group, struct td_pass_call *member)
+{
+    group->members[group->n] = member;
+    group->args[group->n++] = &member->call->request.args;
+}
+
+/* Returns a call to the workers. */
+static void give_back(struct td_pass_call *member, td_away_state state)
+{
+    member->base.state = state;
+    member->back(member->call);
+}
+
+/* Takes the calls that wait for the leader, and returns them as a list. */
+static struct td_pass_call *take_waiting(struct td_pass_call *leader)
+{
+    struct td_passes *passes = &leader->call->services->passes;
+    pthread_mutex_lock(&passes->mutex);
+    struct td_pass_call *taken = leader->first, *last = taken;
+    int n = 1;
+    for (; last && last->next && n < MOST_CALLS; n++)
+        last = last->next;
+    if (last) {
+        atomic_fetch_sub_explicit(&passes->waiting, n, memory_order_relaxed);
+        leader->first = last->next;
+        last->next = NULL;
+    }
+    pthread_mutex_unlock(&passes->mutex);
+    return taken;
+}
+
+/* Refuses a call that cannot take part in the pass any more. */
+static td_status check_present(struct td_call *call, int64_t now)
+{
+    call->gone = td_call_client_left(call);
+    if (call->gone)
+        return TD_DEADLINE_EXCEEDED; /* there is nobody to tell */
+    return now <= call->schedule.deadline_ns && now <= call->schedule.start_by_ns
+               ? TD_OK
+               : td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
+                              "the deadline passed while the request waited for a worker");
+}
+
+static td_status prepare(struct td_pass_call *member, struct td_worker *worker, int64_t now)
+{
+    struct td_call *call = member->call;
+    struct td_pool_exec exec;
+    td_times_end(&call->times, "queue", &call->times.queue, now);
+    td_status status = check_present(call, now);
+    if (status == TD_OK)
+        status = td_op_task_begin(call, worker, &exec);
+    return status == TD_OK ? call->op->pass->prepare(&call->request.args, &exec.base, &call->error)
+                           : status;
+}
+
+/* Prepares the waiting calls. Those that fail return to the queue, with their error. */
+static void prepare_waiting(struct group *group, struct td_pass_call *waiting,
+                            struct td_worker *worker)
+{
+    const int64_t now = td_now_ns();
+    for (struct td_pass_call *member = waiting, *next; member; member = next) {
+        next = member->next;
+        if (prepare(member, worker, now) == TD_OK)
+            join(group, member);
+        else
+            give_back(member, TD_AWAY_REFUSED);
+    }
+}
+
+/* Stops a pass when each of its calls would stop. */
+static td_status stopped(void *context, struct td_error *err)
+{
+    const struct group *group = context;
+    td_status status = TD_OK;
+    for (int i = 0; i < group->n; i++) {
+        status = td_call_stopped(group->members[i]->call, err);
+        if (status == TD_OK)
+            return TD_OK;
+    }
+    return status;
+}
+
+/* Returns the members to the workers after the pass. If memory for all of them was short, they run
+ * alone. */
+static void give_back_members(const struct group *group, td_status status,
+                              const struct td_error *err)
+{
+    const int64_t now = td_now_ns();
+    const bool alone = status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT;
+    if (status == TD_OK)
+        atomic_fetch_add_explicit(&group->members[0]->call->services->passes.members,
+                                  (uint64_t)(group->n - group->has_leader), memory_order_relaxed);
+    for (int i = group->has_leader; i < group->n; i++) {
+        struct td_call *call = group->members[i]->call;
+        td_times_end(&call->times, "compute", &call->times.compute, now);
+        if (status != TD_OK)
+            call->error = *err;
+        give_back(group->members[i], status == TD_OK ? TD_AWAY_DONE
+                                     : alone         ? TD_AWAY_HERE
+                                                     : TD_AWAY_REFUSED);
+    }
+}
+
+/* Runs the pass of a group with at least one call that is not the leader. */
+static td_status run_group(struct group *group, struct td_call *leader, struct td_worker *worker,
+                           struct td_exec *exec)
+{
+    const struct td_op_pass *pass = leader->op->pass;
+    struct td_pool_exec shared;
+    struct td_error err = { .status = TD_OK };
+    td_op_task_exec(leader, worker, &shared);
+    shared.stopped = stopped;
+    shared.context = group;
+    td_status status = pass->run(group->args, group->n, &shared.base, &err);
+    give_back_members(group, status, &err);
+    if (!group->has_leader)
+        return TD_OK;
+    if (status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT)
+        return pass->run(group->args, 1, exec, &leader->error);
+    if (status != TD_OK)
+        leader->error = err;
+    return status;
+}
+
+td_status td_pass_run(struct td_call *call, struct td_worker *worker, struct td_exec *exec)
+{
+    const struct td_op_pass *pass = call->op->pass;
+    struct td_pass_call *leader = call->schedule.pass;
+    struct group group = { .n = 0 };
+    struct td_pass_call *waiting = take_waiting(leader);
+    const td_status prepared = pass->prepare(&call->request.args, exec, &call->error);
+    td_status status = TD_OK;
+    if (prepared == TD_OK) {
+        group.has_leader = true;
+        join(&group, leader);
+    }
+    prepare_waiting(&group, waiting, worker);
+    if (group.n > group.has_leader) {
+        leader->shared = true;
+        status = run_group(&group, call, worker, exec);
+    } else if (group.has_leader)
+        status = pass->run(group.args, 1, exec, &call->error);
+    if (prepared != TD_OK)
+        return prepared;
+    return status == TD_OK ? pass->finish(&call->request.args, exec, &call->error) : status;
+}

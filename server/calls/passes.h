@@ -1,0 +1,46 @@
+/* passes.h - calls that share one pass over a table (kernels/op_pass.h).
+ *
+ *     leads ─► queue ─► pass, with all calls that wait by then ─► the next waiting call leads
+ *     waits ──────────► (in the pass of another call) ─► back to the queue
+ *
+ * A call that finds no leader whose pass it can join leads a pass itself. It is queued and computed
+ * like any other call, so sharing adds no delay. Calls that can join it wait until it starts, and
+ * are computed together with it. Calls that come later form the next pass. Each call keeps its own
+ * errors and deadline, and gets the same bits as alone.
+ *
+ * Ownership  The state of a call is in its arena. A waiting call belongs to its leader's worker
+ *            from the start of the pass until it is back in the queue.
+ * Threads    Any. The mutex is held for a search of the few leaders. */
+#ifndef TD_SERVER_CALLS_PASSES_H
+#define TD_SERVER_CALLS_PASSES_H
+
+#include "server/calls/call.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct td_pass_call;
+
+struct td_passes {
+    pthread_mutex_t mutex;
+    struct td_pass_call *leaders;
+    atomic_int_fast64_t waiting;  /* calls that wait for the start of a pass */
+    atomic_uint_fast64_t members; /* calls computed in the pass of another call, since the start */
+};
+
+/* Decides, after admission, whether a call that will be queued leads a pass or waits for one. Sets
+ * call->schedule.pass or call->schedule.away. */
+void td_pass_place(struct td_call *call);
+
+/* Computes a leader together with the calls that wait for it. Replaces td_op.run. */
+TD_MUST_CHECK td_status td_pass_run(struct td_call *call, struct td_worker *worker,
+                                    struct td_exec *exec);
+
+/* Ends the call's time as a leader, if it is one: the first waiting call leads from now on. Called
+ * before the call ends in any way. */
+void td_pass_leave(struct td_call *call);
+
+/* True if the call's pass computed other calls as well. */
+bool td_pass_is_shared(const struct td_call *call);
+
+#endif

@@ -1,0 +1,128 @@
+"""Searches of one table that share a pass over it: server/calls/passes.c."""
+import contextlib
+from gates import GatedDaemon
+from test_tensors import *
+
+COLUMNS, ROWS = 16, 20_000  # so many that a search is queued
+
+
+def vector(i):
+    return [float((i * 7 + c) % 5 - 2) for c in range(COLUMNS)]
+
+
+class PassTest(TensorTest):
+    options = ("--workers", "1")  # a leader that is held at a gate keeps all others waiting
+    gated = True
+
+    def setUp(self):
+        super().setUp()
+        self.put_table(self.daemon)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/vectors")
+
+    def put_table(self, daemon):
+        values = [float((i * 31 % 257 + i // 7) % 11 - 5) for i in range(ROWS * COLUMNS)]
+        with Client(daemon) as client:
+            reply = client.request("PUT", "/v1/tensors/vectors", safetensors({"t": ("float32", (ROWS, COLUMNS), pack("float32", values))}),
+                                   {"Content-Type": SAFETENSORS})
+        self.assertStatus(reply, 201)
+
+    def body(self, i, **more):
+        return {"queries": vector(i), "k": 1 + i % 4, **more}
+
+    def sent(self, stack, body, headers=()):
+        raw = stack.enter_context(Raw(self.daemon))
+        raw.send(http_request("POST", "/v1/tensors/vectors/search", json.dumps(body).encode(), headers))
+        return raw
+
+    def wait_for_waiting(self, n):
+        self.wait_until(lambda: metric(self.daemon, "tensord_pass_waiting") == n)
+
+    @contextlib.contextmanager
+    def passing(self, bodies, headers=()):
+        """A search that is being computed, and others that wait for the next pass."""
+        with self.daemon.gates.closed("compute") as gate, contextlib.ExitStack() as stack:
+            first = self.sent(stack, self.body(0))
+            gate.arrival()
+            others = []
+            for body in bodies:
+                others.append(self.sent(stack, body, headers))
+                self.wait_for_waiting(len(others))
+            yield gate, first, others
+
+
+class Passes(PassTest):
+    def test_searches_that_wait_are_computed_together_and_as_alone(self):
+        bodies = [self.body(i, **({"exclude": [i]} if i % 3 == 0 else {})) for i in range(1, 8)]
+        bodies += [{"rows": [4, 9], "k": 3}, {"rows": 7, "k": 2, "exclude_self": False}]
+        alone = [self.post("/v1/tensors/vectors/search", body).json() for body in [self.body(0), *bodies]]
+        before = metric(self.daemon, "tensord_pass_members_total")
+        with self.passing(bodies) as (gate, first, others):
+            gate.let_pass()
+            gate.arrivals[0].release()
+            for raw, wanted in zip([first, *others], alone):
+                reply = raw.reply()
+                self.assertStatus(reply, 200)
+                self.assertEqual(reply.json()["outputs"], wanted["outputs"])
+        self.assertEqual(metric(self.daemon, "tensord_pass_members_total") - before, len(bodies))
+        self.wait_for_waiting(0)
+
+    def test_each_keeps_its_own_error(self):
+        bodies = [self.body(1), {"rows": [ROWS], "k": 1}, self.body(2, exclude=[-1]), self.body(3)]
+        with self.passing(bodies) as (gate, first, others):
+            gate.open()
+            self.assertStatus(first.reply(), 200)
+            replies = replies_of(others)
+            self.assertProblem(replies[1], 422, "INDEX_OUT_OF_BOUNDS", input="rows", position=[0], index=ROWS, bound=ROWS)
+            self.assertProblem(replies[2], 422, "INDEX_OUT_OF_BOUNDS", input="exclude", position=[0], index=-1, bound=ROWS)
+            for at in (0, 3):
+                self.assertStatus(replies[at], 200)
+
+    def test_an_error_of_the_leader_is_its_own(self):
+        with self.daemon.gates.closed("compute") as gate, contextlib.ExitStack() as stack:
+            leader = self.sent(stack, {"rows": [ROWS], "k": 1})
+            gate.arrival()
+            other = self.sent(stack, self.body(1))
+            self.wait_for_waiting(1)
+            gate.open()
+            self.assertProblem(leader.reply(), 422, "INDEX_OUT_OF_BOUNDS", input="rows")
+            self.assertStatus(other.reply(), 200)
+
+    def test_other_metrics_tables_and_candidates_do_not_wait(self):
+        with self.daemon.gates.closed("compute") as gate, contextlib.ExitStack() as stack:
+            first = self.sent(stack, self.body(0))
+            gate.arrival()
+            others = [self.sent(stack, self.body(1, metric="l2")), self.sent(stack, self.body(1, candidates=list(range(5000))))]
+            self.wait_until(lambda: metric(self.daemon, "tensord_queue_jobs") == len(others))
+            self.assertEqual(metric(self.daemon, "tensord_pass_waiting"), 0)
+            gate.open()
+            for reply in replies_of([first, *others]):
+                self.assertStatus(reply, 200)
+
+    def test_a_deadline_passes_while_a_search_waits(self):
+        with self.passing([self.body(1)], ["X-Request-Timeout-Ms: 60000"]) as (gate, first, others):
+            self.daemon.clock.advance(61)
+            gate.open()
+            self.assertStatus(first.reply(), 200)
+            self.assertProblem(others[0].reply(), 504, "DEADLINE_EXCEEDED")
+
+    def test_a_client_that_leaves_while_its_search_waits(self):
+        with self.passing([self.body(1), self.body(2)]) as (gate, first, others):
+            others[0].close()
+            gate.open()
+            self.assertStatus(first.reply(), 200)
+            self.assertStatus(others[1].reply(), 200)
+        self.wait_for_waiting(0)
+
+
+class Drain(PassTest):
+    def test_searches_that_wait_are_answered_before_the_end(self):
+        shared, self.daemon = self.daemon, GatedDaemon(*self.options, "--drain-timeout-ms=3600000")
+        self.put_table(self.daemon)
+        with self.passing([self.body(i) for i in range(1, 5)]) as (gate, first, others):
+            self.daemon.send_signal()
+            self.daemon.wait_log(lambda e: e.get("event") == "draining")
+            gate.open()
+            for reply in replies_of([first, *others]):
+                self.assertStatus(reply, 200)
+        self.assertEqual(self.daemon.wait(), 0)
+        self.daemon = shared  # has a table to delete
