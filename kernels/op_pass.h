@@ -17,7 +17,7 @@ struct td_op_pass {
     /* Checks the values of a call's inputs, and prepares the call in exec->arena. The outputs are
      * allocated as for td_op.run. */
     td_status (*prepare)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
-    /* Computes prepared calls, of which each can join the first. If this fails, no call has
+    /* Computes prepared calls. Each of them can join the first. If this fails, no call has
      * outputs. */
     td_status (*run)(struct td_op_args *const *calls, int n, struct td_exec *exec,
                      struct td_error *err);

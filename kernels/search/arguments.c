@@ -128,8 +128,7 @@ static td_status check_given(const struct td_op_args *args, struct td_error *err
                      "both queries and rows are given; expected only one of them");
     else
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "queries is missing; expected queries, or rows for queries that are rows of "
-                     "params");
+                     "queries and rows are missing; one of them is required");
     return td_error_at_input(err, TD_INVALID_ARGUMENT, queries ? "rows" : "queries");
 }
 

@@ -2,8 +2,8 @@
  *
  * Rows are read in blocks that stay in the cache. The scores of a block go through the threshold of
  * each query, and the few that pass are kept (best.h). Each thread has its own selections, which
- * are merged at the end. Ranges of parallel_for are pairs of a chunk of rows and a group of
- * queries, so that many rows keep all threads busy, and many queries too.
+ * are merged at the end. Each range of parallel_for is a chunk of rows and a group of queries, so
+ * many rows or many queries keep all threads busy.
  *
  * Threads    td_search_scan_run uses exec from the calling thread. */
 #ifndef TD_KERNELS_SEARCH_SCAN_H

@@ -56,10 +56,11 @@ typedef void td_search_tile_fn(void *sums, const char *const *rows, const void *
 /* Loops with sums of one type, float or double. */
 struct td_search_real_loops {
     td_search_tile_fn *tile[TD_SEARCH_SUMS];
-    /* Replace each of n sums by a score, of which a larger one is better: minus the root of a sum
-     * of squared differences; a sum of products divided by the norms of row and query, given as
-     * sums of squares, or 0 if either is 0. */
+    /* Replaces each of n sums of squared differences by minus its root, so that a larger score is
+     * better. */
     void (*distances)(void *sums, int n);
+    /* Divides each of n sums of products by the norms of row and query, which are given as sums of
+     * squares. The result is 0 if either is 0. */
     void (*cosines)(void *sums, const void *norms, double query_norm, int n);
     /* True if any of n scores is at least the threshold. False for NaN. */
     bool (*any_at_least)(const void *scores, int n, double threshold);

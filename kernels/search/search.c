@@ -111,8 +111,8 @@ static td_status read_numbers(const struct td_op_args *args, int input, const ch
     return TD_OK;
 }
 
-/* A call whose inputs have been checked and converted: the plan of the call after prepare. Nothing
- * is to be searched if there are no queries. */
+/* A call whose inputs have been checked and converted: the plan of the call after prepare. If
+ * n_queries is 0, there is nothing to search. */
 struct job {
     struct td_search_table table;
     int64_t *rows, *candidates, *exclude; /* NULL if not given */
@@ -416,8 +416,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_SEARCH_KEYS] = {
         .name = "keys",
-        .summary = "The keys of the rows, a vector of distinct elements, from which the output "
-                   "keys is made.",
+        .summary = "The keys of the rows, a vector, from which the output keys is made.",
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .optional = true,
@@ -473,8 +472,7 @@ static const struct td_attr_spec attrs_specs[] = {
     [ATTR_METRIC] = {
         .name = "metric",
         .summary = "How a row is scored: dot is the sum of products, cosine divides it by the "
-                   "norms of query and row, l2 is the Euclidean distance, of which the smallest "
-                   "is the best.",
+                   "norms of query and row, l2 is the Euclidean distance; smaller is better.",
         .kind = TD_ATTR_CHOICE,
         .choices = metric_names,
         .default_int = TD_SEARCH_DOT,

@@ -25,7 +25,7 @@ struct td_search_table {
     td_dequantize_fn *dequantize;
 };
 
-/* Sets the members that td_search_table_read uses. The others are set. */
+/* Sets the members that td_search_table_read uses. The caller has set the other members. */
 void td_search_table_open(struct td_search_table *table, td_dtype real, td_isa isa);
 
 /* Returns the address of a row. */

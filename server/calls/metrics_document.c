@@ -169,10 +169,10 @@ static void write_queue(struct td_exposition *e, struct td_services *services,
           "requests that wait for another change of the same tensor or of the aliases",
           (uint64_t)td_writers_waiting(services->store));
     gauge(e, "tensord_pass_waiting",
-          "requests that wait until the pass over their table can include them",
+          "requests that wait to join a pass over their table",
           (uint64_t)atomic_load(&services->passes.waiting));
     td_family(e, "tensord_pass_members", TD_COUNTER,
-              "requests computed in a pass over a table that another request had started");
+              "requests computed in a pass over a table that another request led");
     td_sample_uint(e, "", atomic_load(&services->passes.members));
     gauge(e, "tensord_queue_limit", "--queue-limit", (uint64_t)services->config.queue_limit);
     td_family(e, "tensord_queue_oldest_seconds", TD_GAUGE,

@@ -7,7 +7,8 @@
 #include "server/observe/clock.h"
 #include "server/workers/worker_pool.h"
 
-/* Maximum number of calls in a pass, beside the leader. The others wait for the next pass. */
+/* Maximum number of calls in a pass, in addition to the leader. The others wait for the next
+ * pass. */
 enum { MOST_CALLS = 256 };
 
 struct td_pass_call {
@@ -133,7 +134,7 @@ struct group {
     struct td_pass_call *members[MOST_CALLS + 1];
     struct td_op_args *args[MOST_CALLS + 1];
     int n;
-    bool has_leader; /* the leader could be prepared */
+    bool has_leader; /* members[0] is the leader */
 };
 
 static void join(struct group *group, struct td_pass_call *member)
@@ -172,7 +173,7 @@ static td_status check_present(struct td_call *call, int64_t now)
 {
     call->gone = td_call_client_left(call);
     if (call->gone)
-        return TD_DEADLINE_EXCEEDED; /* there is nobody to tell */
+        return TD_DEADLINE_EXCEEDED; /* no reply is sent */
     return now <= call->schedule.deadline_ns && now <= call->schedule.start_by_ns
                ? TD_OK
                : td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
@@ -191,7 +192,8 @@ static td_status prepare(struct td_pass_call *member, struct td_worker *worker, 
                            : status;
 }
 
-/* Prepares the waiting calls. Those that fail return to the queue, with their error. */
+/* Prepares the waiting calls. A call that fails goes back to the queue with its
+ * error. */
 static void prepare_waiting(struct group *group, struct td_pass_call *waiting,
                             struct td_worker *worker)
 {
@@ -218,8 +220,8 @@ static td_status stopped(void *context, struct td_error *err)
     return status;
 }
 
-/* Returns the members to the workers after the pass. If memory for all of them was short, they run
- * alone. */
+/* Returns the members to the workers after the pass. If the pass ran out of memory, each of
+ * them runs alone. */
 static void give_back_members(const struct group *group, td_status status,
                               const struct td_error *err)
 {

@@ -8,9 +8,9 @@
  * are computed together with it. Calls that come later form the next pass. Each call keeps its own
  * errors and deadline, and gets the same bits as alone.
  *
- * Ownership  The state of a call is in its arena. A waiting call belongs to its leader's worker
- *            from the start of the pass until it is back in the queue.
- * Threads    Any. The mutex is held for a search of the few leaders. */
+ * Ownership  The state of a call is in its arena. The leader's worker owns a waiting call from
+ *            the start of the pass until the call is back in the queue.
+ * Threads    Any. The mutex is held only while the short list of leaders is searched. */
 #ifndef TD_SERVER_CALLS_PASSES_H
 #define TD_SERVER_CALLS_PASSES_H
 

@@ -60,6 +60,10 @@ static td_status check_names(struct td_call *call)
     for (; status == TD_OK && i < n; i++) {
         name_output(call, i);
         status = td_name_check(stored->name, &call->error);
+        if (status != TD_OK)
+            td_error_hint(&call->error,
+                          "store would give an output this name; leave the output out with the "
+                          "member outputs");
         if (status == TD_OK)
             status = td_catalog_may_write(&call->catalog, stored->name, &call->error);
     }

@@ -72,6 +72,16 @@ class Keys(SearchTest):
         self.assertEqual(outputs["indices"], ("int64", [1, 2], pack("int64", [2, -1])))
 
 
+    def test_a_result_with_keys_is_stored_without_them(self):
+        name = self.keyed()
+        reply = self.search(name, keys=["king"], k=1, store="best")
+        self.assertProblem(reply, 422, "INVALID_ARGUMENT")
+        self.assertIn("leave the output out with the member outputs", reply.json()["detail"])
+        self.assertStatus(self.search(name, keys=["king"], k=1, store="best", outputs=["indices"]), 200)
+        self.assertOutput(self.post("/v1/gather", {"params": {"ref": "best.indices"}, "indices": [0]}), "int64", [1, 1], [[1]])
+        self.request("DELETE", "/v1/tensors/best.indices")
+
+
 class Queued(SearchTest):
     options = ("--inline-limit-us", "0")
 

@@ -38,6 +38,7 @@ def test_the_nearest_rows_are_found_for_keys_and_vectors(client, table):
     assert (best.keys.tolist(), best.scores.tolist()) == (["queen", "ace"], [0.0, np.float32(8 ** 0.5)])
     assert str(best) == "key    row    score\nqueen    1        0\nace      2  2.82843"
     assert table.search(np.eye(2, dtype="f8"), 1, candidates=[0, 1]).indices.tolist() == [[1], [1]]
+    assert table.search(tensord.Keys(["ace"]), 1, candidates=tensord.Keys(["queen", "king"]), exclude=tensord.Keys("king")).keys.tolist() == [["queen"]]
     with pytest.raises(tensord.KeyNotFound) as caught:
         table.search(["king", "joker"])
     assert (caught.value.key, caught.value.input, caught.value.position) == ("joker", "rows", [1])

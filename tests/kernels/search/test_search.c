@@ -134,7 +134,7 @@ static const struct {
     { "k below 1", TABLE, "queries=float32[2] 1 1", "k=0", TD_INVALID_ARGUMENT,
       "k is 0; expected 1 or more", "", "k" },
     { "no queries", TABLE, "", "k=1", TD_INVALID_ARGUMENT,
-      "queries is missing; expected queries, or rows for queries that are rows of params",
+      "queries and rows are missing; one of them is required",
       "queries", "" },
     { "queries in two ways", TABLE, "queries=float32[2] 1 1; rows=int32[] 0", "k=1",
       TD_INVALID_ARGUMENT, "both queries and rows are given; expected only one of them", "rows",

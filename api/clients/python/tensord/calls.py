@@ -60,7 +60,7 @@ class Selected(NamedTuple):
 class Matches(NamedTuple):
     """The best rows of each query: their scores, row numbers and, if the table has keys, keys.
 
-    Places without a row have the row number -1. str() is a table with a line for each row.
+    If fewer rows qualify, the remaining entries have the row number -1. str() is a table with a line for each row.
     """
     scores: Array
     indices: Array
@@ -159,7 +159,7 @@ def listed_key(keys: Any) -> Any:
 
 def rows_or_keys(value: Any) -> Any:
     """Returns keys for a str, bytes or a list of them, and any other value unchanged."""
-    return Keys(listed_key(value)) if is_text(value) else value
+    return Keys(listed_key(value)) if is_text(value) and not isinstance(value, Keys) else value
 
 
 def query_values(queries: Any) -> Any:
