@@ -11,8 +11,9 @@
 #include "kernels/op.h"
 
 struct td_op_pass {
-    /* True if a pass for one call also serves the other. Both have passed infer. If the relation
-     * holds for a and b, and for a and c, it holds for b and c. */
+    /* True if a pass for one call also serves the other, and takes little longer for both. Both
+     * have passed infer. If the relation holds for a and b, and for a and c, it holds for b and c.
+     * A call that cannot join itself never shares a pass. */
     bool (*can_join)(const struct td_op_args *a, const struct td_op_args *b);
     /* Checks the values of a call's inputs, and prepares the call in exec->arena. The outputs are
      * allocated as for td_op.run. */

@@ -40,10 +40,11 @@ static const struct td_search_loops *loops_of(td_isa isa)
 /* Sizes that depend only on the shapes. Bytes are multiples of 64. */
 struct plan {
     size_t real_size;
-    int64_t pass;                            /* queries in one pass over the table */
-    int64_t group;                           /* queries that are scored against a block together */
-    uint64_t row, sums, entries, selections; /* bytes */
-    uint64_t scratch;                        /* bytes of each thread */
+    int64_t pass;  /* queries in one pass over the table */
+    int64_t group; /* queries that are scored against a block together */
+    int64_t block; /* rows of a block that several queries read, or that are converted */
+    uint64_t row, rows, sums, entries, selections; /* bytes */
+    uint64_t scratch;                              /* bytes of each thread */
 };
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most)
@@ -51,7 +52,8 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most)
     return td_larger(least, td_smaller(value, most));
 }
 
-static struct plan plan_of(td_dtype real, int64_t columns, int64_t n_queries, int64_t k)
+static struct plan plan_of(td_dtype real, td_dtype stored, int64_t columns, int64_t n_queries,
+                           int64_t k)
 {
     const size_t size = td_dtype_info(real)->size;
     const int64_t row = td_larger(1, columns * (int64_t)size);
@@ -61,19 +63,22 @@ static struct plan plan_of(td_dtype real, int64_t columns, int64_t n_queries, in
         .real_size = size,
         .pass = clamp(PASS_BYTES / entries, 1, td_larger(n_queries, 1)),
         .group = clamp(GROUP_BYTES / row, 1, GROUP),
+        .block = clamp(BLOCK_BYTES / row, TD_SEARCH_TILE_ROWS, TD_SEARCH_BLOCK),
         .row = td_workspace_align((uint64_t)row),
         .entries = td_workspace_align((uint64_t)entries),
     };
     plan.sums = (uint64_t)(GROUP + 1) * TD_SEARCH_BLOCK * size;
     plan.selections = td_workspace_align((uint64_t)plan.pass * sizeof(struct td_search_best));
-    plan.scratch = TD_SEARCH_BLOCK * plan.row + plan.sums + plan.selections +
-                   ((uint64_t)plan.pass + 1) * plan.entries;
+    plan.rows = stored == real ? 0 : (uint64_t)plan.block * plan.row;
+    plan.scratch =
+        plan.rows + plan.sums + plan.selections + ((uint64_t)plan.pass + 1) * plan.entries;
     return plan;
 }
 
-uint64_t td_search_scan_scratch(td_dtype real, int64_t columns, int64_t n_queries, int64_t k)
+uint64_t td_search_scan_scratch(td_dtype real, td_dtype stored, int64_t columns, int64_t n_queries,
+                                int64_t k)
 {
-    return plan_of(real, columns, n_queries, k).scratch;
+    return plan_of(real, stored, columns, n_queries, k).scratch;
 }
 
 /* ---- Threads ----------------------------------------------------------------------------- */
@@ -104,7 +109,7 @@ static struct area area_of(const struct job *job, int thread)
 {
     const struct plan *plan = &job->plan;
     struct area area = { .rows = td_workspace_scratch(&job->workspace, thread) };
-    area.sums = area.rows + TD_SEARCH_BLOCK * plan->row;
+    area.sums = area.rows + plan->rows;
     area.norms = area.sums + (size_t)GROUP * TD_SEARCH_BLOCK * plan->real_size;
     area.best = (struct td_search_best *)(void *)(area.sums + plan->sums);
     area.spare = (char *)area.best + plan->selections;
@@ -215,7 +220,7 @@ static void score_tiles(const struct job *job, struct span span, int64_t query, 
     if (job->table->dtype != real_of(job))
         convert_rows(job, span, area->rows, &block);
     /* The last tile repeats the last row. */
-    for (int i = span.n; i % loops->tile_rows != 0; i++)
+    for (int i = span.n; i % TD_SEARCH_TILE_ROWS != 0; i++)
         block.rows[i] = block.rows[span.n - 1];
     if (job->query_norms)
         loops->one[TD_SEARCH_PRODUCTS][real_of(job)](area->sums, area->norms, &block,
@@ -223,7 +228,7 @@ static void score_tiles(const struct job *job, struct span span, int64_t query, 
     for (int64_t q = 0; q < n_queries; q += loops->tile_queries) {
         char *sums = area->sums + (size_t)(q * TD_SEARCH_BLOCK) * job->plan.real_size;
         const char *values = query_values(job, query + q);
-        for (int r = 0; r < span.n; r += loops->tile_rows)
+        for (int r = 0; r < span.n; r += TD_SEARCH_TILE_ROWS)
             tile(sums + (size_t)r * job->plan.real_size, block.rows + r, values, block.columns);
     }
 }
@@ -253,9 +258,9 @@ static void select_rows(const struct job *job, struct span span, int64_t query, 
 static void scan_rows(const struct job *job, int64_t begin, int64_t end, int64_t query,
                       int64_t n_queries, const struct area *area)
 {
-    const int64_t tile = n_queries == 1 ? 1 : job->loops->tile_rows;
-    const int64_t most = n_queries == 1 ? TD_SEARCH_BLOCK : BLOCK_BYTES / (int64_t)job->plan.row;
-    const int64_t size = clamp(most, tile, TD_SEARCH_BLOCK) / tile * tile;
+    const bool whole = n_queries == 1 && !job->is_converted;
+    const int64_t tile = n_queries == 1 ? 1 : TD_SEARCH_TILE_ROWS;
+    const int64_t size = whole ? TD_SEARCH_BLOCK : job->plan.block / tile * tile;
     for (int64_t at = begin; at < end; at += size) {
         const struct span span = { at, (int)td_smaller(size, end - at) };
         if (n_queries == 1)
@@ -368,7 +373,8 @@ td_status td_search_scan_run(const struct td_search_scan *scan, struct td_exec *
     struct job job = {
         .scan = scan,
         .table = table,
-        .plan = plan_of(table->real, table->columns, scan->n_queries, largest_k(scan)),
+        .plan =
+            plan_of(table->real, table->dtype, table->columns, scan->n_queries, largest_k(scan)),
         .loops = loops,
         .real_loops = is_double ? loops->of_double : loops->of_float,
         .best_type = td_search_best_type_of(table->real),

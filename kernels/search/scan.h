@@ -34,8 +34,10 @@ struct td_search_scan {
     int64_t n_queries;
 };
 
-/* Returns the scratch memory of each thread in bytes, for queries with at most k best rows. */
-uint64_t td_search_scan_scratch(td_dtype real, int64_t columns, int64_t n_queries, int64_t k);
+/* Returns the scratch memory of each thread in bytes, for rows of the dtype `stored` and queries
+ * with at most k best rows. */
+uint64_t td_search_scan_scratch(td_dtype real, td_dtype stored, int64_t columns, int64_t n_queries,
+                                int64_t k);
 
 TD_MUST_CHECK td_status td_search_scan_run(const struct td_search_scan *scan, struct td_exec *exec,
                                            struct td_error *err);

@@ -19,6 +19,7 @@
 #define TD_SEARCH_COLUMNS   4096
 #define TD_SEARCH_BLOCK     64 /* maximum number of rows in a block */
 #define TD_SEARCH_TILE      8  /* maximum number of queries in a tile */
+#define TD_SEARCH_TILE_ROWS 4  /* number of rows in a tile */
 #define TD_SEARCH_AHEAD     48 /* maximum number of rows that are prefetched after a block */
 
 typedef enum td_search_sum {
@@ -67,7 +68,7 @@ struct td_search_real_loops {
 };
 
 struct td_search_loops {
-    int tile_rows, tile_queries;
+    int tile_queries; /* number of queries in a tile */
     /* NULL for dtypes that must be converted first. */
     td_search_one_fn *one[TD_SEARCH_SUMS][TD_DTYPE_COUNT];
     const struct td_search_real_loops *of_float, *of_double;

@@ -79,8 +79,9 @@ static struct td_cost cost(const struct td_op_args *args)
         .workspace = product(n_queries + TD_SEARCH_TILE, columns * size) +
                      sizeof(int64_t) * n_numbers +
                      n_queries * (sizeof(struct td_search_query) + sizeof(double)),
-        .workspace_per_thread = td_search_scan_scratch(sizes.real, sizes.columns, sizes.n_queries,
-                                                       td_larger(sizes.n_best, 1)),
+        .workspace_per_thread =
+            td_search_scan_scratch(sizes.real, td_search_given(args, TD_SEARCH_PARAMS)->dtype,
+                                   sizes.columns, sizes.n_queries, td_larger(sizes.n_best, 1)),
     };
     for (int i = 0; i < args->n_outputs; i++)
         cost.bytes_written += args->outputs[i].bytes;
@@ -338,12 +339,21 @@ static bool is_same(const struct td_op_args *a, const struct td_op_args *b, int 
     return x && y ? x->data == y->data && x->numel == y->numel && x->dtype == y->dtype : x == y;
 }
 
+/* Limits of a call that shares a pass. Reading the table takes most of the time of such a call. */
+enum { SHARED_QUERIES = 4, SHARED_K = 1024 };
+
+static bool can_share(const struct td_op_args *args)
+{
+    const struct td_search_sizes sizes = td_search_sizes(args);
+    return !td_search_given(args, TD_SEARCH_CANDIDATES) && sizes.n_queries <= SHARED_QUERIES &&
+           sizes.n_best <= SHARED_K;
+}
+
 /* True if both calls score all rows of one table in the same way. */
 static bool can_join(const struct td_op_args *a, const struct td_op_args *b)
 {
     const struct td_search_attrs x = td_search_attrs(a), y = td_search_attrs(b);
-    return !td_search_given(a, TD_SEARCH_CANDIDATES) && !td_search_given(b, TD_SEARCH_CANDIDATES) &&
-           x.metric == y.metric && x.layout == y.layout &&
+    return can_share(a) && can_share(b) && x.metric == y.metric && x.layout == y.layout &&
            td_search_sizes(a).real == td_search_sizes(b).real && is_same(a, b, TD_SEARCH_PARAMS) &&
            td_shape_equal(&td_search_given(a, TD_SEARCH_PARAMS)->shape,
                           &td_search_given(b, TD_SEARCH_PARAMS)->shape) &&

@@ -168,8 +168,7 @@ static void write_queue(struct td_exposition *e, struct td_services *services,
     gauge(e, "tensord_changes_waiting",
           "requests that wait for another change of the same tensor or of the aliases",
           (uint64_t)td_writers_waiting(services->store));
-    gauge(e, "tensord_pass_waiting",
-          "requests that wait to join a pass over their table",
+    gauge(e, "tensord_pass_waiting", "requests that wait to join a pass over their table",
           (uint64_t)atomic_load(&services->passes.waiting));
     td_family(e, "tensord_pass_members", TD_COUNTER,
               "requests computed in a pass over a table that another request led");

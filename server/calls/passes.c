@@ -7,18 +7,20 @@
 #include "server/observe/clock.h"
 #include "server/workers/worker_pool.h"
 
-/* Maximum number of calls in a pass, in addition to the leader. The others wait for the next
- * pass. */
-enum { MOST_CALLS = 256 };
+/* Maximum number of calls in a pass, in addition to the leader. */
+enum { MOST_CALLS = 15 };
 
 struct td_pass_call {
     struct td_away base; /* must be first, because submit casts back */
     struct td_call *call;
     void (*back)(struct td_call *call);
     bool leads, shared;
+    bool begun;                /* the pass of this leader has started */
+    bool prompt;               /* no job was queued before this leader */
     struct td_pass_call *next; /* next leader, or next waiting call */
     /* Calls that wait for this leader, in the order of their arrival. */
     struct td_pass_call *first, *last;
+    int n_waiting;
 };
 
 static const struct td_op_args *args_of(const struct td_pass_call *pass)
@@ -28,20 +30,39 @@ static const struct td_op_args *args_of(const struct td_pass_call *pass)
 
 /* ---- Waiting ----------------------------------------------------------------------------- */
 
+/* True if the call can wait for this leader. A call does not wait for a leader that is queued
+ * behind other jobs, unless it would be queued behind the same jobs, which are those of its client.
+ * The queue cannot displace a waiting call, so at most a quarter of its places are for calls that
+ * wait for one leader. */
+static bool may_wait_for(const struct td_pass_call *leader, const struct td_call *call)
+{
+    const int64_t places = call->services->config.queue_limit / 4;
+    return leader->n_waiting < MOST_CALLS && leader->n_waiting < places &&
+           (leader->begun || leader->prompt || leader->call->client == call->client);
+}
+
 /* Returns the leader that the call can join, or NULL. Called with the mutex. */
 static struct td_pass_call *leader_for(struct td_passes *passes, const struct td_call *call)
 {
     for (struct td_pass_call *leader = passes->leaders; leader; leader = leader->next)
-        if (leader->call->op == call->op &&
+        if (leader->call->op == call->op && may_wait_for(leader, call) &&
             call->op->pass->can_join(args_of(leader), &call->request.args))
             return leader;
     return NULL;
+}
+
+/* Lets a call that waited run like any other call. It has not been computed elsewhere. */
+static void run_here(struct td_pass_call *pass)
+{
+    pass->call->schedule.away = NULL;
+    pass->back(pass->call);
 }
 
 /* Makes the call a leader. Called with the mutex. */
 static void lead(struct td_passes *passes, struct td_pass_call *pass)
 {
     pass->leads = true;
+    pass->prompt = td_worker_pool_room(pass->call->services->workers) > 0;
     pass->call->schedule.pass = pass;
     pass->next = passes->leaders;
     passes->leaders = pass;
@@ -59,14 +80,13 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
         pass->next = NULL;
         *(leader->first ? &leader->last->next : &leader->first) = pass;
         leader->last = pass;
+        leader->n_waiting++;
         atomic_fetch_add_explicit(&passes->waiting, 1, memory_order_relaxed);
-    } else { /* the leader has ended since the call was placed */
-        pass->base.state = TD_AWAY_HERE;
+    } else /* the leader has ended since the call was placed */
         lead(passes, pass);
-    }
     pthread_mutex_unlock(&passes->mutex);
     if (!leader)
-        back(call);
+        run_here(pass);
 }
 
 /* Implements td_away.finish. */
@@ -113,13 +133,58 @@ void td_pass_leave(struct td_call *call)
     if (first) {
         first->first = first->next;
         first->last = pass->last;
-        first->base.state = TD_AWAY_HERE;
+        first->n_waiting = pass->n_waiting - 1;
         atomic_fetch_sub_explicit(&passes->waiting, 1, memory_order_relaxed);
         lead(passes, first);
     }
     pthread_mutex_unlock(&passes->mutex);
     if (first)
-        first->back(first->call);
+        run_here(first);
+}
+
+/* Removes the waiting calls whose time is over, and returns them as a list. Called with the
+ * mutex. */
+static struct td_pass_call *remove_late(struct td_pass_call *leader, int64_t now_ns,
+                                        struct td_pass_call *late)
+{
+    struct td_pass_call **place = &leader->first, *last = NULL;
+    while (*place) {
+        struct td_pass_call *pass = *place;
+        const struct td_call_schedule *schedule = &pass->call->schedule;
+        if (now_ns <= schedule->deadline_ns && now_ns <= schedule->start_by_ns) {
+            last = pass;
+            place = &pass->next;
+            continue;
+        }
+        *place = pass->next;
+        leader->n_waiting--;
+        pass->next = late;
+        late = pass;
+    }
+    leader->last = last;
+    return late;
+}
+
+static td_status waited_too_long(struct td_call *call)
+{
+    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
+                        "the deadline passed while the request waited for a worker");
+}
+
+void td_passes_expire(struct td_passes *passes, int64_t now_ns)
+{
+    struct td_pass_call *late = NULL;
+    pthread_mutex_lock(&passes->mutex);
+    for (struct td_pass_call *leader = passes->leaders; leader; leader = leader->next)
+        late = remove_late(leader, now_ns, late);
+    pthread_mutex_unlock(&passes->mutex);
+    for (struct td_pass_call *pass = late, *next; pass; pass = next) {
+        next = pass->next;
+        atomic_fetch_sub_explicit(&passes->waiting, 1, memory_order_relaxed);
+        (void)waited_too_long(pass->call);
+        pass->base.state = TD_AWAY_REFUSED;
+        pass->back(pass->call);
+    }
 }
 
 bool td_pass_is_shared(const struct td_call *call)
@@ -143,10 +208,14 @@ static void join(struct group *group, struct td_pass_call *member)
     group->args[group->n++] = &member->call->request.args;
 }
 
-/* Returns a call to the workers. */
-static void give_back(struct td_pass_call *member, td_away_state state)
+/* Returns a call to the workers. If memory was short, the call runs alone. */
+static void give_back(struct td_pass_call *member, td_status status)
 {
-    member->base.state = state;
+    if (status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT) {
+        run_here(member);
+        return;
+    }
+    member->base.state = status == TD_OK ? TD_AWAY_DONE : TD_AWAY_REFUSED;
     member->back(member->call);
 }
 
@@ -155,15 +224,11 @@ static struct td_pass_call *take_waiting(struct td_pass_call *leader)
 {
     struct td_passes *passes = &leader->call->services->passes;
     pthread_mutex_lock(&passes->mutex);
-    struct td_pass_call *taken = leader->first, *last = taken;
-    int n = 1;
-    for (; last && last->next && n < MOST_CALLS; n++)
-        last = last->next;
-    if (last) {
-        atomic_fetch_sub_explicit(&passes->waiting, n, memory_order_relaxed);
-        leader->first = last->next;
-        last->next = NULL;
-    }
+    struct td_pass_call *taken = leader->first;
+    atomic_fetch_sub_explicit(&passes->waiting, leader->n_waiting, memory_order_relaxed);
+    leader->first = leader->last = NULL;
+    leader->n_waiting = 0;
+    leader->begun = true;
     pthread_mutex_unlock(&passes->mutex);
     return taken;
 }
@@ -176,8 +241,7 @@ static td_status check_present(struct td_call *call, int64_t now)
         return TD_DEADLINE_EXCEEDED; /* no reply is sent */
     return now <= call->schedule.deadline_ns && now <= call->schedule.start_by_ns
                ? TD_OK
-               : td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
-                              "the deadline passed while the request waited for a worker");
+               : waited_too_long(call);
 }
 
 static td_status prepare(struct td_pass_call *member, struct td_worker *worker, int64_t now)
@@ -200,10 +264,11 @@ static void prepare_waiting(struct group *group, struct td_pass_call *waiting,
     const int64_t now = td_now_ns();
     for (struct td_pass_call *member = waiting, *next; member; member = next) {
         next = member->next;
-        if (prepare(member, worker, now) == TD_OK)
+        const td_status status = prepare(member, worker, now);
+        if (status == TD_OK)
             join(group, member);
         else
-            give_back(member, TD_AWAY_REFUSED);
+            give_back(member, status);
     }
 }
 
@@ -220,13 +285,11 @@ static td_status stopped(void *context, struct td_error *err)
     return status;
 }
 
-/* Returns the members to the workers after the pass. If the pass ran out of memory, each of
- * them runs alone. */
+/* Returns the members to the workers after the pass. */
 static void give_back_members(const struct group *group, td_status status,
                               const struct td_error *err)
 {
     const int64_t now = td_now_ns();
-    const bool alone = status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT;
     if (status == TD_OK)
         atomic_fetch_add_explicit(&group->members[0]->call->services->passes.members,
                                   (uint64_t)(group->n - group->has_leader), memory_order_relaxed);
@@ -235,9 +298,7 @@ static void give_back_members(const struct group *group, td_status status,
         td_times_end(&call->times, "compute", &call->times.compute, now);
         if (status != TD_OK)
             call->error = *err;
-        give_back(group->members[i], status == TD_OK ? TD_AWAY_DONE
-                                     : alone         ? TD_AWAY_HERE
-                                                     : TD_AWAY_REFUSED);
+        give_back(group->members[i], status);
     }
 }
 

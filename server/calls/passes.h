@@ -5,8 +5,9 @@
  *
  * A call that finds no leader whose pass it can join leads a pass itself. It is queued and computed
  * like any other call, so sharing adds no delay. Calls that can join it wait until it starts, and
- * are computed together with it. Calls that come later form the next pass. Each call keeps its own
- * errors and deadline, and gets the same bits as alone.
+ * are computed together with it. Calls that come later form the next pass. A call waits only for a
+ * leader that runs, or that is the next to run, and only if both do little work beside reading the
+ * table. Each call keeps its own errors and deadline, and gets the same bits as alone.
  *
  * Ownership  The state of a call is in its arena. The leader's worker owns a waiting call from
  *            the start of the pass until the call is back in the queue.
@@ -39,6 +40,9 @@ TD_MUST_CHECK td_status td_pass_run(struct td_call *call, struct td_worker *work
 /* Ends the call's time as a leader, if it is one: the first waiting call leads from now on. Called
  * before the call ends in any way. */
 void td_pass_leave(struct td_call *call);
+
+/* Refuses the waiting calls whose deadline has passed. */
+void td_passes_expire(struct td_passes *passes, int64_t now_ns);
 
 /* True if the call's pass computed other calls as well. */
 bool td_pass_is_shared(const struct td_call *call);

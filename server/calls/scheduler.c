@@ -291,9 +291,11 @@ static void back(struct td_call *call)
                     ? 0
                     : admission->compute_ns);
     call->job.cost_ns = job_cost(call, left);
-    call->job.deadline_ns =
-        call->schedule.next >= TD_NEXT_CHANGE ? TD_NEVER : call->schedule.deadline_ns;
-    call->job.keep = true;
+    call->job.deadline_ns = call->schedule.next >= TD_NEXT_CHANGE ? TD_NEVER
+                            : call->schedule.away                 ? call->schedule.deadline_ns
+                                                                  : start_by(call);
+    /* A call that has only waited for a pass can be displaced. */
+    call->job.keep = call->schedule.away != NULL;
     submit_to(call, call->services->workers);
 }
 

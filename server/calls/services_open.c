@@ -210,7 +210,8 @@ void td_services_verify(struct td_services *services)
 
 void td_services_expire(struct td_services *services, int64_t now_ns, bool everything)
 {
-    /* This comes first, because requests that wait for a writer return to the queues. */
+    /* These come first, because requests that wait for a pass or a writer return to the queues. */
+    td_passes_expire(&services->passes, now_ns);
     td_writers_expire(services->store, now_ns, everything);
     td_worker_pool_expire(services->disk_threads, now_ns, everything);
     td_worker_pool_expire(services->workers, now_ns, everything);

@@ -104,8 +104,8 @@ class Daemon:
         self.address = None
         start = self.wait_log(lambda e: e.get("event") == "listening", what="a line with the event listening")
         self.address = start["address"]
-        self.path = self.address[len("unix:"):] if self.address.startswith("unix:") else None
-        host, port = ("localhost", 0) if self.path else self.address.rsplit(":", 1)
+        self.socket_path = self.address[len("unix:"):] if self.address.startswith("unix:") else None
+        host, port = ("localhost", 0) if self.socket_path else self.address.rsplit(":", 1)
         self.host = host.strip("[]").replace("0.0.0.0", "127.0.0.1")  # which the certificates have
         self.port = int(port)
         self.at_start = holdings.empty(self)  # None: the end of the test does not compare it
@@ -425,10 +425,10 @@ class Raw:
 
     def __init__(self, daemon, timeout=WAIT_LIMIT, source=None):
         """source: the address to connect from, as another client would"""
-        if getattr(daemon, "path", None):
+        if getattr(daemon, "socket_path", None):
             self.socket, self.seen = socket.socket(socket.AF_UNIX), bytearray()
             self.socket.settimeout(timeout)
-            self.socket.connect(daemon.path)
+            self.socket.connect(daemon.socket_path)
             return
         self.socket = socket.create_connection((daemon.host, daemon.port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

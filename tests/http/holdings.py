@@ -27,8 +27,8 @@ class UnixConnection(http.client.HTTPConnection):
 
 def connection_to(daemon, timeout):
     """an HTTPConnection; not every address is a Daemon's"""
-    if getattr(daemon, "path", None):
-        return UnixConnection(daemon.path, timeout)
+    if getattr(daemon, "socket_path", None):
+        return UnixConnection(daemon.socket_path, timeout)
     tls = getattr(daemon, "tls", None)
     if tls:
         return http.client.HTTPSConnection(daemon.host, daemon.port, timeout=timeout, context=tls)

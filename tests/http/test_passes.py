@@ -29,8 +29,8 @@ class PassTest(TensorTest):
     def body(self, i, **more):
         return {"queries": vector(i), "k": 1 + i % 4, **more}
 
-    def sent(self, stack, body, headers=()):
-        raw = stack.enter_context(Raw(self.daemon))
+    def sent(self, stack, body, headers=(), source=None):
+        raw = stack.enter_context(Raw(self.daemon, source=source))
         raw.send(http_request("POST", "/v1/tensors/vectors/search", json.dumps(body).encode(), headers))
         return raw
 
@@ -87,11 +87,12 @@ class Passes(PassTest):
             self.assertProblem(leader.reply(), 422, "INDEX_OUT_OF_BOUNDS", input="rows")
             self.assertStatus(other.reply(), 200)
 
-    def test_other_metrics_tables_and_candidates_do_not_wait(self):
+    def test_searches_that_do_much_work_or_other_work_do_not_wait(self):
         with self.daemon.gates.closed("compute") as gate, contextlib.ExitStack() as stack:
             first = self.sent(stack, self.body(0))
             gate.arrival()
-            others = [self.sent(stack, self.body(1, metric="l2")), self.sent(stack, self.body(1, candidates=list(range(5000))))]
+            others = [self.sent(stack, body) for body in (self.body(1, metric="l2"), self.body(1, candidates=list(range(5000))), {"queries": [vector(i) for i in range(5)], "k": 1},
+                                                           {"queries": vector(1), "k": 1025})]
             self.wait_until(lambda: metric(self.daemon, "tensord_queue_jobs") == len(others))
             self.assertEqual(metric(self.daemon, "tensord_pass_waiting"), 0)
             gate.open()
@@ -105,6 +106,20 @@ class Passes(PassTest):
             self.assertStatus(first.reply(), 200)
             self.assertProblem(others[0].reply(), 504, "DEADLINE_EXCEEDED")
 
+    def test_a_search_does_not_wait_for_one_behind_the_jobs_of_another_client(self):
+        with self.daemon.gates.closed("compute") as gate, contextlib.ExitStack() as stack:
+            first = self.sent(stack, self.body(0, metric="l2"))
+            gate.arrival()
+            queued = []
+            for body, source in ((self.body(0, metric="cosine"), None), (self.body(1), None), (self.body(2), "127.0.0.2")):
+                queued.append(self.sent(stack, body, source=source))
+                self.wait_until(lambda: metric(self.daemon, "tensord_queue_jobs") == len(queued))
+            queued.append(self.sent(stack, self.body(3)))
+            self.wait_for_waiting(1)
+            gate.open()
+            for reply in replies_of([first, *queued]):
+                self.assertStatus(reply, 200)
+
     def test_a_client_that_leaves_while_its_search_waits(self):
         with self.passing([self.body(1), self.body(2)]) as (gate, first, others):
             others[0].close()
@@ -112,6 +127,17 @@ class Passes(PassTest):
             self.assertStatus(first.reply(), 200)
             self.assertStatus(others[1].reply(), 200)
         self.wait_for_waiting(0)
+
+
+class TwoWorkers(PassTest):
+    options = ("--workers", "2")
+
+    def test_a_deadline_ends_the_wait_before_the_pass_ends(self):
+        with self.passing([self.body(1)], ["X-Request-Timeout-Ms: 60000"]) as (gate, first, others):
+            self.daemon.clock.advance(61)
+            self.assertProblem(others[0].reply(), 504, "DEADLINE_EXCEEDED")
+            self.assertTrue(first.is_silent())
+            self.assertEqual(metric(self.daemon, "tensord_pass_waiting"), 0)
 
 
 class Drain(PassTest):

@@ -50,7 +50,7 @@ class Requests(HttpTest):
         for env in ({"TENSORD_CONFIG": file}, {"TENSORD_LISTEN": f"{address}, 127.0.0.1:0", "TENSORD_SOCKET_MODE": "600"}):
             with Daemon(listen=None, env=env) as daemon, Client(Tcp(daemon)) as client:
                 self.assertEqual(daemon.address, address)
-                self.assertEqual(stat.S_IMODE(os.stat(daemon.path).st_mode), 0o600)
+                self.assertEqual(stat.S_IMODE(os.stat(daemon.socket_path).st_mode), 0o600)
                 self.assertStatus(client.request("GET", "/healthz"), 200)
 
     def test_large_bodies_both_ways(self):
@@ -146,7 +146,7 @@ class Access(HttpTest):
     def test_the_mode_is_that_of_the_option(self):
         for options, mode in (((), 0o660), (("--socket-mode", "0606"), 0o606)):
             with Daemon(*listening(), *options) as daemon:
-                self.assertEqual(stat.S_IMODE(os.stat(daemon.path).st_mode), mode)
+                self.assertEqual(stat.S_IMODE(os.stat(daemon.socket_path).st_mode), mode)
 
 
 class Files(HttpTest):
@@ -157,19 +157,19 @@ class Files(HttpTest):
 
     def test_the_file_is_removed_at_the_end_and_stays_during_a_reload(self):
         with Daemon(*listening()) as daemon, Client(daemon) as client:
-            inode = os.stat(daemon.path).st_ino
+            inode = os.stat(daemon.socket_path).st_ino
             daemon.send_signal(signal.SIGHUP)
             daemon.wait_log(lambda e: e["event"] == "ready")
             self.assertStatus(client.request("GET", "/readyz"), 200)
-            self.assertEqual(os.stat(daemon.path).st_ino, inode)
-        self.assertFalse(os.path.exists(daemon.path))
+            self.assertEqual(os.stat(daemon.socket_path).st_ino, inode)
+        self.assertFalse(os.path.exists(daemon.socket_path))
 
     def test_a_file_left_by_a_crash_is_replaced(self):
         options = listening()
         daemon = Daemon(*options)
         daemon.process.kill()
         daemon.wait()
-        self.assertTrue(stat.S_ISSOCK(os.stat(daemon.path).st_mode))
+        self.assertTrue(stat.S_ISSOCK(os.stat(daemon.socket_path).st_mode))
         with Daemon(*options) as following, Client(following) as client:
             self.assertOutput(client.post("/v1/gather", BODY), "int32", [1], [2])
 
@@ -212,7 +212,7 @@ class Files(HttpTest):
             accepted.send(GATHER)
             gate.arrival()
             daemon.send_signal(signal.SIGTERM)
-            self.wait_until(lambda: not os.path.exists(daemon.path))
+            self.wait_until(lambda: not os.path.exists(daemon.socket_path))
             with Daemon(*options) as following:
                 gate.open()
                 self.assertOutput(accepted.reply(), "int32", [1], [2])
@@ -227,6 +227,6 @@ class Files(HttpTest):
             listener.listen()
             for _ in range(2):
                 with Daemon(listener=listener) as daemon, Client(daemon) as client:
-                    self.assertEqual(daemon.path, path)
+                    self.assertEqual(daemon.socket_path, path)
                     self.assertOutput(client.post("/v1/gather", BODY), "int32", [1], [2])
                 self.assertTrue(os.path.exists(path))
