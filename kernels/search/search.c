@@ -514,7 +514,8 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs_specs[] = {
     [TD_SEARCH_SCORES] = {
         .name = "scores",
-        .summary = "The scores, the best first. Places without a row have -inf, or inf with l2.",
+        .summary = "The scores, the best first. If fewer rows qualify, the rest is -inf, or inf "
+                   "with l2.",
         .shape_rule = "[q, min(k, n)], without q for a single query; with candidates [m], "
                       "min(k, n, m)",
         .dtypes = TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64),
@@ -522,14 +523,14 @@ static const struct td_output_spec outputs_specs[] = {
     },
     [TD_SEARCH_INDICES] = {
         .name = "indices",
-        .summary = "The row numbers. Places without a row have -1.",
+        .summary = "The row numbers. If fewer rows qualify, the rest is -1.",
         .shape_rule = "like scores",
         .dtypes = TD_DTYPE_BIT(INT64),
     },
     [TD_SEARCH_KEYS_FOUND] = {
         .name = "keys",
-        .summary = "The keys of the rows, if the table has keys. Places without a row have 0 or "
-                   "an empty string.",
+        .summary = "The keys of the rows, if the table has keys. If fewer rows qualify, the rest "
+                   "is 0 or empty strings.",
         .shape_rule = "like scores",
         .dtype_of = "keys",
     },

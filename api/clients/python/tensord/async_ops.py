@@ -329,7 +329,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
                       query. A request gives either queries or rows.
         candidates    Row numbers, or keys, of the only rows to score. A row that is given twice counts once.
         exclude       Row numbers, or keys, of rows that are never returned.
-        keys          The keys of the rows, a vector of distinct elements, from which the output keys is made.
+        keys          The keys of the rows, a vector, from which the output keys is made.
         scale         The factor by which int8 and uint8 params are multiplied: one for each row, or one for all rows.
         offset        The number added to int8 and uint8 params after scaling: one for each row, or one for all rows.
                       Cannot be combined with zero_point.
@@ -339,13 +339,14 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
                       one of the two.
         k             The number of rows to return for each query.
         metric        How a row is scored: dot is the sum of products, cosine divides it by the norms of query and row,
-                      l2 is the Euclidean distance, of which the smallest is the best. Default: dot.
+                      l2 is the Euclidean distance; smaller is better. Default: dot.
         exclude_self  True if a query that is a row of params does not return this row. Default: True.
         layout        Where scale and offset are: plain, in the inputs of these names; byte_rowwise, in the last 8 bytes
                       of each row, as two float32 numbers. Default: plain.
-        .scores       The scores, the best first. Places without a row have -inf, or inf with l2.
-        .indices      The row numbers. Places without a row have -1.
-        .keys         The keys of the rows, if the table has keys. Places without a row have 0 or an empty string.
+        .scores       The scores, the best first. If fewer rows qualify, the rest is -inf, or inf with l2.
+        .indices      The row numbers. If fewer rows qualify, the rest is -1.
+        .keys         The keys of the rows, if the table has keys. If fewer rows qualify, the rest is 0 or empty
+                      strings.
         """
         queries = calls.query_values(queries)
         result: Best = await self.run_op(op_call(

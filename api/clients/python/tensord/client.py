@@ -301,13 +301,13 @@ class Table:
                      timeout: Optional[float] = None, **more: Any) -> Matches:
         """Returns the best k rows for each query.
 
-        what        Queries: vectors, or the keys of rows as str or bytes. For integer keys, pass tensord.Keys([...]).
-        metric      "dot" (default), "cosine" or "l2", of which the smallest distance is the best
-        candidates  the only rows to score: row numbers or keys, as in `what`
+        what        vectors, or the keys of rows: str, bytes or tensord.Keys([...]). For row numbers, use client.search(table, rows=...).
+        metric      "dot" (default), "cosine" or "l2", of which a smaller distance is better
+        candidates  the only rows to score: row numbers, or keys (str, bytes or tensord.Keys)
         exclude     rows that are not returned: row numbers or keys
         more        further arguments of the op search, such as scale and offset of a quantised table
 
-        A row that is a query does not find itself, unless exclude_self is False.
+        A query given by key does not return its own row, unless exclude_self is False.
         """
         given: dict[str, Any] = {"rows" if is_text(what) or isinstance(what, Keys) else "queries": calls.rows_or_keys(what)}
         with about_keys():
