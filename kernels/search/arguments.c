@@ -19,12 +19,6 @@ const struct td_tensor *td_search_given(const struct td_op_args *args, int input
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
-const struct td_tensor *td_search_queries(const struct td_op_args *args)
-{
-    const struct td_tensor *queries = td_search_given(args, TD_SEARCH_QUERIES);
-    return queries ? queries : td_search_given(args, TD_SEARCH_ROWS);
-}
-
 /* Returns the number of numbers in a row of params. */
 static int64_t columns_of(const struct td_op_args *args)
 {

@@ -11,9 +11,6 @@ struct td_search_attrs td_search_attrs(const struct td_op_args *args);
 /* Returns an input's tensor, or NULL if the request does not give it. */
 const struct td_tensor *td_search_given(const struct td_op_args *args, int input);
 
-/* Returns the input that gives the queries: queries, or else rows. */
-const struct td_tensor *td_search_queries(const struct td_op_args *args);
-
 /* Sizes of a call whose arguments have been checked. */
 struct td_search_sizes {
     int64_t n_rows, columns; /* of params */

@@ -1,7 +1,6 @@
 #include "kernels/search/scan.h"
 
 #include "kernels/integers.h"
-#include "kernels/prefetch.h"
 #include "kernels/search/scores.h"
 #include "kernels/workspace.h"
 

@@ -1,17 +1,14 @@
 #include "kernels/search/table.h"
 
-#include <string.h>
+#include "kernels/quantized.h"
 
-static bool is_quantized(const struct td_search_table *table)
-{
-    return table->dtype == TD_DTYPE_INT8 || table->dtype == TD_DTYPE_UINT8;
-}
+#include <string.h>
 
 void td_search_table_open(struct td_search_table *table, td_dtype real, td_isa isa)
 {
     table->real = real;
     table->by_offset = table->trailer || table->offset;
-    if (is_quantized(table))
+    if (td_is_quantized(table->dtype))
         table->dequantize = td_dequantize_loop(table->dtype, real, table->by_offset, isa);
     else
         td_cast_path_find(&table->path, table->dtype, real, isa);
@@ -35,7 +32,7 @@ void td_search_table_scaling(const struct td_search_table *table, int64_t row, f
 void td_search_table_read(const struct td_search_table *table, int64_t row, void *to)
 {
     const char *from = td_search_row(table, row);
-    if (is_quantized(table)) {
+    if (td_is_quantized(table->dtype)) {
         float scale;
         double offset;
         td_search_table_scaling(table, row, &scale, &offset);
