@@ -6,11 +6,11 @@
 #include <string.h>
 
 /* Minimum number of entries between two sorts. */
-#define LEAST 64
+#define MIN_SPARE 64
 
 int64_t td_search_best_room(int64_t k)
 {
-    return k + td_larger(k, LEAST);
+    return k + td_larger(k, MIN_SPARE);
 }
 
 void td_search_best_begin(struct td_search_best *best, int64_t k, void *entries)

@@ -199,7 +199,6 @@ static char *alloc_queries(int64_t n_queries, size_t query_bytes, struct td_exec
 static td_status read_queries(struct job *job, struct td_exec *exec, struct td_error *err)
 {
     const td_dtype real = job->table.real;
-    job->query_bytes = (size_t)job->table.columns * td_dtype_info(real)->size;
     job->values = alloc_queries(job->n_queries, job->query_bytes, exec, err);
     if (!job->values)
         return err->status;
@@ -244,11 +243,12 @@ static td_status prepare(struct td_op_args *args, struct td_exec *exec, struct t
     *job =
         (struct job){ .table = table_of(args), .given = td_search_given(args, TD_SEARCH_QUERIES) };
     args->plan = job;
+    td_search_table_open(&job->table, sizes.real, td_isa_resolve(exec->isa));
+    job->query_bytes = (size_t)sizes.columns * td_dtype_info(sizes.real)->size;
     td_status status = read_all_numbers(args, job, exec, err);
     if (status != TD_OK || args->outputs[TD_SEARCH_SCORES].numel == 0)
         return status;
     job->n_queries = sizes.n_queries;
-    td_search_table_open(&job->table, sizes.real, td_isa_resolve(exec->isa));
     status = read_queries(job, exec, err);
     return status == TD_OK ? describe_queries(args, job, exec, err) : status;
 }
@@ -265,8 +265,7 @@ static td_status join_queries(struct td_op_args *const *calls, int n, struct td_
         scan->queries = first->queries;
         return TD_OK;
     }
-    const size_t query_bytes =
-        (size_t)first->table.columns * td_dtype_info(td_search_sizes(calls[0]).real)->size;
+    const size_t query_bytes = first->query_bytes;
     char *values = alloc_queries(scan->n_queries, query_bytes, exec, err);
     struct td_search_query *queries =
         values ? td_arena_alloc(exec->arena, (size_t)scan->n_queries, sizeof(*queries), err) : NULL;
@@ -291,14 +290,12 @@ static td_status run_pass(struct td_op_args *const *calls, int n, struct td_exec
 {
     const struct td_op_args *args = calls[0];
     const struct job *first = args->plan;
-    struct td_search_table table = table_of(args);
     struct td_search_scan scan = {
-        .table = &table,
+        .table = &first->table,
         .metric = td_search_attrs(args).metric,
         .candidates = first->candidates,
         .n_rows = td_search_sizes(args).n_scored,
     };
-    td_search_table_open(&table, td_search_sizes(args).real, td_isa_resolve(exec->isa));
     const td_status status = join_queries(calls, n, &scan, exec, err);
     return status == TD_OK && scan.n_queries > 0 ? td_search_scan_run(&scan, exec, err) : status;
 }

@@ -302,7 +302,7 @@ class Table:
         """Returns the best k rows for each query.
 
         what        vectors, or the keys of rows: str, bytes or tensord.Keys([...]). For row numbers, use client.search(table, rows=...).
-        metric      "dot" (default), "cosine" or "l2", of which a smaller distance is better
+        metric      "dot" (default), "cosine", or "l2", where smaller is better
         candidates  the only rows to score: row numbers, or keys (str, bytes or tensord.Keys)
         exclude     rows that are not returned: row numbers or keys
         more        further arguments of the op search, such as scale and offset of a quantised table
