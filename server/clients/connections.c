@@ -516,15 +516,20 @@ static bool reply_is_slow(struct td_connection *record, const struct look *look)
 
 /* True if the headers of a request are late. Their time limit starts with the first bytes of the
  * request. For a used connection, the byte count of earlier requests is not known until a sweep
- * sees the connection waiting again. On a new connection, earlier bytes belong to the handshake. */
+ * sees the connection waiting again. On a new connection, earlier bytes belong to the handshake,
+ * which has the same time limit. */
 static bool headers_are_late(struct td_connection *record, const struct look *look)
 {
     const int64_t timeout_ns = look->limits->header_timeout_ns;
+    const uint64_t skipped = atomic_load_explicit(&record->skipped, memory_order_relaxed);
+    const bool is_used = atomic_load_explicit(&record->requested, memory_order_relaxed);
     if (look->is_first) {
         record->seen_ns = 0;
-        record->seen_bytes = atomic_load_explicit(&record->requested, memory_order_relaxed)
-                                 ? look->bytes
-                                 : atomic_load_explicit(&record->skipped, memory_order_relaxed);
+        record->seen_bytes = is_used ? look->bytes : skipped;
+    }
+    if (!is_used && skipped > record->seen_bytes) { /* an earlier look saw the handshake */
+        record->seen_ns = 0;
+        record->seen_bytes = skipped;
     }
     if (record->seen_ns == 0 && look->bytes > record->seen_bytes)
         record->seen_ns = look->now_ns;
