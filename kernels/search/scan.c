@@ -1,17 +1,25 @@
 #include "kernels/search/scan.h"
 
 #include "kernels/integers.h"
+#include "kernels/rows/rows.h"
 #include "kernels/search/scores.h"
 #include "kernels/workspace.h"
 
+#include <math.h>
 #include <string.h>
 
-/* Maximum number of queries in a group, a multiple of the sizes of tiles. */
-#define GROUP       ((int64_t)60)
-/* Maximum size in bytes of the queries of a group. They stay in the L2 cache. */
+/* Minimum and maximum number of queries in a group, unless there are fewer. A group is a multiple
+ * of MIN_GROUP, the largest number of queries in a tile. */
+#define MIN_GROUP   ((int64_t)TD_SEARCH_PANELS * TD_SEARCH_LANES)
+#define GROUP       ((int64_t)64)
+/* Maximum number of queries that are scored one by one, which is faster for them than a panel. */
+#define FEW         4
+/* Maximum size in bytes of the queries of a group and of the rows of a block. Both stay in the L2
+ * cache. */
 #define GROUP_BYTES ((int64_t)192 * 1024)
-/* Maximum size in bytes of the rows of a block that several queries read from the L1 cache. */
-#define BLOCK_BYTES ((int64_t)16 * 1024)
+#define BLOCK_BYTES ((int64_t)96 * 1024)
+/* Maximum size in bytes of the rows of a block that a few queries read from the L1 cache. */
+#define FEW_BYTES   ((int64_t)16 * 1024)
 /* Size of a range of parallel_for: bytes read, and bytes of queries read from the cache divided by
  * CACHE_RATIO. A range takes about 50 us. */
 #define RANGE_BYTES ((int64_t)1024 * 1024)
@@ -19,7 +27,7 @@
 /* Maximum size in bytes of the selections of one thread. */
 #define PASS_BYTES  ((int64_t)32 * 1024 * 1024)
 /* The bytes that are prefetched before they are read. */
-#define AHEAD_BYTES ((int64_t)2048)
+#define AHEAD_BYTES ((int64_t)4096)
 #define MERGE_GRAIN 64
 
 static const struct td_search_loops *loops_of(td_isa isa)
@@ -41,7 +49,8 @@ struct plan {
     size_t real_size;
     int64_t pass;  /* queries in one pass over the table */
     int64_t group; /* queries that are scored against a block together */
-    int64_t block; /* rows of a block that several queries read, or that are converted */
+    int64_t block; /* rows of a block that panels of queries read */
+    int64_t few;   /* rows of a block that a few queries read, or that are converted for one */
     uint64_t row, rows, sums, entries, selections; /* bytes */
     uint64_t scratch;                              /* bytes of each thread */
 };
@@ -61,11 +70,14 @@ static struct plan plan_of(td_dtype real, td_dtype stored, int64_t columns, int6
     struct plan plan = {
         .real_size = size,
         .pass = clamp(PASS_BYTES / entries, 1, td_larger(n_queries, 1)),
-        .group = clamp(GROUP_BYTES / row, 1, GROUP),
-        .block = clamp(BLOCK_BYTES / row, TD_SEARCH_TILE_ROWS, TD_SEARCH_BLOCK),
+        .group = clamp(GROUP_BYTES / row, MIN_GROUP, GROUP) / MIN_GROUP * MIN_GROUP,
+        .block = clamp(BLOCK_BYTES / row, TD_SEARCH_TILE_ROWS, TD_SEARCH_BLOCK) /
+                 TD_SEARCH_TILE_ROWS * TD_SEARCH_TILE_ROWS,
+        .few = clamp(FEW_BYTES / row, TD_SEARCH_TILE_ROWS, TD_SEARCH_BLOCK),
         .row = td_workspace_align((uint64_t)row),
         .entries = td_workspace_align((uint64_t)entries),
     };
+    plan.few = td_smaller(plan.few, plan.block);
     plan.sums = (uint64_t)(GROUP + 1) * TD_SEARCH_BLOCK * size;
     plan.selections = td_workspace_align((uint64_t)plan.pass * sizeof(struct td_search_best));
     plan.rows = stored == real ? 0 : (uint64_t)plan.block * plan.row;
@@ -91,7 +103,8 @@ struct job {
     const struct td_search_best_type *best_type;
     bool is_double, is_converted; /* rows are converted before they are scored */
     td_search_sum sum;
-    double *query_norms; /* squares; NULL unless the metric is cosine */
+    double *query_norms; /* squares, then TD_SEARCH_LANES zeros; NULL unless the metric is cosine */
+    char *panels;        /* the queries of the pass; NULL if they are few */
     struct td_workspace workspace;
     int64_t first_query, n_queries; /* of the pass */
     int64_t chunk, n_groups;
@@ -192,51 +205,12 @@ static int ahead_of(const struct job *job)
                       TD_SEARCH_AHEAD);
 }
 
-/* Scores a block against one query. */
-static void score_one(const struct job *job, struct span span, int64_t query,
-                      const struct area *area)
-{
-    struct td_search_block block;
-    td_dtype stored = job->table->dtype;
-    find_rows(job, span, ahead_of(job), &block);
-    if (job->is_converted) {
-        convert_rows(job, span, area->rows, &block);
-        stored = real_of(job);
-    } else if (job->table->dequantize)
-        find_scales(job, span, &block);
-    job->loops->one[job->sum][stored](area->sums, job->query_norms ? area->norms : NULL, &block,
-                                      query_values(job, query));
-}
-
-/* Scores a block against several queries, tile by tile. */
-static void score_tiles(const struct job *job, struct span span, int64_t query, int64_t n_queries,
-                        const struct area *area)
-{
-    const struct td_search_loops *loops = job->loops;
-    td_search_tile_fn *tile = job->real_loops->tile[job->sum];
-    struct td_search_block block;
-    find_rows(job, span, 0, &block);
-    if (job->table->dtype != real_of(job))
-        convert_rows(job, span, area->rows, &block);
-    /* The last tile repeats the last row. */
-    for (int i = span.n; i % TD_SEARCH_TILE_ROWS != 0; i++)
-        block.rows[i] = block.rows[span.n - 1];
-    if (job->query_norms)
-        loops->one[TD_SEARCH_PRODUCTS][real_of(job)](area->sums, area->norms, &block,
-                                                     query_values(job, query));
-    for (int64_t q = 0; q < n_queries; q += loops->tile_queries) {
-        char *sums = area->sums + (size_t)(q * TD_SEARCH_BLOCK) * job->plan.real_size;
-        const char *values = query_values(job, query + q);
-        for (int r = 0; r < span.n; r += TD_SEARCH_TILE_ROWS)
-            tile(sums + (size_t)r * job->plan.real_size, block.rows + r, values, block.columns);
-    }
-}
-
 /* Turns the sums of one query into scores and keeps the best rows. */
-static void select_rows(const struct job *job, struct span span, int64_t query, char *scores,
+static void select_rows(const struct job *job, struct span span, int64_t query,
                         const struct area *area)
 {
     const struct td_search_scan *scan = job->scan;
+    char *const scores = area->sums;
     struct td_search_best *best = &area->best[query - job->first_query];
     if (scan->metric == TD_SEARCH_L2)
         job->real_loops->distances(scores, span.n);
@@ -253,22 +227,129 @@ static void select_rows(const struct job *job, struct span span, int64_t query, 
     job->best_type->offer(best, &scan->queries[query].excluded, &scored, area->spare);
 }
 
+/* Scores a block against a few queries, and keeps the best rows. */
+static void scan_few(const struct job *job, struct span span, int64_t query, int64_t n_queries,
+                     const struct area *area)
+{
+    struct td_search_block block;
+    td_dtype stored = job->table->dtype;
+    find_rows(job, span, ahead_of(job), &block);
+    if (job->is_converted) {
+        convert_rows(job, span, area->rows, &block);
+        stored = real_of(job);
+    } else if (job->table->dequantize)
+        find_scales(job, span, &block);
+    for (int64_t q = query; q < query + n_queries; q++) {
+        job->loops->one[job->sum][stored](area->sums, job->query_norms ? area->norms : NULL, &block,
+                                          query_values(job, q));
+        select_rows(job, span, q, area);
+    }
+}
+
+/* ---- Panels of queries ------------------------------------------------------------------- */
+
+static size_t panel_bytes(const struct job *job)
+{
+    return (size_t)job->real_loops->lanes * (size_t)job->table->columns * job->plan.real_size;
+}
+
+static size_t panel_sums_bytes(const struct job *job)
+{
+    return (size_t)job->real_loops->lanes * TD_SEARCH_BLOCK * job->plan.real_size;
+}
+
+/* Implements td_range_fn: packs panels of the pass. */
+static void pack_range(void *context, int64_t begin, int64_t end)
+{
+    const struct job *job = context;
+    const int64_t lanes = job->real_loops->lanes;
+    for (int64_t panel = begin; panel < end; panel++)
+        job->real_loops->pack(job->panels + (size_t)panel * panel_bytes(job),
+                              query_values(job, job->first_query + panel * lanes),
+                              (int)td_smaller(lanes, job->n_queries - panel * lanes),
+                              job->table->columns);
+}
+
+/* Computes the sums of a block and the panels [panel, panel + n_panels). */
+static void score_panels(const struct job *job, struct span span, int64_t panel, int64_t n_panels,
+                         const struct area *area)
+{
+    struct td_search_block block;
+    const char *later[TD_SEARCH_BLOCK];
+    find_rows(job, span, 0, &block);
+    for (int64_t i = 0; i < TD_SEARCH_BLOCK; i++) {
+        const int64_t at = td_smaller(span.begin + span.n + i, job->scan->n_rows - 1);
+        later[i] = td_search_row(job->table, row_number(job->scan, at));
+    }
+    if (job->table->dtype != real_of(job))
+        convert_rows(job, span, area->rows, &block);
+    if (job->query_norms)
+        job->loops->one[TD_SEARCH_PRODUCTS][real_of(job)](area->sums, area->norms, &block,
+                                                          query_values(job, job->first_query));
+    int n_rows = span.n;
+    for (; n_rows % TD_SEARCH_TILE_ROWS != 0; n_rows++) /* the last tile repeats the last row */
+        block.rows[n_rows] = block.rows[span.n - 1];
+    for (int64_t p = 0; p < n_panels; p += TD_SEARCH_PANELS)
+        job->real_loops->tile[job->sum](
+            area->sums + (size_t)p * panel_sums_bytes(job), block.rows, p == 0 ? later : block.rows,
+            n_rows, job->panels + (size_t)(panel + p) * panel_bytes(job),
+            (int)td_smaller(TD_SEARCH_PANELS, n_panels - p), block.columns);
+}
+
+/* Turns the sums of a panel, whose first query is `query`, into scores and keeps the best rows of
+ * its n queries. */
+static void select_panel(const struct job *job, struct span span, int64_t query, int n,
+                         char *scores, const struct area *area)
+{
+    const struct td_search_scan *scan = job->scan;
+    const struct td_search_real_loops *loops = job->real_loops;
+    struct td_search_best *best = &area->best[query - job->first_query];
+    double thresholds[TD_SEARCH_LANES];
+    uint16_t reached[TD_SEARCH_BLOCK];
+    if (scan->metric == TD_SEARCH_L2)
+        loops->distances(scores, span.n * loops->lanes);
+    if (scan->metric == TD_SEARCH_COSINE)
+        loops->panel_cosines(scores, area->norms, job->query_norms + query, span.n);
+    for (int q = 0; q < loops->lanes; q++)
+        thresholds[q] = q < n ? best[q].threshold : INFINITY;
+    if (!loops->reach(scores, thresholds, span.n, reached))
+        return;
+    for (int r = 0; r < span.n; r++)
+        for (unsigned lanes = reached[r] & ((1U << n) - 1); lanes; lanes &= lanes - 1) {
+            const int q = __builtin_ctz(lanes);
+            const struct td_search_scored scored = {
+                .scores = scores + (size_t)(r * loops->lanes + q) * job->plan.real_size,
+                .first = row_number(scan, span.begin + r),
+                .n = 1,
+            };
+            job->best_type->offer(&best[q], &scan->queries[query + q].excluded, &scored,
+                                  area->spare);
+        }
+}
+
+/* Scores a block against a group of queries, and keeps the best rows. */
+static void scan_panels(const struct job *job, struct span span, int64_t query, int64_t n_queries,
+                        const struct area *area)
+{
+    const int64_t lanes = job->real_loops->lanes;
+    const int64_t n_panels = td_ceil_div(n_queries, lanes);
+    score_panels(job, span, (query - job->first_query) / lanes, n_panels, area);
+    for (int64_t p = 0; p < n_panels; p++)
+        select_panel(job, span, query + p * lanes, (int)td_smaller(lanes, n_queries - p * lanes),
+                     area->sums + (size_t)p * panel_sums_bytes(job), area);
+}
+
+/* ---- Ranges ------------------------------------------------------------------------------ */
+
 /* Scores the rows [begin, end) against a group of queries. */
 static void scan_rows(const struct job *job, int64_t begin, int64_t end, int64_t query,
                       int64_t n_queries, const struct area *area)
 {
-    const bool whole = n_queries == 1 && !job->is_converted;
-    const int64_t tile = n_queries == 1 ? 1 : TD_SEARCH_TILE_ROWS;
-    const int64_t size = whole ? TD_SEARCH_BLOCK : job->plan.block / tile * tile;
+    const bool is_whole = n_queries == 1 && !job->is_converted;
+    const int64_t size = job->panels ? job->plan.block : is_whole ? TD_SEARCH_BLOCK : job->plan.few;
     for (int64_t at = begin; at < end; at += size) {
         const struct span span = { at, (int)td_smaller(size, end - at) };
-        if (n_queries == 1)
-            score_one(job, span, query, area);
-        else
-            score_tiles(job, span, query, n_queries, area);
-        for (int64_t q = 0; q < n_queries; q++)
-            select_rows(job, span, query + q,
-                        area->sums + (size_t)(q * TD_SEARCH_BLOCK) * job->plan.real_size, area);
+        (job->panels ? scan_panels : scan_few)(job, span, query, n_queries, area);
     }
 }
 
@@ -309,6 +390,21 @@ static void merge_range(void *context, int64_t begin, int64_t end)
 
 /* ---- Run --------------------------------------------------------------------------------- */
 
+/* Packs the queries of the pass, unless they are few. */
+static td_status pack_queries(struct job *job, struct td_exec *exec, struct td_error *err)
+{
+    const int64_t n_panels = td_ceil_div(job->n_queries, job->real_loops->lanes);
+    if (job->n_queries <= FEW) {
+        job->panels = NULL;
+        return TD_OK;
+    }
+    if (!job->panels)
+        job->panels = td_arena_alloc(exec->arena, (size_t)n_panels, panel_bytes(job), err);
+    if (!job->panels)
+        return err->status;
+    return td_exec_for(exec, n_panels, td_rows_in_range(panel_bytes(job)), pack_range, job, err);
+}
+
 static td_status run_pass(struct job *job, struct td_exec *exec, struct td_error *err)
 {
     const int64_t group = td_smaller(job->plan.group, job->n_queries);
@@ -318,7 +414,9 @@ static td_status run_pass(struct job *job, struct td_exec *exec, struct td_error
     job->n_groups = td_ceil_div(job->n_queries, job->plan.group);
     begin_selections(job);
     const int64_t n_chunks = td_ceil_div(job->scan->n_rows, job->chunk);
-    const td_status status = td_exec_for(exec, n_chunks * job->n_groups, 1, scan_range, job, err);
+    td_status status = pack_queries(job, exec, err);
+    if (status == TD_OK)
+        status = td_exec_for(exec, n_chunks * job->n_groups, 1, scan_range, job, err);
     return status != TD_OK ? status
                            : td_exec_for(exec, job->n_queries, MERGE_GRAIN, merge_range, job, err);
 }
@@ -337,10 +435,11 @@ static td_status alloc_workspace(struct job *job, struct td_exec *exec, struct t
 static td_status measure_queries(struct job *job, struct td_exec *exec, struct td_error *err)
 {
     const struct td_search_scan *scan = job->scan;
-    job->query_norms =
-        td_arena_alloc(exec->arena, (size_t)scan->n_queries, sizeof(job->query_norms[0]), err);
+    job->query_norms = td_arena_alloc(exec->arena, (size_t)scan->n_queries + TD_SEARCH_LANES,
+                                      sizeof(job->query_norms[0]), err);
     if (!job->query_norms)
         return err->status;
+    memset(job->query_norms + scan->n_queries, 0, TD_SEARCH_LANES * sizeof(job->query_norms[0]));
     for (int64_t q = 0; q < scan->n_queries; q++) {
         struct td_search_block block = { .n_rows = 1, .columns = job->table->columns };
         char sum[sizeof(double)], norm[sizeof(double)];

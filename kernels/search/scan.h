@@ -27,8 +27,7 @@ struct td_search_scan {
     /* Row numbers to score, in any order, or NULL for all rows. */
     const int64_t *candidates;
     int64_t n_rows; /* number of candidates, or of rows in the table */
-    /* [n_queries, columns], in the type of the table's numbers, followed by TD_SEARCH_TILE queries
-     * of any values */
+    /* [n_queries, columns], in the type of the table's numbers */
     const void *values;
     const struct td_search_query *queries;
     int64_t n_queries;

@@ -17,9 +17,10 @@
 
 #define TD_SEARCH_SUM_BYTES 64
 #define TD_SEARCH_COLUMNS   4096
-#define TD_SEARCH_BLOCK     64 /* maximum number of rows in a block */
-#define TD_SEARCH_TILE      8  /* maximum number of queries in a tile */
-#define TD_SEARCH_TILE_ROWS 4  /* number of rows in a tile */
+#define TD_SEARCH_BLOCK     60 /* maximum number of rows in a block */
+#define TD_SEARCH_TILE_ROWS 12 /* a multiple of the number of rows in a tile */
+#define TD_SEARCH_LANES     16 /* maximum number of queries in a panel */
+#define TD_SEARCH_PANELS    2  /* maximum number of panels in a tile */
 #define TD_SEARCH_AHEAD     48 /* maximum number of rows that are prefetched after a block */
 
 typedef enum td_search_sum {
@@ -48,14 +49,17 @@ struct td_search_block {
 typedef void td_search_one_fn(void *sums, void *norms, const struct td_search_block *block,
                               const void *query);
 
-/* Sets sums[q * TD_SEARCH_BLOCK + r] for each row r and query q of a tile, whose size is a constant
- * of the loops. Rows and queries have the type of the sums. The queries are stored one after
- * another. */
-typedef void td_search_tile_fn(void *sums, const char *const *rows, const void *queries,
-                               int64_t columns);
+/* Several queries are packed into panels of `lanes` queries, so that a vector contains one element
+ * of each query. The function sets sums[(p * TD_SEARCH_BLOCK + r) * lanes + q] for each of n_rows
+ * rows r, which are a multiple of TD_SEARCH_TILE_ROWS, and for query q of each of n panels p, at
+ * most TD_SEARCH_PANELS. It prefetches the n_rows rows at `later`. Rows and queries have the type
+ * of the sums. */
+typedef void td_search_tile_fn(void *sums, const char *const *rows, const char *const *later,
+                               int n_rows, const void *panels, int n, int64_t columns);
 
 /* Loops with sums of one type, float or double. */
 struct td_search_real_loops {
+    int lanes; /* number of queries in a panel */
     td_search_tile_fn *tile[TD_SEARCH_SUMS];
     /* Replaces each of n sums of squared differences by minus its root, so that a larger score is
      * better. */
@@ -65,10 +69,16 @@ struct td_search_real_loops {
     void (*cosines)(void *sums, const void *norms, double query_norm, int n);
     /* True if any of n scores is at least the threshold. False for NaN. */
     bool (*any_at_least)(const void *scores, int n, double threshold);
+    /* Packs n queries, at most `lanes`, into a panel of `lanes` queries. The others are 0. */
+    void (*pack)(void *panel, const void *queries, int n, int64_t columns);
+    /* As `cosines`, for the sums of a panel. */
+    void (*panel_cosines)(void *sums, const void *norms, const double *query_norms, int n_rows);
+    /* Sets bit q of lanes[r] if the score of row r and query q of a panel is at least
+     * thresholds[q]. Returns true if any bit is set. */
+    bool (*reach)(const void *scores, const double *thresholds, int n_rows, uint16_t *lanes);
 };
 
 struct td_search_loops {
-    int tile_queries; /* number of queries in a tile */
     /* NULL for dtypes that must be converted first. */
     td_search_one_fn *one[TD_SEARCH_SUMS][TD_DTYPE_COUNT];
     const struct td_search_real_loops *of_float, *of_double;

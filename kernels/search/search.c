@@ -76,9 +76,9 @@ static struct td_cost cost(const struct td_op_args *args)
         .bytes_read = product(n_scored, row_bytes) + sizeof(int64_t) * n_numbers,
         .random_reads = count(args, TD_SEARCH_ROWS) + count(args, TD_SEARCH_CANDIDATES),
         .flops = product(product(2 * n_queries, columns), n_scored),
-        .workspace = product(n_queries + TD_SEARCH_TILE, columns * size) +
-                     sizeof(int64_t) * n_numbers +
-                     n_queries * (sizeof(struct td_search_query) + sizeof(double)),
+        .workspace =
+            product(2 * n_queries + TD_SEARCH_LANES, columns * size) + sizeof(int64_t) * n_numbers +
+            (n_queries + TD_SEARCH_LANES) * (sizeof(struct td_search_query) + sizeof(double)),
         .workspace_per_thread =
             td_search_scan_scratch(sizes.real, td_search_given(args, TD_SEARCH_PARAMS)->dtype,
                                    sizes.columns, sizes.n_queries, td_larger(sizes.n_best, 1)),
@@ -185,21 +185,10 @@ static void convert_queries(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Returns room for queries, followed by zeros that fill the last tile. */
-static char *alloc_queries(int64_t n_queries, size_t query_bytes, struct td_exec *exec,
-                           struct td_error *err)
-{
-    char *values =
-        td_arena_alloc(exec->arena, (size_t)n_queries + TD_SEARCH_TILE, query_bytes, err);
-    if (values)
-        memset(values + (size_t)n_queries * query_bytes, 0, TD_SEARCH_TILE * query_bytes);
-    return values;
-}
-
 static td_status read_queries(struct job *job, struct td_exec *exec, struct td_error *err)
 {
     const td_dtype real = job->table.real;
-    job->values = alloc_queries(job->n_queries, job->query_bytes, exec, err);
+    job->values = td_arena_alloc(exec->arena, (size_t)job->n_queries, job->query_bytes, err);
     if (!job->values)
         return err->status;
     if (job->given)
@@ -266,7 +255,7 @@ static td_status join_queries(struct td_op_args *const *calls, int n, struct td_
         return TD_OK;
     }
     const size_t query_bytes = first->query_bytes;
-    char *values = alloc_queries(scan->n_queries, query_bytes, exec, err);
+    char *values = td_arena_alloc(exec->arena, (size_t)scan->n_queries, query_bytes, err);
     struct td_search_query *queries =
         values ? td_arena_alloc(exec->arena, (size_t)scan->n_queries, sizeof(*queries), err) : NULL;
     if (!queries)

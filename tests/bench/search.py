@@ -18,6 +18,7 @@ sys.path.insert(0, HERE)
 import peers
 
 K = 10
+STRIDE = 7_368_787  # of the candidates: a prime number
 # name: dtype, columns, queries, k, candidates, peers
 CASES = {
     "float32": ("float32", 384, 1, K, 0, ("read", "faiss", "usearch")),
@@ -45,6 +46,11 @@ def numbers(np, begin, n):
         end = min(n, at + (1 << 24))
         table[at:end] = ((mixed(np, begin + at, begin + end) & np.uint64(255)).astype("float32") - 128) / 64
     return table
+
+
+def candidate_rows(np, n, rows):
+    """the candidates that bench_search.c has, all different"""
+    return (np.arange(n, dtype="int64") * STRIDE) % rows
 
 
 def searcher(np, peer, dtype, table, threads):
@@ -89,7 +95,7 @@ def work(peer, dtype, columns, rows, threads):
     for line in sys.stdin:
         n_queries, k, n_candidates = map(int, line.split()[1:])
         queries = numbers(np, 1 << 40, n_queries * columns).reshape(n_queries, columns)
-        candidates = (mixed(np, 1 << 41, (1 << 41) + n_candidates) % np.uint64(rows)).astype("int64") if n_candidates else None
+        candidates = candidate_rows(np, n_candidates, rows) if n_candidates else None
         found, ns = search(queries, k, candidates), []
         while len(ns) < 7 or (sum(ns) < 1.5e9 and len(ns) < 200):
             begun = time.perf_counter_ns()

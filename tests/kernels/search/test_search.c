@@ -427,6 +427,86 @@ static void run_example(const struct example *e, struct op_call *call, struct td
     call_run(call, OP, exec);
 }
 
+/* ---- Rounding ---------------------------------------------------------------------------- */
+
+/* Numbers whose products and sums must be rounded. */
+static struct td_tensor rounded_numbers(td_dtype dtype, int64_t rows, int64_t columns)
+{
+    const struct td_shape shape = of(2, rows, columns);
+    struct td_tensor t = random_tensor(dtype, &shape);
+    for (int64_t i = 0; i < t.numel; i++) {
+        const int number = random_below(2001) - 1000;
+        set_value(&t, i, td_is_quantized(dtype) ? (number & 127) : (double)number / 997);
+    }
+    return t;
+}
+
+/* Expects the places of query q of `all` in `one`, which has only this query. */
+static void expect_same_bits(const struct op_call *all, const struct op_call *one, int64_t q,
+                             const char *what)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct td_tensor *of_all = &all->args.outputs[i], *of_one = &one->args.outputs[i];
+        const size_t bytes = of_one->bytes;
+        EXPECT(memcmp((const char *)of_all->data + (size_t)q * bytes, of_one->data, bytes) == 0,
+               "%s: output %d of query %d differs", what, i, (int)q);
+    }
+}
+
+static void expect_same_bits_alone(const struct example *e, td_isa together, td_isa alone,
+                                   const char *what)
+{
+    struct thread_exec exec;
+    struct op_call all, one;
+    thread_exec_init(&exec, 2, 0);
+    exec.exec.isa = together;
+    run_example(e, &all, &exec.exec);
+    EXPECT(all.status == TD_OK, "%s: %s", what, all.err.message);
+    exec.exec.isa = alone;
+    for (int64_t q = 0; q < e->n_queries; q++) {
+        struct example single = *e;
+        struct td_tensor *query = &single.inputs[TD_SEARCH_QUERIES];
+        query->data = (char *)query->data + (size_t)q * query->bytes / (size_t)e->n_queries;
+        query->shape.dim[0] = 1;
+        query->numel = e->columns;
+        query->bytes /= (size_t)e->n_queries;
+        run_example(&single, &one, &exec.exec);
+        EXPECT(one.status == TD_OK, "%s: %s", what, one.err.message);
+        expect_same_bits(&all, &one, q, what);
+    }
+}
+
+static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_search_metric metric)
+{
+    char what[96];
+    struct example e = {
+        .attrs = { .k = 70, .metric = metric }, .n = 70, .columns = columns, .n_queries = 37
+    };
+    td_arena_reset(&test_arena);
+    random_seed((uint64_t)columns);
+    e.inputs[TD_SEARCH_PARAMS] = rounded_numbers(table, e.n, columns);
+    e.inputs[TD_SEARCH_QUERIES] = rounded_numbers(
+        table == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32, e.n_queries, columns);
+    if (td_is_quantized(table))
+        random_scaling(&e);
+    snprintf(what, sizeof(what), "%s [70,%d], metric %d", td_dtype_info(table)->name, (int)columns,
+             metric);
+    expect_same_bits_alone(&e, TD_ISA_GENERIC, TD_ISA_GENERIC, what);
+    if (td_isa_supported(TD_ISA_AVX2))
+        expect_same_bits_alone(&e, TD_ISA_AVX2, TD_ISA_AUTO, what);
+    expect_same_bits_alone(&e, TD_ISA_AUTO, TD_ISA_AUTO, what);
+}
+
+TD_TEST_LOOP(a_score_has_the_same_bits_alone_and_beside_other_queries, 0, COUNT_OF(tables))
+{
+    static const int64_t widths[] = { 1, 7, 8, 9, 16, 24, 100, 520, 1100, 4100 };
+    for (size_t i = 0; i < COUNT_OF(widths); i++)
+        for (int metric = 0; metric < 3; metric++)
+            expect_same_bits_everywhere(tables[_i], widths[i], (td_search_metric)metric);
+}
+
+/* ---- Random calls ------------------------------------------------------------------------ */
+
 /* A tenth of what the long run takes. */
 enum { SEARCHES = 2000, PARTS = 40 };
 
