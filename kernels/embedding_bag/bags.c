@@ -66,10 +66,9 @@ static int64_t most_long_bags(const struct plan *plan, int64_t n_indices)
     return plan->n_slots > 0 ? n_indices / plan->batch + 1 : 0;
 }
 
-static uint64_t product(uint64_t a, uint64_t b)
+static uint64_t aligned_product(uint64_t a, uint64_t b)
 {
-    uint64_t bytes;
-    return __builtin_mul_overflow(a, b, &bytes) ? UINT64_MAX / 8 : td_workspace_align(bytes);
+    return td_workspace_align(td_capped_product(a, b));
 }
 
 uint64_t td_bags_workspace(const struct td_op_args *args)
@@ -79,9 +78,9 @@ uint64_t td_bags_workspace(const struct td_op_args *args)
         return 0;
     const struct plan plan = plan_of(args, &geometry);
     const uint64_t slots = (uint64_t)plan.n_slots;
-    return product(product(slots, (uint64_t)geometry.row_numel), plan.real_size) +
-           product(slots, sizeof(struct tally)) +
-           product((uint64_t)most_long_bags(&plan, geometry.n_indices), sizeof(int64_t));
+    return aligned_product(aligned_product(slots, (uint64_t)geometry.row_numel), plan.real_size) +
+           aligned_product(slots, sizeof(struct tally)) +
+           aligned_product((uint64_t)most_long_bags(&plan, geometry.n_indices), sizeof(int64_t));
 }
 
 struct job {

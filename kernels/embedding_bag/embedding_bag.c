@@ -267,12 +267,6 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 
 /* ---- Cost -------------------------------------------------------------------------------- */
 
-static uint64_t product(uint64_t a, uint64_t b)
-{
-    uint64_t result;
-    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX / 8 : result;
-}
-
 static struct td_cost cost(const struct td_op_args *args)
 {
     const struct td_embedding_bag_geometry geometry = td_embedding_bag_geometry(args);
@@ -280,13 +274,13 @@ static struct td_cost cost(const struct td_op_args *args)
     struct td_cost cost = {
         .bytes_written = args->outputs[0].bytes,
         .random_reads = geometry.n_bags > 0 ? n_indices : 0,
-        .flops = product(2 * n_indices, (uint64_t)geometry.row_numel),
+        .flops = td_capped_product(2 * n_indices, (uint64_t)geometry.row_numel),
         .workspace = td_bag_starts_workspace(args) + td_bags_workspace(args),
     };
     for (int input = TD_BAG_INDICES; input <= TD_BAG_WEIGHTS; input++)
         cost.bytes_read +=
             td_embedding_bag_given(args, input) ? td_embedding_bag_given(args, input)->bytes : 0;
-    cost.bytes_read += product(n_indices, geometry.row_bytes + 2 * sizeof(float));
+    cost.bytes_read += td_capped_product(n_indices, geometry.row_bytes + 2 * sizeof(float));
     return cost;
 }
 

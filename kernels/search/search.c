@@ -48,12 +48,6 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 
 /* ---- Cost -------------------------------------------------------------------------------- */
 
-static uint64_t product(uint64_t a, uint64_t b)
-{
-    uint64_t result;
-    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX / 8 : result;
-}
-
 static uint64_t count(const struct td_op_args *args, int input)
 {
     const struct td_tensor *tensor = td_search_given(args, input);
@@ -73,11 +67,12 @@ static struct td_cost cost(const struct td_op_args *args)
     const uint64_t n_numbers = count(args, TD_SEARCH_ROWS) + count(args, TD_SEARCH_CANDIDATES) +
                                2 * count(args, TD_SEARCH_EXCLUDE);
     struct td_cost cost = {
-        .bytes_read = product(n_scored, row_bytes) + sizeof(int64_t) * n_numbers,
+        .bytes_read = td_capped_product(n_scored, row_bytes) + sizeof(int64_t) * n_numbers,
         .random_reads = count(args, TD_SEARCH_ROWS) + count(args, TD_SEARCH_CANDIDATES),
-        .flops = product(product(2 * n_queries, columns), n_scored),
+        .flops = td_capped_product(td_capped_product(2 * n_queries, columns), n_scored),
         .workspace =
-            product(2 * n_queries + TD_SEARCH_LANES, columns * size) + sizeof(int64_t) * n_numbers +
+            td_capped_product(2 * n_queries + TD_SEARCH_LANES, columns * size) +
+            sizeof(int64_t) * n_numbers +
             (n_queries + TD_SEARCH_LANES) * (sizeof(struct td_search_query) + sizeof(double)),
         .workspace_per_thread =
             td_search_scan_scratch(sizes.real, td_search_given(args, TD_SEARCH_PARAMS)->dtype,

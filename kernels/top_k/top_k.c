@@ -7,6 +7,7 @@
 #include "kernels/workspace.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* ---- Selection --------------------------------------------------------------------------- */
@@ -14,6 +15,8 @@
 /* Number of elements that are converted to keys at a time. The keys stay in the L1 cache, and most
  * blocks contain no key that is better than the keys found so far. */
 #define BLOCK ((int64_t)256)
+/* Number of keys of a block that are looked at one by one if any of them is better. */
+#define GROUP ((int64_t)32)
 /* Maximum number of entries that are kept by insertion, which is faster than sorting a few
  * entries. */
 #define FEW   16
@@ -65,10 +68,12 @@ static const void *elements(const struct source *x, int64_t begin, int64_t n, vo
 struct entries_type {
     size_t size; /* size in bytes of an entry */
     /* Returns the best k of n elements of a row, starting at element `begin` of x, in order. The
-     * position of the first element is `position`. scratch has room for 2 * room_for(n, k) entries
-     * and contains the result. */
+     * position of the first element is `position`. Elements whose key is below `least` are left
+     * out; if fewer than k remain, entries with the key 0 follow. scratch has room for
+     * 2 * room_for(n, k) entries and contains the result. */
     void *(*select)(const struct source *x, int64_t begin, int64_t n, int64_t k, int64_t position,
-                    void *scratch);
+                    uint64_t least, void *scratch);
+    uint64_t (*key)(const void *entries, int64_t i);
     /* Merges a and b, but writes only the entries [begin, end) of the result, to the same positions
      * of out. Among equal entries, entries of a come first. */
     void (*merge)(void *out, const void *a, int64_t n_a, const void *b, int64_t n_b, int64_t begin,
@@ -98,18 +103,21 @@ static const struct td_top_k_keys *loops_of(td_isa isa)
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Rows longer than LONG_ROW are processed one at a time: the best elements of each run of RUN
- * elements are selected, and the results are merged. A range of parallel_for then takes little more
- * than a millisecond, and a single row keeps every thread busy. */
+/* Rows longer than LONG_ROW are processed one at a time: the best elements of each run are
+ * selected, and the results are merged. A row has about RUNS runs, so it keeps every thread busy. A
+ * run has between MIN_RUN and MAX_RUN elements: a range of parallel_for then takes little more than
+ * a millisecond, and shorter runs would have more elements that are among the best of their run. */
 #define LONG_ROW ((int64_t)256 * 1024)
-#define RUN      ((int64_t)32 * 1024)
+#define RUNS     64
+#define MIN_RUN  ((int64_t)32 * 1024)
+#define MAX_RUN  ((int64_t)256 * 1024)
 
 struct plan {
     int64_t n, k, n_rows;
     /* Distance in elements of x between two neighbours in a row: the product of the later
      * dimensions. */
     int64_t stride;
-    /* Number of elements in a run: a whole row, or RUN for a long row. */
+    /* Number of elements in a run: a whole row, unless the row is long. */
     int64_t run;
     int64_t n_runs;   /* number of runs per row */
     int64_t run_best; /* number of entries kept from a run; the last run can have fewer */
@@ -141,7 +149,9 @@ static struct plan plan_of(const struct td_op_args *args)
     /* The product divides numel, so it cannot overflow. */
     (void)td_shape_product(&x->shape, axis + 1, x->shape.rank, &plan.stride);
     plan.n_rows = x->numel / plan.n;
-    plan.run = plan.n > LONG_ROW ? RUN : plan.n;
+    plan.run = plan.n > LONG_ROW
+                   ? td_smaller(td_larger(td_ceil_div(plan.n, RUNS), MIN_RUN), MAX_RUN)
+                   : plan.n;
     plan.n_runs = td_ceil_div(plan.n, plan.run);
     plan.run_best = td_smaller(plan.run, plan.k);
     plan.type =
@@ -243,7 +253,10 @@ struct job {
     int32_t *indices;
     size_t value_size;
     struct td_workspace workspace;
-    int64_t row;     /* for a long row: the row to select from */
+    int64_t row; /* for a long row: the row to select from */
+    /* The highest key that is the worst of the best k of a run. At least k elements of the row are
+     * as good, so elements with lower keys are not among its best k. */
+    atomic_uint_fast64_t least;
     char *from, *to; /* the tables from which and into which entries are merged */
     int64_t runs;    /* number of runs that were merged into each list of `from` */
 };
@@ -302,7 +315,7 @@ static void select_rows(void *context, int64_t begin, int64_t end)
     void *scratch = td_workspace_scratch(&job->workspace, thread);
     for (int64_t row = begin; row < end; row++) {
         const void *best = plan->type->select(&job->x, row_begin(plan, row, plan->n), plan->n,
-                                              plan->k, 0, scratch);
+                                              plan->k, 0, 0, scratch);
         write_results(job, row, 0, plan->k, best);
     }
     td_workspace_release(&job->workspace, thread);
@@ -323,6 +336,14 @@ static int64_t list_length(const struct job *job, int64_t first_run, int64_t run
     return td_smaller(td_smaller(end, plan->n) - td_smaller(begin, plan->n), plan->k);
 }
 
+static void raise_least(struct job *job, uint64_t key)
+{
+    uint_fast64_t least = atomic_load_explicit(&job->least, memory_order_relaxed);
+    while (least < key && !atomic_compare_exchange_weak_explicit(
+                              &job->least, &least, key, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
 static void select_runs(void *context, int64_t begin, int64_t end)
 {
     struct job *job = context;
@@ -333,7 +354,10 @@ static void select_runs(void *context, int64_t begin, int64_t end)
         const int64_t at = run * plan->run, n = td_smaller(plan->run, plan->n - at);
         const int64_t best = list_length(job, run, 1);
         const int64_t first = row_begin(plan, job->row, plan->n) + at * plan->stride;
-        const void *entries = plan->type->select(&job->x, first, n, best, at, scratch);
+        const uint64_t least = atomic_load_explicit(&job->least, memory_order_relaxed);
+        const void *entries = plan->type->select(&job->x, first, n, best, at, least, scratch);
+        if (best == plan->k)
+            raise_least(job, plan->type->key(entries, best - 1));
         memcpy(list_of(job, job->from, run), entries, (size_t)best * plan->type->size);
     }
     td_workspace_release(&job->workspace, thread);
@@ -374,6 +398,7 @@ static void write_range(void *context, int64_t begin, int64_t end)
 static td_status select_long_row(struct job *job, struct td_exec *exec, struct td_error *err)
 {
     const struct plan *plan = &job->plan;
+    atomic_store_explicit(&job->least, 0, memory_order_relaxed);
     job->from = job->workspace.shared;
     job->to = job->from + shared_bytes(plan) / 2;
     td_status status = td_exec_for(exec, plan->n_runs, 1, select_runs, job, err);
@@ -422,8 +447,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     if (status != TD_OK)
         return status;
     if (job.plan.n_runs == 1)
-        return td_exec_for(exec, job.plan.n_rows, td_larger(RUN / job.plan.n, 1), select_rows, &job,
-                           err);
+        return td_exec_for(exec, job.plan.n_rows, td_larger(MIN_RUN / job.plan.n, 1), select_rows,
+                           &job, err);
     for (; status == TD_OK && job.row < job.plan.n_rows; job.row++)
         status = select_long_row(&job, exec, err);
     return status;

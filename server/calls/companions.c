@@ -2,6 +2,7 @@
 
 #include "kernels/op.h"
 #include "kernels/op_change.h"
+#include "kernels/quantized.h"
 #include "server/calls/services.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
@@ -160,7 +161,7 @@ td_status td_companions_check(struct td_call *call)
     const td_dtype dtype = table_of(call)->dtype;
     for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
         if (call->op->inputs[i].companion == TD_COMPANION_SCALE && !is_given(call, i) &&
-            (dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8))
+            td_is_quantized(dtype))
             status = check_own_scales(call, call->op->inputs[i].name);
     if (status != TD_OK || !any_given(call, TD_COMPANION_SCALE) ||
         any_given(call, TD_COMPANION_SHIFT))
@@ -177,8 +178,7 @@ td_status td_companions_check_change(struct td_call *call, const char *name,
     const struct td_tensor *found;
     const char *suffix;
     char part[TD_TENSOR_NAME];
-    if (!call->op->change->find ||
-        (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
+    if (!call->op->change->find || !td_is_quantized(table->dtype))
         return TD_OK;
     for (int i = 0; (suffix = td_op_table_part(i)); i++) {
         const td_status status =

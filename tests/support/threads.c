@@ -33,6 +33,8 @@ static void *work(void *argument)
             atomic_store(&loop->late, true);
             return NULL;
         }
+        if (loop->exec->backwards)
+            begin = (loop->count - 1) / loop->grain * loop->grain - begin;
         int64_t left = loop->count - begin;
         loop->fn(loop->context, begin, begin + (left < loop->grain ? left : loop->grain));
     }

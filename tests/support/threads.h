@@ -19,6 +19,7 @@ struct thread_exec {
     struct td_exec exec; /* first: parallel_for casts back */
     int threads;
     int64_t grain;          /* overrides the kernel's when > 0 */
+    bool backwards;         /* starts with the last range */
     int64_t ranges_allowed; /* DEADLINE_EXCEEDED when more are needed; < 0: no deadline. A check
                                counts as a range. */
     atomic_int_fast64_t ranges_run;

@@ -260,6 +260,7 @@ TD_TEST_LOOP(long_rows_do_not_depend_on_their_order_or_on_how_they_are_split, 0,
         struct thread_exec exec;
         struct op_call call;
         thread_exec_init(&exec, 1 + random_below(4), 0);
+        exec.backwards = largest;
         snprintf(what, sizeof(what), "case %d, order %d", which, _i % ORDERS);
         call_top_k(&call, x, large[which].k, largest, &exec.exec);
         EXPECT(call.status == TD_OK, "%s: %s", what, call.err.message);
