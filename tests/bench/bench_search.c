@@ -175,7 +175,8 @@ static int64_t top_k(struct bench *b, int64_t k)
     return sum;
 }
 
-#define CHUNK ((int64_t)1 << 20)
+#define CHUNK      ((int64_t)1 << 20)
+#define READ_AHEAD 4096 /* bytes */
 
 /* Adds the words of some chunks of the table, with as many loads in flight as the processor has. */
 static void read_range(void *context, int64_t begin, int64_t end)
@@ -188,8 +189,8 @@ static void read_range(void *context, int64_t begin, int64_t end)
         begin * CHUNK;
     words sum[4] = { 0 };
     for (int64_t i = 0; i + 128 <= bytes; i += 128) {
-        __builtin_prefetch(from + i + 2048, 0, 2);
-        __builtin_prefetch(from + i + 2112, 0, 2);
+        __builtin_prefetch(from + i + READ_AHEAD, 0, 2);
+        __builtin_prefetch(from + i + READ_AHEAD + 64, 0, 2);
         for (int j = 0; j < 4; j++) {
             words word;
             memcpy(&word, from + i + 32 * j, sizeof(word));

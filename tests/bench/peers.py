@@ -19,7 +19,8 @@ CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
 VENV = os.path.join(CACHE, "bench-venv")
 PYTHON = os.path.join(VENV, "bin", "python")
-PACKAGES = {"numpy": "numpy", "torch": "torch", "tensorflow": "tensorflow-cpu", "faiss-cpu": "faiss-cpu", "usearch": "usearch"}
+PACKAGES = {"numpy": "numpy", "torch": "torch", "tensorflow": "tensorflow-cpu", "faiss-cpu": "faiss-cpu", "usearch": "usearch",
+            "fastapi": "fastapi", "uvicorn": "uvicorn", "uvloop": "uvloop", "httptools": "httptools"}
 SAMPLE_NS, LONG_NS, MAX_SAMPLES = 20_000, 10**9, 1 << 16  # as in bench_einsum.c
 
 
