@@ -18,9 +18,14 @@ from tensord.__main__ import save
 
 
 def program(daemon, *words, status=0):
+    shown = printed(daemon, *words, status=status)
+    return json.loads(shown) if status == 0 else shown
+
+
+def printed(daemon, *words, status=0):
     done = subprocess.run([sys.executable, "-m", "tensord", "--url", daemon.url, *words], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == status, done.stderr
-    return json.loads(done.stdout) if status == 0 else done.stderr
+    return done.stdout if status == 0 else done.stderr
 
 
 def test_the_command_line_stores_reads_and_looks_up(daemon, tmp_path):
@@ -42,6 +47,72 @@ def test_the_command_line_stores_reads_and_looks_up(daemon, tmp_path):
     assert program(daemon, "delete", "cli2") == {"deleted": "cli2"}
     assert program(daemon, "cast", "x=[1]", "dtype=complex64") == [[1, 0]]
     assert "No such file" in program(daemon, "put", "x", "/nonexistent.npy", status=1)
+
+
+@pytest.fixture
+def films(client):
+    table = client.tables["films"]
+    table.put(np.array([[3, 0], [0, 4], [2, 2], [-1, 0]], "f4"), keys=["Alien", "Brazil", "Dune", "007"])
+    yield table
+    table.delete()
+
+
+def test_the_command_search_prints_the_nearest_rows_of_a_key_as_a_table(daemon, films):
+    assert printed(daemon, "search", "films", "Alien") == "key     row  score\nDune      2      6\nBrazil    1      0\n007       3     -3\n"
+    for words in ("films", "Alien", "-k", "1"), ("-k1", "films", "Alien"), ("films", "-k", "1", "Alien"):
+        assert printed(daemon, "search", *words) == "key   row  score\nDune    2      6\n", words
+    assert printed(daemon, "search", "films", "007", "-k", "1", "--metric", "l2") == "key   row    score\nDune    2  3.60555\n"
+    assert printed(daemon, "search", "films", "007", "Brazil", "-k", "1") == "query  key     row  score\n    0  Brazil    1      0\n    1  Dune      2      8\n"
+    assert printed(daemon, "search", "films", "--rows", "3", "-k", "1") == "key     row  score\nBrazil    1      0\n"
+    assert program(daemon, "search", "films", "Alien", "-k", "2", "--json") == {"scores": [[6, 0]], "indices": [[2, 1]], "keys": [["Dune", "Brazil"]]}
+
+
+def test_the_command_search_takes_keys_of_the_dtype_of_the_table(daemon, client):
+    table = client.tables["ids"]
+    table.put(np.array([[1.0], [2.0], [4.0]]), keys=np.array([7, -8, 9]))
+    assert printed(daemon, "search", "ids", "-8", "-k", "1") == "key  row  score\n9      2      8\n"
+    assert "'x' is not an integer, as the keys of ids are" in program(daemon, "search", "ids", "x", status=1)
+    table.put(np.array([[1.0], [2.0], [4.0]]), keys=np.array([7, 8, 2 ** 64 - 1], "u8"))
+    assert program(daemon, "search", "ids", "8", "-k", "1", "--json")["keys"] == [[2 ** 64 - 1]]
+    table.delete_keys()
+    assert printed(daemon, "search", "ids", "0", "-k", "1") == "row  score\n  2      4\n"
+    table.delete()
+
+
+def test_the_command_search_also_takes_the_arguments_of_the_op(daemon, films):
+    best = {"scores": [6], "indices": [2], "keys": ["Dune"]}
+    assert program(daemon, "search", "params=films", "rows=0", "k=1") == best
+    assert program(daemon, "search", "params=films", "queries=[3, 0]", 'exclude={"keys": ["Alien"]}', "k=1") == best
+    assert program(daemon, "search", "params=films", "rows=0", "-k", "1", "--metric", "dot") == best
+    assert program(daemon, "search", "--store", "best", "params=[[1, 0], [2, 0]]", "rows=[0]")["indices"]["name"] == "best.indices"
+    assert program(daemon, "get", "best.indices") == [[1, -1]]
+    for part in "scores", "indices":
+        program(daemon, "delete", f"best.{part}")
+
+
+def test_a_search_that_fails_says_what_to_do(daemon, films, client):
+    client.tables["bare"].put(np.eye(2, dtype="f4"))
+    for words, said in ((("flms", "Alien"), "TensorNotFound: there is no resident tensor 'flms' (did you mean 'films'?); python -m tensord tables lists them"),
+                        (("films", "Alien", "Aliens"), 'KeyNotFound: "Aliens" is not one of the keys of films; the first key is "Alien"'),
+                        (("bare", "Alien"), "ValueError: 'Alien' is not an integer, as row numbers are. bare has no keys; pass row numbers, or store the table with put --keys FILE"),
+                        (("bare", "2"), "IndexOutOfBounds: rows[0] = 2 is not in [0, 2)"),
+                        (("films", "--rows", "Alien"), "ValueError: 'Alien' is not an integer, as row numbers are"),
+                        (("films", "Alien", "-k", "0"), "InvalidArgument: "), (("films", "Alien", "--metric", "cos"), "MalformedRequest: "),
+                        (("films", "Alien", "--store", "best"), "ValueError: search TABLE KEY ... prints its results; --store is for search NAME=VALUE ..."),
+                        (("params=films", "rows=0", "k=1", "-k", "2"), "a name appears twice"), (("params=films", "Alien"), "'Alien': expected NAME=VALUE"),
+                        (("params=films", "row=0"), "search has no argument row; expected params, queries, k, rows,")):
+        shown = program(daemon, "search", *words, status=1)
+        assert shown.startswith(said) or said in shown and not said[0].isupper(), shown
+    assert "the following arguments are required: KEY" in program(daemon, "search", "films", status=2)
+    client.tables["bare"].delete()
+
+
+def test_keys_that_a_search_prints_do_not_control_the_terminal(daemon, client):
+    table = client.tables["odd"]
+    for keys, shown in (["a", "\x1b[2J\n"], "?[2J?"), ([b"a", b"\xff\n"], "\\xff?"):
+        table.put(np.eye(2, dtype="f4"), keys=keys)
+        assert printed(daemon, "search", "odd", "a", "-k", "1") == f"{'key':<{len(shown)}}  row  score\n{shown}    1      0\n"
+    table.delete()
 
 
 def test_a_program_that_is_not_there_is_named(monkeypatch, tmp_path):

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from . import Client, ProblemError, TensordError, key_files
-from .arrays import Plain, Ref
+from . import Client, KeyNotFound, Matches, ProblemError, TensordError, key_files
+from .arrays import Keys, Plain, Ref
 from .exchange import DEFAULT_URL
 from .ops import Ops
 
@@ -68,6 +68,10 @@ def as_json(value: Any) -> Any:
 
 
 def show(value: Any) -> None:
+    """Prints a str as it is, and any other value as JSON."""
+    if isinstance(value, str):
+        print(value)
+        return
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     print(json.dumps(value, default=plain, ensure_ascii=False))
@@ -135,7 +139,8 @@ KEYS_HINT = "; a word is the name of a resident tensor. To find rows of a table 
 def message_of(error: Exception) -> str:
     """Returns the message of an error, with advice for the command line, where arguments are JSON as in the API."""
     if isinstance(error, ProblemError):
-        return re.sub(r"with the tensor (\w+)\.keys$", r"""with \1='{"keys": [KEY]}'""", error.detail) + KEYS_HINT * error.is_of_rows
+        detail = error.detail.replace("GET /v1/tensors lists", "python -m tensord tables lists")
+        return re.sub(r"with the tensor (\w+)\.keys$", r"""with \1='{"keys": [KEY]}'""", detail) + KEYS_HINT * error.is_of_rows
     text = str(error)
     for form, replacement in IN_COMMANDS:
         text = form.sub(replacement, text)
@@ -199,8 +204,49 @@ def run_lookup(client: Client, args: argparse.Namespace) -> Any:
     table = client.tables[args.table]
     if args.rows:
         return table.iloc[[integer(key, "row numbers") for key in args.keys]]
-    numbers = table.info().get("keys") in ("int64", "uint64")
-    return table.by_key([integer(key, f"the keys of {args.table}") for key in args.keys] if numbers else args.keys)
+    return table.by_key(keys_of(args, table.info().get("keys")))
+
+
+def keys_of(args: argparse.Namespace, dtype: Any) -> list[Any]:
+    """Converts the keys on the command line to keys of the table, which have this dtype."""
+    return [integer(key, f"the keys of {args.table}") for key in args.keys] if dtype in ("int64", "uint64") else args.keys
+
+
+def run_search(client: Client, args: argparse.Namespace) -> Any:
+    """Runs search TABLE KEY ..., or search NAME=VALUE ... like the other ops."""
+    if "=" in args.table:  # names of tables have no =
+        given = {"k": args.k, "metric": args.metric}
+        args.arguments = [args.table, *args.keys, *(f"{name}={value}" for name, value in given.items() if value is not None)]
+        return run_op(client, args)
+    if args.store:
+        raise ValueError("search TABLE KEY ... prints its results; --store is for search NAME=VALUE ...")
+    try:
+        found = client.search(client.tables[args.table], rows=queries_of(client, args), k=10 if args.k is None else args.k, metric=args.metric)
+    except KeyNotFound as error:  # the daemon calls the keys `rows`, after the input of the op
+        detail = re.sub(r"^rows\S* = (.*) is not one of the keys", lambda said: f"{said[1]} is not one of the keys of {args.table}", error.detail)
+        raise KeyNotFound({**error.problem, "detail": detail}, error.status) from None
+    return found if args.json else table_of(found, single=len(args.keys) == 1)
+
+
+def queries_of(client: Client, args: argparse.Namespace) -> Any:
+    """Returns the rows to search with: keys, or row numbers with --rows or if the table has no keys."""
+    dtype = None if args.rows else client.tables[args.table].info().get("keys")
+    if dtype:
+        return Keys(keys_of(args, dtype))
+    try:
+        return [integer(key, "row numbers") for key in args.keys]
+    except ValueError as error:
+        hint = "" if args.rows else f". {args.table} has no keys; pass row numbers, or store the table with put --keys FILE"
+        raise ValueError(f"{error}{hint}") from None
+
+
+def table_of(found: Matches, single: bool) -> str:
+    """Returns the rows that a search has found as text, without the column `query` if there is a single query."""
+    scores, indices, keys = found
+    if keys is not None and keys.dtype == object:
+        texts = [printable(key.decode(errors="backslashreplace") if isinstance(key, bytes) else key) for key in keys.flat]
+        keys = np.array(texts, dtype=object).reshape(keys.shape)
+    return str(Matches(scores[0], indices[0], None if keys is None else keys[0]) if single else Matches(scores, indices, keys))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -236,6 +282,17 @@ def parser() -> argparse.ArgumentParser:
     lookup.add_argument("keys", nargs="+")
     lookup.add_argument("--rows", action="store_true", help="the arguments are row numbers, not keys")
     lookup.set_defaults(run=run_lookup)
+    search = commands.add_parser("search", help="prints the nearest rows of a table for rows of the same table",
+                                 usage="%(prog)s [-k K] [--metric METRIC] [--rows] [--json] TABLE KEY ...\n"
+                                       "       %(prog)s [--store TABLE] NAME=VALUE ...")
+    search.add_argument("table", metavar="TABLE", help="the table; with NAME=VALUE, the first of the arguments of the op search, as for other ops")
+    search.add_argument("keys", nargs="+", metavar="KEY", help="keys of rows whose nearest rows to find, or row numbers if the table has no keys")
+    search.add_argument("-k", type=int, help="number of rows to print for each key (default: 10)")
+    search.add_argument("--metric", help="dot (default), cosine, or l2, where smaller is better")
+    search.add_argument("--rows", action="store_true", help="the arguments are row numbers, not keys")
+    search.add_argument("--json", action="store_true", help="print scores, row numbers and keys as JSON, with a list for each key")
+    search.add_argument("--store", metavar="TABLE", help="with NAME=VALUE, store the results as tables instead of printing them")
+    search.set_defaults(run=run_search)
     for name in ops():
         op = commands.add_parser(name, help=(getattr(Client, name).__doc__ or "").splitlines()[0])
         op.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="an argument of the op; VALUE is JSON, the name of a table, or @file.npy")
@@ -245,8 +302,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def ops() -> list[str]:
-    """Returns the names of the daemon's ops, without lookup: the command lookup reads a table by key."""
-    return [name for name in vars(Ops) if not name.startswith("_") and name not in ("run_op", "lookup")]
+    """Returns the names of the daemon's ops without lookup and search, which are commands of their own."""
+    return [name for name in vars(Ops) if not name.startswith("_") and name not in ("run_op", "lookup", "search")]
 
 
 def main() -> None:
