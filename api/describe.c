@@ -39,7 +39,8 @@ td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct
     for (int i = 0; complete && td_op_table_part(i); i++)
         complete = td_document_append(table_parts, cJSON_CreateString(td_op_table_part(i)));
     complete = complete && td_document_text(table_ops, "rows", td_table_op->name) &&
-               td_document_text(table_ops, "row_numbers", td_row_numbers_op->name);
+               td_document_text(table_ops, "row_numbers", td_row_numbers_op->name) &&
+               td_document_text(table_ops, "nearest_rows", td_nearest_rows_op->name);
     return td_document_reply(document, complete, arena, reply, err);
 }
 

@@ -24,6 +24,7 @@ const struct td_op *const *td_ops(int *count)
 const struct td_op *const td_table_op = &td_op_gather;
 const struct td_op *const td_row_numbers_op = &td_op_find;
 const struct td_op *const td_keyed_rows_op = &td_op_lookup;
+const struct td_op *const td_nearest_rows_op = &td_op_search;
 const struct td_op *const td_converter_op = &td_op_cast;
 const struct td_op *const td_row_writer = &td_op_scatter;
 const struct td_op *const td_key_writer = &td_op_upsert;

@@ -310,6 +310,9 @@ extern const struct td_op *const td_table_op;
 /* The op that returns the row numbers of keys, and the op that returns rows by key. */
 extern const struct td_op *const td_row_numbers_op, *const td_keyed_rows_op;
 
+/* The op that finds the rows of a table that are nearest to a row or a vector. */
+extern const struct td_op *const td_nearest_rows_op;
+
 /* The op that converts the elements of its only input to the dtype of its output. run reads only
  * the dtypes, not the attributes. */
 extern const struct td_op *const td_converter_op;

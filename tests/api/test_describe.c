@@ -51,6 +51,7 @@ TD_TEST(all_ops_are_listed_with_their_links)
     const cJSON *table_ops = cJSON_GetObjectItemCaseSensitive(document, "table_ops");
     ck_assert_str_eq(text_at(table_ops, "rows"), "gather");
     ck_assert_str_eq(text_at(table_ops, "row_numbers"), "find");
+    ck_assert_str_eq(text_at(table_ops, "nearest_rows"), "search");
     char *parts = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(document, "table_parts"));
     ck_assert_str_eq(parts, "[\"scale\",\"offset\",\"zero_point\"]");
     cJSON_free(parts);
