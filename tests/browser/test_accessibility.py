@@ -1,6 +1,8 @@
 """All rules of WCAG 2, A and AA, that axe-core checks: on each view, in light and dark, wide and narrow."""
 import importlib.resources, json, urllib.parse
 
+from selenium.webdriver.support.ui import Select
+
 from browser import BrowserTest
 
 AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
@@ -77,6 +79,17 @@ class Accessibility(BrowserTest):
 
     def test_a_table(self):
         self.audit("/#tables?name=films@1", ".rows td")
+
+    def test_the_rows_nearest_to_a_row(self):
+        self.expected_messages = ("422",)
+        for near, selector in (("Alien", ".nearest tbody td"), ("Solaris", ".nearest .error")):
+            self.audit(f"/#tables?name=films@1&near={near}", selector)
+        self.audit("/#tables?name=films@1", ".nearest form", self.choose_vector)
+
+    def choose_vector(self):
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", self.one(".nearest select"))
+        Select(self.one(".nearest select")).select_by_value("vector")
+        self.one(".nearest textarea")
 
     def test_the_dialog_before_a_deletion(self):
         self.audit("/#tables", ".listing", lambda: self.click("button.danger"))

@@ -1,9 +1,11 @@
-"""Tables: the list, what a table's values are like, its rows, uploads, aliases, deletion; and the page without changes."""
-import os, tempfile
+"""Tables: the list, what a table's values are like, its rows, rows nearest to a row or a vector, uploads, aliases, deletion; and the page
+without changes."""
+import os, re, tempfile
 from urllib.parse import quote
 
 from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
 
 from browser import BrowserTest
 from daemon import npy, pack, temporary_folder
@@ -34,6 +36,14 @@ class TablesTest(BrowserTest):
         self.browser.get("about:blank")
         self.open("/#tables" + (f"?name={name}" if name else ""))
         self.one(".listing")
+
+    def file_of(self, name, values):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, name)
+        with open(path, "wb") as file:
+            file.write(npy("float32", (len(values),), pack("float32", values)))
+        return path
 
 
 class Tables(TablesTest):
@@ -211,14 +221,6 @@ class Tables(TablesTest):
         self.show("words")
         self.one(".lens", "mean lengths in bytes by block, 1 to 3")
 
-    def file_of(self, name, values):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        path = os.path.join(folder.name, name)
-        with open(path, "wb") as file:
-            file.write(npy("float32", (len(values),), pack("float32", values)))
-        return path
-
     def values_of(self, name):
         with self.client() as client:
             return client.request("GET", f"/v1/tensors/{name}?response=flat").json()["data"]
@@ -355,6 +357,183 @@ class Tables(TablesTest):
         sure.click()
         self.notice("precious was deleted")
         self.assertEqual(self.names(), [])
+
+
+class Nearest(TablesTest):
+    """the rows nearest to a row or a vector"""
+    FILMS = {"tensor": [[0.0, 0.0], [3.0, 4.0], [6.0, 8.0], [0.0, 1.0]], "keys": ["Alien", "Aliens", "Dune", "Brazil"]}
+
+    def choose(self, label, value):
+        field = next(field for field in self.all(".nearest .field") if field.find_element(By.TAG_NAME, "label").text == label)
+        Select(field.find_element(By.TAG_NAME, "select")).select_by_visible_text(value)
+
+    def open_table(self, name):
+        self.show(name)
+        self.one(".nearest form")
+
+    def search(self, text, metric="l2"):
+        self.choose("metric", metric)
+        field = self.one(".nearest input[type=text]")
+        field.clear()
+        field.send_keys(text + "\n")
+
+    def found(self, *lines):
+        """waits until the list has these lines, each with the key if there are keys, the row number and the score"""
+        self.wait(lambda: [tuple(cell.text for cell in line.find_elements(By.TAG_NAME, "td")[:-1]) for line in self.all(".nearest tbody tr")] == list(lines),
+                  f"found {lines}")
+
+    def bars(self):
+        return [(part.get_attribute("class"), part.get_attribute("style")) for part in self.all(".nearest .score-bar i")]
+
+    def test_a_search_from_a_key_and_from_the_rows_it_finds(self):
+        self.put("films", self.FILMS)
+        self.open_table("films")
+        self.search("Alien")
+        self.found(("Brazil", "3", "1"), ("Aliens", "1", "5"), ("Dune", "2", "10"))
+        self.one(".nearest [role=status]", '3 rows nearest to "Alien" by l2, the nearest first.')
+        self.assertEqual(self.bars(), [("", f"margin-left: 0%; width: {share}%;") for share in (10, 50, 100)])
+        self.click(".nearest tbody button", "Aliens")
+        self.found(("Brazil", "3", "4.2426405"), ("Alien", "0", "5"), ("Dune", "2", "5"))
+        self.one(".nearest [role=status]", '3 rows nearest to "Aliens" by l2')
+        self.assertEqual(self.attribute("value", ".nearest input[type=text]"), "Aliens")
+        self.assertEqual(self.browser.switch_to.active_element.text, "Brazil")  # the list has been replaced
+
+    def test_the_text_of_a_key_is_taken_as_it_is(self):
+        self.put("codes", {"tensor": [[0.0], [1.0], [3.0]], "keys": ["7", " 7", "07"]})
+        self.open_table("codes")
+        self.search("07")
+        self.found(("7", "1", "2"), ("7", "0", "3"))
+        self.click(".nearest tbody tr:first-child button")
+        self.found(("7", "0", "1"), ("07", "2", "2"))
+
+    def test_an_integer_key_keeps_all_its_digits(self):
+        for dtype, first in (("int64", 2**53), ("int64", -2**63), ("uint64", 2**64 - 4)):
+            with self.subTest(dtype, first=first):
+                keys = [first, first + 1, first + 3]
+                self.put("people", {"tensor": [[0.0], [10.0], [11.0]], "keys": {"dtype": dtype, "shape": [3], "data": keys}})
+                self.open_table("people")
+                self.search(str(keys[1]))
+                self.found((str(keys[2]), "2", "1"), (str(keys[0]), "0", "10"))
+                self.click(".nearest tbody button", str(keys[2]))
+                self.found((str(keys[1]), "1", "1"), (str(keys[0]), "0", "11"))
+                self.assertEqual(self.attribute("value", ".nearest input[type=text]"), str(keys[2]))
+                self.browser.refresh()
+                self.found((str(keys[1]), "1", "1"), (str(keys[0]), "0", "11"))
+
+    def test_a_table_without_keys_is_searched_by_row_number(self):
+        self.put("plain", [[1.0], [2.0], [-2.0], [5.0]])
+        self.open_table("plain")
+        self.search("0", "dot")
+        self.found(("3", "5"), ("1", "2"), ("2", "-2"))
+        self.one(".nearest [role=status]", "nearest to row 0 by dot")
+        starts, lengths = zip(*[[float(part) for part in re.findall(r"([\d.]+)%", style)] for _, style in self.bars()])
+        self.assertEqual([kind for kind, _ in self.bars()], ["", "", "below"])
+        for given, expected in ((starts, (200 / 7, 200 / 7, 0)), (lengths, (500 / 7, 200 / 7, 200 / 7))):
+            for one, other in zip(given, expected):
+                self.assertAlmostEqual(one, other, 3)
+        self.click(".nearest tbody button", "3")
+        self.found(("1", "10"), ("0", "5"), ("2", "-10"))
+        self.assertEqual(self.attribute("value", ".nearest input[type=text]"), "3")
+
+    def test_a_search_from_a_typed_vector(self):
+        self.put("films", self.FILMS)
+        self.open_table("films")
+        self.choose("metric", "l2")
+        self.choose("search by", "vector")
+        for text in ("[3, 4]", "[[3.0, 4]]", "3 4", "3,\n4"):
+            with self.subTest(text):
+                field = self.one(".nearest textarea")
+                field.clear()
+                field.send_keys("0 0")
+                self.click(".nearest button", "Search")
+                self.found(("Alien", "0", "0"), ("Brazil", "3", "1"), ("Aliens", "1", "5"), ("Dune", "2", "10"))
+                field.clear()
+                field.send_keys(text)
+                self.click(".nearest button", "Search")
+                self.found(("Aliens", "1", "0"), ("Brazil", "3", "4.2426405"), ("Alien", "0", "5"), ("Dune", "2", "5"))
+        self.one(".nearest [role=status]", "4 rows nearest to the vector by l2")
+        for text, told in (("1 2 3", "the vector has 3 numbers; a row of films has 2"), ("a", "the vector is not a list of numbers"), ("", "the vector has 0 numbers")):
+            field.clear()
+            field.send_keys(text)
+            self.click(".nearest button", "Search")
+            self.one(".nearest .error", told)
+            self.assertEqual(field.get_attribute("aria-invalid"), "true")
+
+    def drop(self, name, content):
+        self.browser.execute_script("""
+            const data = new DataTransfer();
+            data.items.add(new File([arguments[1]], arguments[0]));
+            document.querySelector(".nearest h3").dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));""", name, content)
+
+    def test_a_search_from_a_vector_in_a_file(self):
+        self.put("films", self.FILMS)
+        self.open_table("films")
+        self.choose("metric", "l2")
+        self.choose("search by", "vector")
+        self.type(".nearest input[type=file]", self.file_of("vector.npy", [3, 4]))
+        self.found(("Aliens", "1", "0"), ("Brazil", "3", "4.2426405"), ("Alien", "0", "5"), ("Dune", "2", "5"))
+        self.assertEqual(self.attribute("value", ".nearest textarea"), "[3, 4]")
+        self.type(".nearest input[type=file]", self.file_of("long.npy", [3, 4, 5]))
+        self.one(".nearest .error", "long.npy has 3 numbers; a row of films has 2")
+        self.choose("search by", "key")
+        self.drop("vector.json", "[0, 0]")
+        self.found(("Alien", "0", "0"), ("Brazil", "3", "1"), ("Aliens", "1", "5"), ("Dune", "2", "10"))
+        self.assertEqual(self.attribute("value", ".nearest textarea"), "[0, 0]")
+        self.drop("large.json", " " * (1 << 20) + "[0, 0]")
+        self.one(".nearest .error", "large.json has")
+
+    def test_an_unknown_key_or_row_is_an_error_at_its_place(self):
+        self.expected_messages = ("422",)
+        self.put("films", self.FILMS)
+        self.put("plain", [[1.0], [2.0]])
+        for name, text, code, told in (("films", "Solaris", "KEY_NOT_FOUND", '"Solaris" is not one of the keys'), ("plain", "2", "INDEX_OUT_OF_BOUNDS", "2")):
+            self.open_table(name)
+            self.search(text)
+            self.one(".nearest .error[role=alert] .sentence", told)
+            self.one(".nearest .error .meta", code)
+            field = self.one(".nearest input[type=text]")
+            self.assertEqual(field.get_attribute("aria-invalid"), "true")
+            field.send_keys("1")
+            self.assertIsNone(field.get_attribute("aria-invalid"))
+
+    def test_only_tables_whose_rows_can_be_compared_are_searched(self):
+        others = {"integers": {"dtype": "int32", "shape": [2, 2], "data": [1, 2, 3, 4]}, "texts": [["a", "b"]], "vector": [1.5, 2.5], "cube": [[[1.5]]],
+                  "bytes": {"dtype": "int8", "shape": [2, 2], "data": [1, 2, 3, 4]}, "empty": {"dtype": "float32", "shape": [0, 2], "data": []}}
+        self.put("films", self.FILMS)
+        for name, values in others.items():
+            self.put(name, values)
+        self.open_table("films")
+        for name in others:
+            with self.subTest(name):
+                self.click(".listing button.link", name)
+                self.one(".detail h2", name)
+                self.assertFalse(self.one(".nearest").is_displayed())
+        self.click(".listing button.link", "films")
+        self.one(".detail h2", "films")
+        self.wait(lambda: self.one(".nearest").is_displayed())
+
+    def test_quantised_rows_are_compared_with_the_scales_beside_them(self):
+        self.put("q@1", {"dtype": "uint8", "shape": [3, 2], "data": [10, 10, 13, 14, 10, 11]})
+        self.put("q.scale@1", {"dtype": "float32", "shape": [3], "data": [1, 1, 2]})
+        self.put("q.zero_point@1", {"dtype": "uint8", "shape": [3], "data": [10, 10, 10]})
+        self.open_table("q@1")
+        self.search("0")
+        self.found(("2", "2"), ("1", "5"))
+
+    def test_a_search_is_in_the_address(self):
+        self.put("films", self.FILMS)
+        self.open_table("films")
+        field = self.one(".nearest input[type=number]")
+        field.clear()
+        field.send_keys("2")
+        self.search("Dune")
+        self.found(("Aliens", "1", "5"), ("Brazil", "3", "9.219544"))
+        self.click(".forms button", "heat map")
+        self.one(".rows canvas")
+        self.browser.refresh()
+        self.found(("Aliens", "1", "5"), ("Brazil", "3", "9.219544"))
+        self.one(".rows canvas")
+        self.assertEqual([self.attribute("value", f".nearest {control}") for control in ("input[type=text]", "input[type=number]")], ["Dune", "2"])
 
 
 class OnDisk(TablesTest):

@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import {confirmByName} from "./confirm.js";
 import {el, folding, labelled, notify, replace, select} from "./dom.js";
+import {partOf} from "./keys.js";
 import {mayWrite} from "./mode.js";
 import {listOps} from "./ops.js";
 
@@ -23,8 +24,8 @@ async function flip(set, wanted, problem, ondone) {
 // Changes the aliases of a quantised table's parts together with its own alias.
 async function together(alias, target, aliases) {
   const set = {[alias]: target};
-  for (const part of (await listOps()).table_parts.map((name) => `.${name}`))
-    if (Object.hasOwn(aliases, alias + part)) set[alias + part] = target && target.replace(/(@|$)/, `${part}$1`);
+  for (const part of (await listOps()).table_parts)
+    if (Object.hasOwn(aliases, partOf(alias, part))) set[partOf(alias, part)] = target && partOf(target, part);
   return set;
 }
 

@@ -9,10 +9,12 @@ import {outputsOf} from "./tensor.js";
 
 const pageRows = 8192;
 
-// Returns the name of a table's keys, which is t.keys@1 for t@1.
-export const keysOf = (name) => name.replace(/(@|$)/, ".keys$1");
+// Returns the name of a table's part, which is t.scale@1 for the scale of t@1.
+export const partOf = (name, part) => name.replace(/(@|$)/, `.${part}$1`);
 
-const isInteger = (text) => /^-?\d+$/.test(text);
+export const keysOf = (name) => partOf(name, "keys");
+
+export const isInteger = (text) => /^-?\d+$/.test(text);
 
 // Reads the keys of the rows from `begin` up to but not including `end`.
 async function readPage(table, begin, end, signal) {

@@ -16,8 +16,13 @@ export const describe = (name) => once(`/v1/ops/${encodeURIComponent(name)}`);
 // Returns the input with this part in an op that picks rows of a table.
 export const inputOf = (op, part) => op.inputs.find((input) => input.part === part);
 
+// Returns the op that a resident table's "rows", "row_numbers" or "nearest_rows" come from.
+export const tableOp = async (wanted) => describe((await listOps()).table_ops[wanted]);
+
+export const tablePath = (table, op) => `/v1/tensors/${encodeURIComponent(table)}/${op.name}`;
+
 // Returns the path and body of a request for a resident table's "rows", or for the "row_numbers" of its keys.
 export async function tableRequest(wanted, table, queries) {
-  const op = await describe((await listOps()).table_ops[wanted]);
-  return [`/v1/tensors/${encodeURIComponent(table)}/${op.name}`, {[inputOf(op, "query").name]: queries}];
+  const op = await tableOp(wanted);
+  return [tablePath(table, op), {[inputOf(op, "query").name]: queries}];
 }

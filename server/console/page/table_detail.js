@@ -1,4 +1,4 @@
-// The view of one resident tensor: statistics, any of its rows, and the same rows of another tensor for comparison.
+// The view of one resident tensor: statistics, any of its rows, the same rows of another tensor for comparison, and nearest rows.
 
 import * as api from "./api.js";
 import {css, extremes, scaleOf} from "./colours.js";
@@ -7,6 +7,7 @@ import {grid} from "./grid.js";
 import {heatmap} from "./heatmap.js";
 import * as json from "./json.js";
 import {KeySearch} from "./key_search.js";
+import {NearestRows} from "./nearest.js";
 import {bytes, element, grouped} from "./numbers.js";
 import {tableRequest} from "./ops.js";
 import {runOp} from "./run_op.js";
@@ -153,12 +154,19 @@ function compare(own, other, name, labels, as) {
     : `cannot compare: its rows have shape [${other.shape.slice(1)}], not [${own.shape.slice(1)}]`), view.node];
 }
 
-// `others`: the names of all tables; `wanted`, keep(): see rowsView.
+// `others`: the names of all tables; `wanted`, keep(): see rowsView and NearestRows.
 export async function drawDetail(node, tensor, others, wanted, keep) {
+  const {near, k, metric} = wanted, kept = {rows: {}, nearest: {near, k, metric}};
+  const keepIn = (part) => (shown) => {
+    kept[part] = shown;
+    keep({...kept.rows, ...kept.nearest});
+  };
+  const nearest = new NearestRows(tensor, others, wanted, keepIn("nearest"));
   const statistics = el("div", {class: "statistics", "aria-live": "polite"});
   replace(node, el("h2", {}, tensor.name), el("p", {class: "help"}, typeText(tensor.dtype, tensor.shape), `, ${bytes(tensor.bytes)}`,
     tensor.keys ? `, keys ${tensor.keys}` : "", tensor.source ? `, from ${tensor.source}` : "", tensor.persisted ? ", on disk" : ", in memory only", `, change ${grouped(tensor.version)}`),
-  statistics, tensor.shape.length ? rowsView(tensor, others, wanted, keep) : null);
+  statistics, tensor.shape.length ? rowsView(tensor, others, wanted, keepIn("rows")) : null, nearest.node);
+  nearest.open();
   try {
     await drawStatistics(statistics, tensor.name);
   } catch (error) {
