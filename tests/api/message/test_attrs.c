@@ -143,6 +143,29 @@ TD_TEST_EACH(text_is_parsed_as_the_kind_of_the_attribute, texts)
     }
 }
 
+/* Parses the first `length` characters as a number. Returns -1 if they are not a number. */
+static double number_of(const char *text, size_t length)
+{
+    const struct td_attr_spec spec = { .kind = TD_ATTR_FLOAT };
+    struct td_attr_value value;
+    const td_status status = td_attr_of_text(&spec, text, length, &test_arena, &value, &err);
+    return status == TD_OK && value.kind == TD_VALUE_FLOAT ? value.number : -1;
+}
+
+TD_TEST(a_number_ends_with_the_text_whatever_follows_or_was_parsed_before)
+{
+    const double numbers[] = {
+        number_of("0.11111111111111111111", 22),
+        number_of("0.25", 4),
+        number_of("0.25678", 4),
+        number_of("2&k=3", 1),
+    };
+    ck_assert(numbers[0] == 0.11111111111111111111);
+    ck_assert(numbers[1] == 0.25);
+    ck_assert(numbers[2] == 0.25);
+    ck_assert(numbers[3] == 2);
+}
+
 static const struct {
     const char *case_name, *name;
     struct td_attr_value value;

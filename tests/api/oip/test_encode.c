@@ -223,11 +223,21 @@ TD_TEST(outputs_are_returned_as_requested)
         const char *at = strstr(encode_json("dynamic_partition", body, outputs, 3), "\"outputs\":");
         ck_assert_str_eq(at + strlen("\"outputs\":"), cases[i].want);
     }
-    td_status status =
-        encode("dynamic_partition", PARTITION(",\"outputs\":[{\"name\":\"outputs.3\"}]"), outputs,
-               3, NULL);
-    ck_assert_int_eq(status, TD_INVALID_ARGUMENT);
-    EXPECT_MESSAGE(&err, "outputs.3");
+}
+
+TD_TEST(an_output_that_the_op_did_not_compute_is_refused_anywhere_in_the_list)
+{
+    static const char *const bodies[] = {
+        PARTITION(",\"outputs\":[{\"name\":\"outputs.3\"}]"),
+        PARTITION(",\"outputs\":[{\"name\":\"outputs.3\"},{\"name\":\"outputs.0\"}]"),
+        PARTITION(",\"outputs\":[{\"name\":\"outputs.0\"},{\"name\":\"outputs.3\"}]"),
+    };
+    struct td_tensor outputs[] = { tensor("int8[1] 1"), tensor("int8[0]"), tensor("int8[1] 3") };
+    for (int i = 0; i < COUNT_OF(bodies); i++) {
+        const td_status status = encode("dynamic_partition", bodies[i], outputs, 3, NULL);
+        ck_assert_msg(status == TD_INVALID_ARGUMENT, "%s", bodies[i]);
+        EXPECT_MESSAGE(&err, "outputs.3");
+    }
 }
 
 TD_TEST(named_outputs_are_returned_as_requested)

@@ -339,6 +339,37 @@ TD_TEST_LOOP(products_of_many_blocks_are_correct, 0, TD_NOT_UNDER_TSAN(COUNT_OF(
         check_text(large[_i], some[d], _i + d); /* each execution for some dtypes */
 }
 
+/* The partial sums of one product take more than half of the shared workspace, so each product of
+ * the batch is summed in a pass of its own. */
+TD_TEST_LOOP(each_product_of_a_batch_over_a_very_long_k_has_its_own_operands, 0,
+             TD_NOT_UNDER_TSAN(1))
+{
+    enum { BATCH = 2, SIDE = 64, K = 33100 };
+    static const char text[] = "zmk,zkn->zmn z=2 m=64 n=64 k=33100";
+    const td_dtype dtype = TD_DTYPE_COMPLEX128;
+    struct nest nest;
+    struct operands o;
+    struct thread_exec exec;
+    gemm_nest(&nest, text, dtype, dtype, dtype);
+    operands_allocate(&o, &nest);
+    double(*a)[SIDE * K][2] = element(&o, &nest, TD_A);
+    double(*b)[K * SIDE][2] = element(&o, &nest, TD_B);
+    for (int z = 0; z < BATCH; z++)
+        for (int i = 0; i < SIDE * K; i++) {
+            a[z][i][0] = z + 1;
+            b[z][i][0] = z + 2;
+            a[z][i][1] = b[z][i][1] = 0;
+        }
+    thread_exec_init(&exec, 2, 0);
+    ck_assert(run(&nest, &o, &exec.exec, text) == TD_OK);
+    const double(*c)[SIDE * SIDE][2] = element(&o, &nest, TD_C);
+    for (int z = 0; z < BATCH; z++)
+        for (int i = 0; i < SIDE * SIDE; i++)
+            EXPECT(c[z][i][0] == (z + 1.0) * (z + 2) * K && c[z][i][1] == 0, "product %d: %g", z,
+                   c[z][i][0]);
+    operands_free(&o);
+}
+
 static const char *const edges[] = {
     "mk,kn->mn", "mk,nk->mn", "km,kn->mn", "zmk,kzn->mzn", "mk,kn->nm",
 };

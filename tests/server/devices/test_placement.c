@@ -41,24 +41,30 @@ static const struct placement {
       "copy_mb_per_s=100,back_mb_per_s=1000000,fill_mb_per_s=100", LOOKUP, false, 97, true },
 };
 
+static struct td_devices *open_devices(const char *device, struct td_buffer_pool *buffers)
+{
+    static char gpu[200];
+    const struct td_config config = { .gpu = gpu,
+                                      .workers = 4, /* a quarter of which copy */
+                                      .gpu_staging = 64 << 20,
+                                      .gpu_hang_ms = 10000,
+                                      .gpu_retry_ms = 1000,
+                                      .batch_limit = 1 };
+    snprintf(gpu, sizeof gpu, "reference:%s", device);
+    struct td_devices *devices = td_devices_open(&config, buffers, &quiet);
+    ck_assert_ptr_nonnull(devices);
+    return devices;
+}
+
 TD_TEST_EACH(a_call_goes_where_it_is_estimated_to_end_first, placements)
 {
     const struct placement *placement = &placements[_i];
-    char gpu[200];
-    struct td_config config = { .gpu = gpu,
-                                .workers = 4, /* a quarter of which copy */
-                                .gpu_staging = 64 << 20,
-                                .gpu_hang_ms = 10000,
-                                .gpu_retry_ms = 1000,
-                                .batch_limit = 1 };
     struct td_buffer_pool *buffers = td_buffer_pool_new(256 * MIB, 0);
     struct setup setup = { 0 };
     struct batch_call call;
     struct td_error err;
     bool on_device;
-    snprintf(gpu, sizeof gpu, "reference:%s", placement->device);
-    struct td_devices *devices = td_devices_open(&config, buffers, &quiet);
-    ck_assert_ptr_nonnull(devices);
+    struct td_devices *devices = open_devices(placement->device, buffers);
     setup.batcher = td_devices_batcher(devices);
     ck_assert_int_eq(td_devices_copying_threads(devices), 2);
     struct td_tensor a = table_of(ROWS, 0), b = table_of(ROWS, 1);
@@ -86,4 +92,39 @@ TD_TEST_EACH(a_call_goes_where_it_is_estimated_to_end_first, placements)
     td_buffer_pool_free(buffers);
     td_buffer_unref(a.owner);
     td_buffer_unref(b.owner);
+}
+
+static bool is_valid;
+
+static bool check_values(const struct td_op_args *args)
+{
+    (void)args;
+    return is_valid;
+}
+
+/* A device computes with offsets and segments that it has not checked. */
+TD_TEST_LOOP(a_call_whose_values_are_not_valid_stays_on_the_cpu, 0, 4)
+{
+    struct td_buffer_pool *buffers = td_buffer_pool_new(256 * MIB, 0);
+    struct td_devices *devices = open_devices("", buffers);
+    struct td_tensor table = table_of(10, 0);
+    struct td_op op = td_op_gather;
+    struct batch_call call;
+    struct td_error err;
+    bool on_device;
+    is_valid = _i % 2;
+    op.valid = check_values;
+    batch_call_row(&call, &table, 1);
+    const struct td_request request = { .op = &op,
+                                        .args = call.args,
+                                        .common.device = _i < 2 ? TD_DEVICE_AUTO : TD_DEVICE_GPU };
+    const struct td_cost cost = { 0 };
+    ck_assert_int_eq(td_devices_place(devices, &request, call.item.resident, &cost, UINT64_MAX,
+                                      &on_device, &err),
+                     TD_OK);
+    ck_assert_int_eq(on_device, is_valid);
+    batch_call_end(&call);
+    td_devices_close(devices);
+    td_buffer_pool_free(buffers);
+    td_buffer_unref(table.owner);
 }
