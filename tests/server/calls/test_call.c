@@ -116,6 +116,24 @@ TD_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
     free(body);
 }
 
+/* A call that needs more than the limit together with what it holds would never succeed. */
+TD_TEST_LOOP(what_a_call_holds_counts_against_the_memory_limit, 0, 2)
+{
+    enum { MIB = 1 << 20 };
+    server_open(OPTIONS("--memory-limit=16M"));
+    struct td_memory *memory = td_buffer_pool_memory(services.buffers);
+    struct td_call *call = call_of(GATHER);
+    if (_i)
+        ck_assert_ptr_nonnull(td_arena_alloc(&call->arena, 10 * MIB, 1, &call->error));
+    else
+        call->body_buffer = memory->take(memory, 10 * MIB, &call->error);
+    ck_assert_int_eq(td_call_admit_memory(call, 3 * MIB), TD_OK);
+    ck_assert_int_eq(td_call_admit_memory(call, 8 * MIB), TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(call->error.resource, "workspace_bytes");
+    ck_assert_uint_ge(call->error.needed, 18 * MIB);
+    td_call_free(call);
+}
+
 TD_TEST_LOOP(a_call_of_a_disconnected_client_is_not_computed, 0, 2)
 {
     int ends[2];

@@ -211,6 +211,17 @@ TD_TEST(a_client_is_charged_for_the_expanded_body_instead_of_the_compressed_one)
     td_client_unref(client);
 }
 
+TD_TEST(a_client_is_not_charged_for_an_expanded_body_that_its_call_has_discarded)
+{
+    server_open(OPTIONS("--max-expansion=0"));
+    struct td_call *call = call_with_spaces(1 << 20);
+    call->body_bytes--; /* the end of the stream is missing */
+    ck_assert_int_eq(td_client_limits_charge(call, 50000), TD_OK); /* as when the body arrives */
+    ck_assert_int_eq(td_call_decode(call), TD_MALFORMED_REQUEST);
+    ck_assert_uint_eq(atomic_load(&call->client->memory_bytes), 50000);
+    td_call_free(call);
+}
+
 TD_TEST(a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_memory_is_taken)
 {
     server_open(OPTIONS("--max-expansion=0", "--client-memory=1M"));

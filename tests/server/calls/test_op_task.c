@@ -162,6 +162,61 @@ TD_TEST(an_output_without_free_memory_can_be_retried)
     ck_assert_int_eq(call->reply.http_status, 200);
 }
 
+/* The sum of one bag of all indices is a single number. */
+TD_TEST(mapped_indices_of_which_no_copy_fits_in_memory_are_refused)
+{
+    static const char body[] = "{\"params\":[[1.5]],\"indices\":{\"ref\":\"at\"},\"offsets\":[0]}";
+    static const struct {
+        int n;
+        int http_status;
+        const char *reply;
+    } sizes[] = { { 100000, 200, "[[150000.0]]" }, { 500000, 422, "RESOURCE_LIMIT" } };
+    folder_open();
+    for (int i = 0; i < COUNT_OF(sizes); i++) {
+        put_zeros("at.npy", sizes[i].n, 0);
+        server_open(OPTIONS(data_dir_option(), "--memory-limit=1M"));
+        struct td_call *call = call_of_bytes("embedding_bag", body, sizeof body - 1);
+        run_call(call);
+        expect_reply(call, sizes[i].http_status, sizes[i].reply);
+        td_call_free(call);
+        server_close();
+    }
+    folder_close();
+}
+
+/* The names of the outputs take several blocks of an arena. */
+TD_TEST(many_outputs_are_stored_or_refused_however_much_memory_is_free)
+{
+    enum { LIMIT = 16 << 20, STEP = 64 << 10, N = 1000 };
+    struct td_error err;
+    char body[256], name[TD_TENSOR_NAME];
+    const int length = snprintf(body, sizeof body,
+                                "{\"data\":[1],\"partitions\":[0],\"num_partitions\":%d,"
+                                "\"store\":\"%0100d\"}",
+                                N, 0);
+    int http_status = 0, refused = 0;
+    server_open(OPTIONS("--memory-limit=16M"));
+    for (uint64_t available = STEP; http_status != 200 && available < LIMIT; available += STEP) {
+        ck_assert_int_eq(td_buffer_pool_charge(services.buffers, LIMIT - available, &err), TD_OK);
+        struct td_call *call = call_of_bytes("dynamic_partition", body, (size_t)length);
+        run_call(call);
+        http_status = call->reply.http_status;
+        ck_assert_msg(http_status == 200 || call->error.status == TD_MEMORY_EXHAUSTED, "%s",
+                      call->error.message);
+        refused += http_status != 200;
+        td_call_free(call);
+        td_buffer_pool_discharge(services.buffers, LIMIT - available);
+    }
+    ck_assert_int_eq(http_status, 200);
+    ck_assert_int_ge(refused, 3);
+    for (int i = 0; i < N; i++) {
+        const struct td_store_write write = { .name = name };
+        snprintf(name, sizeof name, "%0100d.%d", 0, i);
+        ck_assert_int_eq(td_store_delete(services.store, &write, &(bool){ false }, &err), TD_OK);
+    }
+    ck_assert_int_eq(td_store_usage(services.store).tensors, 0);
+}
+
 TD_TEST(a_table_that_determines_a_shape_is_read_by_a_worker)
 {
     folder_open();

@@ -114,6 +114,16 @@ static td_status scatter_too_late(struct td_op_args *args, struct td_exec *exec,
     return status == TD_OK ? td_error_set(err, TD_DEADLINE_EXCEEDED, "too late") : status;
 }
 
+/* Fails after the op has succeeded. */
+static td_status lose_slices(const struct td_op_args *args, struct td_arena *arena,
+                             struct td_written_slices *out, struct td_error *err)
+{
+    (void)args;
+    (void)arena;
+    (void)out;
+    return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the slices");
+}
+
 static void scatter_into(const char *name, const struct td_op *op, const char *body,
                          int http_status)
 {
@@ -132,20 +142,25 @@ TD_TEST(rows_of_a_failed_update_are_not_in_the_next_version)
 {
     const struct td_tensor t = tensor("int32[3] 1 2 3");
     const struct td_store_write write = { .name = "t" };
-    struct td_op too_late = td_op_scatter;
+    struct td_op_change change = *td_op_scatter.change;
+    struct td_op too_late = td_op_scatter, without_slices = td_op_scatter;
     struct td_tensor_listing listing;
     struct td_error err;
     bool created;
     too_late.run = scatter_too_late;
+    change.slices = lose_slices;
+    without_slices.change = &change;
     server_open(NULL);
     ck_assert_int_eq(
         td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     scatter_into("t", &td_op_scatter, "{\"indices\":[[0]],\"updates\":[8]}", 200);
     scatter_into("t", &too_late, "{\"indices\":[[1]],\"updates\":[9]}", 504);
     scatter_into("t", &td_op_scatter, "{\"indices\":[[2]],\"updates\":[7]}", 200);
+    scatter_into("t", &without_slices, "{\"indices\":[[1]],\"updates\":[9]}", 503);
+    scatter_into("t", &td_op_scatter, "{\"indices\":[[2]],\"updates\":[6]}", 200);
     struct td_call *call = get_text("t");
     run_call(call);
-    expect_reply(call, 200, "[8,2,7]");
+    expect_reply(call, 200, "[8,2,6]");
     td_call_free(call);
     ck_assert_int_eq(td_store_delete(services.store, &write, &(bool){ false }, &err), TD_OK);
 }

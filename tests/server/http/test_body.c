@@ -1,4 +1,5 @@
 /* The bytes of a body as they arrive: limits, and memory that is given back. */
+#include "server/calls/client_limits.h"
 #include "server/calls/services_open.h"
 #include "server/config/load.h"
 #include "server/http/body.h"
@@ -129,6 +130,44 @@ TD_TEST(a_growing_body_holds_only_its_last_buffer)
         ck_assert_int_eq(receive(1, 60000), TD_OK);
         ck_assert_uint_eq(in_use(), call->body_buffer->size);
     }
+    end();
+}
+
+static struct td_client *new_client(void)
+{
+    static const struct td_client_key key = { .kind = TD_CLIENT_ADDRESS };
+    struct td_client *client = td_clients_find(services.clients, &key);
+    ck_assert_ptr_nonnull(client);
+    return client;
+}
+
+TD_TEST(a_client_is_charged_for_the_last_buffer_of_a_growing_body)
+{
+    ck_assert_int_eq(begin(-1), TD_OK);
+    call->client = new_client();
+    for (int i = 0; i < 60; i++) {
+        ck_assert_int_eq(receive(1, 60000), TD_OK);
+        const uint64_t charged = atomic_load(&call->client->memory_bytes);
+        ck_assert_uint_le(charged, call->body_buffer->size);
+        ck_assert_uint_ge(charged, call->body_buffer->size / 2);
+        ck_assert_uint_le(charged, LIMIT);
+    }
+    end();
+}
+
+TD_TEST(a_body_is_refused_when_it_needs_more_than_the_memory_of_its_client)
+{
+    services.config.client_memory = 1 << 20;
+    struct td_call *other = td_call_new(&services);
+    other->client = new_client();
+    ck_assert_int_eq(td_client_limits_charge(other, 1000), TD_OK);
+    ck_assert_int_eq(begin(-1), TD_OK);
+    call->client = new_client();
+    ck_assert_int_eq(receive(8, 60000), TD_OK);
+    ck_assert_int_eq(receive(20, 60000), TD_CLIENT_LIMIT);
+    ck_assert_str_eq(call->error.resource, "memory_bytes");
+    ck_assert_uint_eq(in_use(), 0); /* while the client sends the rest */
+    td_call_free(other);
     end();
 }
 
