@@ -606,6 +606,23 @@ TD_TEST(tensors_that_cannot_be_served_are_one_problem_of_their_file)
     expect_names(store, "m:e m:w");
 }
 
+TD_TEST(a_file_with_a_tensor_that_is_not_served_may_have_any_tensor_once_a_damaged_one_replaces_it)
+{
+    put_safetensors("m.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},"
+                    "\"e\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[16,20]}}",
+                    1, 5);
+    store = open_folder();
+    expect_refused("m:e", "which has a tensor that is not served");
+    ck_assert_int_eq(look_up("m:other"), TD_TENSOR_NOT_FOUND);
+    put_text("new", "damaged");
+    move_file("new", "m.safetensors");
+    td_store_rescan(store);
+    expect_names(store, "m:w"); /* from the file that was replaced */
+    expect_refused("m:e", "it might be in m.safetensors, which is not served: ");
+    expect_refused("m:other", "it might be in m.safetensors, which is not served: ");
+}
+
 TD_TEST(a_name_that_is_not_allowed_is_a_problem)
 {
     put_npy("a b.npy", 1, 4);

@@ -2,6 +2,7 @@
 #include "kernels/key_index/key_index.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/aliases/aliases.h"
+#include "server/store/keys.h"
 #include "server/store/table_name.h"
 #include "tests/server/one_store.h"
 #include "tests/support/suite.h"
@@ -154,6 +155,16 @@ TD_TEST_LOOP(a_row_update_keeps_the_keys, 0, 3)
     td_arena_reset(&test_arena);
     update(false);
     expect_rows("t", "string[3] 'c' 'b' 'd'", "int64[3] 2 1 -1");
+}
+
+TD_TEST(keys_whose_size_overflows_fit_no_quota)
+{
+    struct td_tensor k = { .dtype = TD_DTYPE_INT64, .numel = 3, .bytes = 24 };
+    ck_assert_uint_eq(td_keys_footprint(&k), 24 + td_key_index_bytes(3));
+    k.numel = INT64_MAX; /* so many keys that their index cannot be addressed */
+    ck_assert_uint_eq(td_keys_footprint(&k), UINT64_MAX);
+    k = (struct td_tensor){ .dtype = TD_DTYPE_STRING, .numel = 1, .bytes = SIZE_MAX - 64 };
+    ck_assert_uint_eq(td_keys_footprint(&k), UINT64_MAX);
 }
 
 TD_TEST(keys_count_towards_the_quota_until_they_are_mapped)

@@ -260,6 +260,24 @@ TD_TEST_EACH(an_owner_that_is_not_much_larger_is_kept, owners)
     ck_assert_int_eq(counting.alive, 0);
 }
 
+TD_TEST(strings_are_copied_because_their_offsets_are_not_in_the_owner)
+{
+    store = open_counted(QUOTA);
+    const struct td_store_write write = write_of("a", false);
+    struct td_tensor t = tensor("string[2] 'ab' 'c'");
+    struct td_buffer *body = counting.memory.take(&counting.memory, 3, &err);
+    memcpy(body->data, t.data, 3);
+    t.data = body->data;
+    t.owner = body;
+    ck_assert_int_eq(put_as(&write, &t), TD_OK);
+    t.offsets[1] = 1;
+    expect_tensor(found(store, "a")->tensor, "string[2] 'ab' 'c'", "a");
+    ck_assert_ptr_ne(found(store, "a")->tensor->data, body->data);
+    td_buffer_unref(body);
+    close_store();
+    ck_assert_int_eq(counting.alive, 0);
+}
+
 TD_TEST(a_view_of_strings_is_stored_with_offsets_from_0)
 {
     store = open_folder();
@@ -426,6 +444,22 @@ TD_TEST(version_numbers_continue_after_a_restart)
     restart();
     put_text_tensor("b", "int8[1] 1", false);
     ck_assert_uint_gt(found(store, "b")->version, version);
+}
+
+/* Whatever the order in which the files are read, no version is numbered twice. */
+TD_TEST(version_numbers_continue_after_the_largest_number_in_any_file)
+{
+    store = open_folder();
+    put_text_tensor("c", "int8[1] 1", true);
+    put_text_tensor("a", "int8[1] 2", true);
+    put_text_tensor("b", "int8[1] 3", true);
+    ck_assert_uint_eq(found(store, "b")->version, 3);
+    restart();
+    ck_assert_uint_eq(found(store, "c")->version, 1);
+    ck_assert_uint_eq(found(store, "a")->version, 2);
+    ck_assert_uint_eq(found(store, "b")->version, 3);
+    put_text_tensor("d", "int8[1] 4", false);
+    ck_assert_uint_eq(found(store, "d")->version, 4);
 }
 
 static td_status stop_now(void *context, struct td_error *error)
