@@ -243,9 +243,11 @@ class Hints(HttpTest):
                          ("einsum", {"inputs": "glove", "equation": "i->i"}), ("einsum", {"inputs": [{"dtype": "float32", "data": [1]}, "glove"], "equation": "i,i->i"}),
                          ("concat", {"inputs": ["glove", "glove"]}), ("top_k", {"x": "glove", "k": 1}), ("find", {"keys": "glove", "queries": [1]}),
                          ("lookup", {"params": "glove", "queries": [1]}), ("embedding_bag", {"params": "glove", "indices": [1], "offsets": [0]}),
-                         ("dynamic_partition", {"data": "glove", "partitions": [1], "num_partitions": 2}), ("cast", {"x": "glove", "dtype": "int8"})):
+                         ("dynamic_partition", {"data": "glove", "partitions": [1], "num_partitions": 2}), ("cast", {"x": "glove", "dtype": "int8"}),
+                         ("dequantize", {"params": {"dtype": "int8", "data": [[1]]}, "scale": "glove"})):
             with self.subTest(op, body=body):
                 self.assertIn('{"ref": "glove"}', self.detail("/v1/" + op, body))
+        self.assertNotIn("ref", self.detail("/v1/find", {"keys": [1], "queries": "glove"}))  # a key that is text
 
     def test_strings_in_place_of_row_numbers_lead_to_keys(self):
         self.assertStatus(self.put("hints", [[1.5], [2]]), 201)

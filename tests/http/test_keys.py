@@ -136,6 +136,24 @@ class Keys(KeysTest):
         for a, b in (("x.keys.offsets", "y.keys.bytes"), ("x.keys.offsets", "x@v.keys.bytes"), ("x.keys.offsets", "keys.bytes")):
             self.assertProblem(self.put_keys(name, safetensors({a: offsets, b: text}), headers=type_of), 400, "MALFORMED_REQUEST")
 
+    def test_offsets_of_string_keys_in_a_file_increase_from_0_to_the_number_of_bytes(self):
+        row, type_of = ("float32", (2,), pack("float32", [1, 2])), {"Content-Type": SAFETENSORS}
+        put = lambda offsets, shape: self.request("PUT", f"/v1/tensors/{self.name()}", safetensors(
+            {"x": row, "keys.offsets": ("int64", shape, pack("int64", offsets)), "keys.bytes": ("uint8", (3,), b"abc")}), type_of)
+        for offsets in ([1, 2, 3], [-1, 2, 3], [0, 2, 2], [0, 2, 4], [0, 4, 3], [0, -1, 3]):
+            with self.subTest(offsets):
+                self.assertEqual(self.assertProblem(put(offsets, (3,)), 400, "MALFORMED_REQUEST")["detail"],
+                                 "keys.offsets does not increase from 0 to 3, the number of bytes in keys.bytes")
+        for offsets, shape in (([], (0,)), ([0, 1, 3], (1, 3)), ([0], ())):
+            with self.subTest(offsets, shape=shape):
+                self.assertEqual(self.assertProblem(put(offsets, shape), 400, "MALFORMED_REQUEST")["detail"],
+                                 "keys.offsets is not a vector with at least one element")
+        for offsets, keys in (([0, 0, 3], ["", "abc"]), ([0, 3, 3], ["abc", ""])):
+            name = self.name()
+            self.assertMetadata(self.put(name, safetensors({"x": row, "keys.offsets": ("int64", (3,), pack("int64", offsets)),
+                                                            "keys.bytes": ("uint8", (3,), b"abc")}), type_of), 201, keys="string")
+            self.assertEqual(self.keys_of(name), ("string", keys))
+
     def test_keys_in_a_file_may_have_32_bits(self):
         row, type_of = ("float32", (2,), pack("float32", [1, 2])), {"Content-Type": SAFETENSORS}
         for dtype, keys in (("int32", [-1, 7]), ("uint32", [2**32 - 1, 7])):

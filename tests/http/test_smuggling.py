@@ -127,6 +127,15 @@ class Refusals(HttpTest):
                 self.assertEqual(reply.headers["X-Request-Id"], problem["request_id"])
                 self.assertEqual(problem.get("status", reply.status), reply.status)  # optional in RFC 9457
 
+    def test_the_page_of_the_http_library_becomes_plain_text(self):
+        """The page has <b>&quot;Host:&quot;</b>."""
+        with Raw(self.daemon) as raw:
+            raw.send(post(b"Content-Length: 1", host=False))
+            problem = raw.reply().json()
+        for member in ("title", "detail"):
+            self.assertIn("'Host:'", problem[member])
+            self.assertNotRegex(problem[member], "[<>&;]|quot")
+
     def test_random_bytes_are_refused(self):
         for garbage in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), b"\0" * 1000, b"\xff" * 5000, b"SSH-2.0-x\r\n",
                         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\r\n\r\n\r\n\r\nxxxx\r\n\r\n", b"GET\r\n\r\n", b" / HTTP/1.1\r\n\r\n",
