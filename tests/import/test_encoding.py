@@ -1,9 +1,11 @@
 """The dtypes that rows are written in: values that can be checked by hand, and the bounds that rounding has."""
-import math, warnings
+import math, re, unittest, warnings
 
 import numpy as np
 
 from importing import ImportTest, numbers, run
+from encoding import Encoder, ErrorMade
+from table import Refused, table_of_array
 
 
 def rounding():
@@ -46,7 +48,8 @@ class Encoding(ImportTest):
         self.assertIn("maximum error 0.000124;", self.imported(self.work / "e.npy", "--dtype", "float16"))
 
     def test_numbers_that_do_not_fit_lead_to_a_dtype_that_has_them(self):
-        for value, dtype, way in ((1e39, "bfloat16", "float64"), (1e300, "float32", "float64"), (1e300, "uint8", "float64"), (70000.0, "float16", "float32 or float64")):
+        for value, dtype, way in ((1e39, "bfloat16", "float64"), (1e300, "float32", "float64"), (1e300, "uint8", "float64"), (70000.0, "float16", "float32 or float64"),
+                                  (-1e39, "bfloat16", "float64"), (-70000.0, "float16", "float32 or float64")):
             np.save(self.work / "e.npy", np.array([[value, value / 2], [1, 2]]))
             error = self.refused(self.work / "e.npy", "--dtype", dtype)
             self.assertTrue(error.endswith(f": {value}; --dtype {way} can hold such numbers"), error)
@@ -75,7 +78,10 @@ class Encoding(ImportTest):
                       "\n", errors)
         np.savez(self.work / "m.npz", w=np.array([[1, 1e-9], [1, 1e-9]], "f4"))
         errors = run(self.work / "m.npz", "--dtype", "float16", "--data-dir", self.data)[2]
-        self.assertIn("element 1 of the rows has an error of 100 % of its own root mean square, because float16 cannot hold such small values", errors)
+        self.assertIn("element 1 of the rows has an error of 100 % of its own root mean square, because float16 cannot hold such small values; use --dtype float32 or float64\n", errors)
+        np.savez(self.work / "m.npz", w=np.array([[1, 1e-46], [1, 1e-46]]))
+        errors = run(self.work / "m.npz", "--dtype", "float32", "--data-dir", self.data)[2]
+        self.assertIn("because float32 cannot hold such small values; use --dtype float64\n", errors)
 
     def test_extremes_of_float64_and_subnormal_rows(self):
         tensors, _ = self.convert([[-1e38, 1e38], [1e-45, 2e-45], [0, 1e-44]], "uint8", "f8")
@@ -88,6 +94,11 @@ class Encoding(ImportTest):
         bits = np.frombuffer(tensors["w"][2], "<u2")
         self.assertEqual([hex(b) for b in bits[[0, 1, 2, 4, 5]]], ["0x3f80", "0x3f82", "0xbf81", "0x7f80", "0x8000"])
         self.assertTrue(bits[3] & 0x7F80 == 0x7F80 and bits[3] & 0x7F)
+
+    def test_bfloat16_keeps_a_nan_whose_payload_is_in_the_bits_that_are_cut(self):
+        given = np.array([0x7F800001, 0xFF800001], "<u4").view("f4")
+        tensors, _ = self.convert(given, "bfloat16")
+        self.assertEqual([hex(b) for b in np.frombuffer(tensors["w"][2], "<u2")], ["0x7fc0", "0xffc0"])
 
     def test_float16_keeps_what_is_not_finite(self):
         tensors, _ = self.convert([[1.5, math.inf, -math.inf, math.nan]], "float16", "f8")
@@ -127,3 +138,29 @@ class Encoding(ImportTest):
                     warnings.simplefilter("error")
                     self.assertIn(f"array w: {expected}", self.refused(self.work / "m.npz", "--dtype", dtype))
         self.imported(self.work / "m.npz", "--dtype", "float64")
+
+    def test_zeros_have_no_error(self):
+        self.assertIn("; maximum error 0; its root mean square is 0 % of the root mean square of the values\n", self.convert([[0, 0]], "float16", "f4")[1])
+
+
+class Batches(unittest.TestCase):
+    """A table that is larger than a batch is encoded batch by batch."""
+
+    def test_the_error_is_that_of_all_batches(self):
+        error = ErrorMade()
+        for given, made in (([3.0, 0.0], [3.5, 0.0]), ([4.0, 0.0], [4.0, 0.25])):
+            error.add(np.array(given), np.array(made))
+        self.assertEqual((error.count, error.greatest, error.squares, error.input_squares), (4, 0.5, 0.3125, 25))
+        encoder = Encoder(table_of_array("w", np.array([[1.0, 2049.0], [1.0, 2.0]]), "w.npy"), "float16")
+        for row in range(2):
+            encoder.encode(np.array([[1.0, 2049.0], [1.0, 2.0]])[row : row + 1], row)
+        self.assertEqual((encoder.error.count, encoder.error.greatest, encoder.error.squares, encoder.error.input_squares), (4, 1, 1, 2049 ** 2 + 6))
+
+    def test_errors_have_the_number_of_the_row_in_the_table(self):
+        for dtype, rows, expected in (("uint8", [[1, 2], [3, np.inf]], "element 1 of row 1001 is not finite"),
+                                      ("float16", [[1, 2], [3, 7e4]], "element 1 of row 1001 is too large for float16"),
+                                      ("uint8", [[1, 2], [-3e38, 3e38]], "row 1001 has values from -3e+38 to 3e+38")):
+            with self.subTest(expected):
+                given = np.array(rows, "f4")
+                with self.assertRaisesRegex(Refused, re.escape(expected)):
+                    Encoder(table_of_array("w", given, "w.npy"), dtype).encode(given, 1000)

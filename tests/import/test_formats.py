@@ -145,6 +145,25 @@ class PyTorch(ImportTest):
             "w": ("float32", [3, 2], FLAT), "t": ("float32", [2, 3], pack("float32", [1, 3, 5, 2, 4, 6])),
             "inner.h": ("bfloat16", [2], b"\x80\x3f\0\x40")})
 
+    def test_a_tensor_alone_is_named_tensor(self):
+        state_dicts.save(self.work / "m.pt", state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 6), 0, (3, 2), (2, 1)), {"0": FLAT})
+        self.imported(self.work / "m.pt")
+        self.assertEqual(self.tensors("m.safetensors"), {"tensor": ("float32", [3, 2], FLAT)})
+
+    def test_a_tensor_without_elements_can_begin_at_the_end_of_its_storage(self):
+        storage = state_dicts.Storage("FloatStorage", "0", 6)
+        state_dicts.save(self.work / "m.pt", {"empty": state_dicts.Tensor(storage, 6, (0, 3), (1, 1)), "w": state_dicts.Tensor(storage, 0, (3, 2), (2, 1))},
+                         {"0": FLAT})
+        self.imported(self.work / "m.pt")
+        self.assertEqual(self.tensors("m.safetensors"), {"empty": ("float32", [0, 3], b""), "w": ("float32", [3, 2], FLAT)})
+
+    def test_dicts_are_nested_up_to_32_deep(self):
+        state = state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 6), 0, (3, 2), (2, 1))
+        for _ in range(32):
+            state = {"d": state}
+        state_dicts.save(self.work / "m.pt", state, {"0": FLAT})
+        self.imported(self.work / "m.pt")
+        self.assertEqual(self.tensors("m.safetensors"), {".".join("d" * 32): ("float32", [3, 2], FLAT)})
 
     def test_a_file_of_pytorch_before_1_6(self):
         storage = state_dicts.Storage("FloatStorage", "93824", 7)

@@ -120,7 +120,7 @@ class Archives(ImportTest):
     def test_tensors_beyond_their_storage(self):
         path = self.work / "m.pt"
         for offset, shape, strides in ((0, (5,), (1,)), (1, (4,), (1,)), (0, (2, 2), (3, 1)), (-1, (2,), (1,)), (0, (2,), (-1,)),
-                                       (0, (2,), (1, 1)), (0, (2.0,), (1,)), (1 << 62, (1,), (1,)), (0, (1 << 61, 8), (0, 0))):
+                                       (0, (2,), (1, 1)), (0, (2.0,), (1,)), (0, (True,), (1,)), (False, (1,), (1,)), (1 << 62, (1,), (1,)), (0, (1 << 61, 8), (0, 0))):
             with self.subTest(shape=shape, strides=strides, offset=offset):
                 tensor = state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), offset, shape, strides)
                 state_dicts.save(path, {"w": tensor}, {"0": bytes(16)})
@@ -165,9 +165,21 @@ class Archives(ImportTest):
             with self.subTest(content):
                 path.write_bytes(content)
                 self.assertIn(expected, self.refused(path))
+        for names in ("a.txt",), ("data.pkl",), ("a/b/data.pkl",), ("a/data.pkl", "b/data.pkl"):
+            with self.subTest(names), zipfile.ZipFile(path, "w") as archive:
+                for name in names:
+                    archive.writestr(name, pickle.dumps({}))
+            self.assertIn("it is a zip archive without data.pkl", self.refused(path))
+
+    def test_data_of_a_big_endian_machine(self):
+        path, tensor = self.work / "m.pt", state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), 0, (4,), (1,))
+        state_dicts.save(path, {"w": tensor}, {"0": bytes(16)})
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("a.txt", "")
-        self.assertIn("it is a zip archive without data.pkl", self.refused(path))
+            for name, content in {**members, "archive/byteorder": b"big"}.items():
+                archive.writestr(name, content)
+        self.assertIn("its data is big-endian", self.refused(path))
 
     def test_binary_word_vectors_are_recognised_by_their_contents(self):
         gensim = "gensim.models."
@@ -206,6 +218,21 @@ class Archives(ImportTest):
         true = content.index(b"\x88", content.index(b"little_endian"))
         path.write_bytes(content[:true] + b"\x89" + content[true + 1:])
         self.assertIn("its data is big-endian", self.refused(path))
+
+    def test_a_file_of_another_protocol_before_1_6(self):
+        path = self.work / "m.pt"
+        tensor = state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), 0, (4,), (1,))
+        with unittest.mock.patch.object(state_dicts, "LEGACY_PROTOCOL", 1002):
+            state_dicts.save_legacy(path, {"w": tensor}, {"0": bytes(16)})
+        self.assertIn("it is a pickle, but not a file of torch.save", self.refused(path))
+
+    def test_views_beyond_their_storage(self):
+        path = self.work / "m.pt"
+        for begin, numel in (3, 2), (5, 0), (-1, 2), (True, 1), (0, None):
+            with self.subTest(begin=begin, numel=numel):
+                view = state_dicts.Storage("FloatStorage", "0", 4, ("1", begin, numel))
+                state_dicts.save_legacy(path, {"w": state_dicts.Tensor(view, 0, (0,), (1,))}, {"0": bytes(16)})
+                self.assertIn("the description of a storage is invalid", self.refused(path))
 
 
 class Safetensors(ImportTest):
