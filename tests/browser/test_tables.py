@@ -405,6 +405,10 @@ class Nearest(TablesTest):
         self.found(("7", "1", "2"), ("7", "0", "3"))
         self.click(".nearest tbody tr:first-child button")
         self.found(("7", "0", "1"), ("07", "2", "2"))
+        self.search("7")
+        self.found(("7", "1", "1"), ("07", "2", "3"))
+        self.search(" 7")
+        self.found(("7", "0", "1"), ("07", "2", "2"))
 
     def test_an_integer_key_keeps_all_its_digits(self):
         for dtype, first in (("int64", 2**53), ("int64", -2**63), ("uint64", 2**64 - 4)):

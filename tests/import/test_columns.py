@@ -418,7 +418,8 @@ class ValuesOfCsv(ColumnTest):
                             ("1_000", "numbers have a decimal point, and no separators between digits"),
                             ("0x1f", "numbers must be decimal, not hexadecimal"), ("１２", "numbers must use the digits 0 to 9"),
                             ('"[0.5, 1.5]"', "lists can be imported only from Parquet or JSON Lines. In CSV, each number needs its own column"),
-                            ("Dune", "choose the columns of numbers with --rows, and the column of keys with --keys")):
+                            *((value, "choose the columns of numbers with --rows, and the column of keys with --keys")
+                              for value in ("Dune", "Dune-", "(Dune)", "$Dune", "#Dune", "1|Dune", "true.", "5%5"))):
             path = self.text(f"id,x\na,0.5\nb,\nc,{value}\n")
             shown = value.strip('"')
             with self.subTest(value):

@@ -274,6 +274,12 @@ class Safetensors(ImportTest):
         for offsets in [0, 1, 3], [1, 1, 2], [0, 2, 1], [0, 3, 2]:
             self.expect("tensor w.keys: .bytes and .offsets are not valid strings", safetensors_bytes({
                 "w": ("uint8", [2], b"ab"), "w.keys.bytes": ("uint8", [2], b"xy"), "w.keys.offsets": ("int64", [3], pack("int64", offsets))}))
+        good = {"w.keys.bytes": ("uint8", [2], b"xy"), "w.keys.offsets": ("int64", [3], pack("int64", [0, 1, 2]))}
+        for part, wrong in (("bytes", ("int8", [2], b"xy")), ("bytes", ("uint8", [1, 2], b"xy")), ("offsets", ("int32", [3], pack("int32", [0, 1, 2]))),
+                            ("offsets", ("uint64", [3], pack("uint64", [0, 1, 2]))), ("offsets", ("int64", [1, 3], pack("int64", [0, 1, 2]))),
+                            ("offsets", ("int64", [0], b""))):
+            self.expect("tensor w.keys: .bytes and .offsets are not valid strings", safetensors_bytes({
+                "w": ("uint8", [2], b"ab"), **good, f"w.keys.{part}": wrong}))
 
     def test_strings_without_offsets(self):
         for part, content in ("w.keys.bytes", ("uint8", [2], b"xy")), ("w.keys.offsets", ("int64", [3], pack("int64", [0, 1, 2]))):

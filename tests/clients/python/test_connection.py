@@ -51,6 +51,28 @@ def test_a_connection_that_ends_without_a_reply_is_tried_again_for_what_is_idemp
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("call, is_repeated", [
+    (lambda client: client.tables["t"].put([1]), True),
+    (lambda client: client.tables["t@1"].put([1]), False),  # the version would exist
+    (lambda client: client.tables["t"].put([1], if_match='"1"'), False),  # the condition would fail
+    (lambda client: client.tables["t"].put([1], if_none_match="*"), False),
+    (lambda client: client.tables["t"].set_keys(["a"]), True),
+    (lambda client: client.tables["t@1"].set_keys(["a"]), False),
+    (lambda client: client.tables["t"].scatter([[0]], [1]), True),
+    (lambda client: client.tables["t"].scatter([[0]], [1], if_match='"1"'), False),
+    (lambda client: client.tables["t"].delete(), False),
+    (lambda client: client.tables["t"].info(), True),
+    (lambda client: client.einsum_plan("ij->j", [3, 4]), True),
+    (lambda client: client.tables.set_aliases({"a": "t@1"}), False),
+    (lambda client: client.store("s").gather("t", [0]), False),  # t could be s
+])
+def test_a_call_is_sent_again_if_the_second_time_has_the_same_result(false_server, using, call, is_repeated):
+    server = false_server(b"", problem(404, "TENSOR_NOT_FOUND"))
+    with pytest.raises(tensord.TensorNotFound if is_repeated else tensord.ConnectionLost):
+        using(server.url, call)
+    assert len(server.requests) == 1 + is_repeated
+
+
 def test_a_change_is_not_repeated_after_a_503_that_may_have_changed_something(false_server, using):
     server = false_server(problem(503, "DEVICE_UNAVAILABLE", "Retry-After: 0"), GOOD)
     with pytest.raises(tensord.DeviceUnavailable):

@@ -480,7 +480,7 @@ static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_sear
 {
     char what[96];
     struct example e = {
-        .attrs = { .k = 70, .metric = metric }, .n = 70, .columns = columns, .n_queries = 37
+        .attrs = { .k = 40, .metric = metric }, .n = 40, .columns = columns, .n_queries = 19
     };
     td_arena_reset(&test_arena);
     random_seed((uint64_t)columns);
@@ -489,7 +489,7 @@ static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_sear
         table == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32, e.n_queries, columns);
     if (td_is_quantized(table))
         random_scaling(&e);
-    snprintf(what, sizeof(what), "%s [70,%d], metric %d", td_dtype_info(table)->name, (int)columns,
+    snprintf(what, sizeof(what), "%s [40,%d], metric %d", td_dtype_info(table)->name, (int)columns,
              metric);
     expect_same_bits_alone(&e, TD_ISA_GENERIC, TD_ISA_GENERIC, what);
     if (td_isa_supported(TD_ISA_AVX2))
@@ -499,7 +499,7 @@ static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_sear
 
 TD_TEST_LOOP(a_score_has_the_same_bits_alone_and_beside_other_queries, 0, COUNT_OF(tables))
 {
-    static const int64_t widths[] = { 1, 7, 8, 9, 16, 24, 100, 520, 1100, 4100 };
+    static const int64_t widths[] = { 1, 7, 9, 24, 100, 520, 4100 };
     for (size_t i = 0; i < COUNT_OF(widths); i++)
         for (int metric = 0; metric < 3; metric++)
             expect_same_bits_everywhere(tables[_i], widths[i], (td_search_metric)metric);
