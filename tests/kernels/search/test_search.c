@@ -500,7 +500,8 @@ static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_sear
 TD_TEST_LOOP(a_score_has_the_same_bits_alone_and_beside_other_queries, 0, COUNT_OF(tables))
 {
     static const int64_t widths[] = { 1, 7, 9, 24, 100, 520, 4100 };
-    for (size_t i = 0; i < COUNT_OF(widths); i++)
+    const size_t n = MOST_THREADS > 2 ? COUNT_OF(widths) : COUNT_OF(widths) - 1; /* threads.h */
+    for (size_t i = 0; i < n; i++)
         for (int metric = 0; metric < 3; metric++)
             expect_same_bits_everywhere(tables[_i], widths[i], (td_search_metric)metric);
 }
