@@ -19,8 +19,7 @@ CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
 VENV = os.path.join(CACHE, "bench-venv")
 PYTHON = os.path.join(VENV, "bin", "python")
-PACKAGES = {"numpy": "numpy", "torch": "torch", "tensorflow": "tensorflow-cpu", "faiss-cpu": "faiss-cpu", "usearch": "usearch",
-            "fastapi": "fastapi", "uvicorn": "uvicorn", "uvloop": "uvloop", "httptools": "httptools"}
+PACKAGES = {"numpy": "numpy", "torch": "torch", "tensorflow": "tensorflow-cpu"}
 SAMPLE_NS, LONG_NS, MAX_SAMPLES = 20_000, 10**9, 1 << 16  # as in bench_einsum.c
 
 
@@ -50,12 +49,13 @@ def enter_venv(arguments):
 
 
 def install(name):
-    """Installs a library if it is missing. Raises Refused."""
+    """Installs a library, or another package, if it is missing. Raises Refused."""
+    package = PACKAGES.get(name, name)
     try:
-        importlib.metadata.version(PACKAGES[name])
+        importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        print(f"fetching {PACKAGES[name]} into {VENV}", flush=True)
-        why = pip(PACKAGES[name])
+        print(f"fetching {package} into {VENV}", flush=True)
+        why = pip(package)
         if why:
             raise Refused(why) from None
 
