@@ -214,7 +214,7 @@ static void select_rows(const struct job *job, struct span span, int64_t query,
     struct td_search_best *best = &area->best[query - job->first_query];
     if (scan->metric == TD_SEARCH_L2)
         job->real_loops->distances(scores, span.n);
-    if (scan->metric == TD_SEARCH_COSINE)
+    if (job->query_norms)
         job->real_loops->cosines(scores, area->norms, job->query_norms[query], span.n);
     if (!job->real_loops->any_at_least(scores, span.n, best->threshold))
         return;
@@ -308,7 +308,7 @@ static void select_panel(const struct job *job, struct span span, int64_t query,
     uint16_t reached[TD_SEARCH_BLOCK];
     if (scan->metric == TD_SEARCH_L2)
         loops->distances(scores, span.n * loops->lanes);
-    if (scan->metric == TD_SEARCH_COSINE)
+    if (job->query_norms)
         loops->panel_cosines(scores, area->norms, job->query_norms + query, span.n);
     for (int q = 0; q < loops->lanes; q++)
         thresholds[q] = q < n ? best[q].threshold : INFINITY;
