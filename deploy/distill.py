@@ -6,7 +6,7 @@
 The model is a BERT encoder with mean pooling, as from sentence-transformers: MODEL_FOLDER has config.json, model.safetensors and
 vocab.txt. The output has a row of float32 for each entry of the vocabulary, in the order of vocab.txt. Needs NumPy.
 
-The method is that of Model2Vec (https://github.com/MinishLab/model2vec):
+The method is Model2Vec (https://github.com/MinishLab/model2vec):
 
 1. Each entry of the vocabulary goes through the model as a sentence of its own.
 2. The vectors are reduced to their principal components.

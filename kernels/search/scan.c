@@ -152,20 +152,26 @@ static int64_t row_number(const struct td_search_scan *scan, int64_t i)
     return scan->candidates ? scan->candidates[i] : i;
 }
 
+/* Sets the addresses of n rows, starting with row or candidate `begin`. After the last row, repeats
+ * its address. */
+static void find_addresses(const struct job *job, int64_t begin, int64_t n, const char **rows)
+{
+    const struct td_search_scan *scan = job->scan;
+    for (int64_t i = 0; i < n; i++)
+        rows[i] =
+            td_search_row(job->table, row_number(scan, td_smaller(begin + i, scan->n_rows - 1)));
+}
+
 /* Sets the addresses of the block's rows and of the rows to prefetch, which can be past the end of
  * a range but not of the table. */
 static void find_rows(const struct job *job, struct span span, int ahead,
                       struct td_search_block *block)
 {
-    const struct td_search_scan *scan = job->scan;
     block->n_rows = span.n;
     block->ahead = ahead;
     block->columns = job->table->columns;
     block->end = td_search_row(job->table, job->table->n_rows);
-    for (int64_t i = 0; i < span.n + ahead; i++) {
-        const int64_t at = td_smaller(span.begin + i, scan->n_rows - 1);
-        block->rows[i] = td_search_row(job->table, row_number(scan, at));
-    }
+    find_addresses(job, span.begin, span.n + ahead, block->rows);
 }
 
 static void find_scales(const struct job *job, struct span span, struct td_search_block *block)
@@ -277,10 +283,7 @@ static void score_panels(const struct job *job, struct span span, int64_t panel,
     struct td_search_block block;
     const char *later[TD_SEARCH_BLOCK];
     find_rows(job, span, 0, &block);
-    for (int64_t i = 0; i < TD_SEARCH_BLOCK; i++) {
-        const int64_t at = td_smaller(span.begin + span.n + i, job->scan->n_rows - 1);
-        later[i] = td_search_row(job->table, row_number(job->scan, at));
-    }
+    find_addresses(job, span.begin + span.n, TD_SEARCH_BLOCK, later);
     if (job->table->dtype != real_of(job))
         convert_rows(job, span, area->rows, &block);
     if (job->query_norms)

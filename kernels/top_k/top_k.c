@@ -68,11 +68,11 @@ static const void *elements(const struct source *x, int64_t begin, int64_t n, vo
 struct entries_type {
     size_t size; /* size in bytes of an entry */
     /* Returns the best k of n elements of a row, starting at element `begin` of x, in order. The
-     * position of the first element is `position`. Elements whose key is below `least` are left
+     * position of the first element is `position`. Elements whose key is below `lowest` are left
      * out; if fewer than k remain, entries with the key 0 follow. scratch has room for
      * 2 * room_for(n, k) entries and contains the result. */
     void *(*select)(const struct source *x, int64_t begin, int64_t n, int64_t k, int64_t position,
-                    uint64_t least, void *scratch);
+                    uint64_t lowest, void *scratch);
     uint64_t (*key)(const void *entries, int64_t i);
     /* Merges a and b, but writes only the entries [begin, end) of the result, to the same positions
      * of out. Among equal entries, entries of a come first. */
@@ -256,7 +256,7 @@ struct job {
     int64_t row; /* for a long row: the row to select from */
     /* The highest key that is the worst of the best k of a run. At least k elements of the row are
      * as good, so elements with lower keys are not among its best k. */
-    atomic_uint_fast64_t least;
+    atomic_uint_fast64_t lowest;
     char *from, *to; /* the tables from which and into which entries are merged */
     int64_t runs;    /* number of runs that were merged into each list of `from` */
 };
@@ -336,11 +336,12 @@ static int64_t list_length(const struct job *job, int64_t first_run, int64_t run
     return td_smaller(td_smaller(end, plan->n) - td_smaller(begin, plan->n), plan->k);
 }
 
-static void raise_least(struct job *job, uint64_t key)
+static void raise_lowest(struct job *job, uint64_t key)
 {
-    uint_fast64_t least = atomic_load_explicit(&job->least, memory_order_relaxed);
-    while (least < key && !atomic_compare_exchange_weak_explicit(
-                              &job->least, &least, key, memory_order_relaxed, memory_order_relaxed))
+    uint_fast64_t lowest = atomic_load_explicit(&job->lowest, memory_order_relaxed);
+    while (lowest < key &&
+           !atomic_compare_exchange_weak_explicit(&job->lowest, &lowest, key, memory_order_relaxed,
+                                                  memory_order_relaxed))
         ;
 }
 
@@ -354,10 +355,10 @@ static void select_runs(void *context, int64_t begin, int64_t end)
         const int64_t at = run * plan->run, n = td_smaller(plan->run, plan->n - at);
         const int64_t best = list_length(job, run, 1);
         const int64_t first = row_begin(plan, job->row, plan->n) + at * plan->stride;
-        const uint64_t least = atomic_load_explicit(&job->least, memory_order_relaxed);
-        const void *entries = plan->type->select(&job->x, first, n, best, at, least, scratch);
+        const uint64_t lowest = atomic_load_explicit(&job->lowest, memory_order_relaxed);
+        const void *entries = plan->type->select(&job->x, first, n, best, at, lowest, scratch);
         if (best == plan->k)
-            raise_least(job, plan->type->key(entries, best - 1));
+            raise_lowest(job, plan->type->key(entries, best - 1));
         memcpy(list_of(job, job->from, run), entries, (size_t)best * plan->type->size);
     }
     td_workspace_release(&job->workspace, thread);
@@ -398,7 +399,7 @@ static void write_range(void *context, int64_t begin, int64_t end)
 static td_status select_long_row(struct job *job, struct td_exec *exec, struct td_error *err)
 {
     const struct plan *plan = &job->plan;
-    atomic_store_explicit(&job->least, 0, memory_order_relaxed);
+    atomic_store_explicit(&job->lowest, 0, memory_order_relaxed);
     job->from = job->workspace.shared;
     job->to = job->from + shared_bytes(plan) / 2;
     td_status status = td_exec_for(exec, plan->n_runs, 1, select_runs, job, err);
