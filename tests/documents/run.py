@@ -127,7 +127,7 @@ class Shell:
     def __init__(self, work, log, binary, home):
         self.work, self.log, self.port, self.home, self.started = work, log, free_ports(1)[0], home, False
         env = {k: v for k, v in os.environ.items() if not k.startswith("TENSORD_")}
-        self.env = {**env, "HOME": home, "PATH": os.path.dirname(binary) + ":" + os.environ["PATH"], "LC_ALL": "C.UTF-8",
+        self.env = {**env, "HOME": home, "PATH": os.path.dirname(binary) + ":" + os.environ["PATH"], "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1",
                     "PYTHONDONTWRITEBYTECODE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "TENSORD_LISTEN": f"127.0.0.1:{self.port}", "TENSORD_LOG_FORMAT": "json"}
         self.process = subprocess.Popen(["bash"], cwd=work, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, start_new_session=True)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh - serves a real model: looks up embeddings over HTTP and compares them byte for byte with the file, computes
-# self-attention with einsum and compares it with NumPy, distils word vectors, and imports the table of words with the words as its
-# keys.
+# self-attention with einsum and compares it with NumPy, searches for the nearest words and compares them with NumPy's,
+# distils word vectors, and imports the table of words with the words as its keys.
 #
 #     tests/real/run.sh [path of tensord]         default: build/tensord
 #     tests/real/run.sh --fetch                   only fetches the model
@@ -68,5 +68,6 @@ exec 9>&-
 
 python3 "$here/check.py" "$model"
 python3 "$here/attention.py" "$model"
+python3 "$here/recall.py" "$model"
 python3 "$here/distilled.py" "$model"
 exec python3 "$here/words.py" "$model"

@@ -32,6 +32,8 @@ def test_a_key_that_is_not_there_is_an_exception_with_its_place(table):
 
 def test_the_nearest_rows_are_found_for_keys_and_vectors(client, table):
     best = table.search("king", 2)
+    assert (best.keys.tolist(), best.indices.tolist(), best.scores.tolist()) == (["ace", "queen"], [2, 1], [5.0, 3.0])
+    best = table.search(["king"], 2)
     assert (best.keys.tolist(), best.indices.tolist(), best.scores.tolist()) == ([["ace", "queen"]], [[2, 1]], [[5.0, 3.0]])
     assert str(best) == "query  key    row  score\n    0  ace      2      5\n    0  queen    1      3"
     best = table.search([2.0, 3.0], 2, metric="l2", exclude=["king"])
@@ -43,6 +45,14 @@ def test_the_nearest_rows_are_found_for_keys_and_vectors(client, table):
         table.search(["king", "joker"])
     assert (caught.value.key, caught.value.input, caught.value.position) == ("joker", "rows", [1])
     assert client.search(without_keys(table), rows=0, k=1).keys is None
+
+
+def test_the_outputs_of_a_search_that_are_stored_can_be_selected(client, table):
+    stored = client.store("best", outputs=["scores", "indices"], ttl_s=60).search(table, rows=tensord.Keys(["king"]), k=2)
+    assert [stored[name]["name"] for name in stored] == ["best.scores", "best.indices"]
+    assert client.tables["best.indices"].get().tolist() == [[2, 1]]
+    with pytest.raises(tensord.InvalidArgument, match="leave the output out with the member outputs"):
+        client.store("best").search(table, rows=[0], k=2)
 
 
 def test_floats_that_are_searched_for_are_float32_beside_any_table(client):

@@ -157,6 +157,11 @@ def listed_key(keys: Any) -> Any:
     return [keys] if isinstance(keys, str) else keys
 
 
+def one_or_more_keys(keys: Any) -> Keys:
+    """Returns keys as an input without dimensions for a str, and as a vector for a list."""
+    return Keys(as_input(np.array(keys, dtype=object) if isinstance(keys, (str, bytes)) else keys, "keys"))
+
+
 def rows_or_keys(value: Any) -> Any:
     """Returns keys for a str, bytes or a list of them, and any other value unchanged."""
     return Keys(listed_key(value)) if is_text(value) and not isinstance(value, Keys) else value
@@ -335,11 +340,12 @@ def change_call(path: str, table: str, arguments: dict[str, Any], attributes: di
     return with_body(call, flat_inputs(arguments, indices=indices), present(attributes), indices, table)
 
 
-def stored(call: Call[Any], name: str, ttl_s: Optional[int], conditions: Conditions) -> Call[Any]:
-    """Returns the call with its outputs stored as `name`.
+def stored(call: Call[Any], name: str, outputs: Optional[Iterable[str]], ttl_s: Optional[int], conditions: Conditions) -> Call[Any]:
+    """Returns the call with its outputs, or those in `outputs`, stored as `name`.
 
     The call is not idempotent: if `name` is also an input, running the op twice gives a different result."""
-    query = urlencode({"store": name, **({} if ttl_s is None else {"store.ttl_s": ttl_s})}, safe=":@")
+    given = {"store": name, "outputs": None if outputs is None else ",".join(listed_key(outputs)), "store.ttl_s": ttl_s}
+    query = urlencode({key: value for key, value in given.items() if value is not None}, safe=":@,")
     return replace(call, path=f"{call.path}?{query}", decode=descriptions, idempotent=False,
                    headers={**call.headers, "Accept": JSON, **conditions.headers()})
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Iterable
 from typing import Any, Literal, Optional, TypeVar, Union
 from urllib.parse import quote
 
@@ -55,13 +55,14 @@ class Client(Ops[Array, list[Array], Found, Selected, Matches]):
     def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
         return self.send(call, timeout=timeout)
 
-    def store(self, name: Union[str, Table], *, ttl_s: Optional[int] = None, if_match: Optional[str] = None,
-              if_none_match: Optional[str] = None) -> Store:
+    def store(self, name: Union[str, Table], *, outputs: Optional[Iterable[str]] = None, ttl_s: Optional[int] = None,
+              if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> Store:
         """Returns the ops with their results stored as a table instead of returned.
 
-        Example: client.store("best").gather("planets", [2, 3]). With ttl_s, the table expires after that many seconds.
+        Example: client.store("best").gather("planets", [2, 3]). An op with several outputs stores each of them as name.output,
+        or only those in `outputs`, such as ["scores", "indices"]. With ttl_s, the tables expire after that many seconds.
         All clients of a daemon share the same table names."""
-        return Store(self, name if isinstance(name, str) else name.name, ttl_s, Conditions(if_match, if_none_match))
+        return Store(self, name if isinstance(name, str) else name.name, outputs, ttl_s, Conditions(if_match, if_none_match))
 
     def einsum_plan(self, *operands: Any, shapes: Any = None, equation: Optional[str] = None, dtype: Any = None,
                           timeout: Optional[float] = None) -> Description:
@@ -103,14 +104,14 @@ class Client(Ops[Array, list[Array], Found, Selected, Matches]):
 class Store(Ops[Description, list[Description], dict[str, Description], dict[str, Description], dict[str, Description]]):
     """The ops with their outputs stored as tables. They return descriptions of the tables instead of arrays."""
 
-    def __init__(self, client: Client, name: str, ttl_s: Optional[int], conditions: Conditions):
-        self.client, self.name, self.ttl_s, self.conditions = client, name, ttl_s, conditions
+    def __init__(self, client: Client, name: str, outputs: Optional[Iterable[str]], ttl_s: Optional[int], conditions: Conditions):
+        self.client, self.name, self.outputs, self.ttl_s, self.conditions = client, name, outputs, ttl_s, conditions
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.client!r}, {self.name!r})"
 
     def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
-        return self.client.send(calls.stored(call, self.name, self.ttl_s, self.conditions), timeout=timeout)
+        return self.client.send(calls.stored(call, self.name, self.outputs, self.ttl_s, self.conditions), timeout=timeout)
 
 
 class Tables:
@@ -282,9 +283,8 @@ class Table:
         """Returns the rows with these keys. With bounds="zero", a key that does not exist gives a row of zeros."""
         if is_mask(keys) and (not isinstance(keys, list) or all(isinstance(one, bool) for one in keys)):
             raise TypeError("keys is a mask; expected keys. For the rows of a mask, use iloc[numpy.flatnonzero(mask)]")
-        values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         with about_keys():
-            return self.client.gather(self, Keys(values), bounds=bounds, output_dtype=output_dtype, timeout=timeout)
+            return self.client.gather(self, calls.one_or_more_keys(keys), bounds=bounds, output_dtype=output_dtype, timeout=timeout)
 
     def lookup(self, keys: Any, *, missing: Optional[Missing] = None, default: Any = None, output_dtype: Any = None,
                      timeout: Optional[float] = None) -> Found:
@@ -307,9 +307,12 @@ class Table:
         exclude     rows that are not returned: row numbers or keys
         more        further arguments of the op search, such as scale and offset of a quantised table
 
-        A query given by key does not return its own row, unless exclude_self is False.
+        The results of a single vector or str are vectors; otherwise they have a row for each query. A query given by key does not
+        return its own row, unless exclude_self is False.
         """
-        given: dict[str, Any] = {"rows" if is_text(what) or isinstance(what, Keys) else "queries": calls.rows_or_keys(what)}
+        if is_text(what) and not isinstance(what, Keys):
+            what = calls.one_or_more_keys(what)
+        given = {"rows" if isinstance(what, Keys) else "queries": what}
         with about_keys():
             return self.client.search(self, k=k, metric=metric, candidates=calls.rows_or_keys(candidates), exclude=calls.rows_or_keys(exclude),
                                             timeout=timeout, **given, **more)
