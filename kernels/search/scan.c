@@ -12,14 +12,12 @@
  * of MIN_GROUP, the largest number of queries in a tile. */
 #define MIN_GROUP   ((int64_t)TD_SEARCH_PANELS * TD_SEARCH_LANES)
 #define GROUP       ((int64_t)64)
-/* Maximum number of queries that are scored one by one, which is faster for them than a panel. */
-#define FEW         4
 /* Maximum size in bytes of the queries of a group and of the rows of a block. Both stay in the L2
  * cache. */
 #define GROUP_BYTES ((int64_t)192 * 1024)
 #define BLOCK_BYTES ((int64_t)96 * 1024)
-/* Maximum size in bytes of the rows of a block that a few queries read from the L1 cache. */
-#define FEW_BYTES   ((int64_t)16 * 1024)
+/* Maximum size in bytes of the rows of a block that queries read one by one from the L1 cache. */
+#define ALONE_BYTES ((int64_t)16 * 1024)
 /* Size of a range of parallel_for: bytes read, and bytes of queries read from the cache divided by
  * CACHE_RATIO. A range takes about 50 us. */
 #define RANGE_BYTES ((int64_t)1024 * 1024)
@@ -27,7 +25,7 @@
 /* Maximum size in bytes of the selections of one thread. */
 #define PASS_BYTES  ((int64_t)32 * 1024 * 1024)
 /* The bytes that are prefetched before they are read. */
-#define AHEAD_BYTES ((int64_t)4096)
+#define AHEAD_BYTES ((int64_t)8192)
 #define MERGE_GRAIN 64
 
 static const struct td_search_loops *loops_of(td_isa isa)
@@ -49,8 +47,8 @@ struct plan {
     size_t real_size;
     int64_t pass;  /* queries in one pass over the table */
     int64_t group; /* queries that are scored against a block together */
-    int64_t block; /* rows of a block that panels of queries read */
-    int64_t few;   /* rows of a block that a few queries read, or that are converted for one */
+    int64_t block; /* rows of a block that panels of queries read, or that is converted */
+    int64_t alone; /* rows of a block that queries read one by one */
     uint64_t row, rows, sums, entries, selections; /* bytes */
     uint64_t scratch;                              /* bytes of each thread */
 };
@@ -73,11 +71,10 @@ static struct plan plan_of(td_dtype real, td_dtype stored, int64_t columns, int6
         .group = clamp(GROUP_BYTES / row, MIN_GROUP, GROUP) / MIN_GROUP * MIN_GROUP,
         .block = clamp(BLOCK_BYTES / row, TD_SEARCH_TILE_ROWS, TD_SEARCH_BLOCK) /
                  TD_SEARCH_TILE_ROWS * TD_SEARCH_TILE_ROWS,
-        .few = clamp(FEW_BYTES / row, TD_SEARCH_TILE_ROWS, TD_SEARCH_BLOCK),
+        .alone = clamp(ALONE_BYTES / row, 1, TD_SEARCH_BLOCK),
         .row = td_workspace_align((uint64_t)row),
         .entries = td_workspace_align((uint64_t)entries),
     };
-    plan.few = td_smaller(plan.few, plan.block);
     plan.sums = (uint64_t)(GROUP + 1) * TD_SEARCH_BLOCK * size;
     plan.selections = td_workspace_align((uint64_t)plan.pass * sizeof(struct td_search_best));
     plan.rows = stored == real ? 0 : (uint64_t)plan.block * plan.row;
@@ -94,6 +91,19 @@ uint64_t td_search_scan_scratch(td_dtype real, td_dtype stored, int64_t columns,
 
 /* ---- Threads ----------------------------------------------------------------------------- */
 
+struct job;
+struct area;
+
+/* The rows of a block: their number, and the number of the block's first row or candidate. */
+struct span {
+    int64_t begin;
+    int n;
+};
+
+/* Scores a block against a group of queries, and keeps the best rows. */
+typedef void scan_block_fn(const struct job *job, struct span span, int64_t query,
+                           int64_t n_queries, const struct area *area);
+
 struct job {
     const struct td_search_scan *scan;
     const struct td_search_table *table;
@@ -104,10 +114,13 @@ struct job {
     bool is_double, is_converted; /* rows are converted before they are scored */
     td_search_sum sum;
     double *query_norms; /* squares, then TD_SEARCH_LANES zeros; NULL unless the metric is cosine */
-    char *panels;        /* the queries of the pass; NULL if they are few */
+    char *packed; /* the queries of the pass, interleaved or in panels; NULL until there are any */
     struct td_workspace workspace;
     int64_t first_query, n_queries; /* of the pass */
     int64_t chunk, n_groups;
+    scan_block_fn
+        *scan_block; /* scores the queries of the pass, with this number of rows at once */
+    int64_t block;
 };
 
 /* The scratch memory of a thread. */
@@ -140,12 +153,6 @@ static void begin_selections(const struct job *job)
 }
 
 /* ---- Scores ------------------------------------------------------------------------------ */
-
-/* The rows of a block: their number, and the number of the block's first row or candidate. */
-struct span {
-    int64_t begin;
-    int n;
-};
 
 static int64_t row_number(const struct td_search_scan *scan, int64_t i)
 {
@@ -212,11 +219,10 @@ static int ahead_of(const struct job *job)
 }
 
 /* Turns the sums of one query into scores and keeps the best rows. */
-static void select_rows(const struct job *job, struct span span, int64_t query,
+static void select_rows(const struct job *job, struct span span, int64_t query, char *scores,
                         const struct area *area)
 {
     const struct td_search_scan *scan = job->scan;
-    char *const scores = area->sums;
     struct td_search_best *best = &area->best[query - job->first_query];
     if (scan->metric == TD_SEARCH_L2)
         job->real_loops->distances(scores, span.n);
@@ -233,23 +239,44 @@ static void select_rows(const struct job *job, struct span span, int64_t query,
     job->best_type->offer(best, &scan->queries[query].excluded, &scored, area->spare);
 }
 
-/* Scores a block against a few queries, and keeps the best rows. */
-static void scan_few(const struct job *job, struct span span, int64_t query, int64_t n_queries,
-                     const struct area *area)
+/* Reads or converts the rows of a block, for loops that read stored rows. Returns their dtype. */
+static td_dtype begin_block(const struct job *job, struct span span, const struct area *area,
+                            struct td_search_block *block)
+{
+    find_rows(job, span, ahead_of(job), block);
+    if (job->is_converted) {
+        convert_rows(job, span, area->rows, block);
+        return real_of(job);
+    }
+    if (job->table->dequantize)
+        find_scales(job, span, block);
+    return job->table->dtype;
+}
+
+/* Scores a block against queries one by one, and keeps the best rows. */
+static void scan_alone(const struct job *job, struct span span, int64_t query, int64_t n_queries,
+                       const struct area *area)
 {
     struct td_search_block block;
-    td_dtype stored = job->table->dtype;
-    find_rows(job, span, ahead_of(job), &block);
-    if (job->is_converted) {
-        convert_rows(job, span, area->rows, &block);
-        stored = real_of(job);
-    } else if (job->table->dequantize)
-        find_scales(job, span, &block);
+    const td_dtype stored = begin_block(job, span, area, &block);
     for (int64_t q = query; q < query + n_queries; q++) {
         job->loops->one[job->sum][stored](area->sums, job->query_norms ? area->norms : NULL, &block,
                                           query_values(job, q));
-        select_rows(job, span, q, area);
+        select_rows(job, span, q, area->sums, area);
     }
+}
+
+/* Scores a block against interleaved queries, and keeps the best rows. */
+static void scan_interleaved(const struct job *job, struct span span, int64_t query,
+                             int64_t n_queries, const struct area *area)
+{
+    struct td_search_block block;
+    const td_dtype stored = begin_block(job, span, area, &block);
+    const size_t sums_bytes = TD_SEARCH_BLOCK * job->plan.real_size;
+    job->loops->few[job->sum][stored](area->sums, job->query_norms ? area->norms : NULL, &block,
+                                      job->packed);
+    for (int64_t q = 0; q < n_queries; q++)
+        select_rows(job, span, query + q, area->sums + (size_t)q * sums_bytes, area);
 }
 
 /* ---- Panels of queries ------------------------------------------------------------------- */
@@ -264,13 +291,23 @@ static size_t panel_sums_bytes(const struct job *job)
     return (size_t)job->real_loops->lanes * TD_SEARCH_BLOCK * job->plan.real_size;
 }
 
+/* The size of the packed queries of a pass. Later passes have no more queries than the first. */
+static size_t packed_bytes(const struct job *job)
+{
+    const struct td_search_real_loops *loops = job->real_loops;
+    const size_t columns = (size_t)job->table->columns * job->plan.real_size;
+    const size_t interleaved = (size_t)loops->few * (columns + TD_SEARCH_SUM_BYTES);
+    const size_t panels = (size_t)td_ceil_div(job->n_queries, loops->lanes) * panel_bytes(job);
+    return interleaved > panels ? interleaved : panels;
+}
+
 /* Implements td_range_fn: packs panels of the pass. */
 static void pack_range(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
     const int64_t lanes = job->real_loops->lanes;
     for (int64_t panel = begin; panel < end; panel++)
-        job->real_loops->pack(job->panels + (size_t)panel * panel_bytes(job),
+        job->real_loops->pack(job->packed + (size_t)panel * panel_bytes(job),
                               query_values(job, job->first_query + panel * lanes),
                               (int)td_smaller(lanes, job->n_queries - panel * lanes),
                               job->table->columns);
@@ -295,7 +332,7 @@ static void score_panels(const struct job *job, struct span span, int64_t panel,
     for (int64_t p = 0; p < n_panels; p += TD_SEARCH_PANELS)
         job->real_loops->tile[job->sum](
             area->sums + (size_t)p * panel_sums_bytes(job), block.rows, p == 0 ? later : block.rows,
-            n_rows, job->panels + (size_t)(panel + p) * panel_bytes(job),
+            n_rows, job->packed + (size_t)(panel + p) * panel_bytes(job),
             (int)td_smaller(TD_SEARCH_PANELS, n_panels - p), block.columns);
 }
 
@@ -330,7 +367,7 @@ static void select_panel(const struct job *job, struct span span, int64_t query,
         }
 }
 
-/* Scores a block against a group of queries, and keeps the best rows. */
+/* Scores a block against panels of queries, and keeps the best rows. */
 static void scan_panels(const struct job *job, struct span span, int64_t query, int64_t n_queries,
                         const struct area *area)
 {
@@ -348,11 +385,9 @@ static void scan_panels(const struct job *job, struct span span, int64_t query, 
 static void scan_rows(const struct job *job, int64_t begin, int64_t end, int64_t query,
                       int64_t n_queries, const struct area *area)
 {
-    const bool is_whole = n_queries == 1 && !job->is_converted;
-    const int64_t size = job->panels ? job->plan.block : is_whole ? TD_SEARCH_BLOCK : job->plan.few;
-    for (int64_t at = begin; at < end; at += size) {
-        const struct span span = { at, (int)td_smaller(size, end - at) };
-        (job->panels ? scan_panels : scan_few)(job, span, query, n_queries, area);
+    for (int64_t at = begin; at < end; at += job->block) {
+        const struct span span = { at, (int)td_smaller(job->block, end - at) };
+        job->scan_block(job, span, query, n_queries, area);
     }
 }
 
@@ -393,19 +428,39 @@ static void merge_range(void *context, int64_t begin, int64_t end)
 
 /* ---- Run --------------------------------------------------------------------------------- */
 
-/* Packs the queries of the pass, unless they are few. */
+/* Chooses how the queries of the pass are scored. */
+static void choose_scan(struct job *job)
+{
+    const int64_t rows = job->is_converted ? job->plan.block : TD_SEARCH_BLOCK;
+    if (job->n_queries <= job->real_loops->alone) {
+        job->scan_block = scan_alone;
+        job->block = job->n_queries == 1 ? rows : td_smaller(rows, job->plan.alone);
+    } else if (job->n_queries <= job->real_loops->few) {
+        job->scan_block = scan_interleaved;
+        job->block = rows;
+    } else {
+        job->scan_block = scan_panels;
+        job->block = job->plan.block;
+    }
+}
+
+/* Interleaves the queries of the pass, or packs them into panels. */
 static td_status pack_queries(struct job *job, struct td_exec *exec, struct td_error *err)
 {
-    const int64_t n_panels = td_ceil_div(job->n_queries, job->real_loops->lanes);
-    if (job->n_queries <= FEW) {
-        job->panels = NULL;
+    const struct td_search_real_loops *loops = job->real_loops;
+    const int64_t n_panels = td_ceil_div(job->n_queries, loops->lanes);
+    if (job->scan_block == scan_alone)
         return TD_OK;
-    }
-    if (!job->panels)
-        job->panels = td_arena_alloc(exec->arena, (size_t)n_panels, panel_bytes(job), err);
-    if (!job->panels)
+    if (!job->packed)
+        job->packed = td_arena_alloc(exec->arena, 1, packed_bytes(job), err);
+    if (!job->packed)
         return err->status;
-    return td_exec_for(exec, n_panels, td_rows_in_range(panel_bytes(job)), pack_range, job, err);
+    if (job->scan_block == scan_panels)
+        return td_exec_for(exec, n_panels, td_rows_in_range(panel_bytes(job)), pack_range, job,
+                           err);
+    loops->interleave(job->packed, query_values(job, job->first_query), (int)job->n_queries,
+                      job->table->columns);
+    return TD_OK;
 }
 
 static td_status run_pass(struct job *job, struct td_exec *exec, struct td_error *err)
@@ -415,6 +470,7 @@ static td_status run_pass(struct job *job, struct td_exec *exec, struct td_error
     const int64_t work = row_bytes + group * (int64_t)(job->plan.row / CACHE_RATIO);
     job->chunk = td_ceil_div(td_larger(1, RANGE_BYTES / work), TD_SEARCH_BLOCK) * TD_SEARCH_BLOCK;
     job->n_groups = td_ceil_div(job->n_queries, job->plan.group);
+    choose_scan(job);
     begin_selections(job);
     const int64_t n_chunks = td_ceil_div(job->scan->n_rows, job->chunk);
     td_status status = pack_queries(job, exec, err);

@@ -19,6 +19,7 @@
 #define TD_SEARCH_COLUMNS   4096
 #define TD_SEARCH_BLOCK     60 /* maximum number of rows in a block */
 #define TD_SEARCH_TILE_ROWS 12 /* a multiple of the number of rows in a tile */
+#define TD_SEARCH_FEW       8  /* maximum number of queries that are interleaved */
 #define TD_SEARCH_LANES     16 /* maximum number of queries in a panel */
 #define TD_SEARCH_PANELS    2  /* maximum number of panels in a tile */
 #define TD_SEARCH_AHEAD     48 /* maximum number of rows that are prefetched after a block */
@@ -43,11 +44,11 @@ struct td_search_block {
     double offset[TD_SEARCH_BLOCK];
 };
 
-/* Sets sums[i] for each row of the block and one query. If norms is not NULL, also sets norms[i] to
- * the sum of the squares of the row. The query and the sums are float, or double for float64
- * rows. */
-typedef void td_search_one_fn(void *sums, void *norms, const struct td_search_block *block,
-                              const void *query);
+/* Sets sums[q * TD_SEARCH_BLOCK + r] for each query q and each row r of the block. If norms is not
+ * NULL, also sets norms[r] to the sum of the squares of the row. The queries and the sums are
+ * float, or double for float64 rows. */
+typedef void td_search_sums_fn(void *sums, void *norms, const struct td_search_block *block,
+                               const void *queries);
 
 /* Several queries are packed into panels of `lanes` queries, so that a vector contains one element
  * of each query. The function sets sums[(p * TD_SEARCH_BLOCK + r) * lanes + q] for each of n_rows
@@ -59,6 +60,11 @@ typedef void td_search_tile_fn(void *sums, const char *const *rows, const char *
 
 /* Loops with sums of one type, float or double. */
 struct td_search_real_loops {
+    int alone; /* maximum number of queries for which it is faster to score them one by one */
+    int few;   /* number of queries that are interleaved; 0 if there is no loop for them */
+    /* Interleaves n queries, at most `few`. `to` has room for `few` queries, whose columns are
+     * rounded up to TD_SEARCH_SUM_BYTES. The queries that are missing are 0. */
+    void (*interleave)(void *to, const void *queries, int n, int64_t columns);
     int lanes; /* number of queries in a panel */
     td_search_tile_fn *tile[TD_SEARCH_SUMS];
     /* Replaces each of n sums of squared differences by minus its root, so that a larger score is
@@ -80,7 +86,8 @@ struct td_search_real_loops {
 
 struct td_search_loops {
     /* NULL for dtypes that must be converted first. */
-    td_search_one_fn *one[TD_SEARCH_SUMS][TD_DTYPE_COUNT];
+    td_search_sums_fn *one[TD_SEARCH_SUMS][TD_DTYPE_COUNT]; /* for one query */
+    td_search_sums_fn *few[TD_SEARCH_SUMS][TD_DTYPE_COUNT]; /* for interleaved queries */
     const struct td_search_real_loops *of_float, *of_double;
 };
 

@@ -71,7 +71,8 @@ static struct td_cost cost(const struct td_op_args *args)
         .random_reads = count(args, TD_SEARCH_ROWS) + count(args, TD_SEARCH_CANDIDATES),
         .flops = td_capped_product(td_capped_product(2 * n_queries, columns), n_scored),
         .workspace =
-            td_capped_product(2 * n_queries + TD_SEARCH_LANES, columns * size) +
+            td_capped_product(2 * n_queries + TD_SEARCH_LANES,
+                              columns * size + TD_SEARCH_SUM_BYTES) +
             sizeof(int64_t) * n_numbers +
             (n_queries + TD_SEARCH_LANES) * (sizeof(struct td_search_query) + sizeof(double)),
         .workspace_per_thread =

@@ -10,6 +10,10 @@
 /* Maximum number of calls in a pass, in addition to the leader. */
 enum { MOST_CALLS = 15 };
 
+/* A pass waits for further calls for at most this part of the previous pass's time, and at most
+ * this time. */
+enum { COLLECT_PART = 16, COLLECT_NS = 2000000 };
+
 struct td_pass_call {
     struct td_away base; /* must be first, because submit casts back */
     struct td_call *call;
@@ -21,7 +25,26 @@ struct td_pass_call {
     /* Calls that wait for this leader, in the order of their arrival. */
     struct td_pass_call *first, *last;
     int n_waiting;
+    /* Set for a leader whose pass has started: when, and the number of calls in the pass. */
+    int64_t begun_ns;
+    int n_calls;
 };
+
+void td_passes_init(struct td_passes *passes)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&passes->mutex, NULL);
+    pthread_cond_init(&passes->arrived, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+void td_passes_destroy(struct td_passes *passes)
+{
+    pthread_cond_destroy(&passes->arrived);
+    pthread_mutex_destroy(&passes->mutex);
+}
 
 static const struct td_op_args *args_of(const struct td_pass_call *pass)
 {
@@ -82,6 +105,7 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
         leader->last = pass;
         leader->n_waiting++;
         atomic_fetch_add_explicit(&passes->waiting, 1, memory_order_relaxed);
+        pthread_cond_broadcast(&passes->arrived);
     } else /* the leader has ended since the call was placed */
         lead(passes, pass);
     pthread_mutex_unlock(&passes->mutex);
@@ -117,6 +141,23 @@ void td_pass_place(struct td_call *call)
     pthread_mutex_unlock(&passes->mutex);
 }
 
+static const void *table_of(const struct td_pass_call *pass)
+{
+    return args_of(pass)->inputs[0].tensors[0].data;
+}
+
+/* Records the end of a pass for the next one. Called with the mutex. */
+static void note_end(struct td_passes *passes, const struct td_pass_call *leader)
+{
+    const int64_t now = td_now_ns(), part = (now - leader->begun_ns) / COLLECT_PART;
+    if (leader->begun)
+        passes->last = (struct td_pass_end){
+            .table = table_of(leader),
+            .n_calls = leader->n_calls + leader->n_waiting,
+            .collect_ns = now + (part < COLLECT_NS ? part : COLLECT_NS),
+        };
+}
+
 void td_pass_leave(struct td_call *call)
 {
     struct td_passes *passes = &call->services->passes;
@@ -129,6 +170,7 @@ void td_pass_leave(struct td_call *call)
         place = &(*place)->next;
     *place = pass->next;
     pass->leads = false;
+    note_end(passes, pass);
     first = pass->first;
     if (first) {
         first->first = first->next;
@@ -219,11 +261,29 @@ static void give_back(struct td_pass_call *member, td_status status)
     member->back(member->call);
 }
 
+/* Waits until as many calls are there as in the last pass over the table, but not for long. Called
+ * with the mutex. */
+static void collect(struct td_passes *passes, const struct td_pass_call *leader)
+{
+    const struct td_pass_end last = passes->last;
+    const struct timespec until = { .tv_sec = last.collect_ns / 1000000000,
+                                    .tv_nsec = last.collect_ns % 1000000000 };
+    if (last.table != table_of(leader))
+        return;
+    while (leader->n_waiting < MOST_CALLS && leader->n_waiting + 1 < last.n_calls &&
+           td_now_ns() < last.collect_ns)
+        if (pthread_cond_timedwait(&passes->arrived, &passes->mutex, &until) != 0)
+            break;
+}
+
 /* Takes the calls that wait for the leader, and returns them as a list. */
 static struct td_pass_call *take_waiting(struct td_pass_call *leader)
 {
     struct td_passes *passes = &leader->call->services->passes;
     pthread_mutex_lock(&passes->mutex);
+    collect(passes, leader);
+    leader->begun_ns = td_now_ns();
+    leader->n_calls = 1 + leader->n_waiting;
     struct td_pass_call *taken = leader->first;
     atomic_fetch_sub_explicit(&passes->waiting, leader->n_waiting, memory_order_relaxed);
     leader->first = leader->last = NULL;

@@ -4,8 +4,10 @@
  *     waits ──────────► (in the pass of another call) ─► back to the queue
  *
  * A call that finds no leader whose pass it can join leads a pass itself. It is queued and computed
- * like any other call, so sharing adds no delay. Calls that can join it wait until it starts, and
- * are computed together with it. Calls that come later form the next pass. A call waits only for a
+ * like any other call. Calls that can join it wait until it starts, and are computed together with
+ * it. Calls that come later form the next pass. When several calls have shared the time of a pass,
+ * their clients often send the next requests at once, so the next pass over the table starts when
+ * as many calls are there again, or after a small part of that time. A call waits only for a
  * leader that runs, or that is the next to run, and only if both do little work beside reading the
  * table. Each call keeps its own errors and deadline, and gets the same bits as alone.
  *
@@ -22,12 +24,24 @@
 
 struct td_pass_call;
 
+/* A pass that several calls have shared, or have waited for. */
+struct td_pass_end {
+    const void *table;  /* the address of its data, which may have been freed; NULL if none */
+    int n_calls;        /* calls that the pass has computed, and that waited at its end */
+    int64_t collect_ns; /* the next pass starts at this time, even if not as many calls wait */
+};
+
 struct td_passes {
     pthread_mutex_t mutex;
+    pthread_cond_t arrived; /* a call waits for a leader */
     struct td_pass_call *leaders;
+    struct td_pass_end last;
     atomic_int_fast64_t waiting;  /* calls that wait for the start of a pass */
     atomic_uint_fast64_t members; /* calls computed in the pass of another call, since the start */
 };
+
+void td_passes_init(struct td_passes *passes);
+void td_passes_destroy(struct td_passes *passes);
 
 /* Decides, after admission, whether a call that will be queued leads a pass or waits for one. Sets
  * call->schedule.pass or call->schedule.away. */

@@ -35,7 +35,7 @@ bool td_services_open(struct td_services *services)
 {
     const struct td_config *config = &services->config;
     pthread_mutex_init(&services->mutex, NULL);
-    pthread_mutex_init(&services->passes.mutex, NULL);
+    td_passes_init(&services->passes);
     if (getrandom(&services->request_seed, sizeof services->request_seed, 0) < 0)
         services->request_seed = (uint64_t)getpid();
     if (getrandom(&services->hash_seed, sizeof services->hash_seed, 0) < 0)
@@ -115,7 +115,7 @@ bool td_services_close(struct td_services *services)
     td_buffer_pool_free(services->buffers);
     td_kept_free(services->kept);
     td_clients_free(services->clients);
-    pthread_mutex_destroy(&services->passes.mutex);
+    td_passes_destroy(&services->passes);
     pthread_mutex_destroy(&services->mutex);
     return closed;
 }

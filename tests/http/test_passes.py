@@ -129,6 +129,40 @@ class Passes(PassTest):
         self.wait_for_waiting(0)
 
 
+class Collecting(PassTest):
+    """After a pass of one second, the next pass waits for as many calls as the first computed and left waiting, here four."""
+
+    @contextlib.contextmanager
+    def collecting(self):
+        with self.daemon.clock.stopped(), contextlib.ExitStack() as stack:
+            with self.daemon.gates.closed("check") as gate:
+                first = self.sent(stack, self.body(0))
+                gate.arrival()
+                others = []
+                for i in range(1, 4):
+                    others.append(self.sent(stack, self.body(i)))
+                    self.wait_for_waiting(i)
+                self.daemon.clock.advance(1)
+            self.assertStatus(first.reply(), 200)
+            self.wait_for_waiting(2)  # the other one leads
+            yield stack, others
+
+    def test_a_pass_starts_when_as_many_calls_are_there_as_before(self):
+        before = metric(self.daemon, "tensord_pass_members_total")
+        with self.collecting() as (stack, others):
+            self.assertTrue(all(other.is_silent() for other in others))
+            others.append(self.sent(stack, self.body(4)))
+            for reply in replies_of(others):
+                self.assertStatus(reply, 200)
+        self.assertEqual(metric(self.daemon, "tensord_pass_members_total") - before, 3)
+
+    def test_a_pass_waits_only_for_a_small_part_of_the_time_of_the_last_one(self):
+        with self.collecting() as (_, others):
+            self.daemon.clock.advance(0.002)
+            for reply in replies_of(others):
+                self.assertStatus(reply, 200)
+
+
 class TwoWorkers(PassTest):
     options = ("--workers", "2")
 

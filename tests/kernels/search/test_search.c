@@ -476,11 +476,12 @@ static void expect_same_bits_alone(const struct example *e, td_isa together, td_
     }
 }
 
-static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_search_metric metric)
+static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_search_metric metric,
+                                        int64_t n_queries)
 {
     char what[96];
     struct example e = {
-        .attrs = { .k = 40, .metric = metric }, .n = 40, .columns = columns, .n_queries = 19
+        .attrs = { .k = 40, .metric = metric }, .n = 40, .columns = columns, .n_queries = n_queries
     };
     td_arena_reset(&test_arena);
     random_seed((uint64_t)columns);
@@ -489,8 +490,8 @@ static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_sear
         table == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32, e.n_queries, columns);
     if (td_is_quantized(table))
         random_scaling(&e);
-    snprintf(what, sizeof(what), "%s [40,%d], metric %d", td_dtype_info(table)->name, (int)columns,
-             metric);
+    snprintf(what, sizeof(what), "%s [40,%d], %d queries, metric %d", td_dtype_info(table)->name,
+             (int)columns, (int)n_queries, metric);
     expect_same_bits_alone(&e, TD_ISA_GENERIC, TD_ISA_GENERIC, what);
     if (td_isa_supported(TD_ISA_AVX2))
         expect_same_bits_alone(&e, TD_ISA_AVX2, TD_ISA_AUTO, what);
@@ -500,10 +501,14 @@ static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_sear
 TD_TEST_LOOP(a_score_has_the_same_bits_alone_and_beside_other_queries, 0, COUNT_OF(tables))
 {
     static const int64_t widths[] = { 1, 7, 9, 24, 100, 520, 4100 };
+    static const int64_t numbers[] = { 2, 3, 7,
+                                       19 }; /* of queries: one by one, interleaved, panels */
     const size_t n = MOST_THREADS > 2 ? COUNT_OF(widths) : COUNT_OF(widths) - 1; /* threads.h */
     for (size_t i = 0; i < n; i++)
         for (int metric = 0; metric < 3; metric++)
-            expect_same_bits_everywhere(tables[_i], widths[i], (td_search_metric)metric);
+            for (size_t q = 0; q < COUNT_OF(numbers); q++)
+                expect_same_bits_everywhere(tables[_i], widths[i], (td_search_metric)metric,
+                                            numbers[q]);
 }
 
 /* ---- Random calls ------------------------------------------------------------------------ */
