@@ -25,6 +25,7 @@ ASSERT_PARAMETERS_FIT(gather);
 ASSERT_PARAMETERS_FIT(gemm);
 ASSERT_PARAMETERS_FIT(partition);
 ASSERT_PARAMETERS_FIT(permute);
+ASSERT_PARAMETERS_FIT(search);
 ASSERT_PARAMETERS_FIT(stitch);
 ASSERT_PARAMETERS_FIT(sumprod);
 _Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one component per dimension");
@@ -50,6 +51,7 @@ static const struct td_cuda_op *find_op(const char *name)
         KERNELS_OF(embedding_bag),
         KERNELS_OF(find),
         KERNELS_OF(lookup),
+        KERNELS_OF(search),
     };
     static const char *const names[TD_OP_COUNT] = {
 #define TD_OP(folder, op) #op,
@@ -156,8 +158,10 @@ static td_status no_device(cudaError_t error, struct td_error *err)
 static cudaError_t load_kernels(void)
 {
     static cudaError_t (*const load[])(void) = {
-        td_cuda_bags_load,      td_cuda_find_load,    td_cuda_gather_load, td_cuda_gemm_load,
-        td_cuda_partition_load, td_cuda_permute_load, td_cuda_stitch_load, td_cuda_sumprod_load,
+        td_cuda_bags_load,        td_cuda_find_load,          td_cuda_gather_load,
+        td_cuda_gemm_load,        td_cuda_partition_load,     td_cuda_permute_load,
+        td_cuda_search_best_load, td_cuda_search_scores_load, td_cuda_stitch_load,
+        td_cuda_sumprod_load,
     };
     cudaError_t error = cudaSuccess;
     for (size_t i = 0; i < sizeof(load) / sizeof(load[0]) && error == cudaSuccess; i++)

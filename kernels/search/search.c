@@ -108,6 +108,24 @@ static td_status read_numbers(const struct td_op_args *args, int input, const ch
     return TD_OK;
 }
 
+static bool are_rows(const struct td_op_args *args, int input)
+{
+    const struct td_tensor *numbers = td_search_given(args, input);
+    const int64_t n_rows = td_search_given(args, TD_SEARCH_PARAMS)->shape.dim[0];
+    for (int64_t i = 0; numbers && i < numbers->numel; i++) {
+        const int64_t row = td_tensor_index_at(numbers, i);
+        if (row < 0 || row >= n_rows)
+            return false;
+    }
+    return true;
+}
+
+static bool valid(const struct td_op_args *args)
+{
+    return are_rows(args, TD_SEARCH_ROWS) && are_rows(args, TD_SEARCH_CANDIDATES) &&
+           are_rows(args, TD_SEARCH_EXCLUDE);
+}
+
 /* A call whose inputs have been checked and converted: the plan of the call after prepare. If
  * n_queries is 0, there is nothing to search. */
 struct job {
@@ -546,5 +564,6 @@ const struct td_op td_op_search = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .valid = valid,
     .pass = &pass,
 };

@@ -5,6 +5,7 @@
 #include "kernels/key_index/key_index.h"
 #include "kernels/lookup/lookup.h"
 #include "kernels/op_check.h"
+#include "kernels/search/search.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -421,6 +422,55 @@ static bool nearly_same(const struct launch *launch, const char *got, struct td_
     return true;
 }
 
+/* Equal infinities, or numbers that differ by rounding. */
+static bool is_near(double a, double b, double tolerance)
+{
+    return a == b || fabs(a - b) <= tolerance * (1 + fabs(a));
+}
+
+/* True if the row at place i of a query is expected there, or at a place whose score is nearly the
+ * same, or is not expected but scores nearly as much as the last row. */
+static bool is_found(const struct launch *launch, int64_t begin, int64_t i, int64_t row)
+{
+    const struct td_tensor *scores = &launch->args.outputs[TD_SEARCH_SCORES],
+                           *indices = &launch->args.outputs[TD_SEARCH_INDICES];
+    const int64_t *rows = (const int64_t *)indices->data + begin;
+    const int64_t k = indices->shape.dim[indices->shape.rank - 1];
+    int64_t at = 0;
+    while (at < k - 1 && rows[at] != row)
+        at++;
+    return is_near(float_at(scores, scores->data, begin + i),
+                   float_at(scores, scores->data, begin + at), launch->one.tolerance);
+}
+
+static bool same_scores(const struct launch *launch, const char *got)
+{
+    const struct td_tensor *want = &launch->args.outputs[TD_SEARCH_SCORES];
+    for (int64_t i = 0; i < want->numel; i++) {
+        const double a = float_at(want, want->data, i), b = float_at(want, got, i);
+        if (is_near(a, b, launch->one.tolerance))
+            continue;
+        printf("  score %" PRId64 " is %.17g; expected %.17g\n", i, b, a);
+        return false;
+    }
+    return true;
+}
+
+static bool same_rows(const struct launch *launch, const char *got)
+{
+    const struct td_tensor *want = &launch->args.outputs[TD_SEARCH_INDICES];
+    const int64_t k = want->shape.dim[want->shape.rank - 1];
+    const int64_t *rows = (const int64_t *)(const void *)got;
+    for (int64_t i = 0; i < want->numel; i++) {
+        if (is_found(launch, i / k * k, i % k, rows[i]))
+            continue;
+        printf("  place %" PRId64 " has row %" PRId64 "; expected row %" PRId64 "\n", i, rows[i],
+               ((const int64_t *)want->data)[i]);
+        return false;
+    }
+    return true;
+}
+
 /* Equal as numbers: -0 is 0. A sum of -0 is 0 or -0, depending on whether it begins with 0 or with
  * its first product; neither the contract nor cuBLAS specifies that. */
 static bool same_numbers(const struct td_tensor *want, const char *got)
@@ -455,6 +505,8 @@ static bool same_output(const struct launch *launch, int output, const char *got
                         struct td_arena *arena)
 {
     const struct td_tensor *want = &launch->args.outputs[output];
+    if (launch->one.tolerance > 0 && launch->one.op == &td_op_search)
+        return output == TD_SEARCH_SCORES ? same_scores(launch, got) : same_rows(launch, got);
     if (launch->one.tolerance > 0)
         return nearly_same(launch, got, arena);
     if (launch->one.op == &td_op_einsum && is_float(want->dtype) && same_numbers(want, got))

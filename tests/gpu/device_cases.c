@@ -10,8 +10,10 @@
 #include "kernels/half.h"
 #include "kernels/key_index/key_index.h"
 #include "kernels/lookup/lookup.h"
+#include "kernels/search/search.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1040,6 +1042,198 @@ static void make_random_bags(struct generator *g)
     make_drawn_bags(g, &c, bag_dtypes[below(g, COUNT_OF(bag_dtypes))], (td_bag_mode)below(g, 4));
 }
 
+/* ---- search ---------------------------------------------------------------------------------- */
+
+/* Numbers of candidates and excluded rows; -1: the input is not given. */
+static const struct search_case {
+    int64_t n, d, q, k, candidates, excluded;
+    bool large;
+} search_cases[] = {
+    { 1, 1, 1, 1, -1, -1, false },
+    { 40, 7, 3, 5, -1, -1, false },
+    { 40, 7, 1, 40, -1, 3, false },
+    { 50, 9, 5, 7, 30, 10, false },
+    { 50, 9, 5, 60, 80, -1, false }, /* more candidates than rows */
+    { 20, 3, 2, 9, -1, 20, false },  /* fewer rows than places */
+    { 300, 33, 17, 10, -1, -1, false },
+    { 513, 40, 18, 3, -1, 0, true },
+    { 60, 3, 257, 2, -1, -1, true }, /* several groups of queries */
+    { 1200, 3, 4, 1024, -1, -1, true },
+    { 0, 4, 2, 3, -1, 0, false },
+    { 5, 0, 2, 3, -1, -1, false },
+    { 5, 4, 0, 3, -1, -1, false },
+    { 30, 4, 2, 3, 0, -1, false },
+    { 3000, 3, 2, 1025, -1, 7, true }, /* more than fit into shared memory */
+    { 3000, 2, 1, 3000, -1, -1, true },
+    { 9000, 2, 2, 1500, 7000, 100, true },
+    { 70000, 2, 3, 20, -1, 3, true }, /* several blocks of rows */
+};
+
+/* Dtypes of the table and of the queries; what else there is by turns. */
+struct search_form {
+    td_dtype dtype, queries;
+    struct td_search_attrs attrs;
+    bool from_rows, single, has_keys;
+    bool exact; /* no sum is rounded */
+};
+
+static struct td_tensor some_rows(struct generator *g, int64_t n, int rank, int64_t bound)
+{
+    const struct td_shape shape = { .rank = rank, .dim = { n } };
+    const int64_t first = bound > INT16_MAX ? 1 : 0;
+    const td_dtype dtype = index_dtypes[first + below(g, COUNT_OF(index_dtypes) - first)];
+    return indices_below(g, dtype, &shape, 1, &bound, false);
+}
+
+/* Multiples of 0.5, many of them equal, so that many scores are; or any numbers below 1. */
+static struct td_tensor search_floats(struct generator *g, td_dtype dtype,
+                                      const struct td_shape *shape, bool exact)
+{
+    return exact ? small_floats(g, dtype, shape, -2, 5, 0.5)
+                 : small_floats(g, dtype, shape, -(1 << 20), 1 << 21, 0x1p-20);
+}
+
+/* Some rows of floats have NaN or infinity. */
+static struct td_tensor search_params(struct generator *g, const struct search_form *form,
+                                      const struct search_case *c)
+{
+    const bool trailer = form->attrs.layout == TD_ROW_LAYOUT_BYTE_ROWWISE;
+    const struct td_shape shape = { .rank = 2,
+                                    .dim = { c->n, c->d + (trailer ? TD_ROW_TRAILER : 0) } };
+    if (!is_byte(form->dtype)) {
+        struct td_tensor params = search_floats(g, form->dtype, &shape, form->exact);
+        for (int64_t i = below(g, 9); form->exact && i < params.numel / 9;
+             i += 1 + params.numel / 9)
+            set_float(&params, i, below(g, 2) ? (double)NAN : (double)INFINITY);
+        return params;
+    }
+    struct td_tensor params = random_bits(g, form->dtype, &shape);
+    for (size_t i = 0; i < params.bytes; i++)
+        ((unsigned char *)params.data)[i] &= 15;
+    for (int64_t i = 0; trailer && i < c->n; i++) {
+        const float after[2] = { (float)(1 + below(g, 4)) / 4, (float)below(g, 9) - 4 };
+        memcpy((char *)params.data + (i + 1) * shape.dim[1] - TD_ROW_TRAILER, after, sizeof(after));
+    }
+    return params;
+}
+
+static void set_search_scaling(struct generator *g, int64_t n)
+{
+    struct td_shape shape = per_row(g, n);
+    struct td_tensor scale = small_floats(g, TD_DTYPE_FLOAT32, &shape, 1, 4, 0.25);
+    set_operand(g, TD_SEARCH_SCALE, &scale, 1);
+    const bool by_offset = below(g, 2);
+    shape = per_row(g, n);
+    struct td_tensor shift =
+        by_offset ? small_floats(g, TD_DTYPE_FLOAT32, &shape, -9, 9, 1) : zero_points(g, n);
+    set_operand(g, by_offset ? TD_SEARCH_OFFSET : TD_SEARCH_ZERO_POINT, &shift, 1);
+}
+
+static void set_search_queries(struct generator *g, const struct search_form *form,
+                               const struct search_case *c)
+{
+    const struct td_shape shape = { .rank = form->single ? 1 : 2,
+                                    .dim = { form->single ? c->d : c->q, c->d } };
+    struct td_tensor queries = form->from_rows
+                                   ? some_rows(g, c->q, form->single ? 0 : 1, c->n)
+                                   : search_floats(g, form->queries, &shape, form->exact);
+    set_operand(g, form->from_rows ? TD_SEARCH_ROWS : TD_SEARCH_QUERIES, &queries, 1);
+}
+
+static void make_search(struct generator *g, const struct search_case *c,
+                        const struct search_form *form)
+{
+    static const char *const metrics[] = { "dot", "cosine", "l2" };
+    begin(g, &td_op_search);
+    struct td_tensor params = search_params(g, form, c);
+    set_operand(g, TD_SEARCH_PARAMS, &params, 1);
+    if (is_byte(form->dtype) && form->attrs.layout == TD_ROW_LAYOUT_PLAIN)
+        set_search_scaling(g, c->n);
+    set_search_queries(g, form, c);
+    if (c->candidates >= 0) {
+        struct td_tensor candidates = some_rows(g, c->candidates, 1, c->n);
+        set_operand(g, TD_SEARCH_CANDIDATES, &candidates, 1);
+    }
+    if (c->excluded >= 0) {
+        struct td_tensor excluded = some_rows(g, c->excluded, 1, c->n);
+        set_operand(g, TD_SEARCH_EXCLUDE, &excluded, 1);
+    }
+    if (form->has_keys) {
+        const struct td_shape n = { .rank = 1, .dim = { c->n } };
+        struct td_tensor keys = random_bits(g, below(g, 2) ? TD_DTYPE_INT64 : TD_DTYPE_UINT32, &n);
+        set_operand(g, TD_SEARCH_KEYS, &keys, 1);
+    }
+    set_attrs(g, &form->attrs, sizeof(form->attrs));
+    if (!form->exact)
+        g->one.tolerance = params.dtype == TD_DTYPE_FLOAT64 ? 1e-13 : 1e-5;
+    if (g->n_cases % 5 == 0)
+        g->one.first_offset = (size_t)(1 + below(g, 20)) * td_dtype_info(form->dtype)->size;
+    emit(g,
+         "by %s of %s[%" PRId64 ",%" PRId64 "] for %" PRId64 " %s%s, k %" PRId64 ", %" PRId64
+         " candidates, %" PRId64 " excluded%s%s",
+         metrics[form->attrs.metric], name_of(form->dtype), c->n, c->d, c->q,
+         form->from_rows ? "rows" : name_of(form->queries), form->attrs.exclude_self ? "" : " too",
+         c->k, c->candidates, c->excluded, form->has_keys ? ", with keys" : "",
+         form->exact ? "" : ", rounded");
+}
+
+static void make_drawn_search(struct generator *g, const struct search_case *c, td_dtype dtype,
+                              td_search_metric metric, bool exact)
+{
+    static const td_dtype queries[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32,
+                                        TD_DTYPE_FLOAT64 };
+    struct search_form form = {
+        .dtype = dtype,
+        .queries = exact ? queries[below(g, 4)] : TD_DTYPE_FLOAT32,
+        .attrs = { .k = c->k, .metric = metric, .exclude_self = below(g, 4) > 0 },
+        .from_rows = (c->n > 0 || c->q == 0) && below(g, 2) == 0,
+        .single = c->q == 1 && below(g, 2) == 0,
+        .has_keys = exact && below(g, 2) == 0,
+        .exact = exact,
+    };
+    if (dtype == TD_DTYPE_UINT8 && below(g, 2) == 0)
+        form.attrs.layout = TD_ROW_LAYOUT_BYTE_ROWWISE;
+    make_search(g, c, &form);
+}
+
+static void make_all_searches(struct generator *g)
+{
+    static const struct search_case rounded[] = { { 500, 60, 3, 20, -1, -1, false },
+                                                  { 300, 40, 30, 10, 200, -1, false },
+                                                  { 2000, 20, 1, 1500, -1, -1, true } };
+    for (int i = 0; i < COUNT_OF(search_cases); i++)
+        for (int dtype = 0; dtype < COUNT_OF(bag_dtypes); dtype++)
+            for (int metric = TD_SEARCH_DOT; metric <= TD_SEARCH_L2; metric++)
+                if (!search_cases[i].large || bag_dtypes[dtype] == TD_DTYPE_FLOAT32)
+                    make_drawn_search(g, &search_cases[i], bag_dtypes[dtype],
+                                      (td_search_metric)metric, true);
+    for (int i = 0; i < COUNT_OF(rounded); i++)
+        for (int metric = TD_SEARCH_DOT; metric <= TD_SEARCH_L2; metric++) {
+            make_drawn_search(g, &rounded[i], TD_DTYPE_FLOAT32, (td_search_metric)metric, false);
+            make_drawn_search(g, &rounded[i], TD_DTYPE_FLOAT64, (td_search_metric)metric, false);
+        }
+}
+
+static void make_random_search(struct generator *g)
+{
+    struct search_case c = {
+        .n = below(g, below(g, 4) ? 300 : 4000),
+        .d = below(g, below(g, 4) ? 20 : 150),
+        .q = below(g, below(g, 4) ? 6 : 50),
+        .candidates = -1,
+        .excluded = below(g, 3) - 1,
+    };
+    c.k = 1 + below(g, below(g, 4) ? 30 : 2 * c.n + 1);
+    if (c.n > 0 && c.excluded == 1)
+        c.excluded = below(g, c.n);
+    if (below(g, 3) == 0)
+        c.candidates = c.n > 0 ? below(g, 2 * c.n) : 0;
+    if (c.n == 0 && c.excluded > 0)
+        c.excluded = 0;
+    make_drawn_search(g, &c, bag_dtypes[below(g, COUNT_OF(bag_dtypes))],
+                      (td_search_metric)below(g, 3), true);
+}
+
 /* ---- random cases ---------------------------------------------------------------------------- */
 
 /* Copies the first n dimensions of a text. */
@@ -1180,6 +1374,7 @@ void for_each_device_case(struct td_arena *arena, device_case_fn *fn, void *cont
     make_all_lookups(&g);
     make_all_einsums(&g);
     make_all_bags(&g);
+    make_all_searches(&g);
     for (int i = 0; i < RANDOM_EQUATIONS; i++)
         make_random_einsum(&g, 6);
 }
@@ -1202,7 +1397,7 @@ void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_
     struct generator g = { .arena = arena, .fn = fn, .context = context, .random = seed };
     g.n_cases = below(&g, 15); /* decides about items and alignment */
     g.max_items = below(&g, 8) == 0 ? 5000 : 7;
-    switch (below(&g, 7)) {
+    switch (below(&g, 8)) {
     case 0:
         make_random_gather(&g);
         break;
@@ -1220,6 +1415,9 @@ void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_
         break;
     case 5:
         make_resized_einsum(&g);
+        break;
+    case 6:
+        make_random_search(&g);
         break;
     default:
         make_random_einsum(&g, 4);

@@ -18,8 +18,9 @@ struct device_case {
     bool reports_missing; /* a lookup: missing keys are reported */
     int n_items;
     const int64_t *item_end; /* NULL if there is one item */
-    double tolerance;        /* 0: bit for bit; else relative to the sum of magnitudes */
-    size_t first_offset;     /* of the first input from a 256-byte boundary, in bytes */
+    /* 0: bit for bit; else relative to the sum of magnitudes, or for a search, to 1 + the score */
+    double tolerance;
+    size_t first_offset; /* of the first input from a 256-byte boundary, in bytes */
 };
 
 typedef void device_case_fn(void *context, const struct device_case *one);

@@ -14,6 +14,7 @@
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/indices.cuh"
 #include "gpu/cuda/kernels/numbers.cuh"
+#include "gpu/cuda/kernels/scaling.cuh"
 
 #include <math.h>
 
@@ -177,61 +178,8 @@ static __device__ __forceinline__ int64_t bag_row(const struct td_cuda_bags_args
     return index == args.padding && index >= 0 ? (int64_t)ROW_SKIPPED : row;
 }
 
-/* Loads a float from any address. */
-static __device__ __forceinline__ float load_unaligned(const char *from)
-{
-    uint32_t bits = 0;
-    float value;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        bits |= (uint32_t)(unsigned char)from[i] << 8 * i;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-/* Converts an element of a row to a number: (element - zero) * scale + offset. */
-struct scaling {
-    float zero, scale, offset;
-};
-
-static __device__ __forceinline__ int64_t load_zero_point(const struct td_cuda_bags_args &args,
-                                                          int64_t row)
-{
-    const int64_t i = row * args.zero_point_step;
-    if (args.zero_point == NULL)
-        return 0;
-    switch (args.zero_point_type) {
-    case TD_CUDA_INT8:
-        return ((const int8_t *)args.zero_point)[i];
-    case TD_CUDA_UINT8:
-        return ((const uint8_t *)args.zero_point)[i];
-    case TD_CUDA_INT32:
-        return ((const int32_t *)args.zero_point)[i];
-    default:
-        return ((const int64_t *)args.zero_point)[i];
-    }
-}
-
-static __device__ __forceinline__ struct scaling load_scaling(const struct td_cuda_bags_args &args,
-                                                              int64_t row)
-{
-    struct scaling s = { 0, 1, 0 };
-    if (args.scale == NULL) {
-        const char *after = (const char *)args.params + row * args.row_bytes + args.columns;
-        s.scale = load_unaligned(after);
-        s.offset = load_unaligned(after + sizeof(float));
-        return s;
-    }
-    s.scale = args.scale[row * args.scale_step];
-    if (args.offset != NULL)
-        s.offset = args.offset[row * args.offset_step];
-    else
-        s.zero = (float)load_zero_point(args, row);
-    return s;
-}
-
 /* Rounds the product before adding, as the CPU does. */
-static __device__ __forceinline__ float scaled(float element, const struct scaling &s)
+static __device__ __forceinline__ float scaled(float element, const struct scaling<float> &s)
 {
     return __fadd_rn(__fmul_rn(element - s.zero, s.scale), s.offset);
 }
@@ -250,9 +198,12 @@ static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &a
     memcpy((void *)values, &vector, sizeof(values));
     const A weight =
         args.weights == NULL ? (A)1 : load_number<A>(args.weights, i, args.weights_type);
-    struct scaling s = { 0, 1, 0 };
+    struct scaling<float> s = {
+        0, 1, 0
+    };
     if (K::quantized && row >= 0)
-        s = load_scaling(args, row);
+        s = load_scaling<float>(args.scaling, row,
+                                (const char *)args.params + row * args.row_bytes + args.columns);
     s.scale = __fmul_rn(s.scale, (float)weight);
     s.offset = __fmul_rn(s.offset, (float)weight);
     const bool is_first = K::quantized && row >= 0 && !t->has_row;

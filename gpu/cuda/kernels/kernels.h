@@ -34,6 +34,8 @@ cudaError_t td_cuda_gather_load(void);
 cudaError_t td_cuda_gemm_load(void);
 cudaError_t td_cuda_partition_load(void); /* except the kernels of the sort */
 cudaError_t td_cuda_permute_load(void);
+cudaError_t td_cuda_search_best_load(void);
+cudaError_t td_cuda_search_scores_load(void);
 cudaError_t td_cuda_stitch_load(void);
 cudaError_t td_cuda_sumprod_load(void);
 
@@ -182,7 +184,7 @@ struct td_cuda_find_args {
 };
 cudaError_t td_cuda_find(const struct td_cuda_find_args *args, cudaStream_t stream);
 
-/* ---- Bags of rows -------------------------------------------------------------------------- */
+/* ---- Rows of numbers ----------------------------------------------------------------------- */
 
 /* Type of a real number in memory. */
 enum td_cuda_number {
@@ -196,6 +198,21 @@ enum td_cuda_number {
     TD_CUDA_INT32,
     TD_CUDA_INT64
 };
+
+/* Scales of int8 and uint8 rows (kernels/quantized.h). A step is 1 if each row has its own value,
+ * and 0 if all rows share one value. */
+struct td_cuda_scaling {
+    /* NULL if each row has its scale and offset after its columns. */
+    const float *scale;
+    int scale_step;
+    const float *offset; /* NULL if zero_point is used */
+    int offset_step;
+    const void *zero_point;              /* NULL if zero points are 0 */
+    enum td_cuda_number zero_point_type; /* int8, uint8, int32 or int64 */
+    int zero_point_step;
+};
+
+/* ---- Bags of rows -------------------------------------------------------------------------- */
 
 /* Maximum number of indices of a bag that is summed as a whole. Longer bags are summed in parts of
  * this length. */
@@ -228,17 +245,8 @@ struct td_cuda_bags_args {
     int segment_bytes;
     /* Device memory for `begins` if they are computed from segment_ids. */
     int64_t *found_begins;
-    const void *weights; /* n_indices weights; NULL if all are 1 */
-    /* Scale of int8 and uint8 rows, or NULL if each row has its scale and offset after its columns.
-     * A step is 1 if each row has its own value, and 0 if all rows share one value. */
-    const float *scale;
-    int scale_step;
-    /* Offset of int8 and uint8 rows, or NULL if zero_point is used. */
-    const float *offset;
-    int offset_step;
-    const void *zero_point;              /* NULL if zero points are 0 */
-    enum td_cuda_number zero_point_type; /* int8, uint8, int32 or int64 */
-    int zero_point_step;
+    const void *weights;            /* n_indices weights; NULL if all are 1 */
+    struct td_cuda_scaling scaling; /* of int8 and uint8 rows */
     /* Workspace for the sums of parts, which are float64 if params are float64 and otherwise
      * float32. Each run of TD_CUDA_BAG_PART indices has 2 rows, and the last run can be shorter.
      * NULL if there are too few indices for any bag to be split. */
@@ -247,6 +255,85 @@ struct td_cuda_bags_args {
     struct td_cuda_reporting reporting;
 };
 cudaError_t td_cuda_bags(const struct td_cuda_bags_args *args, cudaStream_t stream);
+
+/* ---- Search -------------------------------------------------------------------------------- */
+
+/* A scored row. The larger `order` is better. Of equal ones, the lower row is better. */
+struct td_cuda_scored {
+    uint64_t order; /* the score, as an integer in the same order; 0: no row */
+    int64_t row;
+};
+
+/* Maximum k for which the best rows are selected in shared memory. */
+#define TD_CUDA_SEARCH_SHARED_K 1024
+/* Number of entries that a block sorts in shared memory. */
+#define TD_CUDA_SEARCH_TILE     2048
+
+/* Arguments of the kernels of search. The call's queries are computed in groups, and a group is
+ * scored against blocks of rows. A is float, or double if is_double. */
+struct td_cuda_search_args {
+    const void *params; /* table, [n_rows, columns] */
+    enum td_cuda_number params_type;
+    struct td_cuda_scaling scaling; /* of int8 and uint8 params */
+    int64_t n_rows, columns;
+    int64_t row_bytes; /* distance in bytes between consecutive rows of params */
+    const void *given; /* queries, [all_queries, columns]; NULL: rows of params are the queries */
+    enum td_cuda_number given_type;
+    const void *rows; /* row numbers of all_queries queries; NULL if the queries are given */
+    int rows_bytes;
+    bool exclude_self;      /* true if a query does not find its own row */
+    const void *candidates; /* the only rows to score; NULL: all rows */
+    int candidates_bytes;
+    int64_t n_scored;    /* number of candidates, or n_rows */
+    const void *exclude; /* row numbers that are never found */
+    int exclude_bytes;
+    int64_t n_exclude;
+    int metric; /* td_search_metric */
+    bool is_double;
+    int64_t all_queries;
+    int64_t k; /* number of rows to find for each query; at least 1 */
+
+    /* A bit for each row of the table that is excluded, or is a candidate already. NULL if nothing
+     * is excluded and there are no candidates. */
+    unsigned int *marked;
+    /* For each candidate, its row, or -1 if the candidate is not scored. NULL: all rows. */
+    int32_t *numbers;
+    void *queries;     /* A: converted queries, [all_queries, columns] */
+    void *query_roots; /* A: norms of the queries, for cosine; otherwise NULL */
+
+    int64_t first_query, n_queries; /* the group */
+    int64_t first, n;               /* the block: positions among the n_scored rows */
+    /* A: scores of the group and the block, [n_queries, score_pitch]. Larger is better. */
+    void *scores;
+    int64_t score_pitch;
+    /* The best rows so far, [n_queries, best_pitch], the best first. If k is at most
+     * TD_CUDA_SEARCH_SHARED_K, best_pitch is k. Otherwise, it is a power of two: the second half
+     * receives the rows of a block, and then the whole is sorted. */
+    struct td_cuda_scored *best;
+    int64_t best_pitch;
+    /* The rest is for k of at most TD_CUDA_SEARCH_SHARED_K. A block of rows is split into strips,
+     * each with its own selection. `found` has the results of all strips, [n_queries, strips * k],
+     * and n_found has their number for each query, which is 0 before a selection. */
+    int64_t strip, strips;
+    struct td_cuda_scored *found;
+    unsigned long long *n_found;
+
+    void *out_scores;     /* A: [all_queries, k] */
+    int64_t *out_indices; /* [all_queries, k] */
+
+    /* A step of a sort, set by td_cuda_search_sort. */
+    int64_t sort_begin, sort_from, sort_size, sort_stride;
+};
+/* Fills marked, which must be 0, and numbers, queries and query_roots. */
+cudaError_t td_cuda_search_prepare(const struct td_cuda_search_args *args, cudaStream_t stream);
+/* Computes the scores of a group and a block. */
+cudaError_t td_cuda_search_scores(const struct td_cuda_search_args *args, cudaStream_t stream);
+/* Adds the scores of a block to the best rows, for k of at most TD_CUDA_SEARCH_SHARED_K. */
+cudaError_t td_cuda_search_select(const struct td_cuda_search_args *args, cudaStream_t stream);
+/* Adds the scores of a block to the best rows, for any k. */
+cudaError_t td_cuda_search_sort(const struct td_cuda_search_args *args, cudaStream_t stream);
+/* Writes the outputs of a group. */
+cudaError_t td_cuda_search_write(const struct td_cuda_search_args *args, cudaStream_t stream);
 
 /* ---- Loop nests -------------------------------------------------------------------------- */
 

@@ -8,32 +8,6 @@ _Static_assert(TD_BAG_SUM == 0 && TD_BAG_MEAN == 1 && TD_BAG_SQRTN == 2 && TD_BA
 
 /* ---- Kernel arguments ---------------------------------------------------------------------- */
 
-static bool number_of(td_dtype dtype, enum td_cuda_number *out)
-{
-    switch (dtype) {
-    case TD_DTYPE_FLOAT16:
-        *out = TD_CUDA_FLOAT16;
-        return true;
-    case TD_DTYPE_BFLOAT16:
-        *out = TD_CUDA_BFLOAT16;
-        return true;
-    case TD_DTYPE_FLOAT32:
-        *out = TD_CUDA_FLOAT32;
-        return true;
-    case TD_DTYPE_FLOAT64:
-        *out = TD_CUDA_FLOAT64;
-        return true;
-    case TD_DTYPE_INT8:
-        *out = TD_CUDA_INT8;
-        return true;
-    case TD_DTYPE_UINT8:
-        *out = TD_CUDA_UINT8;
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Returns the number of elements in the vectors that a thread loads: 16 bytes, 4 bytes, or a single
  * element. */
 static int vector_elements(size_t element_bytes, uintptr_t alignment)
@@ -64,12 +38,6 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
-/* Returns the step between consecutive rows: 1, or 0 if all rows share one value. */
-static int row_step(const struct td_tensor *tensor)
-{
-    return tensor && tensor->shape.rank > 0;
-}
-
 static const void *data_of(const struct td_tensor *tensor)
 {
     return tensor ? tensor->data : NULL;
@@ -86,7 +54,6 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
     const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
     const struct td_tensor *segment_ids = given(args, TD_BAG_SEGMENT_IDS);
     const struct td_tensor *weights = given(args, TD_BAG_WEIGHTS);
-    const struct td_tensor *zero_point = given(args, TD_BAG_ZERO_POINT);
     struct td_cuda_bags_args out = {
         .out = args->outputs[0].data,
         .params = params->data,
@@ -100,19 +67,13 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
         .mode = (int)attrs.mode,
         .padding = attrs.padding_index,
         .weights = data_of(weights),
-        .scale = data_of(given(args, TD_BAG_SCALE)),
-        .scale_step = row_step(given(args, TD_BAG_SCALE)),
-        .offset = data_of(given(args, TD_BAG_OFFSET)),
-        .offset_step = row_step(given(args, TD_BAG_OFFSET)),
-        .zero_point = data_of(zero_point),
-        .zero_point_step = row_step(zero_point),
+        .scaling = td_cuda_scaling_of(given(args, TD_BAG_SCALE), given(args, TD_BAG_OFFSET),
+                                      given(args, TD_BAG_ZERO_POINT)),
     };
-    (void)number_of(params->dtype, &out.params_type);
-    (void)number_of(args->outputs[0].dtype, &out.out_type);
+    (void)td_cuda_number_of(params->dtype, &out.params_type);
+    (void)td_cuda_number_of(args->outputs[0].dtype, &out.out_type);
     if (weights)
-        (void)number_of(weights->dtype, &out.weights_type);
-    if (zero_point && !number_of(zero_point->dtype, &out.zero_point_type))
-        out.zero_point_type = zero_point->dtype == TD_DTYPE_INT32 ? TD_CUDA_INT32 : TD_CUDA_INT64;
+        (void)td_cuda_number_of(weights->dtype, &out.weights_type);
     if (geometry.n_bags > 0) {
         out.n_bags = geometry.n_bags;
         out.columns = geometry.row_numel;
@@ -168,7 +129,7 @@ static size_t bags_workspace_bytes(struct td_device *device, const struct td_dev
 static bool bags_supports(const struct td_op_args *args)
 {
     enum td_cuda_number unused;
-    return number_of(given(args, TD_BAG_PARAMS)->dtype, &unused);
+    return td_cuda_number_of(given(args, TD_BAG_PARAMS)->dtype, &unused);
 }
 
 static td_status bags_run(struct td_device_stream *stream, const struct td_device_work *work,

@@ -20,7 +20,7 @@ struct td_cuda_op {
  * of plugin.c. */
 extern const struct td_cuda_op td_cuda_gather_op, td_cuda_gather_nd_op, td_cuda_dynamic_stitch_op,
     td_cuda_parallel_dynamic_stitch_op, td_cuda_dynamic_partition_op, td_cuda_einsum_op,
-    td_cuda_find_op, td_cuda_lookup_op, td_cuda_embedding_bag_op;
+    td_cuda_find_op, td_cuda_lookup_op, td_cuda_embedding_bag_op, td_cuda_search_op;
 
 /* ---- For the ops ------------------------------------------------------------------------- */
 
@@ -35,6 +35,14 @@ static inline void *td_cuda_take(char **workspace, size_t bytes)
     *workspace += td_cuda_align_up(bytes);
     return taken;
 }
+
+/* Looks up the type of a float, int8 or uint8. Returns false for other dtypes. */
+bool td_cuda_number_of(td_dtype dtype, enum td_cuda_number *out);
+
+/* Returns the scales of int8 and uint8 rows. NULL: not given. */
+struct td_cuda_scaling td_cuda_scaling_of(const struct td_tensor *scale,
+                                          const struct td_tensor *offset,
+                                          const struct td_tensor *zero_point);
 
 static inline size_t td_cuda_element_bytes(const struct td_tensor *tensor)
 {

@@ -89,8 +89,10 @@ static inline double __fma_rn(double x, double y, double z)
     }
 EMULATION_ATOMIC(atomicMax, unsigned int, before > value ? before : value)
 EMULATION_ATOMIC(atomicMax, unsigned long long, before > value ? before : value)
+EMULATION_ATOMIC(atomicAdd, unsigned int, before + value)
 EMULATION_ATOMIC(atomicAdd, unsigned long long, before + value)
 EMULATION_ATOMIC(atomicExch, unsigned long long, value)
+EMULATION_ATOMIC(atomicOr, unsigned int, before | value)
 EMULATION_ATOMIC(atomicInc, unsigned int, before >= value ? 0 : before + 1)
 #undef EMULATION_ATOMIC
 

@@ -116,6 +116,7 @@ TD_TEST_EACH(search_gives, results)
     begin(&call, results[_i].attrs, results[_i].params, results[_i].inputs);
     call_run(&call, OP, NULL);
     ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+    ck_assert_msg(td_op_search.valid(&call.args), "%s: no device may run it", results[_i].says);
     ck_assert_int_eq(call.args.n_outputs, results[_i].keys ? 3 : 2);
     expect_tensor(&call.args.outputs[0], results[_i].scores, results[_i].says);
     expect_tensor(&call.args.outputs[1], results[_i].indices, results[_i].says);
@@ -191,6 +192,7 @@ TD_TEST_EACH(search_refuses_rows_that_do_not_exist, outside)
     begin(&call, "k=1", TABLE, outside[_i].inputs);
     call_run(&call, OP, NULL);
     ck_assert_int_eq(call.status, TD_INDEX_OUT_OF_BOUNDS);
+    ck_assert_msg(!td_op_search.valid(&call.args), "%s is valid for a device", outside[_i].input);
     expect_index_error(&call.err, outside[_i].input, outside[_i].message, outside[_i].bad_count);
 }
 
