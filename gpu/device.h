@@ -18,10 +18,11 @@
  *            that td_op.valid checks. Keys with an index (`key_index`) belong to a table: the
  *            index's `keys` and `blocks` are on the device, and its image is 256-byte aligned.
  * Results    The same as from the op's CPU kernel, bit for bit if the op moves data. The terms of a
- *            sum can be added in another order, and a zero sum can have the other sign. A row whose
- *            index is out of range is zero. It is reported if the policy is `error`, or if the
- *            policy is clip or wrap and the range is empty. The row of a missing key is zero, and
- *            is reported if the policy is `error`. The caller decides whether a report is an error.
+ *            sum can be added in another order, and a zero sum can have the other sign. Rows whose
+ *            scores differ only by rounding can be found in another order. A row whose index is out
+ *            of range is zero. It is reported if the policy is `error`, or if the policy is clip or
+ *            wrap and the range is empty. The row of a missing key is zero, and is reported if the
+ *            policy is `error`. The caller decides whether a report is an error.
  * Ownership  The caller of an open function must close what it opened, and must close the streams
  *            and free the memory of a device before closing the device. Closing a lost device frees
  *            everything it owns.

@@ -1044,29 +1044,37 @@ static void make_random_bags(struct generator *g)
 
 /* ---- search ---------------------------------------------------------------------------------- */
 
-/* Numbers of candidates and excluded rows; -1: the input is not given. */
+enum { EMPTY = -1 };
+
 static const struct search_case {
-    int64_t n, d, q, k, candidates, excluded;
+    const char *says; /* what is special, or NULL */
+    int64_t n, d, q, k;
+    int64_t candidates, excluded; /* numbers of rows; 0: the input is not given; or EMPTY */
     bool large;
+    bool in_order; /* each row scores more, or less, than the row before */
 } search_cases[] = {
-    { 1, 1, 1, 1, -1, -1, false },
-    { 40, 7, 3, 5, -1, -1, false },
-    { 40, 7, 1, 40, -1, 3, false },
-    { 50, 9, 5, 7, 30, 10, false },
-    { 50, 9, 5, 60, 80, -1, false }, /* more candidates than rows */
-    { 20, 3, 2, 9, -1, 20, false },  /* fewer rows than places */
-    { 300, 33, 17, 10, -1, -1, false },
-    { 513, 40, 18, 3, -1, 0, true },
-    { 60, 3, 257, 2, -1, -1, true }, /* several groups of queries */
-    { 1200, 3, 4, 1024, -1, -1, true },
-    { 0, 4, 2, 3, -1, 0, false },
-    { 5, 0, 2, 3, -1, -1, false },
-    { 5, 4, 0, 3, -1, -1, false },
-    { 30, 4, 2, 3, 0, -1, false },
-    { 3000, 3, 2, 1025, -1, 7, true }, /* more than fit into shared memory */
-    { 3000, 2, 1, 3000, -1, -1, true },
-    { 9000, 2, 2, 1500, 7000, 100, true },
-    { 70000, 2, 3, 20, -1, 3, true }, /* several blocks of rows */
+    { .n = 1, .d = 1, .q = 1, .k = 1 },
+    { .n = 40, .d = 7, .q = 3, .k = 5 },
+    { .n = 30, .d = 2, .q = 6, .k = 30 },
+    { .n = 40, .d = 300, .q = 6, .k = 5 },
+    { .n = 300, .d = 33, .q = 17, .k = 10 },
+    { "a table for cuBLAS", .n = 600, .d = 60, .q = 5, .k = 600 },
+    { .n = 40, .d = 7, .q = 1, .k = 40, .excluded = 3 },
+    { .n = 50, .d = 9, .q = 5, .k = 7, .candidates = 30, .excluded = 10 },
+    { "more candidates than rows", .n = 50, .d = 9, .q = 5, .k = 60, .candidates = 80 },
+    { "fewer rows than places", .n = 20, .d = 3, .q = 2, .k = 9, .excluded = 20 },
+    { .n = 0, .d = 4, .q = 2, .k = 3, .excluded = EMPTY },
+    { .n = 5, .d = 0, .q = 2, .k = 3 },
+    { .n = 5, .d = 4, .q = 0, .k = 3 },
+    { .n = 30, .d = 4, .q = 2, .k = 3, .candidates = EMPTY },
+    { .n = 513, .d = 40, .q = 18, .k = 3, .excluded = EMPTY, .large = true },
+    { "several groups of queries", .n = 300, .d = 60, .q = 257, .k = 2, .large = true },
+    { "several blocks of rows", .n = 70000, .d = 2, .q = 3, .k = 20, .large = true },
+    { .n = 9000, .d = 1, .q = 3, .k = 600, .large = true, .in_order = true },
+    { .n = 1200, .d = 3, .q = 4, .k = 1024, .large = true },
+    { "more than fit into shared memory", .n = 3000, .d = 3, .q = 2, .k = 1025, .large = true },
+    { .n = 3000, .d = 2, .q = 1, .k = 3000, .excluded = 7, .large = true },
+    { .n = 9000, .d = 2, .q = 1, .k = 3000, .candidates = 7000, .large = true },
 };
 
 /* Dtypes of the table and of the queries; what else there is by turns. */
@@ -1079,7 +1087,7 @@ struct search_form {
 
 static struct td_tensor some_rows(struct generator *g, int64_t n, int rank, int64_t bound)
 {
-    const struct td_shape shape = { .rank = rank, .dim = { n } };
+    const struct td_shape shape = { .rank = rank, .dim = { n == EMPTY ? 0 : n } };
     const int64_t first = bound > INT16_MAX ? 1 : 0;
     const td_dtype dtype = index_dtypes[first + below(g, COUNT_OF(index_dtypes) - first)];
     return indices_below(g, dtype, &shape, 1, &bound, false);
@@ -1102,6 +1110,8 @@ static struct td_tensor search_params(struct generator *g, const struct search_f
                                     .dim = { c->n, c->d + (trailer ? TD_ROW_TRAILER : 0) } };
     if (!is_byte(form->dtype)) {
         struct td_tensor params = search_floats(g, form->dtype, &shape, form->exact);
+        for (int64_t i = 0; c->in_order && i < c->n; i++)
+            set_float(&params, i, (double)i);
         for (int64_t i = below(g, 9); form->exact && i < params.numel / 9;
              i += 1 + params.numel / 9)
             set_float(&params, i, below(g, 2) ? (double)NAN : (double)INFINITY);
@@ -1150,11 +1160,11 @@ static void make_search(struct generator *g, const struct search_case *c,
     if (is_byte(form->dtype) && form->attrs.layout == TD_ROW_LAYOUT_PLAIN)
         set_search_scaling(g, c->n);
     set_search_queries(g, form, c);
-    if (c->candidates >= 0) {
+    if (c->candidates != 0) {
         struct td_tensor candidates = some_rows(g, c->candidates, 1, c->n);
         set_operand(g, TD_SEARCH_CANDIDATES, &candidates, 1);
     }
-    if (c->excluded >= 0) {
+    if (c->excluded != 0) {
         struct td_tensor excluded = some_rows(g, c->excluded, 1, c->n);
         set_operand(g, TD_SEARCH_EXCLUDE, &excluded, 1);
     }
@@ -1170,11 +1180,11 @@ static void make_search(struct generator *g, const struct search_case *c,
         g->one.first_offset = (size_t)(1 + below(g, 20)) * td_dtype_info(form->dtype)->size;
     emit(g,
          "by %s of %s[%" PRId64 ",%" PRId64 "] for %" PRId64 " %s%s, k %" PRId64 ", %" PRId64
-         " candidates, %" PRId64 " excluded%s%s",
+         " candidates, %" PRId64 " excluded%s%s: %s",
          metrics[form->attrs.metric], name_of(form->dtype), c->n, c->d, c->q,
          form->from_rows ? "rows" : name_of(form->queries), form->attrs.exclude_self ? "" : " too",
          c->k, c->candidates, c->excluded, form->has_keys ? ", with keys" : "",
-         form->exact ? "" : ", rounded");
+         form->exact ? "" : ", rounded", c->says ? c->says : "any sizes");
 }
 
 static void make_drawn_search(struct generator *g, const struct search_case *c, td_dtype dtype,
@@ -1198,9 +1208,12 @@ static void make_drawn_search(struct generator *g, const struct search_case *c, 
 
 static void make_all_searches(struct generator *g)
 {
-    static const struct search_case rounded[] = { { 500, 60, 3, 20, -1, -1, false },
-                                                  { 300, 40, 30, 10, 200, -1, false },
-                                                  { 2000, 20, 1, 1500, -1, -1, true } };
+    static const struct search_case rounded[] = {
+        { .n = 500, .d = 60, .q = 3, .k = 20 },
+        { .n = 300, .d = 40, .q = 30, .k = 10, .candidates = 200 },
+        { .n = 400, .d = 40, .q = 7, .k = 10 },
+        { .n = 2000, .d = 20, .q = 1, .k = 1500 },
+    };
     for (int i = 0; i < COUNT_OF(search_cases); i++)
         for (int dtype = 0; dtype < COUNT_OF(bag_dtypes); dtype++)
             for (int metric = TD_SEARCH_DOT; metric <= TD_SEARCH_L2; metric++)
@@ -1220,16 +1233,12 @@ static void make_random_search(struct generator *g)
         .n = below(g, below(g, 4) ? 300 : 4000),
         .d = below(g, below(g, 4) ? 20 : 150),
         .q = below(g, below(g, 4) ? 6 : 50),
-        .candidates = -1,
-        .excluded = below(g, 3) - 1,
     };
     c.k = 1 + below(g, below(g, 4) ? 30 : 2 * c.n + 1);
-    if (c.n > 0 && c.excluded == 1)
-        c.excluded = below(g, c.n);
     if (below(g, 3) == 0)
-        c.candidates = c.n > 0 ? below(g, 2 * c.n) : 0;
-    if (c.n == 0 && c.excluded > 0)
-        c.excluded = 0;
+        c.excluded = c.n > 0 ? below(g, c.n) : EMPTY;
+    if (below(g, 3) == 0)
+        c.candidates = c.n > 0 ? below(g, 2 * c.n) : EMPTY;
     make_drawn_search(g, &c, bag_dtypes[below(g, COUNT_OF(bag_dtypes))],
                       (td_search_metric)below(g, 3), true);
 }

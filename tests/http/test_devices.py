@@ -125,6 +125,8 @@ class Answers(DeviceTest):
                 self.assertEqual(self.gpu()["requests"], before + 1)
         reply = self.post("/v1/dynamic_partition", {"data": [1, 2, 3], "partitions": [1, 0, 1], "num_partitions": 2, "device": "gpu"})
         self.assertEqual([o["data"] for o in reply.json()["outputs"]], [[2], [1, 3]])
+        reply = self.post("/v1/search", {"params": [[1, 2], [3, 4]], "rows": [0], "k": 1, "device": "gpu"})
+        self.assertEqual({name: o["data"] for name, o in reply.json()["outputs"].items()}, {"scores": [[11]], "indices": [[1]]})
 
     def test_large_outputs_are_complete(self):
         rng = random.Random(SEED)
@@ -143,10 +145,14 @@ class Answers(DeviceTest):
         self.assertEqual(clipped["output"]["data"], [TABLE[1], TABLE[99]])
 
     def test_errors_are_those_of_the_cpu(self):
-        for op, indices in (("gather", [1, 100, -1]), ("gather_nd", [[1, 0], [0, 4], [100, 0]])):
-            body = {"params": {"ref": "table"}, "indices": indices, "bounds": "error"}
+        for op, body, name in (("gather", {"indices": [1, 100, -1], "bounds": "error"}, "indices"),
+                               ("gather_nd", {"indices": [[1, 0], [0, 4], [100, 0]], "bounds": "error"}, "indices"),
+                               ("search", {"rows": [1, 100], "k": 1}, "rows"),
+                               ("search", {"rows": [1], "candidates": [7, -1], "k": 1}, "candidates"),
+                               ("search", {"rows": [1], "exclude": [100], "k": 1}, "exclude")):
+            body["params"] = {"ref": "table"}
             here, there = (self.post(f"/v1/{op}", {**body, "device": device}) for device in ("cpu", "gpu"))
-            self.assertProblem(there, 422, "INDEX_OUT_OF_BOUNDS", input="indices")
+            self.assertProblem(there, 422, "INDEX_OUT_OF_BOUNDS", input=name)
             for reply in (here, there):
                 reply.problem = {k: v for k, v in reply.json().items() if k != "request_id"}
             self.assertEqual(here.problem, there.problem)

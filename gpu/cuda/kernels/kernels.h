@@ -300,6 +300,8 @@ struct td_cuda_search_args {
     int32_t *numbers;
     void *queries;     /* A: converted queries, [all_queries, columns] */
     void *query_roots; /* A: norms of the queries, for cosine; otherwise NULL */
+    /* The queries without conversion, for cuBLAS, in elements of 2 bytes. NULL if not needed. */
+    uint16_t *factors;
 
     int64_t first_query, n_queries; /* the group */
     int64_t first, n;               /* the block: positions among the n_scored rows */
@@ -324,10 +326,12 @@ struct td_cuda_search_args {
     /* A step of a sort, set by td_cuda_search_sort. */
     int64_t sort_begin, sort_from, sort_size, sort_stride;
 };
-/* Fills marked, which must be 0, and numbers, queries and query_roots. */
+/* Fills marked, which must be 0, and numbers, queries, query_roots and factors. */
 cudaError_t td_cuda_search_prepare(const struct td_cuda_search_args *args, cudaStream_t stream);
 /* Computes the scores of a group and a block. */
 cudaError_t td_cuda_search_scores(const struct td_cuda_search_args *args, cudaStream_t stream);
+/* Turns products of a group and a block into cosines. */
+cudaError_t td_cuda_search_cosines(const struct td_cuda_search_args *args, cudaStream_t stream);
 /* Adds the scores of a block to the best rows, for k of at most TD_CUDA_SEARCH_SHARED_K. */
 cudaError_t td_cuda_search_select(const struct td_cuda_search_args *args, cudaStream_t stream);
 /* Adds the scores of a block to the best rows, for any k. */

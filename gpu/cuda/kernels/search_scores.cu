@@ -13,7 +13,8 @@
  *       the blocks that score the same rows against the other queries of the group run at the same
  *       time and find the rows in the L2 cache. One or a few queries are bound by this reading:
  *       a thread loads 8 elements before it uses the first. Many queries are bound by the loads
- *       from shared memory: an element of a row and a vector of queries for 4 multiply-adds. */
+ *       from shared memory: an element of a row and a vector of queries for 4 multiply-adds. If
+ *       cuBLAS computes the products instead, the table is read once more for cosines. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/numbers.cuh"
 #include "gpu/cuda/kernels/scaling.cuh"
@@ -89,6 +90,20 @@ static __device__ __forceinline__ A load_element(const struct td_cuda_search_arg
     return is_quantized(args.params_type) ? scaled(element, row_scaling<A>(args, row)) : element;
 }
 
+/* Copies an element of 2 bytes of a query. */
+static __device__ __forceinline__ void copy_factor(const struct td_cuda_search_args &args,
+                                                   int64_t query, int64_t row, int64_t column)
+{
+    const int64_t i = query * args.columns + column;
+    const uint16_t *from = (const uint16_t *)args.given;
+    uint16_t element = 0;
+    if (from != NULL)
+        element = from[i];
+    else if ((uint64_t)row < (uint64_t)args.n_rows)
+        element = ((const uint16_t *)args.params)[row * args.columns + column];
+    args.factors[i] = element;
+}
+
 /* Converts queries, one in each block, and computes their norms. */
 template <typename A>
 static __global__ void __launch_bounds__(THREADS)
@@ -104,6 +119,8 @@ static __global__ void __launch_bounds__(THREADS)
                             : load_number<A>(args.given, q * args.columns + c, args.given_type);
             ((A *)args.queries)[q * args.columns + c] = x;
             sum += x * x;
+            if (args.factors != NULL)
+                copy_factor(args, q, row, c);
         }
         sums[threadIdx.x] = sum;
         for (int half = THREADS / 2; half > 0; half /= 2) {
@@ -224,6 +241,19 @@ static __device__ __forceinline__ A score_of(const struct td_cuda_search_args &a
     return root == 0 || square == 0 ? (A)0 : sum / root / sqrt(square);
 }
 
+/* Finds the number of row i of the block, or -1 if it is not scored, and its scaling. */
+template <typename A>
+static __device__ __forceinline__ void find_row(const struct td_cuda_search_args &args, int64_t i,
+                                                int32_t *number, struct scaling<A> *scaling)
+{
+    int32_t row = -1;
+    if (i < args.n)
+        row = args.numbers != NULL ? args.numbers[args.first + i] : (int32_t)(args.first + i);
+    if (is_quantized(args.params_type) && row >= 0)
+        *scaling = row_scaling<A>(args, row);
+    *number = row;
+}
+
 template <typename A, int Q>
 static __global__ void __launch_bounds__(THREADS)
     score_rows(const __grid_constant__ struct td_cuda_search_args args)
@@ -238,13 +268,7 @@ static __global__ void __launch_bounds__(THREADS)
         int64_t query;
         const int64_t i = divide(t, query_tiles, &query) * THREADS + thread;
         query *= Q;
-        int32_t number = -1;
-        if (i < args.n)
-            number =
-                args.numbers != NULL ? args.numbers[args.first + i] : (int32_t)(args.first + i);
-        numbers[thread] = number;
-        if (is_quantized(args.params_type) && number >= 0)
-            scalings[thread] = row_scaling<A>(args, number);
+        find_row(args, i, &numbers[thread], &scalings[thread]);
         A sums[Q + 1] = {};
         for (int64_t column = 0; column < args.columns; column += tile_columns<A>::n) {
             __syncthreads(); /* the previous columns have been used */
@@ -263,6 +287,35 @@ static __global__ void __launch_bounds__(THREADS)
             if (i < args.n && query + q < args.n_queries)
                 ((A *)args.scores)[(query + q) * args.score_pitch + i] =
                     score_of(args, sums[q], sums[Q], query + q);
+    }
+}
+
+/* Divides the products of cuBLAS by the norms. A thread has a row. */
+template <typename A>
+static __global__ void __launch_bounds__(THREADS)
+    make_cosines(const __grid_constant__ struct td_cuda_search_args args)
+{
+    __shared__ A rows[THREADS][tile_columns<A>::n + 1];
+    __shared__ int32_t numbers[THREADS];
+    __shared__ struct scaling<A> scalings[THREADS];
+    const int thread = (int)threadIdx.x;
+    for (int64_t t = blockIdx.x; t < ceil_div(args.n, THREADS); t += gridDim.x) {
+        const int64_t i = t * THREADS + thread;
+        A square = 0;
+        find_row(args, i, &numbers[thread], &scalings[thread]);
+        for (int64_t column = 0; column < args.columns; column += tile_columns<A>::n) {
+            __syncthreads();
+            load_any_rows(args, numbers, scalings, column, rows);
+            __syncthreads();
+            A part = 0;
+            for (int c = 0; c < tile_columns<A>::n; c++)
+                part += rows[thread][c] * rows[thread][c];
+            square += part;
+        }
+        for (int64_t query = 0; i < args.n && query < args.n_queries; query++) {
+            A *score = (A *)args.scores + query * args.score_pitch + i;
+            *score = score_of(args, *score, square, query);
+        }
     }
 }
 
@@ -318,8 +371,19 @@ cudaError_t td_cuda_search_scores(const struct td_cuda_search_args *args, cudaSt
                            : launch_scores<float>(args, stream);
 }
 
+cudaError_t td_cuda_search_cosines(const struct td_cuda_search_args *args, cudaStream_t stream)
+{
+    const unsigned int blocks = grid_blocks(ceil_div(args->n, THREADS));
+    if (args->is_double)
+        make_cosines<double><<<blocks, THREADS, 0, stream>>>(*args);
+    else
+        make_cosines<float><<<blocks, THREADS, 0, stream>>>(*args);
+    return cudaGetLastError();
+}
+
 template <typename A> static void load(cudaError_t *error)
 {
+    load_kernel(error, make_cosines<A>);
     load_kernel(error, read_queries<A>);
     load_kernel(error, score_rows<A, 1>);
     load_kernel(error, score_rows<A, 4>);

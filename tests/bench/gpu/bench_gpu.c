@@ -12,6 +12,8 @@
  *               bytes
  *     einsum    matrix products; baseline: the same product by cuBLAS, called directly
  *     lookups   64 lookups of 32 rows as one launch of 64 items; baseline: 64 launches
+ *     search    the nearest of a million rows; baselines: the copy in device memory, and the
+ *               float32 product that was measured when the device was opened
  *     overlap   matrix products with copies from and to the host, on two streams as in the daemon;
  *               baseline: the longest of copy to device, product and copy to host
  *
@@ -21,6 +23,7 @@
 #include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
 #include "kernels/op_check.h"
+#include "kernels/search/search.h"
 #include "tests/bench/measure.h"
 #include "tests/gpu/no_device.h"
 
@@ -383,6 +386,64 @@ static void bench_einsum(void)
     (void)blas->destroy(handle);
 }
 
+/* ---- search ------------------------------------------------------------------------------ */
+
+enum { SEARCHED = 1 << 20, COLUMNS = 128, BEST = 10 };
+
+/* limit: the bandwidth of a copy in GB/s. */
+static void bench_search_for(void *table, int64_t n_queries, td_search_metric metric, double limit)
+{
+    const struct td_search_attrs attrs = { .k = BEST, .metric = metric };
+    const size_t out_bytes = (size_t)n_queries * BEST * sizeof(int64_t);
+    void *scores = device_alloc(out_bytes), *indices = device_alloc(out_bytes);
+    struct td_tensor params =
+        described(TD_DTYPE_FLOAT32, (struct td_shape){ 2, { SEARCHED, COLUMNS } }, table);
+    struct td_tensor queries =
+        described(TD_DTYPE_FLOAT32, (struct td_shape){ 2, { n_queries, COLUMNS } }, table);
+    struct launch launch;
+    memset(&launch, 0, sizeof(launch));
+    td_op_set_defaults(&td_op_search, &launch.args);
+    launch.args.inputs[TD_SEARCH_PARAMS] = (struct td_operand){ &params, 1 };
+    launch.args.inputs[TD_SEARCH_QUERIES] = (struct td_operand){ &queries, 1 };
+    memcpy(launch.args.attrs, &attrs, sizeof(attrs));
+    launch_make(&launch, "search", scores);
+    launch.args.outputs[TD_SEARCH_INDICES].data = indices;
+    const double took = best_launch_ns(&launch, 1);
+    const double rate = (double)params.bytes / took;
+    const double flops = 2.0 * (double)n_queries * SEARCHED * COLUMNS;
+    printf("search float32 [%d,%d] for %lld queries by %s: %.0f us, table %.0f GB/s, %.2f of the "
+           "copy; %.1f TFLOP/s, %.2f of a product\n",
+           SEARCHED, COLUMNS, (long long)n_queries, metric == TD_SEARCH_L2 ? "l2" : "dot",
+           took / 1e3, rate, rate / limit, flops / took / 1e3,
+           flops / took / 1e3 / ((double)info.float32_flops_per_us / 1e6));
+    api->free(device, launch.work.workspace);
+    api->free(device, scores);
+    api->free(device, indices);
+}
+
+static void bench_search(void)
+{
+    static const int64_t n_queries[] = { 1, 4, 16, 256 };
+    const size_t numel = (size_t)SEARCHED * COLUMNS, bytes = numel * sizeof(float);
+    float *host = malloc(bytes);
+    char *table = device_alloc(bytes);
+    uint64_t state = 1;
+    if (!host)
+        exit(1);
+    for (size_t i = 0; i < numel; i++)
+        host[i] = (float)next_random(&state) * 0x1p-31F - 1;
+    copy_to(table, host, bytes);
+    free(host);
+    char *copied = device_alloc(bytes);
+    const double limit = device_copy_rate(copied, bytes);
+    for (size_t i = 0; i < sizeof(n_queries) / sizeof(n_queries[0]); i++) {
+        bench_search_for(table, n_queries[i], TD_SEARCH_DOT, limit);
+        bench_search_for(table, n_queries[i], TD_SEARCH_L2, limit);
+    }
+    api->free(device, copied);
+    api->free(device, table);
+}
+
 /* ---- overlap ----------------------------------------------------------------------------- */
 
 /* A stream with pinned and device memory for one product in flight. */
@@ -530,6 +591,7 @@ int main(int argc, char **argv)
     bench_gather();
     bench_lookups();
     bench_einsum();
+    bench_search();
     bench_overlap();
     td_arena_reset(&arena);
     api->stream_close(stream);
