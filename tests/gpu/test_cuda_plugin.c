@@ -5,6 +5,7 @@
 #include "gpu/loader/loader.h"
 #include "kernels/op.h"
 #include "kernels/op_check.h"
+#include "kernels/search/search.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,46 @@ static void has_kernels_for_gather_but_not_for_strings(const struct td_device_ap
     other.name = "no_such_op";
     check(!api->supports(&other, &args), "an unknown op has none");
     td_arena_reset(&arena);
+}
+
+/* True if the plugin searches a table [n, 8] for n_queries rows. */
+static bool searches(const struct td_device_api *api, int64_t n, int64_t n_queries, int64_t k,
+                     td_dtype key)
+{
+    const struct td_shape table = { .rank = 2, .dim = { n, 8 } };
+    const struct td_shape per_row = { .rank = 1, .dim = { n } };
+    const struct td_shape per_query = { .rank = 1, .dim = { n_queries } };
+    struct td_search_attrs attrs = { .k = k };
+    const struct td_shape scalar = { .rank = 0 };
+    struct td_tensor params, rows, keys, scale;
+    struct td_arena arena;
+    struct td_error err;
+    struct td_op_args args = { .inputs = { [TD_SEARCH_PARAMS] = { &params, 1 },
+                                           [TD_SEARCH_ROWS] = { &rows, 1 },
+                                           [TD_SEARCH_KEYS] = { &keys, 1 },
+                                           [TD_SEARCH_SCALE] = { &scale, 1 } } };
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_op_set_defaults(&td_op_search, &args);
+    memcpy(args.attrs, &attrs, sizeof(attrs));
+    args.attrs_set = 1;
+    check(td_tensor_describe(&params, "params", TD_DTYPE_INT8, &table, &err) == TD_OK &&
+              td_tensor_describe(&rows, "rows", TD_DTYPE_INT16, &per_query, &err) == TD_OK &&
+              td_tensor_describe(&keys, "keys", key, &per_row, &err) == TD_OK &&
+              td_tensor_describe(&scale, "scale", TD_DTYPE_FLOAT32, &scalar, &err) == TD_OK &&
+              td_op_infer(&td_op_search, &args, &arena, &err) == TD_OK,
+          "a search is valid");
+    const bool result = api->supports(&td_op_search, &args);
+    td_arena_reset(&arena);
+    return result;
+}
+
+static void has_kernels_for_searches_that_return_no_strings(const struct td_device_api *api)
+{
+    check(searches(api, 1000, 3, 1000, TD_DTYPE_INT64), "a search has a kernel");
+    check(!searches(api, 1000, 3, 1000, TD_DTYPE_STRING), "with keys that are strings, none");
+    check(searches(api, 1 << 30, 2, 2000, TD_DTYPE_INT64), "a large k has one");
+    check(!searches(api, 1 << 30, 3, 2000, TD_DTYPE_INT64), "unless it sorts for many seconds");
+    check(searches(api, 1 << 30, 100, 1000, TD_DTYPE_INT64), "which a small k does not");
 }
 
 static void opens_a_device_or_returns_the_reason(const struct td_device_api *api)
@@ -85,6 +126,7 @@ int main(void)
     }
     check(strcmp(library.api->kind, "cuda") == 0, "its kind is cuda");
     has_kernels_for_gather_but_not_for_strings(library.api);
+    has_kernels_for_searches_that_return_no_strings(library.api);
     refuses_unknown_options(library.api);
     opens_a_device_or_returns_the_reason(library.api);
     library.api->close(NULL);

@@ -2,7 +2,7 @@
  *
  *     scores   [-------------------- a query's scores of a block --------------------]
  *     strips   [------- 0 -------|------- 1 -------|------- 2 -------]   one block each
- *     found    [best k of 0|best k of 1|best k of 2]    only rows that the best k so far admit
+ *     found    [best k of 0|best k of 1|best k of 2]    only rows better than the k-th best so far
  *     best     the best k so far, with the rows that were found
  *
  * A block of threads selects with a pool in shared memory: rows that are better than the k-th best
@@ -14,8 +14,9 @@
  *
  * Cost  A score is read once. In random order, few rows of a block are better than the k-th best
  *       row of all blocks before, if the block has at most as many rows. In the worst order, a
- *       thread sorts a pool for every 4 rows that it reads. With a large k, each entry of 16 bytes
- *       is read and written about log2(k)^2 / 8 times. */
+ *       thread sorts a pool for every 4 rows that it reads. With a large k, each row is an entry
+ *       of 16 bytes, which is read and written 9 times if the pool has room for 2^12 rows of a
+ *       block, and 77 times if it has room for 2^20. */
 #include "gpu/cuda/kernels/common.cuh"
 
 #include <math.h>

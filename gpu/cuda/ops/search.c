@@ -3,10 +3,11 @@
  *     queries   [-- group --|-- group --| ...]
  *     rows      [block|  block  |      block      |      block      | ...]
  *
- * The scores of a group and a block are computed and then selected from, so the scores of all rows
- * are never stored. The first blocks are short: a selection takes long only for rows that are
- * better than the best k of all blocks before, of which a block that is no longer than all blocks
- * before has about k, if the rows are in random order.
+ * For each group and block, one kernel computes the scores, and another keeps the best rows. The
+ * scores of all rows are therefore never stored. A selection takes long only for rows that are
+ * better than the k-th best row of all blocks before. The first blocks are short, and a later block
+ * is at most as long as all blocks before, so it has about k such rows if the rows are in random
+ * order.
  *
  * cuBLAS computes dot products and cosines of many queries if the queries have the dtype of the
  * table, or can be converted to it without rounding. In all other cases, and for distances, which
@@ -46,13 +47,17 @@ _Static_assert(TD_SEARCH_DOT == 0 && TD_SEARCH_COSINE == 1 && TD_SEARCH_L2 == 2,
  * larger, and the number of entries that make a sort worth its launches. */
 #define POOL_BYTES  SIZE(256 << 20)
 #define SORTED      SIZE(1 << 20)
+/* Maximum number of scores that a call sorts in device memory. Each takes 0.3 to 2.5 KB of reads
+ * and writes, so more scores would take many seconds, after which a device counts as hung. */
+#define MAX_SORTED  ((int64_t)1 << 31)
 
 /* ---- Kernel arguments -------------------------------------------------------------------- */
 
-static int64_t power_of_two(int64_t least)
+/* Returns the smallest power of two that is at least n. */
+static int64_t power_of_two(int64_t n)
 {
     int64_t power = 1;
-    while (power < least)
+    while (power < n)
         power *= 2;
     return power;
 }
@@ -75,11 +80,11 @@ static void set_sizes(struct td_cuda_search_args *args)
     args->best_pitch = args->k;
     args->n = args->n_scored;
     if (is_sorted_in_device_memory(args)) {
-        const int64_t least = power_of_two(td_larger(args->k, TD_CUDA_SEARCH_TILE));
+        const int64_t needed = power_of_two(td_larger(args->k, TD_CUDA_SEARCH_TILE));
         args->n_queries =
-            td_larger(1, td_smaller(args->n_queries, POOL_BYTES / (2 * entry * least)));
+            td_larger(1, td_smaller(args->n_queries, POOL_BYTES / (2 * entry * needed)));
         const int64_t wanted = power_of_two(td_smaller(SORTED / args->n_queries, args->n_scored));
-        args->best_pitch = 2 * td_larger(least, wanted);
+        args->best_pitch = 2 * td_larger(needed, wanted);
         args->n = td_smaller(args->n, args->best_pitch / 2);
     }
     args->n = td_smaller(args->n, SCORE_BYTES / (args->n_queries * real_bytes(args)));
@@ -287,7 +292,11 @@ static td_status multiply(const struct search *search, const struct td_cuda_sear
 static bool search_supports(const struct td_op_args *args)
 {
     const struct td_tensor *keys = td_search_given(args, TD_SEARCH_KEYS);
-    return !keys || keys->dtype != TD_DTYPE_STRING;
+    const struct td_search_sizes sizes = td_search_sizes(args);
+    if (keys && keys->dtype == TD_DTYPE_STRING)
+        return false;
+    return sizes.n_best <= TD_CUDA_SEARCH_SHARED_K ||
+           sizes.n_queries <= MAX_SORTED / sizes.n_scored;
 }
 
 /* Computes the scores of a group and a block. */
