@@ -18,6 +18,7 @@
 #include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
 #include "kernels/op_check.h"
+#include "kernels/search/search.h"
 #include "tests/gpu/device_call.h"
 #include "tests/gpu/no_device.h"
 
@@ -245,6 +246,19 @@ static void check_large_copies(struct fixture *fixture)
     free(back);
 }
 
+/* Submits a launch with device addresses, whose outputs start at multiples of `step` from `out`,
+ * and waits for it. */
+static bool run_alone(struct fixture *fixture, struct td_op_args *args, char *out, size_t step)
+{
+    for (int i = 0; i < args->n_outputs; i++)
+        args->outputs[i].data = out + (size_t)i * step;
+    struct td_device_work work = { .op = args->op, .args = args, .n_items = 1 };
+    work.workspace = fixture->memory;
+    return api->workspace_bytes(fixture->device, &work) <= fixture->size &&
+           ok(api->run(fixture->streams[0], &work, &err), "run") &&
+           synchronize(fixture, fixture->streams[0], args->op->name);
+}
+
 /* Submits a gather of int8 rows and waits for it. */
 static bool gather_rows(struct fixture *fixture, void *table, int64_t rows, int64_t columns,
                         void *indices, int64_t n, void *out)
@@ -264,12 +278,40 @@ static bool gather_rows(struct fixture *fixture, void *table, int64_t rows, int6
     if (fine) {
         params.data = table;
         picked.data = indices;
-        args.outputs[0].data = out;
-        struct td_device_work work = { .op = gather, .args = &args, .n_items = 1 };
-        work.workspace = fixture->memory;
-        fine = api->workspace_bytes(fixture->device, &work) <= fixture->size &&
-               ok(api->run(fixture->streams[0], &work, &err), "run") &&
-               synchronize(fixture, fixture->streams[0], "a large gather");
+        fine = run_alone(fixture, &args, out, 0);
+    }
+    td_arena_reset(&arena);
+    return fine;
+}
+
+/* Submits a search of int8 rows, which are the queries and the candidates, and waits for it. Each
+ * finds itself. */
+static bool find_rows(struct fixture *fixture, void *table, int64_t rows, int64_t columns,
+                      void *indices, int64_t n, void *scale, void *out, size_t step)
+{
+    const struct td_search_attrs attrs = { .k = 1, .metric = TD_SEARCH_L2 };
+    const struct td_shape shape = { .rank = 2, .dim = { rows, columns } };
+    const struct td_shape list = { .rank = 1, .dim = { n } }, scalar = { .rank = 0 };
+    struct td_tensor params, picked, factor;
+    struct td_op_args args = { .inputs = { [TD_SEARCH_PARAMS] = { &params, 1 },
+                                           [TD_SEARCH_ROWS] = { &picked, 1 },
+                                           [TD_SEARCH_CANDIDATES] = { &picked, 1 },
+                                           [TD_SEARCH_SCALE] = { &factor, 1 } } };
+    struct td_arena arena;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_op_set_defaults(&td_op_search, &args);
+    memcpy(args.attrs, &attrs, sizeof(attrs));
+    args.attrs_set = (1U << td_op_search.n_attrs) - 1;
+    bool fine =
+        ok(td_tensor_describe(&params, "params", TD_DTYPE_INT8, &shape, &err), "params") &&
+        ok(td_tensor_describe(&picked, "rows", TD_DTYPE_INT32, &list, &err), "rows") &&
+        ok(td_tensor_describe(&factor, "scale", TD_DTYPE_FLOAT32, &scalar, &err), "scale") &&
+        ok(td_op_infer(&td_op_search, &args, &arena, &err), "search");
+    if (fine) {
+        params.data = table;
+        picked.data = indices;
+        factor.data = scale;
+        fine = run_alone(fixture, &args, out, step);
     }
     td_arena_reset(&arena);
     return fine;
@@ -279,7 +321,7 @@ static bool gather_rows(struct fixture *fixture, void *table, int64_t rows, int6
  * whose memory is the host's uses no more of it. */
 static void check_large_table(struct fixture *fixture)
 {
-    enum { COLUMNS = 48, N = 6, OUT = 256 };
+    enum { COLUMNS = 48, N = 6, STEP = 256, ROWS = STEP, FOUND = 3 * STEP, END = 5 * STEP };
     const int64_t rows = (INT64_C(1) << 32) / COLUMNS + 1000;
     const int64_t edges[] = { (INT64_C(1) << 31) / COLUMNS, (INT64_C(1) << 32) / COLUMNS };
     const int32_t picked[N] = { (int32_t)rows - 1, 0,
@@ -292,8 +334,10 @@ static void check_large_table(struct fixture *fixture)
         return;
     }
     bool fine = ok(status, "alloc above 2^32 bytes") &&
-                ok(api->alloc(fixture->device, OUT + N * COLUMNS, &data, &err), "alloc");
+                ok(api->alloc(fixture->device, END, &data, &err), "alloc");
     char there[N][COLUMNS], back[N][COLUMNS];
+    const float scale = 1;
+    int64_t found[N];
     for (int i = 0; fine && i < N; i++) {
         memset(there[i], 'a' + i, COLUMNS);
         fine = ok(api->copy_to_device(fixture->streams[0],
@@ -304,12 +348,23 @@ static void check_large_table(struct fixture *fixture)
     fine = fine &&
            ok(api->copy_to_device(fixture->streams[0], data, picked, sizeof(picked), &err),
               "copy_to_device") &&
-           gather_rows(fixture, table, rows, COLUMNS, data, N, (char *)data + OUT) &&
-           ok(api->copy_to_host(fixture->streams[0], back, (char *)data + OUT, sizeof(back), &err),
+           ok(api->copy_to_device(fixture->streams[0], (char *)data + STEP / 2, &scale,
+                                  sizeof(scale), &err),
+              "copy_to_device") &&
+           gather_rows(fixture, table, rows, COLUMNS, data, N, (char *)data + ROWS) &&
+           find_rows(fixture, table, rows, COLUMNS, data, N, (char *)data + STEP / 2,
+                     (char *)data + FOUND, STEP) &&
+           ok(api->copy_to_host(fixture->streams[0], back, (char *)data + ROWS, sizeof(back), &err),
+              "copy_to_host") &&
+           ok(api->copy_to_host(fixture->streams[0], found, (char *)data + FOUND + STEP,
+                                sizeof(found), &err),
               "copy_to_host") &&
            synchronize(fixture, fixture->streams[0], "rows of a large table");
     check(fine && memcmp(there, back, sizeof(there)) == 0,
           "rows beyond 2^31 and 2^32 bytes of a table are found");
+    for (int i = 0; fine && i < N; i++)
+        check(found[i] == picked[i], "a search finds row %" PRId32 ", not %" PRId64, picked[i],
+              found[i]);
     api->free(fixture->device, data);
     api->free(fixture->device, table);
 }
