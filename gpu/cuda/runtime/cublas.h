@@ -1,8 +1,8 @@
 /* cublas.h - the functions of cuBLAS that the plugin uses, loaded when the first device is opened.
  *
  * The plugin does not link cuBLAS, because cuBLAS occupies several hundred megabytes and only
- * einsum needs it. If cuBLAS is missing, matrix products use the plugin's own kernel
- * (kernels/gemm.cu), which is correct but several times slower. Nothing else changes.
+ * einsum and search use it. If cuBLAS is missing, they use the plugin's own kernels
+ * (kernels/gemm.cu, kernels/search_scores.cu), which are correct but slower. Nothing else changes.
  *
  * Threads  td_cublas is first called when a device is opened. Only one thread may call it at a
  *          time. */
