@@ -1,0 +1,356 @@
+"""TensordOnlineStore: an online store of Feast in tables of tensord. README.md describes them."""
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from typing import Any, Callable, Literal, NamedTuple, Optional
+
+import numpy as np
+import tensord
+from feast.infra.key_encoding_utils import deserialize_entity_key, serialize_entity_key
+from feast.infra.online_stores.online_store import OnlineStore
+from feast.infra.supported_async_methods import SupportedAsyncMethods
+from feast.protos.feast.types.EntityKey_pb2 import EntityKey as EntityKeyProto
+from feast.protos.feast.types.Value_pb2 import Map
+from feast.protos.feast.types.Value_pb2 import Value as ValueProto
+from feast.repo_config import FeastConfigBaseModel, RepoConfig
+from feast.value_type import ValueType
+from pydantic import StrictBool, StrictStr
+
+Features = dict[str, ValueProto]
+ReadRow = tuple[Optional[datetime], Optional[Features]]
+Written = list[tuple[EntityKeyProto, Features, datetime, Optional[datetime]]]
+# Rows by key and a mask of the keys that exist, or None if the table does not exist. HEADER is the
+# first of the keys.
+Reply = Optional[tuple[np.ndarray, np.ndarray]]
+
+# Types whose features are columns of the table of numbers: the field of ValueProto, and the Python
+# type of its values.
+NUMBERS = {
+    ValueType.INT32: ("int32_val", int), ValueType.INT64: ("int64_val", int),
+    ValueType.FLOAT: ("float_val", float), ValueType.DOUBLE: ("double_val", float),
+    ValueType.BOOL: ("bool_val", bool), ValueType.UNIX_TIMESTAMP: ("unix_timestamp_val", int)}
+NUMBER_FIELDS = [field for field, _ in NUMBERS.values()]
+# Types of a feature with vector_index=True: the field of ValueProto, and the dtype of the table.
+VECTORS = {ValueType.FLOAT_LIST: ("float_list_val", "float32"),
+           ValueType.DOUBLE_LIST: ("double_list_val", "float64")}
+# For each metric of Feast, the metric of the op search, and the distance for a score. Feast expects
+# a smaller distance for a better row.
+METRICS: dict[str, tuple[Any, Callable[[float], float]]] = {
+    "l2": ("l2", lambda score: score), "cosine": ("cosine", lambda score: 1 - score),
+    "inner_product": ("dot", lambda score: -score)}
+# Key of the row that identifies the columns of a table of numbers. It cannot be the key of an
+# entity, which starts with its number of join keys in four bytes.
+HEADER = b"columns"
+EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=timezone.utc), timedelta(microseconds=1)
+
+
+class TensordOnlineStoreConfig(FeastConfigBaseModel):
+    """The section online_store of feature_store.yaml."""
+    type: Literal["tensord_feast.TensordOnlineStore"] = "tensord_feast.TensordOnlineStore"
+    url: StrictStr = "http://127.0.0.1:8080"
+    token: Optional[StrictStr] = None
+    ca_file: Optional[StrictStr] = None
+    timeout: float = 30.0
+    persist: StrictBool = False
+
+
+class TensordOnlineStore(OnlineStore):
+    def __init__(self) -> None:
+        self._client: Optional[tensord.Client] = None
+        self._async_client: Optional[tensord.AsyncClient] = None
+
+    @property
+    def async_supported(self) -> SupportedAsyncMethods:
+        return SupportedAsyncMethods(read=True)
+
+    def update(self, config: RepoConfig, tables_to_delete: Sequence[Any],
+               tables_to_keep: Sequence[Any], entities_to_delete: Sequence[Any],
+               entities_to_keep: Sequence[Any], partial: bool) -> None:
+        for view in tables_to_keep:
+            Layout(config, view)  # refuses wrong types before any table changes
+        self.teardown(config, tables_to_delete, entities_to_delete)
+        for view in tables_to_keep:
+            self.online_write_batch(config, view, [], None)
+
+    def teardown(self, config: RepoConfig, tables: Sequence[Any], entities: Sequence[Any]) -> None:
+        for view in tables:
+            for name in table_names(config, view):
+                with suppress(tensord.TensorNotFound):
+                    self._table(config, name).delete()
+
+    def online_write_batch(self, config: RepoConfig, table: Any, data: Written,
+                           progress: Optional[Callable[[int], Any]]) -> None:
+        layout, newest = Layout(config, table), newest_rows(config, data)
+        while True:
+            try:
+                self._write(config, layout, newest)
+                break
+            except tensord.PreconditionFailed:
+                pass  # another client has changed a table since this client has read it
+        if progress:
+            progress(len(data))
+
+    def online_read(self, config: RepoConfig, table: Any, entity_keys: list[EntityKeyProto],
+                    requested_features: Optional[list[str]] = None) -> list[ReadRow]:
+        return self._read(config, table, serialized(config, entity_keys), requested_features)
+
+    def _read(self, config: RepoConfig, view: Any, keys: list[bytes],
+              features: Optional[list[str]]) -> list[ReadRow]:
+        def lookup(name: str) -> Reply:
+            try:
+                return self._table(config, name).lookup([HEADER, *keys], missing="zero")
+            except tensord.TensorNotFound:
+                return None
+        layout = Layout(config, view)
+        return layout.rows(features, {name: lookup(name) for name in layout.tables_of(features)},
+                           len(keys))
+
+    async def online_read_async(self, config: RepoConfig, table: Any,
+                                entity_keys: list[EntityKeyProto],
+                                requested_features: Optional[list[str]] = None) -> list[ReadRow]:
+        if self._async_client is None:
+            self._async_client = tensord.AsyncClient(**connection(config))
+        layout, keys = Layout(config, table), serialized(config, entity_keys)
+        tables, names = self._async_client.tables, layout.tables_of(requested_features)
+
+        async def lookup(name: str) -> Reply:
+            try:
+                return await tables[name].lookup([HEADER, *keys], missing="zero")
+            except tensord.TensorNotFound:
+                return None
+        replies = await asyncio.gather(*map(lookup, names))
+        return layout.rows(requested_features, dict(zip(names, replies)), len(keys))
+
+    async def close(self) -> None:
+        if self._async_client is not None:
+            await self._async_client.close()
+            self._async_client = None
+
+    def retrieve_online_documents_v2(
+            self, config: RepoConfig, table: Any, requested_features: list[str],
+            embedding: Optional[list[float]], top_k: int, distance_metric: Optional[str] = None,
+            query_string: Optional[str] = None, filters: Any = None,
+            include_feature_view_version_metadata: bool = False) -> list[tuple[Any, Any, Any]]:
+        layout, metric = Layout(config, table), (distance_metric or "l2").lower()
+        if embedding is None or query_string is not None or filters is not None:
+            raise NotImplementedError(f"feature view {table.name}: tensord searches only by an "
+                                      "embedding; leave out query_string and filters")
+        if layout.vector is None:
+            raise ValueError(f"feature view {table.name} has no feature with vector_index=True")
+        if metric not in METRICS:
+            raise ValueError(f"feature view {table.name}: the distance metric is "
+                             f"{distance_metric}; expected one of {', '.join(METRICS)}")
+        op_metric, distance = METRICS[metric]
+        try:
+            best = self._table(config, layout.vectors_table).search(
+                np.array([embedding], "float32"), k=top_k, metric=op_metric)
+        except tensord.TensorNotFound:
+            return []
+        keys = as_bytes(best.keys[0][best.indices[0] >= 0])
+        rows = self._read(config, table, keys, requested_features)
+        return [(event, deserialize_entity_key(key, config.entity_key_serialization_version),
+                 {**features, "distance": ValueProto(float_val=distance(score))})
+                for key, score, (event, features) in zip(keys, best.scores[0].tolist(), rows)
+                if features is not None]
+
+    def _table(self, config: RepoConfig, name: str) -> tensord.Table:
+        if self._client is None:
+            self._client = tensord.Client(**connection(config))
+        return self._client.tables[name]
+
+    def _write(self, config: RepoConfig, layout: Layout, newest: dict[bytes, NewRow]) -> None:
+        """Writes the rows that are not older than the stored rows.
+
+        The table of numbers comes last: an entity exists once this table has its timestamp."""
+        persist = config.online_store.persist
+        state = self._numbers(config, layout, list(newest))
+        fresh = {key: row for (key, row), known, event in
+                 zip(newest.items(), state.found, state.rows[:, 0]) if not known or row.event >= event}
+        if not fresh:
+            return
+        numbers = np.array([layout.number_row(state.header, row) for row in fresh.values()])
+        if layout.vector is not None:
+            vectors = layout.vector_rows(fresh)
+            self._upsert(config, layout.vectors_table, list(vectors), np.array([*vectors.values()]))
+            if absent := list(fresh.keys() - vectors.keys()):
+                with suppress(tensord.TensorNotFound):
+                    self._table(config, layout.vectors_table).remove(absent, persist=persist)
+        if any(map(layout.is_other, layout.features)):
+            others = np.array([layout.other_row(row) for row in fresh.values()], object)
+            self._upsert(config, layout.others_table, list(fresh), others)
+        self._table(config, layout.numbers_table).upsert(list(fresh), numbers, if_match=state.etag,
+                                                         persist=persist)
+
+    def _numbers(self, config: RepoConfig, layout: Layout, keys: list[bytes]) -> State:
+        """Reads rows of the table of numbers, after creating the table or columns that it lacks."""
+        table, persist = self._table(config, layout.numbers_table), config.online_store.persist
+        try:
+            etag = table.info()["etag"]
+            rows, found = table.lookup([HEADER, *keys], missing="zero")
+        except tensord.TensorNotFound:
+            table.put(np.array([layout.columns]), keys=[HEADER], if_none_match="*", persist=persist)
+            return self._numbers(config, layout, keys)
+        if not found[0]:
+            raise ValueError(f"the table {table.name} has no row {HEADER!r}, so another program "
+                             "has stored it; delete it, or rename the project or the feature view")
+        header = rows[0].tolist()
+        lacking = [column for column in layout.columns if column not in header]
+        if lacking:
+            whole, names = table.get(), as_bytes(table.keys())
+            whole = np.hstack([whole, np.full((len(whole), len(lacking)), math.nan)])
+            whole[names.index(HEADER), len(header):] = lacking
+            table.put(whole, keys=names, if_match=etag, persist=persist)
+            return self._numbers(config, layout, keys)
+        return State(etag, header, rows[1:], found[1:])
+
+    def _upsert(self, config: RepoConfig, name: str, keys: list[bytes], rows: np.ndarray) -> None:
+        """Replaces and appends rows, and creates the table if it does not exist."""
+        table, persist = self._table(config, name), config.online_store.persist
+        if keys:
+            try:
+                table.upsert(keys, rows, persist=persist)
+            except tensord.TensorNotFound:
+                table.put(rows, keys=keys, if_none_match="*", persist=persist)
+
+
+class NewRow(NamedTuple):
+    event: int  # microseconds since 1970
+    features: Features
+
+
+class State(NamedTuple):
+    """ETag of a table of numbers, its columns, and rows with a mask of those that exist."""
+    etag: str
+    header: list[float]
+    rows: np.ndarray
+    found: np.ndarray
+
+
+class Layout:
+    """The tables of a feature view, and the conversion of rows."""
+
+    def __init__(self, config: RepoConfig, view: Any):
+        types = {feature.name: feature.dtype.to_value_type() for feature in view.features}
+        self.view, self.features = view.name, list(types)
+        self.numbers = {name: NUMBERS[kind] for name, kind in types.items() if kind in NUMBERS}
+        self.vector = next((one.name for one in view.features if one.vector_index), None)
+        if self.vector is not None:
+            if types[self.vector] not in VECTORS:
+                raise ValueError(
+                    f"feature view {view.name}: {self.vector} has vector_index=True and the type "
+                    f"{types[self.vector].name}; expected Array(Float32) or Array(Float64). Change "
+                    "the type, or leave out vector_index")
+            self.vector_field, self.vector_dtype = VECTORS[types[self.vector]]
+        self.columns = [0.0, *map(identifier, self.numbers)]  # 0.0: the event timestamp
+        self.numbers_table, self.vectors_table, self.others_table = table_names(config, view)
+
+    def is_other(self, feature: str) -> bool:
+        return feature not in self.numbers and feature != self.vector
+
+    # ---- rows to write
+    def number_row(self, header: list[float], row: NewRow) -> list[float]:
+        cells = {identifier(name): self.number(name, value)
+                 for name, value in row.features.items() if name in self.numbers}
+        return [float(row.event), *(cells.get(column, math.nan) for column in header[1:])]
+
+    def number(self, feature: str, value: ValueProto) -> float:
+        field, expected = value.WhichOneof("val"), self.numbers[feature][0]
+        if field in (None, "null_val"):
+            return math.nan
+        if field not in NUMBER_FIELDS:
+            raise TypeError(f"feature view {self.view}: a value of {feature} is a {field}; "
+                            f"expected {expected}")
+        given = getattr(value, field)
+        if float(given) != given and not math.isnan(given):
+            raise ValueError(f"feature view {self.view}: {feature} is {given}, which float64 "
+                             "cannot hold exactly; declare the feature as String")
+        return float(given)
+
+    def vector_rows(self, rows: dict[bytes, NewRow]) -> dict[bytes, np.ndarray]:
+        """Returns the vectors of the rows that have one."""
+        lists = {key: getattr(row.features[self.vector], self.vector_field).val
+                 for key, row in rows.items() if self.vector in row.features}
+        lengths = {len(one) for one in lists.values()} - {0}
+        if len(lengths) > 1:
+            raise ValueError(f"feature view {self.view}: {self.vector} has vectors of the lengths "
+                             f"{sorted(lengths)}; expected a single length")
+        return {key: np.array(one, self.vector_dtype) for key, one in lists.items() if len(one)}
+
+    def other_row(self, row: NewRow) -> bytes:
+        others = {name: value for name, value in row.features.items() if self.is_other(name)}
+        return Map(val=others).SerializeToString()
+
+    # ---- rows to read
+    def tables_of(self, features: Optional[list[str]]) -> list[str]:
+        wanted = self.features if features is None else features
+        return [self.numbers_table, *[self.vectors_table] * (self.vector in wanted),
+                *[self.others_table] * any(map(self.is_other, wanted))]
+
+    def rows(self, features: Optional[list[str]], replies: dict[str, Reply],
+             count: int) -> list[ReadRow]:
+        if (numbers := replies[self.numbers_table]) is None:
+            return [(None, None)] * count
+        rows, found = numbers
+        others = replies.get(self.others_table)
+        maps = [] if others is None else [Map.FromString(one) for one in as_bytes(others[0][1:])]
+        names = self.features if features is None else features
+        columns = [self.column(name, rows, replies.get(self.vectors_table), maps) or
+                   [ValueProto()] * count for name in names]
+        return [(EPOCH + int(event) * MICROSECOND, dict(zip(names, values)))
+                if known else (None, None)
+                for event, known, *values in zip(rows[1:, 0], found[1:], *columns)]
+
+    def column(self, feature: str, rows: np.ndarray, vectors: Reply,
+               maps: list[Map]) -> list[ValueProto]:
+        """Returns the values of a feature, or an empty list if the tables lack the feature."""
+        if feature == self.vector:
+            pairs = zip(*vectors) if vectors is not None else ()
+            return [ValueProto(**{self.vector_field: {"val": row}}) if known else ValueProto()
+                    for row, known in pairs][1:]
+        if feature in self.numbers:
+            field, kind = self.numbers[feature]
+            cells = rows[1:, rows[0] == identifier(feature)].ravel().tolist()
+            return [ValueProto() if math.isnan(one) else ValueProto(**{field: kind(one)})
+                    for one in cells]
+        return [one.val[feature] if feature in one.val else ValueProto() for one in maps]
+
+
+def table_names(config: RepoConfig, view: Any) -> tuple[str, str, str]:
+    """Returns the names of the tables for numbers, for vectors and for other features."""
+    name = f"{config.project}:{view.name}"
+    return name, name + ":vectors", name + ":others"
+
+
+def connection(config: RepoConfig) -> dict[str, Any]:
+    return {name: getattr(config.online_store, name)
+            for name in ("url", "token", "ca_file", "timeout")}
+
+
+def identifier(feature: str) -> float:
+    """Returns a hash of a feature's name that float64 holds exactly."""
+    return float(int.from_bytes(hashlib.sha256(feature.encode()).digest()[:6], "big"))
+
+
+def serialized(config: RepoConfig, keys: Iterable[EntityKeyProto]) -> list[bytes]:
+    return [serialize_entity_key(key, config.entity_key_serialization_version) for key in keys]
+
+
+def newest_rows(config: RepoConfig, data: Written) -> dict[bytes, NewRow]:
+    """Returns the row with the latest event timestamp of each key, the last of several rows."""
+    newest: dict[bytes, NewRow] = {}
+    for key, (_, features, event, _) in zip(serialized(config, (row[0] for row in data)), data):
+        aware = event if event.tzinfo else event.replace(tzinfo=timezone.utc)
+        row = NewRow((aware - EPOCH) // MICROSECOND, features)
+        if key not in newest or row.event >= newest[key].event:
+            newest[key] = row
+    return newest
+
+
+def as_bytes(strings: Iterable[Any]) -> list[bytes]:
+    """Returns strings as bytes. The client returns str if all strings of a reply are UTF-8."""
+    return [one.encode() if isinstance(one, str) else one for one in strings]
