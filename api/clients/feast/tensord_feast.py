@@ -26,6 +26,7 @@ ReadRow = tuple[Optional[datetime], Optional[Features]]
 Written = list[tuple[EntityKeyProto, Features, datetime, Optional[datetime]]]
 # Rows by key and a mask of the keys that exist, or None if the table does not exist. HEADER is the
 # first of the keys.
+Info = Optional[dict[str, Any]]  # description of a table, or None if it does not exist
 Reply = Optional[tuple[np.ndarray, np.ndarray]]
 
 # Types whose features are columns of the table of numbers: the field of ValueProto, and the Python
@@ -151,7 +152,7 @@ class TensordOnlineStore(OnlineStore):
                 np.array([embedding], "float32"), k=top_k, metric=op_metric)
         except tensord.TensorNotFound:
             return []
-        keys = as_bytes(best.keys[0][best.indices[0] >= 0])
+        keys = as_bytes(best.keys[0])  # the last ones are empty if fewer than top_k rows qualify
         rows = self._read(config, table, keys, requested_features)
         return [(event, deserialize_entity_key(key, config.entity_key_serialization_version),
                  {**features, "distance": ValueProto(float_val=distance(score))})
@@ -166,35 +167,44 @@ class TensordOnlineStore(OnlineStore):
     def _write(self, config: RepoConfig, layout: Layout, newest: dict[bytes, NewRow]) -> None:
         """Writes the rows that are not older than the stored rows.
 
-        The table of numbers comes last: an entity exists once this table has its timestamp."""
-        persist = config.online_store.persist
+        Of several writers, the one with the latest event wins in every table: the store reads the
+        ETags of the other tables before it writes the numbers, and writes these tables afterwards.
+        If the write of an earlier event comes later, one of the ETags has changed."""
+        infos = {name: self._info(config, name) for name in layout.tables_of(None)[1:]}
         state = self._numbers(config, layout, list(newest))
         fresh = {key: row for (key, row), known, event in
-                 zip(newest.items(), state.found, state.rows[:, 0]) if not known or row.event >= event}
-        if not fresh:
-            return
-        numbers = np.array([layout.number_row(state.header, row) for row in fresh.values()])
-        if layout.vector is not None:
-            vectors = layout.vector_rows(fresh)
-            self._upsert(config, layout.vectors_table, list(vectors), np.array([*vectors.values()]))
-            if absent := list(fresh.keys() - vectors.keys()):
-                with suppress(tensord.TensorNotFound):
-                    self._table(config, layout.vectors_table).remove(absent, persist=persist)
-        if any(map(layout.is_other, layout.features)):
-            others = np.array([layout.other_row(row) for row in fresh.values()], object)
-            self._upsert(config, layout.others_table, list(fresh), others)
-        self._table(config, layout.numbers_table).upsert(list(fresh), numbers, if_match=state.etag,
-                                                         persist=persist)
+                 zip(newest.items(), state.found, state.rows[:, 0])
+                 if not known or row.event >= event}
+        if fresh:
+            rows = layout.table_rows(state.header, list(fresh.values()),
+                                     infos.get(layout.vectors_table))
+            for name, values in rows.items():
+                info = state.info if name == layout.numbers_table else infos[name]
+                self._upsert(config, name, list(fresh), values, info)
+
+    def _info(self, config: RepoConfig, name: str) -> Info:
+        try:
+            return self._table(config, name).info()
+        except tensord.TensorNotFound:
+            return None
+
+    def _upsert(self, config: RepoConfig, name: str, keys: list[bytes], rows: np.ndarray,
+                info: Info) -> None:
+        """Changes a table that still has the ETag of `info`, or creates it if `info` is None."""
+        table, persist = self._table(config, name), config.online_store.persist
+        if info is None:
+            table.put(rows, keys=keys, if_none_match="*", persist=persist)
+        else:
+            table.upsert(keys, rows, if_match=info["etag"], persist=persist)
 
     def _numbers(self, config: RepoConfig, layout: Layout, keys: list[bytes]) -> State:
         """Reads rows of the table of numbers, after creating the table or columns that it lacks."""
         table, persist = self._table(config, layout.numbers_table), config.online_store.persist
-        try:
-            etag = table.info()["etag"]
-            rows, found = table.lookup([HEADER, *keys], missing="zero")
-        except tensord.TensorNotFound:
-            table.put(np.array([layout.columns]), keys=[HEADER], if_none_match="*", persist=persist)
+        info = self._info(config, layout.numbers_table)
+        if info is None:
+            self._upsert(config, layout.numbers_table, [HEADER], np.array([layout.columns]), None)
             return self._numbers(config, layout, keys)
+        rows, found = table.lookup([HEADER, *keys], missing="zero")
         if not found[0]:
             raise ValueError(f"the table {table.name} has no row {HEADER!r}, so another program "
                              "has stored it; delete it, or rename the project or the feature view")
@@ -204,18 +214,9 @@ class TensordOnlineStore(OnlineStore):
             whole, names = table.get(), as_bytes(table.keys())
             whole = np.hstack([whole, np.full((len(whole), len(lacking)), math.nan)])
             whole[names.index(HEADER), len(header):] = lacking
-            table.put(whole, keys=names, if_match=etag, persist=persist)
+            table.put(whole, keys=names, if_match=info["etag"], persist=persist)
             return self._numbers(config, layout, keys)
-        return State(etag, header, rows[1:], found[1:])
-
-    def _upsert(self, config: RepoConfig, name: str, keys: list[bytes], rows: np.ndarray) -> None:
-        """Replaces and appends rows, and creates the table if it does not exist."""
-        table, persist = self._table(config, name), config.online_store.persist
-        if keys:
-            try:
-                table.upsert(keys, rows, persist=persist)
-            except tensord.TensorNotFound:
-                table.put(rows, keys=keys, if_none_match="*", persist=persist)
+        return State(info, header, rows[1:], found[1:])
 
 
 class NewRow(NamedTuple):
@@ -224,8 +225,8 @@ class NewRow(NamedTuple):
 
 
 class State(NamedTuple):
-    """ETag of a table of numbers, its columns, and rows with a mask of those that exist."""
-    etag: str
+    """A table of numbers: its description and header, some rows, and a mask of those that exist."""
+    info: dict[str, Any]
     header: list[float]
     rows: np.ndarray
     found: np.ndarray
@@ -253,6 +254,16 @@ class Layout:
         return feature not in self.numbers and feature != self.vector
 
     # ---- rows to write
+    def table_rows(self, header: list[float], rows: list[NewRow],
+                   vectors: Info) -> dict[str, np.ndarray]:
+        """Returns the rows of each table. The table of numbers comes first."""
+        made = {self.numbers_table: np.array([self.number_row(header, row) for row in rows])}
+        if self.vector is not None:
+            made |= self.vector_rows(rows, set() if vectors is None else {vectors["shape"][1]})
+        if any(map(self.is_other, self.features)):
+            made[self.others_table] = np.array([self.other_row(row) for row in rows], object)
+        return made
+
     def number_row(self, header: list[float], row: NewRow) -> list[float]:
         cells = {identifier(name): self.number(name, value)
                  for name, value in row.features.items() if name in self.numbers}
@@ -271,15 +282,16 @@ class Layout:
                              "cannot hold exactly; declare the feature as String")
         return float(given)
 
-    def vector_rows(self, rows: dict[bytes, NewRow]) -> dict[bytes, np.ndarray]:
-        """Returns the vectors of the rows that have one."""
-        lists = {key: getattr(row.features[self.vector], self.vector_field).val
-                 for key, row in rows.items() if self.vector in row.features}
-        lengths = {len(one) for one in lists.values()} - {0}
+    def vector_rows(self, rows: list[NewRow], lengths: set[int]) -> dict[str, np.ndarray]:
+        """Returns the vectors, with NaN for nulls, or nothing if no vector determines a length."""
+        lists = [getattr(row.features.get(self.vector, ValueProto()), self.vector_field).val
+                 for row in rows]
+        lengths = lengths | {len(one) for one in lists} - {0}
         if len(lengths) > 1:
             raise ValueError(f"feature view {self.view}: {self.vector} has vectors of the lengths "
                              f"{sorted(lengths)}; expected a single length")
-        return {key: np.array(one, self.vector_dtype) for key, one in lists.items() if len(one)}
+        return {self.vectors_table: np.array([one or [math.nan] * length for one in lists],
+                                             self.vector_dtype) for length in lengths}
 
     def other_row(self, row: NewRow) -> bytes:
         others = {name: value for name, value in row.features.items() if self.is_other(name)}
@@ -310,7 +322,8 @@ class Layout:
         """Returns the values of a feature, or an empty list if the tables lack the feature."""
         if feature == self.vector:
             pairs = zip(*vectors) if vectors is not None else ()
-            return [ValueProto(**{self.vector_field: {"val": row}}) if known else ValueProto()
+            return [ValueProto(**{self.vector_field: {"val": row}})
+                    if known and not np.isnan(row).all() else ValueProto()
                     for row, known in pairs][1:]
         if feature in self.numbers:
             field, kind = self.numbers[feature]
