@@ -26,7 +26,7 @@
 #   http-tsan-topics  HTTP topics that use the same threads as http-tsan.
 #   unit-effort       unit tests of kernels and formats with ten times as many random cases.
 #   trial-*-long      many rounds of tests/trials instead of a few.
-#   mlserver, kserve  need packages of hundreds of megabytes.
+#   mlserver, kserve, feast  need packages of hundreds of megabytes.
 #   package           builds the Debian package, installs it in a minimal system and boots it; needs root and debootstrap.
 #   wheel             compiles everything twice, the second time without ccache.
 #   profiled-build    compiles everything twice, optimised across source files.
@@ -222,6 +222,7 @@ stage kubernetes          -wl  build-release python3 tests/deploy/kubernetes.py 
 stage compose             -wl  build-release python3 tests/deploy/compose.py --binary build/tensord
 stage mlserver            --l  build-release python3 tests/oip/mlserver_client.py --binary build/tensord
 stage kserve              --l  build-release python3 tests/deploy/inference_service.py --binary build/tensord
+stage feast               --l  build-release python3 tests/clients/feast/run.py
 
 list() {
     local name letter row

@@ -225,7 +225,7 @@ class NewRow(NamedTuple):
 
 
 class State(NamedTuple):
-    """A table of numbers: its description and header, some rows, and a mask of those that exist."""
+    """A table of numbers: its description, its header, and rows with a mask of existing rows."""
     info: dict[str, Any]
     header: list[float]
     rows: np.ndarray

@@ -4,8 +4,8 @@ import os
 from tests.universal.feature_repos.universal.data_sources.file import FileDataSourceCreator
 
 STORE = ({"type": "tensord_feast.TensordOnlineStore", "url": os.environ["TENSORD_URL"]}, None)
-# Feast runs some tests only with stores of certain names. These tests also apply to tensord: those of sqlite are about types, those of
-# redis about event timestamps and deleted views, and those of milvus about the search for vectors.
+# Feast runs some tests only with stores of certain names. Three of these names have tests that also apply to tensord: sqlite (types),
+# redis (event timestamps, deleted views) and milvus (searches for vectors).
 NAMES = ("tensord", "sqlite", "redis", "milvus")
 
 

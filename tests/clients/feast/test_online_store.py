@@ -130,7 +130,7 @@ def test_the_newest_row_remains_in_all_tables_wherever_the_write_of_another_clie
         write(slow, config, NEW, (1, 0, features(1)), (2, 0, {**features(1), **without}))
         return at < len(sent)
 
-    for without in [{}, {"place": Value()}] if before else [{}]:  # without a table, there is no length for a row that means null
+    for without in [{}, {"place": Value()}] if before else [{}]:  # a null needs a table of vectors
         for at in itertools.count():
             store.teardown(config, [NEW], [])
             if before:
