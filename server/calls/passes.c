@@ -10,7 +10,7 @@
 /* Maximum number of calls in a pass, in addition to the leader. */
 enum { MOST_CALLS = 15 };
 
-/* A pass waits for further calls for at most this part of the previous pass's time, and at most
+/* After a pass, the next one waits for calls for at most this part of the pass's time, and at most
  * this time. */
 enum { COLLECT_PART = 16, COLLECT_NS = 2000000 };
 

@@ -11,6 +11,10 @@
  * leader that runs, or that is the next to run, and only if both do little work beside reading the
  * table. Each call keeps its own errors and deadline, and gets the same bits as alone.
  *
+ * Only ops that read a whole table gain from a shared pass. The calls of gather, lookup and
+ * embedding_bag read different rows. Calls of einsum read a whole table, but the order of its sums
+ * depends on the shapes, so a reply would depend on the other calls.
+ *
  * Ownership  The state of a call is in its arena. The leader's worker owns a waiting call from
  *            the start of the pass until the call is back in the queue.
  * Threads    Any. The mutex is held only while the short list of leaders is searched. */
