@@ -24,18 +24,18 @@ from pydantic import StrictBool, StrictStr
 Features = dict[str, ValueProto]
 ReadRow = tuple[Optional[datetime], Optional[Features]]
 Written = list[tuple[EntityKeyProto, Features, datetime, Optional[datetime]]]
-# Rows by key and a mask of the keys that exist, or None if the table does not exist. HEADER is the
-# first of the keys.
-Info = Optional[dict[str, Any]]  # description of a table, or None if it does not exist
+# Description of a table, or None if it does not exist.
+Info = Optional[dict[str, Any]]
+# Rows by key and a mask of the keys that exist, or None if the table does not exist. The first row
+# is the row of HEADER.
 Reply = Optional[tuple[np.ndarray, np.ndarray]]
 
-# Types whose features are columns of the table of numbers: the field of ValueProto, and the Python
-# type of its values.
+# Types of the features that are columns of the table of numbers: the field of ValueProto, and the
+# Python type of its values.
 NUMBERS = {
     ValueType.INT32: ("int32_val", int), ValueType.INT64: ("int64_val", int),
     ValueType.FLOAT: ("float_val", float), ValueType.DOUBLE: ("double_val", float),
     ValueType.BOOL: ("bool_val", bool), ValueType.UNIX_TIMESTAMP: ("unix_timestamp_val", int)}
-NUMBER_FIELDS = [field for field, _ in NUMBERS.values()]
 # Types of a feature with vector_index=True: the field of ValueProto, and the dtype of the table.
 VECTORS = {ValueType.FLOAT_LIST: ("float_list_val", "float32"),
            ValueType.DOUBLE_LIST: ("double_list_val", "float64")}
@@ -47,6 +47,7 @@ METRICS: dict[str, tuple[Any, Callable[[float], float]]] = {
 # Key of the row that identifies the columns of a table of numbers. It cannot be the key of an
 # entity, which starts with its number of join keys in four bytes.
 HEADER = b"columns"
+CHANGE_VECTORS = "delete the feature view and apply it again"
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=timezone.utc), timedelta(microseconds=1)
 
 
@@ -149,8 +150,10 @@ class TensordOnlineStore(OnlineStore):
         op_metric, distance = METRICS[metric]
         try:
             best = self._table(config, layout.vectors_table).search(
-                np.array([embedding], "float32"), k=top_k, metric=op_metric)
-        except tensord.TensorNotFound:
+                np.array([embedding], layout.vector_dtype), k=top_k, metric=op_metric)
+        except (tensord.TensorNotFound, tensord.ShapeMismatch):
+            if has_vectors(self._info(config, layout.vectors_table)):
+                raise
             return []
         keys = as_bytes(best.keys[0])  # the last ones are empty if fewer than top_k rows qualify
         rows = self._read(config, table, keys, requested_features)
@@ -191,11 +194,13 @@ class TensordOnlineStore(OnlineStore):
     def _upsert(self, config: RepoConfig, name: str, keys: list[bytes], rows: np.ndarray,
                 info: Info) -> None:
         """Changes a table that still has the ETag of `info`, or creates it if `info` is None."""
-        table, persist = self._table(config, name), config.online_store.persist
-        if info is None:
-            table.put(rows, keys=keys, if_none_match="*", persist=persist)
+        table = self._table(config, name)
+        options: dict[str, Any] = {"persist": config.online_store.persist}
+        options |= {"if_none_match": "*"} if info is None else {"if_match": info["etag"]}
+        if info is None or 0 in info["shape"]:  # in a table of null vectors, rows need not be kept
+            table.put(rows, keys=keys, **options)
         else:
-            table.upsert(keys, rows, if_match=info["etag"], persist=persist)
+            table.upsert(keys, rows, **options)
 
     def _numbers(self, config: RepoConfig, layout: Layout, keys: list[bytes]) -> State:
         """Reads rows of the table of numbers, after creating the table or columns that it lacks."""
@@ -259,7 +264,7 @@ class Layout:
         """Returns the rows of each table. The table of numbers comes first."""
         made = {self.numbers_table: np.array([self.number_row(header, row) for row in rows])}
         if self.vector is not None:
-            made |= self.vector_rows(rows, set() if vectors is None else {vectors["shape"][1]})
+            made[self.vectors_table] = self.vector_rows(rows, vectors)
         if any(map(self.is_other, self.features)):
             made[self.others_table] = np.array([self.other_row(row) for row in rows], object)
         return made
@@ -270,28 +275,46 @@ class Layout:
         return [float(row.event), *(cells.get(column, math.nan) for column in header[1:])]
 
     def number(self, feature: str, value: ValueProto) -> float:
-        field, expected = value.WhichOneof("val"), self.numbers[feature][0]
-        if field in (None, "null_val"):
+        field = self.numbers[feature][0]
+        if self.is_null(feature, value, field):
             return math.nan
-        if field not in NUMBER_FIELDS:
-            raise TypeError(f"feature view {self.view}: a value of {feature} is a {field}; "
-                            f"expected {expected}")
         given = getattr(value, field)
         if float(given) != given and not math.isnan(given):
             raise ValueError(f"feature view {self.view}: {feature} is {given}, which float64 "
                              "cannot hold exactly; declare the feature as String")
         return float(given)
 
-    def vector_rows(self, rows: list[NewRow], lengths: set[int]) -> dict[str, np.ndarray]:
-        """Returns the vectors, with NaN for nulls, or nothing if no vector determines a length."""
-        lists = [getattr(row.features.get(self.vector, ValueProto()), self.vector_field).val
-                 for row in rows]
-        lengths = lengths | {len(one) for one in lists} - {0}
+    def is_null(self, feature: str, value: ValueProto, expected: str) -> bool:
+        """True if the value is a null. A value of another type than the feature is an error."""
+        field = value.WhichOneof("val")
+        if field not in (None, "null_val", expected):
+            raise TypeError(f"feature view {self.view}: a value of {feature} is a {field}; "
+                            f"expected {expected}, the type of the feature. Convert the values, or "
+                            "declare the feature with their type")
+        return field != expected
+
+    def vector_rows(self, rows: list[NewRow], stored: Info) -> np.ndarray:
+        """Returns the vectors, with NaN for nulls, or no columns if all vectors are nulls."""
+        lists = [self.vector_of(row) for row in rows]
+        lengths = {len(one) for one in lists} - {0}
+        if has_vectors(stored):
+            lengths.add(stored["shape"][1])
+            if stored["dtype"] != self.vector_dtype:
+                raise ValueError(f"feature view {self.view}: the vectors of {self.vector} are "
+                                 f"{self.vector_dtype}, and the stored vectors are "
+                                 f"{stored['dtype']}; {CHANGE_VECTORS}")
         if len(lengths) > 1:
             raise ValueError(f"feature view {self.view}: {self.vector} has vectors of the lengths "
-                             f"{sorted(lengths)}; expected a single length")
-        return {self.vectors_table: np.array([one or [math.nan] * length for one in lists],
-                                             self.vector_dtype) for length in lengths}
+                             f"{sorted(lengths)}; expected a single length. If the stored vectors "
+                             f"have another length, {CHANGE_VECTORS}")
+        null = [math.nan] * next(iter(lengths), 0)
+        return np.array([one or null for one in lists], self.vector_dtype)
+
+    def vector_of(self, row: NewRow) -> Sequence[float]:
+        value = row.features.get(self.vector, ValueProto())
+        if self.is_null(self.vector, value, self.vector_field):
+            return []
+        return getattr(value, self.vector_field).val
 
     def other_row(self, row: NewRow) -> bytes:
         others = {name: value for name, value in row.features.items() if self.is_other(name)}
@@ -337,6 +360,11 @@ def table_names(config: RepoConfig, view: Any) -> tuple[str, str, str]:
     """Returns the names of the tables for numbers, for vectors and for other features."""
     name = f"{config.project}:{view.name}"
     return name, name + ":vectors", name + ":others"
+
+
+def has_vectors(info: Info) -> bool:
+    """True if a row of the table of vectors is a vector. A table of nulls has no columns."""
+    return info is not None and info["shape"][1] > 0
 
 
 def connection(config: RepoConfig) -> dict[str, Any]:

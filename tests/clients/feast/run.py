@@ -68,6 +68,8 @@ def main():
     parser.add_argument("--binary", default=ROOT / "build" / "tensord", type=Path)
     parser.add_argument("--feast", type=Path, help=f"clone of Feast {VERSION}")
     args, rest = parser.parse_known_args()
+    if args.feast and not (args.feast / "sdk" / "python" / "tests").is_dir():
+        parser.error(f"--feast {args.feast}: the folder has no sdk/python/tests; expected a clone of github.com/feast-dev/feast")
     oip = load_oip()
     oip.enter_venv(str(HERE / "run.py"), os.path.join(oip.CACHE, "feast-venv"), PACKAGES, IMPORTS)
     with tempfile.TemporaryDirectory(prefix="tensord-feast-") as folder:

@@ -110,8 +110,9 @@ def test_of_several_rows_of_an_entity_in_a_batch_the_newest_is_kept(store, confi
 OLD, NEW = (view(*fields, ("city", String), ("place", Array(Float32), "vector")) for fields in ([("trips", Int32)], [("rate", Float32), ("trips", Int32)]))
 
 
-@pytest.mark.parametrize("before", [None, OLD, NEW], ids=["without tables", "without a column", "with all columns"])
-def test_the_newest_row_remains_in_all_tables_wherever_the_write_of_another_client_falls(store, config, daemon, before):
+@pytest.mark.parametrize("before, stored", [(None, None), (OLD, place(0, 1)), (NEW, place(0, 1)), (NEW, {})],
+                         ids=["without tables", "without a column", "with all columns", "without vectors"])
+def test_the_newest_row_remains_in_all_tables_wherever_the_write_of_another_client_falls(store, config, daemon, before, stored):
     def features(count):
         return {**trips(count), **place(count, 0), "city": Value(string_val=str(count)), "rate": Value(float_val=count)}
 
@@ -130,11 +131,11 @@ def test_the_newest_row_remains_in_all_tables_wherever_the_write_of_another_clie
         write(slow, config, NEW, (1, 0, features(1)), (2, 0, {**features(1), **without}))
         return at < len(sent)
 
-    for without in [{}, {"place": Value()}] if before else [{}]:  # a null needs a table of vectors
+    for without in {}, {"place": Value()}:
         for at in itertools.count():
             store.teardown(config, [NEW], [])
             if before:
-                write(store, config, before, (1, -9, place(0, 1)), (2, -9, place(0, 1)))
+                write(store, config, before, (1, -9, stored), (2, -9, stored))
             if not interrupted(at, without):
                 break
             assert read(store, config, NEW, 1, 2) == [(NOON + timedelta(minutes=1), features(2)), (NOON, {**features(1), **without})], at
@@ -161,7 +162,9 @@ def test_a_value_that_the_table_cannot_hold_is_refused_with_its_feature(store, c
     drivers = view(("trips", Int32), ("id", Int64), ("place", Array(Float32), "vector"))
     for features, error, words in (({"id": Value(int64_val=2**53 + 1)}, ValueError, ["drivers", "id is 9007199254740993", "declare the feature as String"]),
                                    ({"trips": Value(string_val="1")}, TypeError, ["drivers", "trips is a string_val", "int32_val"]),
-                                   (place(1, 2, 3), ValueError, ["drivers", "place", "[2, 3]"])):
+                                   ({"trips": Value(double_val=1.5)}, TypeError, ["drivers", "trips is a double_val", "int32_val"]),
+                                   ({"place": Value(double_list_val=DoubleList(val=[1, 2]))}, TypeError, ["place is a double_list_val", "float_list_val"]),
+                                   (place(1, 2, 3), ValueError, ["drivers", "place", "[2, 3]", "delete the feature view and apply it again"])):
         with pytest.raises(error) as caught:
             write(store, config, drivers, (1, 0, place(1, 2)), (2, 0, features))
         assert all(word in str(caught.value) for word in words), caught.value
@@ -198,6 +201,23 @@ def test_a_vector_of_another_type_is_refused_before_any_table_changes(store, con
     assert tables_of(daemon, config) == []
 
 
+def test_vectors_that_the_stored_table_cannot_hold_are_refused_before_any_table_changes(store, config):
+    singles, doubles = view(("trips", Int32), ("place", Array(Float32), "vector")), view(("trips", Int32), ("place", Array(Float64), "vector"))
+    write(store, config, singles, (1, 0, {**trips(1), **place(1, 2)}))
+    with pytest.raises(ValueError, match="drivers: the vectors of place are float64, and the stored vectors are float32; delete the feature view and apply"):
+        write(store, config, doubles, (1, 1, {**trips(2), "place": Value(double_list_val=DoubleList(val=[0.1, 2]))}))
+    assert read(store, config, singles, 1) == [(NOON, {**trips(1), **place(1, 2)})]
+
+
+def test_nulls_leave_the_length_and_type_of_the_vectors_open(store, config):
+    singles, doubles = view(("place", Array(Float32), "vector")), view(("place", Array(Float64), "vector"))
+    write(store, config, singles, (1, 0, {}), (2, 0, {}))
+    write(store, config, singles, (3, 0, {}))
+    written = {"place": Value(double_list_val=DoubleList(val=[0.1, 2]))}
+    write(store, config, doubles, (2, 0, written))
+    assert [features for _, features in read(store, config, doubles, 1, 2, 3)] == [{"place": Value()}, written, {"place": Value()}]
+
+
 def test_the_tables_of_another_program_are_left_alone(store, config, daemon):
     table = daemon.client.tables[config.project + ":drivers"]
     table.put(np.eye(2), keys=["a", "b"])
@@ -217,7 +237,8 @@ def test_only_the_tables_of_a_deleted_view_are_deleted(store, config, daemon):
 
 
 def test_persisted_rows_are_there_after_a_restart(store, config, tmp_path):
-    drivers, once = (view(("trips", Int32), ("city", String), ("place", Array(Float32), "vector"), name=name) for name in ("drivers", "once"))
+    fields = ("trips", Int32), ("city", String), ("place", Array(Float32), "vector")
+    drivers, once, nulls = (view(*fields, name=name) for name in ("drivers", "once", "nulls"))
     features = {**trips(1), **place(1, 2), "city": Value(string_val="Bern")}
     folder = tmp_path / "tables"
     folder.mkdir()
@@ -226,15 +247,19 @@ def test_persisted_rows_are_there_after_a_restart(store, config, tmp_path):
         write(store, config, drivers, (1, 0, features), (2, 0, features))
         write(store, config, drivers, (2, 1, trips(2)))
         write(store, config, once, (1, 0, features))
+        write(store, config, nulls, (1, 0, {}))
     with tensord.serve(str(folder)) as server:
         config.online_store.url = server.url
         assert [features for _, features in read(TensordOnlineStore(), config, drivers, 1, 2)] == [features, {**trips(2), "city": Value(), "place": Value()}]
         assert read(TensordOnlineStore(), config, once, 1) == [(NOON, features)]
+        assert read(TensordOnlineStore(), config, nulls, 1) == [(NOON, dict.fromkeys(features, Value()))]
 
 
 # ---------------------------------------------------------------- search
 def test_a_search_finds_the_nearest_entities_with_their_features(store, config):
     drivers = view(("trips", Int32), ("place", Array(Float32), "vector"))
+    assert search(store, config, drivers, "L2") == []
+    write(store, config, drivers, (6, 0, trips(6)))
     assert search(store, config, drivers, "L2") == []
     write(store, config, drivers, (4, 0, trips(4)), (5, 0, place(float("nan"), 0)),
           *((number, 0, {**trips(number), **place(*position)}) for number, position in {1: (1, -1), 2: (4, 4), 3: (1, 1)}.items()))
@@ -242,6 +267,13 @@ def test_a_search_finds_the_nearest_entities_with_their_features(store, config):
         found = [(event, key, features["trips"], features["distance"].float_val) for event, key, features in search(store, config, drivers, metric)]
         assert found == [(NOON, entity(number), Value(int32_val=number), pytest.approx(distance, abs=1e-6)) for number, distance in expected.items()], metric
     assert len(search(store, config, drivers, "L2", k=9)) == 3
+
+
+def test_a_search_compares_float64_vectors_without_rounding_the_embedding(store, config):
+    drivers = view(("place", Array(Float64), "vector"))
+    write(store, config, drivers, (1, 0, {"place": Value(double_list_val=DoubleList(val=[0.1, 0.2]))}))
+    (_, _, features), = store.retrieve_online_documents_v2(config, drivers, ["place"], [0.1, 0.2], 1, "L2")
+    assert features["distance"].float_val == 0
 
 
 def search(store, config, of, metric, k=2):
@@ -256,6 +288,9 @@ def test_a_search_that_is_not_possible_is_refused_with_the_reason(store, config)
                                   ({"table": view(("trips", Int32))}, ValueError, "drivers has no feature with vector_index=True")):
         with pytest.raises(error, match=words):
             store.retrieve_online_documents_v2(config, **{**given, **changed})
+    write(store, config, given["table"], (1, 0, place(1, 2)))
+    with pytest.raises(tensord.ShapeMismatch, match="expected queries of 2 elements"):
+        store.retrieve_online_documents_v2(config, **given)
 
 
 # ---------------------------------------------------------------- Feast
