@@ -121,8 +121,10 @@ static td_status check_given(const struct td_op_args *args, struct td_error *err
         td_error_set(err, TD_INVALID_ARGUMENT,
                      "both queries and rows are given; expected only one of them");
     else
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "queries and rows are missing; one of them is required");
+        td_error_set(
+            err, TD_INVALID_ARGUMENT,
+            "queries and rows are missing; give vectors in queries, or row numbers or keys "
+            "in rows");
     return td_error_at_input(err, TD_INVALID_ARGUMENT, queries ? "rows" : "queries");
 }
 
