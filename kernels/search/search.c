@@ -55,7 +55,7 @@ static uint64_t count(const struct td_op_args *args, int input)
 }
 
 /* Counts each row as read once: the passes of a call with many queries compute more than they
- * read. */
+ * read. A row without columns still takes the time to compare its score. */
 static struct td_cost cost(const struct td_op_args *args)
 {
     const struct td_search_sizes sizes = td_search_sizes(args);
@@ -69,7 +69,8 @@ static struct td_cost cost(const struct td_op_args *args)
     struct td_cost cost = {
         .bytes_read = td_capped_product(n_scored, row_bytes) + sizeof(int64_t) * n_numbers,
         .random_reads = count(args, TD_SEARCH_ROWS) + count(args, TD_SEARCH_CANDIDATES),
-        .flops = td_capped_product(td_capped_product(2 * n_queries, columns), n_scored),
+        .flops = td_capped_product(
+            td_capped_product(2 * n_queries, (uint64_t)td_larger(1, sizes.columns)), n_scored),
         .workspace =
             td_capped_product(2 * n_queries + TD_SEARCH_LANES,
                               columns * size + TD_SEARCH_SUM_BYTES) +

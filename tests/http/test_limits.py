@@ -16,6 +16,8 @@ def zipped(size):
 LIMITS = (
     ("operations of an einsum: a multiplication and an addition for each element", FLOPS // 2,
      lambda n: ("POST", "/v1/einsum", {"equation": "i,i->", "inputs": [tensor("int8", (n,), bytes(n))] * 2}, {}), 422),
+    ("operations of a search: two for each row, even if a row has no columns", FLOPS // 2,
+     lambda n: ("POST", "/v1/search", {"params": tensor("float32", (n, 0), b""), "queries": tensor("float32", (0,), b""), "k": 1}, {}), 422),
     ("bytes of the resident tensors", QUOTA,
      lambda n: ("POST", "/v1/gather", {"params": tensor("uint8", (1,), b"x"), "indices": tensor("int32", (n,), bytes(4 * n)),
                                        "store": "large"}, {}), 422),
