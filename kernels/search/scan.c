@@ -118,9 +118,8 @@ struct job {
     struct td_workspace workspace;
     int64_t first_query, n_queries; /* of the pass */
     int64_t chunk, n_groups;
-    scan_block_fn
-        *scan_block; /* scores the queries of the pass, with this number of rows at once */
-    int64_t block;
+    scan_block_fn *scan_block; /* for the queries of the pass */
+    int64_t block;             /* maximum number of rows of a block */
 };
 
 /* The scratch memory of a thread. */

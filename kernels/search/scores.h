@@ -19,7 +19,6 @@
 #define TD_SEARCH_COLUMNS   4096
 #define TD_SEARCH_BLOCK     60 /* maximum number of rows in a block */
 #define TD_SEARCH_TILE_ROWS 12 /* a multiple of the number of rows in a tile */
-#define TD_SEARCH_FEW       8  /* maximum number of queries that are interleaved */
 #define TD_SEARCH_LANES     16 /* maximum number of queries in a panel */
 #define TD_SEARCH_PANELS    2  /* maximum number of panels in a tile */
 #define TD_SEARCH_AHEAD     48 /* maximum number of rows that are prefetched after a block */

@@ -28,10 +28,10 @@
 
 struct td_pass_call;
 
-/* A pass that several calls have shared, or have waited for. */
+/* The end of the last pass, over any table. */
 struct td_pass_end {
     const void *table;  /* the address of its data, which may have been freed; NULL if none */
-    int n_calls;        /* calls that the pass has computed, and that waited at its end */
+    int n_calls;        /* calls that were in the pass, and calls that waited at its end */
     int64_t collect_ns; /* the next pass starts at this time, even if not as many calls wait */
 };
 

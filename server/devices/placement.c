@@ -73,8 +73,8 @@ static uint64_t device_ns(struct td_devices *devices, const struct td_request *r
            larger(moving, computing) + ahead;
 }
 
-/* True if the values of offsets and segments are valid. If they are not, the CPU returns the
- * error. */
+/* True if the values of the index inputs are valid (td_op.valid). If they are not, the CPU returns
+ * the error. */
 static bool is_valid(const struct td_request *request)
 {
     return !request->op->valid || request->op->valid(&request->args);

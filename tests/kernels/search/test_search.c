@@ -504,8 +504,8 @@ static void expect_same_bits_everywhere(td_dtype table, int64_t columns, td_sear
 TD_TEST_LOOP(a_score_has_the_same_bits_alone_and_beside_other_queries, 0, COUNT_OF(tables))
 {
     static const int64_t widths[] = { 1, 7, 9, 24, 100, 520, 4100 };
-    static const int64_t numbers[] = { 2, 3, 7,
-                                       19 }; /* of queries: one by one, interleaved, panels */
+    /* Numbers of queries that are scored one by one, interleaved, and in panels. */
+    static const int64_t numbers[] = { 2, 3, 7, 19 };
     const size_t n = MOST_THREADS > 2 ? COUNT_OF(widths) : COUNT_OF(widths) - 1; /* threads.h */
     for (size_t i = 0; i < n; i++)
         for (int metric = 0; metric < 3; metric++)
