@@ -38,11 +38,6 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
-static const void *data_of(const struct td_tensor *tensor)
-{
-    return tensor ? tensor->data : NULL;
-}
-
 /* Returns the kernel arguments. If the output has no elements, all indices are checked as one
  * bag. */
 static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
@@ -66,7 +61,7 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
         .bounds = (int)attrs.bounds,
         .mode = (int)attrs.mode,
         .padding = attrs.padding_index,
-        .weights = data_of(weights),
+        .weights = td_cuda_data_of(weights),
         .scaling = td_cuda_scaling_of(given(args, TD_BAG_SCALE), given(args, TD_BAG_OFFSET),
                                       given(args, TD_BAG_ZERO_POINT)),
     };
@@ -77,13 +72,13 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
     if (geometry.n_bags > 0) {
         out.n_bags = geometry.n_bags;
         out.columns = geometry.row_numel;
-        out.begins = data_of(offsets);
+        out.begins = td_cuda_data_of(offsets);
         out.begin_bytes = (int)sizeof(int64_t);
         if (offsets)
             out.begin_bytes = (int)td_cuda_element_bytes(offsets);
         if (td_embedding_bag_by_rows(args))
             out.bag_indices = indices->shape.dim[1];
-        out.segment_ids = data_of(segment_ids);
+        out.segment_ids = td_cuda_data_of(segment_ids);
         if (segment_ids)
             out.segment_bytes = (int)td_cuda_element_bytes(segment_ids);
     }

@@ -43,11 +43,11 @@ struct td_cuda_scaling td_cuda_scaling_of(const struct td_tensor *scale,
                                           const struct td_tensor *zero_point)
 {
     struct td_cuda_scaling scaling = {
-        .scale = scale ? scale->data : NULL,
+        .scale = td_cuda_data_of(scale),
         .scale_step = row_step(scale),
-        .offset = offset ? offset->data : NULL,
+        .offset = td_cuda_data_of(offset),
         .offset_step = row_step(offset),
-        .zero_point = zero_point ? zero_point->data : NULL,
+        .zero_point = td_cuda_data_of(zero_point),
         .zero_point_step = row_step(zero_point),
     };
     if (zero_point && !td_cuda_number_of(zero_point->dtype, &scaling.zero_point_type))

@@ -44,6 +44,12 @@ struct td_cuda_scaling td_cuda_scaling_of(const struct td_tensor *scale,
                                           const struct td_tensor *offset,
                                           const struct td_tensor *zero_point);
 
+/* Returns the data of an input, or NULL if the input is not given. */
+static inline const void *td_cuda_data_of(const struct td_tensor *tensor)
+{
+    return tensor ? tensor->data : NULL;
+}
+
 static inline size_t td_cuda_element_bytes(const struct td_tensor *tensor)
 {
     return td_dtype_info(tensor->dtype)->size;

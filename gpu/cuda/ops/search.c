@@ -93,11 +93,6 @@ static void set_sizes(struct td_cuda_search_args *args)
     args->strips = td_ceil_div(args->n, args->strip);
 }
 
-static const void *data_of(const struct td_tensor *tensor)
-{
-    return tensor ? tensor->data : NULL;
-}
-
 static int index_bytes(const struct td_tensor *tensor)
 {
     return tensor ? (int)td_cuda_element_bytes(tensor) : 0;
@@ -121,14 +116,14 @@ static struct td_cuda_search_args search_args(const struct td_op_args *args)
         .n_rows = sizes.n_rows,
         .columns = sizes.columns,
         .row_bytes = params->shape.dim[1] * (int64_t)td_cuda_element_bytes(params),
-        .given = data_of(queries),
-        .rows = data_of(rows),
+        .given = td_cuda_data_of(queries),
+        .rows = td_cuda_data_of(rows),
         .rows_bytes = index_bytes(rows),
         .exclude_self = rows && attrs.exclude_self,
-        .candidates = data_of(candidates),
+        .candidates = td_cuda_data_of(candidates),
         .candidates_bytes = index_bytes(candidates),
         .n_scored = sizes.n_scored,
-        .exclude = data_of(exclude),
+        .exclude = td_cuda_data_of(exclude),
         .exclude_bytes = index_bytes(exclude),
         .n_exclude = exclude ? exclude->numel : 0,
         .metric = (int)attrs.metric,
