@@ -47,8 +47,10 @@ _Static_assert(TD_SEARCH_DOT == 0 && TD_SEARCH_COSINE == 1 && TD_SEARCH_L2 == 2,
  * larger, and the number of entries that make a sort worth its launches. */
 #define POOL_BYTES  SIZE(256 << 20)
 #define SORTED      SIZE(1 << 20)
-/* Maximum number of scores that a call sorts in device memory. Each takes 0.3 to 2.5 KB of reads
- * and writes, so more scores would take many seconds, after which a device counts as hung. */
+/* Maximum number of scores of a call, and maximum number that it sorts in device memory. A score is
+ * written and read at least once, and sorting it takes 0.3 to 2.5 KB of reads and writes. More
+ * scores could take so many seconds that the device would count as hung. */
+#define MAX_SCORES  ((int64_t)1 << 36)
 #define MAX_SORTED  ((int64_t)1 << 31)
 
 /* ---- Kernel arguments -------------------------------------------------------------------- */
@@ -290,8 +292,8 @@ static bool search_supports(const struct td_op_args *args)
     const struct td_search_sizes sizes = td_search_sizes(args);
     if (keys && keys->dtype == TD_DTYPE_STRING)
         return false;
-    return sizes.n_best <= TD_CUDA_SEARCH_SHARED_K ||
-           sizes.n_queries <= MAX_SORTED / sizes.n_scored;
+    const int64_t most = sizes.n_best <= TD_CUDA_SEARCH_SHARED_K ? MAX_SCORES : MAX_SORTED;
+    return sizes.n_scored == 0 || sizes.n_queries <= most / sizes.n_scored;
 }
 
 /* Computes the scores of a group and a block. */
