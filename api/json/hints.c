@@ -121,9 +121,21 @@ void td_json_hint_string(const struct td_json_scan *scan, const struct td_json_s
         hint_ref(source->err, name, length);
 }
 
-static void hint_strings(const struct td_input_spec *spec, bool is_first,
-                         const struct td_tensor *tensor, struct td_error *err)
+/* Returns the first optional input for row numbers, or NULL if there is none or it is given. */
+static const struct td_input_spec *missing_rows(const struct td_request *request)
 {
+    for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &request->op->inputs[i];
+        if (spec->optional && td_input_is_row_numbers(spec))
+            return request->args.inputs[i].count == 0 ? spec : NULL;
+    }
+    return NULL;
+}
+
+static void hint_strings(const struct td_request *request, const struct td_input_spec *spec,
+                         bool is_first, const struct td_tensor *tensor, struct td_error *err)
+{
+    const struct td_input_spec *rows = missing_rows(request);
     const char *text = (const char *)tensor->data + tensor->offsets[0];
     const size_t length = (size_t)(tensor->offsets[1] - tensor->offsets[0]);
     if (td_input_is_row_numbers(spec))
@@ -133,6 +145,9 @@ static void hint_strings(const struct td_input_spec *spec, bool is_first,
         hint_ref(err, text, length);
     else if (td_json_is_nonfinite(text, text + length))
         td_json_hint_nonfinite(err, TD_DTYPE_FLOAT32);
+    else if (!is_first && rows && spec->role == TD_ROLE_DATA)
+        td_error_hint(err, "to refer to rows by their keys, give %s as {\"keys\": [\"%s\"]}",
+                      rows->name, TD_SHOWN(text, length));
 }
 
 /* True if this input might have caused the error: the error names the input, or it is the first
@@ -153,7 +168,7 @@ void td_json_hint_inputs(const struct td_request *request, struct td_error *err)
             const struct td_tensor *tensor = &operand->tensors[j];
             if (tensor->dtype == TD_DTYPE_STRING && !tensor->owner && tensor->offsets &&
                 tensor->numel > 0) {
-                hint_strings(spec, i == 0, tensor, err);
+                hint_strings(request, spec, i == 0, tensor, err);
                 return;
             }
             if (td_dtype_is_complex(tensor->dtype) && !tensor->owner &&

@@ -55,6 +55,11 @@ class Keys(SearchTest):
             self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", input=given, position=[0], index=4, bound=4)
             self.assertIn(hint, reply.json()["detail"])
 
+    def test_keys_as_queries_lead_to_rows(self):
+        name, hint = self.keyed(), 'to refer to rows by their keys, give rows as {"keys": ["king"]}'
+        self.assertIn(hint, self.search(name, queries=["king"], k=1).json()["detail"])
+        self.assertNotIn("keys", self.search(name, queries=["king"], rows=[0], k=1).json()["detail"])
+
     def test_a_table_without_keys_finds_row_numbers(self):
         name, _ = self.resident({"dtype": "float32", "data": ROWS})
         self.assertFound(self.search(name, rows=[0], k=1), scores=[[0.5]], indices=[[1]])
