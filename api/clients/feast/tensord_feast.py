@@ -48,6 +48,7 @@ METRICS: dict[str, tuple[Any, Callable[[float], float]]] = {
 # entity, which starts with its number of join keys in four bytes.
 HEADER = b"columns"
 CHANGE_VECTORS = "delete the feature view and apply it again"
+WRITES = 1000  # number of attempts to write a batch while other clients write
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=timezone.utc), timedelta(microseconds=1)
 
 
@@ -88,12 +89,16 @@ class TensordOnlineStore(OnlineStore):
     def online_write_batch(self, config: RepoConfig, table: Any, data: Written,
                            progress: Optional[Callable[[int], Any]]) -> None:
         layout, newest = Layout(config, table), newest_rows(config, data)
-        while True:
+        for left in reversed(range(WRITES)):
             try:
                 self._write(config, layout, newest)
                 break
-            except tensord.PreconditionFailed:
-                pass  # another client has changed a table since this client has read it
+            except tensord.PreconditionFailed:  # another client has changed a table in the meantime
+                if left == 0:
+                    raise RuntimeError(
+                        f"feature view {table.name}: other clients changed its tables during each "
+                        f"of {WRITES} attempts to write; write the rows again, with fewer writers "
+                        "at a time") from None
         if progress:
             progress(len(data))
 
@@ -129,6 +134,9 @@ class TensordOnlineStore(OnlineStore):
         return layout.rows(requested_features, dict(zip(names, replies)), len(keys))
 
     async def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         if self._async_client is not None:
             await self._async_client.close()
             self._async_client = None

@@ -142,6 +142,14 @@ def test_the_newest_row_remains_in_all_tables_wherever_the_write_of_another_clie
         assert at > 5
 
 
+def test_a_write_that_others_always_overtake_ends_with_an_error(store, config, monkeypatch):
+    def overtaken(*_):
+        raise tensord.PreconditionFailed({"detail": "the tensor has changed"}, 412)
+    monkeypatch.setattr(store, "_write", overtaken)
+    with pytest.raises(RuntimeError, match="feature view drivers: other clients changed its tables during each of 1000 attempts"):
+        write(store, config, view(("trips", Int32), name="drivers"), (1, 0, trips(1)))
+
+
 def test_an_asynchronous_read_gives_the_same_rows(store, config, monkeypatch):
     closed, close = [], tensord.AsyncClient.close
     monkeypatch.setattr(tensord.AsyncClient, "close", lambda self: closed.append(self) or close(self))
@@ -155,7 +163,7 @@ def test_an_asynchronous_read_gives_the_same_rows(store, config, monkeypatch):
             await store.close()
     assert asyncio.run(rows(drivers)) == read(store, config, drivers, 1, 3, 2)
     assert asyncio.run(rows(view(("trips", Int32), name="never_written"))) == [(None, None)] * 3
-    assert len(closed) == 2
+    assert len(closed) == 2 and store._client is None
 
 
 def test_a_value_that_the_table_cannot_hold_is_refused_with_its_feature(store, config):
