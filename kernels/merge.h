@@ -30,12 +30,13 @@ typedef enum td_merge_kind {
     TD_MERGE_STACK
 } td_merge_kind;
 
-/* Functions with which calls of an op are stacked. The op has exactly one output. */
+/* Functions with which calls of an op are stacked. The op does not return a list. */
 struct td_op_stack {
     /* True if this call can be stacked when these tensors are shared. Called after infer, but not
      * for calls that have strings as inputs. */
     bool (*can_stack)(const struct td_op_args *args, uint32_t shared);
-    /* Sets the attributes of the merged call. Its inputs are already described. */
+    /* Sets the attributes of the merged call, whose inputs are already described. Can also give an
+     * input another shape with the same elements. */
     td_status (*attrs)(const struct td_op_args *call, uint32_t shared, struct td_op_args *merged,
                        struct td_arena *arena, struct td_error *err);
 };

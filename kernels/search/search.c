@@ -3,6 +3,7 @@
 #include "kernels/convert/cast_path.h"
 #include "kernels/integers.h"
 #include "kernels/key_dtype.h"
+#include "kernels/merge.h"
 #include "kernels/op_pass.h"
 #include "kernels/rows/gathering.h"
 #include "kernels/search/arguments.h"
@@ -369,6 +370,33 @@ static const struct td_op_pass pass = {
     .finish = finish,
 };
 
+/* True if the calls differ only in their queries. */
+static bool can_stack(const struct td_op_args *args, uint32_t shared)
+{
+    for (int i = 0, number = 0; i < TD_SEARCH_INPUTS; number += args->inputs[i++].count)
+        if (args->inputs[i].count > 0 && (shared >> number & 1) == (i == TD_SEARCH_QUERIES))
+            return false;
+    return td_search_given(args, TD_SEARCH_QUERIES) && can_share(args);
+}
+
+/* Makes one matrix of the stacked queries. */
+static td_status stack_queries(const struct td_op_args *call, uint32_t shared,
+                               struct td_op_args *merged, struct td_arena *arena,
+                               struct td_error *err)
+{
+    (void)call, (void)shared, (void)arena, (void)err;
+    struct td_shape *shape = &merged->inputs[TD_SEARCH_QUERIES].tensors[0].shape;
+    if (shape->rank == 3)
+        *shape =
+            (struct td_shape){ .rank = 2, .dim = { shape->dim[0] * shape->dim[1], shape->dim[2] } };
+    return TD_OK;
+}
+
+static const struct td_op_stack stack = {
+    .can_stack = can_stack,
+    .attrs = stack_queries,
+};
+
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     td_status status = prepare(args, exec, err);
@@ -567,4 +595,5 @@ const struct td_op td_op_search = {
     .run = run,
     .valid = valid,
     .pass = &pass,
+    .stack = &stack,
 };

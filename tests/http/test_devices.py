@@ -259,6 +259,12 @@ class Batches(DeviceTest):
                 sums = [[a + b for a, b in zip(TABLE[i], TABLE[i + 1])], TABLE[2 * i]]
                 self.assertEqual(reply.json()["output"]["data"], sums, (bags, i))
 
+    def test_searches_of_one_table_are_one_launch(self):
+        replies = self.answers("search", [{"queries": TABLE[i], "k": 1, "metric": "l2"} for i in range(32)])
+        self.assertEqual([reply.json()["outputs"]["indices"]["data"] for reply in replies], [[i] for i in range(32)])
+        replies = self.answers("search", [{"queries": [TABLE[i], TABLE[0]], "k": 1, "metric": "l2"} for i in range(32)])
+        self.assertEqual([reply.json()["outputs"]["indices"]["data"] for reply in replies], [[[i], [0]] for i in range(32)])
+
     def test_bad_bags_fail_one_request(self):
         bodies = [{"indices": [i, 1], "offsets": [0], "bounds": "error"} for i in range(16)]
         bodies[3] = {"indices": [0, 1, -1, 100], "offsets": [0], "bounds": "error"}

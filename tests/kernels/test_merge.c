@@ -149,11 +149,11 @@ static void expect_merges(const char *name, struct op_call *call, int n, uint32_
     expect_all_fit(op, calls, n, shared, op->rows ? TD_MERGE_CONCAT : TD_MERGE_STACK, case_name);
     EXPECT(td_merge_calls(op, calls, n, shared, &test_arena, merged, &err) == TD_OK, "%s: %s",
            case_name, err.message);
-    EXPECT(merged->args.n_outputs == op->n_outputs && !merged->args.outputs[0].data, "%s: outputs",
-           case_name);
+    EXPECT(merged->args.n_outputs == call[0].args.n_outputs && !merged->args.outputs[0].data,
+           "%s: outputs", case_name);
     fill_inputs(op, merged, calls, n, shared, case_name);
     run(op, &merged->args, case_name);
-    for (int j = 0; j < op->n_outputs; j++)
+    for (int j = 0; j < merged->args.n_outputs; j++)
         expect_slices(merged, calls, n, j, case_name);
     expect_item_ends(op, merged, calls, n, case_name);
     EXPECT(merged->args.replaced == replaced, "%s: replaced", case_name);
@@ -588,6 +588,37 @@ TD_TEST(a_new_label_is_found_for_any_equation)
     expect_merges("einsum", call, 2, 0x7fff, &merged, equation);
 }
 
+/* ---- Searches ---------------------------------------------------------------------------- */
+
+static const struct {
+    const char *case_name, *attrs, *queries[3];
+} searches[] = {
+    { "single queries", "k=2", { "float32[2] 1 2", "float32[2] 3 -1", "float32[2] 0 1" } },
+    { "matrices of queries",
+      "k=3; metric=cosine",
+      { "float32[2,2] 1 2 3 4", "float32[2,2] 4 -3 2 1", "float32[2,2] 0 0 1 1" } },
+    { "matrices of one query",
+      "k=9; metric=l2",
+      { "float64[1,2] 1 2", "float64[1,2] 3 4", "float64[1,2] 5 6" } },
+    { "no queries", "k=1", { "float32[0,2]", "float32[0,2]", "float32[0,2]" } },
+};
+
+TD_TEST_EACH(searches_of_one_table_are_stacked, searches)
+{
+    struct op_call call[3];
+    struct td_merged merged;
+    struct td_tensor inputs[2];
+    tensor_list("float32[4,2] 1 2 3 4 4 3 2 1", inputs, 1);
+    for (int n = 1; n <= 3; n++) {
+        for (int c = 0; c < n; c++) {
+            tensor_list(searches[_i].queries[c], &inputs[1], 1);
+            call_begin_lists(&call[c], "search", searches[_i].attrs, 1, &inputs[0], 1, &inputs[1]);
+            call_infer(&call[c], "search");
+        }
+        expect_merges("search", call, n, TABLE, &merged, searches[_i].case_name);
+    }
+}
+
 /* ---- What does not merge ----------------------------------------------------------------- */
 
 static const struct {
@@ -612,6 +643,9 @@ static const struct {
     { "strings in gather_nd", "gather_nd", "", "string[2] 'a' 'b'", "int32[1] 0", 1 },
     { "empty tuples whose number overflows", "gather_nd", "", "int32[0]",
       "int32[4611686018427387904,4,0]", 1 },
+    { "more than four queries", "search", "k=1", "float32[2,1] 1 2", "float32[5,1] 1 2 3 4 5", 1 },
+    { "a table that is not shared", "search", "k=1", "float32[2,1] 1 2", "float32[1] 1", 0 },
+    { "a shared query", "search", "k=1", "float32[2,1] 1 2", "float32[1] 1", 3 },
     { "all inputs are shared", "einsum", "equation=ij,jk", "int32[1,2] 1 2; int32[2,1] 1 2", NULL,
       3 },
     { "an input of rank 16", "einsum", "equation=abcdefghijklmnop->",
