@@ -32,12 +32,8 @@ struct td_pass_call {
 
 void td_passes_init(struct td_passes *passes)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&passes->mutex, NULL);
-    pthread_cond_init(&passes->arrived, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    td_clock_cond_init(&passes->arrived);
 }
 
 void td_passes_destroy(struct td_passes *passes)
@@ -266,14 +262,12 @@ static void give_back(struct td_pass_call *member, td_status status)
 static void collect(struct td_passes *passes, const struct td_pass_call *leader)
 {
     const struct td_pass_end last = passes->last;
-    const struct timespec until = { .tv_sec = last.collect_ns / 1000000000,
-                                    .tv_nsec = last.collect_ns % 1000000000 };
     if (last.table != table_of(leader))
         return;
     while (leader->n_waiting < MOST_CALLS && leader->n_waiting + 1 < last.n_calls &&
-           td_now_ns() < last.collect_ns)
-        if (pthread_cond_timedwait(&passes->arrived, &passes->mutex, &until) != 0)
-            break;
+           td_now_ns() < last.collect_ns &&
+           td_clock_wait(&passes->arrived, &passes->mutex, last.collect_ns))
+        ;
 }
 
 /* Takes the calls that wait for the leader, and returns them as a list. */

@@ -108,11 +108,7 @@ struct td_copiers *td_copiers_new(int n_threads)
         return NULL;
     pthread_mutex_init(&copiers->mutex, NULL);
     pthread_cond_init(&copiers->work, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&copiers->done, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    td_clock_cond_init(&copiers->done);
     while (copiers->n_threads < n_threads &&
            pthread_create(&copiers->threads[copiers->n_threads], NULL, run, copiers) == 0)
         copiers->n_threads++;
@@ -166,13 +162,11 @@ bool td_copiers_is_done(struct td_copiers *copiers, struct td_copy_job *job)
 bool td_copiers_wait(struct td_copiers *copiers, struct td_copy_job *job, int64_t timeout_ns)
 {
     const int64_t until_ns = td_now_ns() + timeout_ns;
-    const struct timespec until = { .tv_sec = until_ns / 1000000000,
-                                    .tv_nsec = until_ns % 1000000000 };
     pthread_mutex_lock(&copiers->mutex);
     if (copiers->n_threads == 0)
         copy_all(copiers, job);
     while (timeout_ns > 0 && !is_done(job) &&
-           pthread_cond_timedwait(&copiers->done, &copiers->mutex, &until) == 0)
+           td_clock_wait(&copiers->done, &copiers->mutex, until_ns))
         ;
     const bool done = is_done(job);
     pthread_mutex_unlock(&copiers->mutex);

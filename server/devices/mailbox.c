@@ -7,15 +7,11 @@
 
 void td_batch_mailbox_init(struct td_batch_mailbox *mailbox)
 {
-    pthread_condattr_t monotonic;
     *mailbox = (struct td_batch_mailbox){ .counts.why = "it is being opened" };
     td_item_list_init(&mailbox->items);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&mailbox->mutex, NULL);
-    pthread_cond_init(&mailbox->arrived, &monotonic);
-    pthread_cond_init(&mailbox->open_tried, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    td_clock_cond_init(&mailbox->arrived);
+    td_clock_cond_init(&mailbox->open_tried);
 }
 
 void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox)
@@ -125,14 +121,10 @@ struct td_batch_orders td_batch_mailbox_take(struct td_batch_mailbox *mailbox,
 
 void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns)
 {
-    const struct timespec until = { .tv_sec = until_ns / 1000000000,
-                                    .tv_nsec = until_ns % 1000000000 };
     pthread_mutex_lock(&mailbox->mutex);
-    while (!mailbox->items.first && !mailbox->stopping && !mailbox->woken)
-        if (until_ns == TD_NEVER)
-            pthread_cond_wait(&mailbox->arrived, &mailbox->mutex);
-        else if (pthread_cond_timedwait(&mailbox->arrived, &mailbox->mutex, &until) != 0)
-            break;
+    while (!mailbox->items.first && !mailbox->stopping && !mailbox->woken &&
+           td_clock_wait(&mailbox->arrived, &mailbox->mutex, until_ns))
+        ;
     mailbox->woken = false;
     pthread_mutex_unlock(&mailbox->mutex);
 }

@@ -80,10 +80,8 @@ static bool watch(struct td_supervisor *supervisor, struct td_hang_guard *guard)
     bool given_up = false;
     pthread_mutex_lock(&supervisor->mutex);
     while (!supervisor->served && !given_up) {
-        const int64_t until_ns = td_now_ns() + look_ns(supervisor);
-        const struct timespec until = { .tv_sec = until_ns / 1000000000,
-                                        .tv_nsec = until_ns % 1000000000 };
-        (void)pthread_cond_timedwait(&supervisor->changed, &supervisor->mutex, &until);
+        (void)td_clock_wait(&supervisor->changed, &supervisor->mutex,
+                            td_now_ns() + look_ns(supervisor));
         given_up = !supervisor->served &&
                    td_hang_guard_give_up(
                        guard, supervisor->hurried ? supervisor->supervised.hurry_ns : INT64_MAX);
@@ -132,15 +130,11 @@ static void destroy(struct td_supervisor *supervisor)
 struct td_supervisor *td_supervisor_new(const struct td_supervised *supervised)
 {
     struct td_supervisor *supervisor = calloc(1, sizeof *supervisor);
-    pthread_condattr_t monotonic;
     if (!supervisor)
         return NULL;
     supervisor->supervised = *supervised;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&supervisor->mutex, NULL);
-    pthread_cond_init(&supervisor->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    td_clock_cond_init(&supervisor->changed);
     if (pthread_create(&supervisor->thread, NULL, supervise, supervisor) == 0)
         return supervisor;
     destroy(supervisor);

@@ -3,8 +3,8 @@
 
     recall.py MODEL_FOLDER        (model.safetensors; run.sh fetches it, and NumPy)
 
-NumPy computes the scores of all pairs in float64. A row is right if its score is at least the k-th best score, less the
-rounding of float32; so equal scores may come in either order.
+NumPy computes the scores of all pairs in float64. A row is right if its score is at least the k-th best score, minus the
+rounding error of float32. Equal scores can therefore be in any order.
 """
 import os, sys, tempfile
 

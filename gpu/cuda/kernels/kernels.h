@@ -258,6 +258,9 @@ cudaError_t td_cuda_bags(const struct td_cuda_bags_args *args, cudaStream_t stre
 
 /* ---- Search -------------------------------------------------------------------------------- */
 
+/* How a row is scored. The numbers are those of td_search_metric. */
+enum { TD_CUDA_SEARCH_DOT, TD_CUDA_SEARCH_COSINE, TD_CUDA_SEARCH_L2 };
+
 /* A scored row. The larger `order` is better. Of equal ones, the lower row is better. */
 struct td_cuda_scored {
     uint64_t order; /* the score, as an integer in the same order; 0: no row */
@@ -288,7 +291,7 @@ struct td_cuda_search_args {
     const void *exclude; /* row numbers that are never found */
     int exclude_bytes;
     int64_t n_exclude;
-    int metric; /* td_search_metric */
+    int metric;
     bool is_double;
     int64_t all_queries;
     int64_t k; /* number of rows to find for each query; at least 1 */

@@ -372,7 +372,6 @@ template <typename A>
 static __global__ void __launch_bounds__(THREADS)
     write_best(const __grid_constant__ struct td_cuda_search_args args)
 {
-    enum { METRIC_L2 = 2 };
     const int64_t step = (int64_t)gridDim.x * THREADS;
     int64_t t = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     for (; t < args.n_queries * args.k; t += step) {
@@ -383,7 +382,7 @@ static __global__ void __launch_bounds__(THREADS)
         A score = -(A)INFINITY;
         if (entry.order != 0)
             score_of(entry.order, &score);
-        ((A *)args.out_scores)[to] = args.metric == METRIC_L2 ? 0 - score : score;
+        ((A *)args.out_scores)[to] = args.metric == TD_CUDA_SEARCH_L2 ? 0 - score : score;
         args.out_indices[to] = entry.order != 0 ? entry.row : -1;
     }
 }

@@ -21,8 +21,6 @@
 
 #include <math.h>
 
-enum { METRIC_DOT, METRIC_COSINE, METRIC_L2 };
-
 /* Number of columns in shared memory. */
 template <typename A> struct tile_columns {
     static constexpr int n = 128 / (int)sizeof(A);
@@ -218,9 +216,9 @@ static __device__ __forceinline__ void add_columns(const A *row, const A (*queri
 #pragma unroll
         for (int q = 0; q < Q; q++) {
             const A difference = x - queries[c][q];
-            part[q] += metric == METRIC_L2 ? difference * difference : x * queries[c][q];
+            part[q] += metric == TD_CUDA_SEARCH_L2 ? difference * difference : x * queries[c][q];
         }
-        if (metric == METRIC_COSINE)
+        if (metric == TD_CUDA_SEARCH_COSINE)
             part[Q] += x * x;
     }
 #pragma unroll
@@ -233,9 +231,9 @@ template <typename A>
 static __device__ __forceinline__ A score_of(const struct td_cuda_search_args &args, A sum,
                                              A square, int64_t query)
 {
-    if (args.metric == METRIC_L2)
+    if (args.metric == TD_CUDA_SEARCH_L2)
         return -sqrt(sum);
-    if (args.metric == METRIC_DOT)
+    if (args.metric == TD_CUDA_SEARCH_DOT)
         return sum;
     const A root = ((const A *)args.query_roots)[args.first_query + query];
     return root == 0 || square == 0 ? (A)0 : sum / root / sqrt(square);
@@ -275,12 +273,12 @@ static __global__ void __launch_bounds__(THREADS)
             load_any_rows(args, numbers, scalings, column, rows);
             load_queries<A, Q>(args, query, column, queries);
             __syncthreads();
-            if (args.metric == METRIC_L2)
-                add_columns<METRIC_L2, A, Q>(rows[thread], queries, sums);
-            else if (args.metric == METRIC_COSINE)
-                add_columns<METRIC_COSINE, A, Q>(rows[thread], queries, sums);
+            if (args.metric == TD_CUDA_SEARCH_L2)
+                add_columns<TD_CUDA_SEARCH_L2, A, Q>(rows[thread], queries, sums);
+            else if (args.metric == TD_CUDA_SEARCH_COSINE)
+                add_columns<TD_CUDA_SEARCH_COSINE, A, Q>(rows[thread], queries, sums);
             else
-                add_columns<METRIC_DOT, A, Q>(rows[thread], queries, sums);
+                add_columns<TD_CUDA_SEARCH_DOT, A, Q>(rows[thread], queries, sums);
         }
 #pragma unroll
         for (int q = 0; q < Q; q++)

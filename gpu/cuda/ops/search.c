@@ -20,11 +20,13 @@
 #include "kernels/integers.h"
 #include "kernels/search/arguments.h"
 
-_Static_assert(TD_SEARCH_DOT == 0 && TD_SEARCH_COSINE == 1 && TD_SEARCH_L2 == 2,
-               "search_scores.cu and search_best.cu have the same numbers");
+_Static_assert((int)TD_SEARCH_DOT == TD_CUDA_SEARCH_DOT &&
+                   (int)TD_SEARCH_COSINE == TD_CUDA_SEARCH_COSINE &&
+                   (int)TD_SEARCH_L2 == TD_CUDA_SEARCH_L2,
+               "the kernels have the same numbers");
 
 /* Sizes of blocks, strips and pools are divided by this number. Tests set it, so that a small table
- * has several of them. */
+ * has several blocks, strips and pools. */
 #ifndef TD_CUDA_SEARCH_DIVISOR
 #define TD_CUDA_SEARCH_DIVISOR 1
 #endif
