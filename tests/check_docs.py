@@ -5,8 +5,10 @@
 
 The README.md of each op's folder must have a section "## NAME" with a table of the op's inputs, of its attributes if it has
 any, and of its outputs, a line "Errors: CODE, ...", and a curl command that runs the op. Names, dtypes, defaults, ranges and
-shape rules must match GET /v1/ops/NAME. docs/api.md must have a row for each op, made from the same description, and a row
-with the summary of each route of GET /openapi.json. The table of README.md must name each op. Other documents must not have a
+shape rules must match GET /v1/ops/NAME. The README.md of a family of ops instead has one table with a row for each op, one line
+of errors, and a curl command that runs one of the ops. docs/api.md must have a row for each op, or for the ops of a folder with
+the same inputs, attributes and outputs, made from the same description, and a row
+with the summary of each route of GET /openapi.json. The table of README.md must name each op, or link to the page of its family. Other documents must not have a
 table of ops or of their folders, which would need a line for each new op. A link to a folder of ops must name only ops of
 that folder.
 
@@ -140,6 +142,13 @@ def check_output(where, row, spec):
         fault(where, f"{spec['name']} has the shape \"{shape}\"; the descriptor says {spec['shape_rule']}")
 
 
+def check_errors(where, text, want):
+    errors = re.findall(r"^Errors: ([A-Z_, \n]+?)\n\n", text, re.M)
+    got = set(re.findall(r"\w+", errors[0])) if errors else set()
+    if got != want:
+        fault(where, f"its errors differ from the descriptor's in {', '.join(sorted(got ^ want))}")
+
+
 def check_op(path, text, op):
     where = f"{path}: {op['name']}"
     inputs = rows_of(where, text, "input")
@@ -160,24 +169,61 @@ def check_op(path, text, op):
     if check_names(where, "output", outputs, op["outputs"]):
         for row, spec in zip(outputs, op["outputs"]):
             check_output(where, row, spec)
-    errors = re.findall(r"^Errors: ([A-Z_, \n]+?)\n\n", text, re.M)
-    got = set(re.findall(r"\w+", errors[0])) if errors else set()
-    want = {error["code"] for error in op["errors"]}
-    if got != want:
-        fault(where, f"its errors differ from the descriptor's in {', '.join(sorted(got ^ want))}")
+    check_errors(where, text, {error["code"] for error in op["errors"]})
     if not re.search(rf"curl .*/v1/{op['name']}[ '?]", text):
         fault(where, "no curl command runs the op")
 
 
+# ---------------------------------------------------------------- families of ops
+FAMILY = ["op", "inputs", "attributes", "dtypes", "output", "result"]
+
+
+def family_rows(text):
+    """Returns {op: cells} from the table of a family of ops, or {} if the page has none."""
+    return {bare(row[0]): row for head, rows in tables(text) if [bare(cell) for cell in head] == FAMILY for row in rows}
+
+
+def check_family_op(where, row, op):
+    inputs, attributes, _ = signature(op)
+    for what, cell, want in (("inputs", row[1], inputs), ("attributes", row[2], attributes)):
+        if cell != want:
+            fault(where, f"its {what} are {cell or 'missing'}; the descriptor has {want or 'none'}")
+    values = next(spec for spec in op["inputs"] if spec["role"] != "condition")
+    check_dtypes(where, values["name"], row[3], values["dtypes"])
+    check_output(where, [None, row[4], op["outputs"][0]["shape_rule"]], op["outputs"][0])
+
+
+def check_family(path, rows, ops):
+    text = read(path)
+    for op in ops:
+        if op["name"] in rows:
+            check_family_op(f"{path}: {op['name']}", rows[op["name"]], op)
+        else:
+            fault(path, f"the table has no row for {op['name']}")
+    for name in sorted(set(rows) - {op["name"] for op in ops}):
+        fault(path, f"{name} is not an op of the family")
+    check_errors(path, text, set().union(*({error["code"] for error in op["errors"]} for op in ops)))
+    if not any(re.search(rf"curl .*/v1/{op['name']}[ '?]", text) for op in ops):
+        fault(path, "no curl command runs an op of the family")
+
+
 # ---------------------------------------------------------------- docs/api.md, README.md
-def op_row(op, folder):
+def signature(op):
     """Returns the inputs, with "..." for a list and in brackets if optional, the attributes with their defaults, and the outputs."""
     inputs = [f"[`{spec['name']}`]" if spec.get("optional") else f"`{spec['name']}`" + (" ..." if spec.get("list") else "")
               for spec in op["inputs"]]
     attributes = [f"`{spec['name']}`" + ("" if spec["required"] else f" = {expected_default(spec)}") for spec in op["attributes"]]
     outputs = [f"`{spec['name']}`" + (" ..." if spec.get("list") else "") for spec in op["outputs"]]
-    name = f"[`{op['name']}`](../kernels/{folder}/README.md)"
-    return " ".join(["|", name, "|", ", ".join(inputs), "|", ", ".join(attributes), "|", ", ".join(outputs), "|"]).replace("  ", " ")
+    return ", ".join(inputs), ", ".join(attributes), ", ".join(outputs)
+
+
+def op_rows(ops, folder_of):
+    """Returns the row of each op. Ops of a folder with the same signature share a row."""
+    groups = {}
+    for op in ops:
+        groups.setdefault((folder_of[op["name"]], *signature(op)), []).append(op["name"])
+    return [" ".join(["|", f"[{', '.join(f'`{name}`' for name in names)}](../kernels/{folder}/README.md)", "|", inputs, "|", attributes, "|",
+                      outputs, "|"]).replace("  ", " ") for (folder, inputs, attributes, outputs), names in groups.items()]
 
 
 def route_rows(document, names):
@@ -199,13 +245,13 @@ def route_rows(document, names):
 
 def check_api(document, ops, folder_of):
     text = read("docs/api.md")
-    for op in ops:
-        row = op_row(op, folder_of[op["name"]])
+    for row in op_rows(ops, folder_of):
         if row + "\n" not in text:
             fault("docs/api.md", f"missing row:\n{row}")
-    for name in re.findall(r"^\| \[`(\w+)`\]\(", text, re.M):
-        if name not in folder_of:
-            fault("docs/api.md", f"{name} is not an op")
+    for names in re.findall(r"^\| \[(`[^]]*`)\]\(", text, re.M):
+        for name in re.findall(r"\w+", names):
+            if name not in folder_of:
+                fault("docs/api.md", f"{name} is not an op")
     rows = route_rows(document, folder_of)
     for row in sorted(rows):
         if "\n" + row not in text:
@@ -217,9 +263,12 @@ def check_api(document, ops, folder_of):
 
 def check_readme(folder_of):
     table = "\n".join(" ".join(row) for head, rows in tables(read("README.md")) if head and bare(head[0]) == "op" for row in rows)
-    named = [op for label in re.findall(r"\[([^]]*)\]\(kernels/\w+/README.md\)", table) for op in re.findall(r"`(\w+)`", label)]
-    if sorted(named) != sorted(folder_of):
-        fault("README.md", f"its table of ops differs from the daemon's in {', '.join(sorted(set(named) ^ set(folder_of)))}")
+    named = set()
+    for label, folder in re.findall(r"\[([^]]*)\]\(kernels/(\w+)/README.md\)", table):
+        family = family_rows(read(f"kernels/{folder}/README.md"))
+        named.update(family or re.findall(r"`(\w+)`", label))
+    if named != set(folder_of):
+        fault("README.md", f"its table of ops differs from the daemon's in {', '.join(sorted(named ^ set(folder_of)))}")
 
 
 # ---------------------------------------------------------------- all documents
@@ -239,6 +288,21 @@ def check_other(path, folder_of):
                 fault(path, f"{op} is not an op of kernels/{folder}")
 
 
+def check_page(path, ops):
+    """Checks the page of a folder of ops."""
+    text = read(path) if os.path.exists(os.path.join(ROOT, path)) else ""
+    rows = family_rows(text)
+    if rows:
+        check_family(path, rows, ops)
+        return
+    for op in ops:
+        section = sections(text).get(op["name"])
+        if section is None:
+            fault(path, f"missing section ## {op['name']}")
+        else:
+            check_op(path, section, op)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Compares the ops' documentation with their descriptors.")
     parser.add_argument("--binary", help="path of the daemon (default: build/tensord)")
@@ -253,13 +317,8 @@ def main():
             fault("kernels/ops.def", f"the ops differ from the daemon's, which are {', '.join(names)}")
         ops = [client.request("GET", "/v1/ops/" + name).json() for name in names]
         document = client.request("GET", "/openapi.json").json()
-    for op in ops:
-        path = f"kernels/{folder_of[op['name']]}/README.md"
-        text = sections(read(path)).get(op["name"]) if os.path.exists(os.path.join(ROOT, path)) else None
-        if text is None:
-            fault(path, f"missing section ## {op['name']}")
-        else:
-            check_op(path, text, op)
+    for folder in dict.fromkeys(folder_of.values()):
+        check_page(f"kernels/{folder}/README.md", [op for op in ops if folder_of[op["name"]] == folder])
     check_api(document, ops, folder_of)
     check_readme(folder_of)
     documents = [os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "**", "*.md"), recursive=True)]

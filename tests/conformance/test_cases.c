@@ -229,13 +229,15 @@ static void take_case(const struct tree *one, enum form form, case_fn *fn, struc
     td_arena_reset(&arena);
 }
 
-/* Each case of the file that the form can express. */
+/* Each case of the file that the form can express. A case with a body of its own is a request in
+ * JSON, and only run.py sends it. */
 static struct tally take_file(enum form form, case_fn *fn)
 {
     struct tally tally = { 0 };
     struct text file = read_file();
     for (const struct tree *one = next_case(&file); one; one = next_case(&file))
-        take_case(one, form, fn, &tally);
+        if (!tree_member(one, "body"))
+            take_case(one, form, fn, &tally);
     td_arena_reset(&test_arena);
     printf("%s: %d passed, %d failed\n", form_name(form), tally.passed, tally.failed);
     fflush(stdout);
