@@ -263,12 +263,17 @@ INLINE float td_power_float(float x, float y)
     const float rounded = (float)t + TD_ROUNDER;
     const float p = td_exp2_reduced((float)(t - (double)(rounded - TD_ROUNDER)));
     const uint32_t magnitude = td_bits_of_float(td_scale_float(p, td_bits_of_float(rounded)));
-    /* Numbers of at least 2^24 are even. */
-    const float below = size_of_y < 0x1p24f ? size_of_y : 0x1p24f;
+    /* Numbers of at least 2^24 are even, and so count as 2^24. The minimum is that of the bits,
+     * because GCC turns a minimum of floats into branches here and does not vectorise the loop. */
+    const uint32_t y_bits = td_bits_of_float(size_of_y), limit_bits = 0x4b800000;
+    const float below = td_float_of_bits(y_bits < limit_bits ? y_bits : limit_bits);
     const uint32_t integer = (uint32_t)(int32_t)below;
-    float z = td_float_of_bits(magnitude | (integer << 31 & td_bits_of_float(x)));
-    const float of_negative = (float)(int32_t)integer == below ? z : NAN;
-    z = (x < 0) & (a < INFINITY) ? of_negative : z;
+    /* The result is NaN for a negative x, other than -infinity, and a y that is not an integer. The
+     * selection is bitwise, because GCC does not vectorise the loop if it is a condition. */
+    const uint32_t is_negative = (x < 0) & (a < INFINITY) ? 0x7fc00000 : 0;
+    const uint32_t has_fraction = (float)(int32_t)integer == below ? 0 : 0x7fc00000;
+    const uint32_t sign = integer << 31 & td_bits_of_float(x);
+    float z = td_float_of_bits(magnitude | sign | (is_negative & has_fraction));
     z = x == 1 ? 1 : z;
     return y == 0 ? 1 : z;
 }
