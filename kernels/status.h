@@ -29,6 +29,7 @@
     X(UNSUPPORTED_DTYPE)                                                                           \
     X(INVALID_ARGUMENT)                                                                            \
     X(KEY_NOT_FOUND)                                                                               \
+    X(DIVISION_BY_ZERO)                                                                            \
     X(UNKNOWN_OP)                                                                                  \
     X(TENSOR_NOT_FOUND)                                                                            \
     X(NOT_FOUND)                                                                                   \
@@ -80,6 +81,8 @@ struct td_error {
     bool has_pointer; /* true if pointer is set; "" is the root */
     bool has_index;   /* true if position_rank, position, index and bad_count are set */
     bool has_bound;   /* true if bound and axis are set */
+    /* True if position_rank, position and bad_count are set without an index or a key. */
+    bool has_position;
     int position_rank;
     int axis;
     int64_t position[TD_MAX_RANK]; /* position of the first bad element, in row-major order */

@@ -22,11 +22,14 @@ for folder in kernels api gpu server tests; do
 done
 
 # A name of an op counts if it is a whole string or a segment of a path, and in the console also if it is the name of a member. The
-# type of an HTML input can be "search".
+# type of an HTML input can be "search". The ops of these families have ordinary words as names, such as "add", so only a path in C
+# counts.
+families='elementwise|shapes'
 named=0
 if [ -e kernels/ops.def ]; then
-    names=$(sed -n 's/^TD_OP(.*, \(.*\))$/\1/p' kernels/ops.def kernels/changes.def | paste -sd'|')
-    code="^(?!\s*(/\*|\*[ /]|//|#\s*include)).*(\"($names)\"|\"[^\"]*/($names)\b)"
+    names=$(sed -nE "/^TD_OP\(($families),/d; s/^TD_OP\(.*, (.*)\)$/\1/p" kernels/ops.def kernels/changes.def | paste -sd'|')
+    words=$(sed -nE "s/^TD_OP\(($families), (.*)\)$/\2/p" kernels/ops.def | paste -sd'|')
+    code="^(?!\s*(/\*|\*[ /]|//|#\s*include)).*(\"($names)\"|\"[^\"]*/($names)\b|\"/v[12]/[^\"]*/?($words)\b)"
     page="(?<!type: )[\"'\`]($names)[\"'\`]|/($names)\b|\b($names):"
     hits=$(grep -rnP --include='*.[ch]' --include='*.cc' --exclude-dir=clients "$code" api server || true
            grep -rnP "$page" server/console/page || true)
@@ -50,7 +53,7 @@ BEGIN {
     may["tests/support"] = "kernels"
     may["tests"] = "server api gpu kernels"
 
-    modules["kernels"] = ". convert rows key_index *"  # *: the ops, which do not include each other
+    modules["kernels"] = ". functions convert rows key_index *"  # *: the ops, which do not include each other
     modules["kernels/einsum"] = "nest permute gemm sumprod ."
     modules["api"] = "text message json files oip openapi ."
     modules["gpu"] = ". reference cuda loader"

@@ -45,6 +45,10 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
         "The table has no row with this key. `position` is the position of the first such key in "
         "row-major order, `key` is the key, and `bad_count` is the number of such keys. Some ops "
         "have an attribute that gives unknown keys a row of zeros or a default."),
+    PROBLEM(DIVISION_BY_ZERO, 422, "Division by zero", "division-by-zero",
+            "Integers cannot be divided by 0. `position` is the position of the first 0 in "
+            "row-major order, and `bad_count` is the number of zeros. Floats can be divided by 0, "
+            "which gives infinity or NaN."),
     PROBLEM(UNKNOWN_OP, 404, "Unknown op", "unknown-op",
             "No op has this name. GET /v1/ops lists all ops; `did_you_mean` is the nearest name."),
     PROBLEM(TENSOR_NOT_FOUND, 404, "Tensor not found", "tensor-not-found",
@@ -193,10 +197,15 @@ static void add_shapes(struct td_text *text, const struct td_error *err)
         td_text_string(text, "}");
 }
 
-static void add_index(struct td_text *text, const struct td_error *err)
+static void add_position(struct td_text *text, const struct td_error *err)
 {
     td_text_string(text, ",\"position\":");
     add_dims(text, err->position, err->position_rank);
+}
+
+static void add_index(struct td_text *text, const struct td_error *err)
+{
+    add_position(text, err);
     td_text_print(text, ",\"index\":%" PRId64, err->index);
     if (err->has_bound)
         td_text_print(text, ",\"bound\":%" PRId64 ",\"axis\":%d", err->bound, err->axis);
@@ -205,8 +214,7 @@ static void add_index(struct td_text *text, const struct td_error *err)
 
 static void add_key(struct td_text *text, const struct td_error *err)
 {
-    td_text_string(text, ",\"position\":");
-    add_dims(text, err->position, err->position_rank);
+    add_position(text, err);
     td_text_string(text, ",\"key\":");
     if (err->key_is_number)
         td_text_string(text, err->key);
@@ -230,6 +238,10 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
         add_index(text, err);
     if (err->has_key)
         add_key(text, err);
+    if (err->has_position) {
+        add_position(text, err);
+        td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
+    }
     if (err->has_equal)
         td_text_print(text, ",\"positions\":[[%" PRId64 "],[%" PRId64 "]]", err->equal[0],
                       err->equal[1]);

@@ -66,6 +66,18 @@ TD_TEST(a_key_that_was_not_found_has_all_its_members)
     ck_assert_ptr_nonnull(strstr(write("find", NULL), "\"key\":\"a\\u0000\\\"\""));
 }
 
+TD_TEST(a_bad_value_has_its_position)
+{
+    td_error_set(&err, TD_DIVISION_BY_ZERO, "no");
+    td_error_at_input(&err, err.status, "y");
+    err.has_position = true;
+    err.position_rank = 1;
+    err.position[0] = 3;
+    err.bad_count = 2;
+    ck_assert_ptr_nonnull(
+        strstr(write("floor_mod", NULL), "\"input\":\"y\",\"position\":[3],\"bad_count\":2}"));
+}
+
 TD_TEST(a_long_key_is_cut_between_characters)
 {
     char key[200];
@@ -225,6 +237,7 @@ static const struct {
     { TD_UNSUPPORTED_DTYPE, 422 },
     { TD_INVALID_ARGUMENT, 422 },
     { TD_KEY_NOT_FOUND, 422 },
+    { TD_DIVISION_BY_ZERO, 422 },
     { TD_UNKNOWN_OP, 404 },
     { TD_TENSOR_NOT_FOUND, 404 },
     { TD_NOT_FOUND, 404 },

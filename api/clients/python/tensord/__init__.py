@@ -4,7 +4,7 @@ from .async_client import AsyncClient, AsyncStore, AsyncTable, AsyncTables
 from .calls import Found, Matches, Selected
 from .client import Client, Store, Table, Tables
 from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, DataDirLocked, DeadlineExceeded,
-                     DeviceUnavailable, Draining, Forbidden, IndexOutOfBounds, Internal,
+                     DeviceUnavailable, DivisionByZero, Draining, Forbidden, IndexOutOfBounds, Internal,
                      InvalidArgument, InvalidAxis, InvalidBatchDims, InvalidEquation, KeyNotFound,
                      MalformedRequest, MemoryExhausted, MethodNotAllowed, NotAcceptable, NotFound,
                      NotSupported, PayloadTooLarge, PreconditionFailed, ProblemError, ProtocolError,
@@ -16,7 +16,7 @@ from .serving import Server, serve
 
 __version__ = "0.3.0"
 __all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "ClientLimit", "Conflict", "ConnectionLimit",
-           "ConnectionLost", "DataDirLocked", "DeadlineExceeded", "DeviceUnavailable", "Draining", "Forbidden",
+           "ConnectionLost", "DataDirLocked", "DeadlineExceeded", "DeviceUnavailable", "DivisionByZero", "Draining", "Forbidden",
            "Found", "IndexOutOfBounds", "Internal", "InvalidArgument", "InvalidAxis",
            "InvalidBatchDims", "InvalidEquation", "KeyNotFound", "Keys", "MalformedRequest",
            "Matches", "MemoryExhausted", "MethodNotAllowed", "NotAcceptable", "NotFound", "NotSupported",

@@ -357,3 +357,507 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
             "device": device}, (), ("rows", "candidates", "exclude",), ("queries", "rows",
             "candidates", "exclude", "keys", "scale", "offset", "zero_point",), ("keys",)), timeout)
         return result
+
+    async def add(self, x: Any, y: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                  timeout: Optional[float] = None) -> One:
+        """Adds two tensors.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "add", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype, "device": device},
+            (), (), (), ()), timeout)
+        return result
+
+    async def subtract(self, x: Any, y: Any, *, output_dtype: Any = None,
+                       device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Subtracts y from x.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "subtract", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def multiply(self, x: Any, y: Any, *, output_dtype: Any = None,
+                       device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Multiplies two tensors element by element.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "multiply", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def divide(self, x: Any, y: Any, *, output_dtype: Any = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Divides x by y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "divide", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype, "device": device},
+            (), (), (), ()), timeout)
+        return result
+
+    async def floor_divide(self, x: Any, y: Any, *, output_dtype: Any = None,
+                           device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Divides x by y and rounds the quotient down.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "floor_divide", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def floor_mod(self, x: Any, y: Any, *, output_dtype: Any = None,
+                        device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns the remainder of floor_divide, which has the sign of y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "floor_mod", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def power(self, x: Any, y: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                    timeout: Optional[float] = None) -> One:
+        """Raises x to the power y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "power", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype, "device": device},
+            (), (), (), ()), timeout)
+        return result
+
+    async def maximum(self, x: Any, y: Any, *, output_dtype: Any = None,
+                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns the greater element of x and y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "maximum", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def minimum(self, x: Any, y: Any, *, output_dtype: Any = None,
+                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns the lesser element of x and y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "minimum", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def equal(self, x: Any, y: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                    timeout: Optional[float] = None) -> One:
+        """Returns true where x equals y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "equal", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype, "device": device},
+            (), (), (), ()), timeout)
+        return result
+
+    async def not_equal(self, x: Any, y: Any, *, output_dtype: Any = None,
+                        device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns true where x differs from y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "not_equal", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def less(self, x: Any, y: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                   timeout: Optional[float] = None) -> One:
+        """Returns true where x is less than y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "less", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype, "device": device},
+            (), (), (), ()), timeout)
+        return result
+
+    async def less_equal(self, x: Any, y: Any, *, output_dtype: Any = None,
+                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns true where x is less than y or equals y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "less_equal", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def greater(self, x: Any, y: Any, *, output_dtype: Any = None,
+                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns true where x is greater than y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "greater", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def greater_equal(self, x: Any, y: Any, *, output_dtype: Any = None,
+                            device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns true where x is greater than y or equals y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "greater_equal", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def logical_and(self, x: Any, y: Any, *, output_dtype: Any = None,
+                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns true where both x and y are true.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "logical_and", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def logical_or(self, x: Any, y: Any, *, output_dtype: Any = None,
+                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns true where x or y or both are true.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "logical_or", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def logical_xor(self, x: Any, y: Any, *, output_dtype: Any = None,
+                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns true where x differs from y.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        y        A tensor of any shape that broadcasts with the other inputs.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "logical_xor", calls.one, {"x": x, "y": y}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def logical_not(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                          timeout: Optional[float] = None) -> One:
+        """Returns true where x is false.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "logical_not", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device},
+            (), (), (), ()), timeout)
+        return result
+
+    async def negative(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                       timeout: Optional[float] = None) -> One:
+        """Negates each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "negative", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (),
+            (), (), ()), timeout)
+        return result
+
+    async def abs(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                  timeout: Optional[float] = None) -> One:
+        """Returns the absolute value of each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "abs", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def sign(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                   timeout: Optional[float] = None) -> One:
+        """Returns the sign of each element: -1, 0 or 1.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "sign", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def square(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                     timeout: Optional[float] = None) -> One:
+        """Multiplies each element by itself.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "square", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def exp(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                  timeout: Optional[float] = None) -> One:
+        """Returns e to the power of each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "exp", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def log(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                  timeout: Optional[float] = None) -> One:
+        """Returns the natural logarithm of each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "log", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def sqrt(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                   timeout: Optional[float] = None) -> One:
+        """Returns the square root of each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "sqrt", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def rsqrt(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                    timeout: Optional[float] = None) -> One:
+        """Returns 1 divided by the square root of each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "rsqrt", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def reciprocal(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                         timeout: Optional[float] = None) -> One:
+        """Returns 1 divided by each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "reciprocal", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (),
+            (), (), ()), timeout)
+        return result
+
+    async def tanh(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                   timeout: Optional[float] = None) -> One:
+        """Returns the hyperbolic tangent of each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "tanh", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def sigmoid(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                      timeout: Optional[float] = None) -> One:
+        """Returns 1 / (1 + exp(-x)) for each element x.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "sigmoid", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (),
+            (), (), ()), timeout)
+        return result
+
+    async def erf(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                  timeout: Optional[float] = None) -> One:
+        """Returns the error function of each element.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "erf", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def relu(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                   timeout: Optional[float] = None) -> One:
+        """Replaces negative elements by 0.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "relu", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def gelu(self, x: Any, approximate: Optional[bool] = None, *, output_dtype: Any = None,
+                   device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Multiplies each element x by the standard normal distribution function at x.
+
+        x            A tensor of any shape.
+        approximate  If true, computes 0.5 x (1 + tanh(0.79788456 (x + 0.044715 x^3))) instead of 0.5 x (1 + erf(x /
+                     sqrt(2))). Default: False.
+        Returns      One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "gelu", calls.one, {"x": x}, {"approximate": approximate, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def floor(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                    timeout: Optional[float] = None) -> One:
+        """Rounds each element down to an integer.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "floor", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def ceil(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                   timeout: Optional[float] = None) -> One:
+        """Rounds each element up to an integer.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "ceil", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def round(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                    timeout: Optional[float] = None) -> One:
+        """Rounds each element to the nearest integer, and ties to the even one.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "round", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def is_nan(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                     timeout: Optional[float] = None) -> One:
+        """Returns true where x is NaN.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "is_nan", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (), (),
+            (), ()), timeout)
+        return result
+
+    async def is_finite(self, x: Any, *, output_dtype: Any = None, device: Optional[str] = None,
+                        timeout: Optional[float] = None) -> One:
+        """Returns true where x is neither infinite nor NaN.
+
+        x        A tensor of any shape.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "is_finite", calls.one, {"x": x}, {"output_dtype": output_dtype, "device": device}, (),
+            (), (), ()), timeout)
+        return result
+
+    async def where(self, condition: Any, x: Any, y: Any, *, output_dtype: Any = None,
+                    device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Selects the element of x where the condition is true, and the element of y where it is false.
+
+        condition  True where the result is x.
+        x          The elements where the condition is true.
+        y          The elements where the condition is false.
+        Returns    One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "where", calls.one, {"condition": condition, "x": x, "y": y},
+            {"output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def clip(self, x: Any, min: Any, max: Any, *, output_dtype: Any = None,
+                   device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Limits each element of x to the range from min to max.
+
+        x        A tensor of any shape that broadcasts with the other inputs.
+        min      The least result.
+        max      The greatest result. If it is below min, it is the result.
+        Returns  One element for each element of the inputs.
+        """
+        result: One = await self.run_op(op_call(
+            "clip", calls.one, {"x": x, "min": min, "max": max}, {"output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
