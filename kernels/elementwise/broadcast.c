@@ -102,6 +102,37 @@ static void fill(char *restrict to, const char *restrict from, size_t width, int
     }
 }
 
+/* Bytes that repeat_each writes at once. */
+#define SPREAD 64
+
+/* Writes `run` copies of each element in turn, as long as SPREAD bytes fit before `end`. An element
+ * is also written to the places of the next elements, which are written afterwards. Returns the
+ * number of elements of `from` that were written. */
+static int64_t repeat_each(char *restrict to, const char *end, const char *restrict from,
+                           size_t width, int64_t run, int64_t n)
+{
+    const size_t step = (size_t)run * width;
+    const int64_t fit = end - to < SPREAD ? 0 : (end - to - SPREAD) / (int64_t)step + 1;
+    const int64_t count = td_smaller(n, fit);
+    switch (width) {
+#define CASE(bytes)                                                                                \
+    case bytes:                                                                                    \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            for (size_t k = 0; k < SPREAD / (bytes); k++)                                          \
+                memcpy(to + (size_t)i * step + k * (bytes), from + i * (bytes), bytes);            \
+        break
+        CASE(1);
+        CASE(2);
+        CASE(4);
+        CASE(8);
+        CASE(16);
+#undef CASE
+    default:
+        break;
+    }
+    return count;
+}
+
 /* Copies one run along the last dimension. */
 static void copy_run(const struct td_repeat *repeat, char *to, const char *from, size_t width,
                      int64_t n)
@@ -112,28 +143,55 @@ static void copy_run(const struct td_repeat *repeat, char *to, const char *from,
         memcpy(to, from, (size_t)n * width);
 }
 
+/* A place in the repeated operand. */
+struct cursor {
+    int64_t place[TD_MAX_RANK]; /* coordinates in the merged shape */
+    int64_t at;                 /* position in the operand */
+};
+
+/* Moves the cursor by `steps` along dimension d, at most to its end, and then to the next dimension
+ * before it. */
+static void advance(const struct td_repeat *repeat, struct cursor *cursor, int d, int64_t steps)
+{
+    const int64_t *size = repeat->shape->dim;
+    cursor->place[d] += steps;
+    cursor->at += steps * repeat->stride[d];
+    for (; d > 0 && cursor->place[d] == size[d]; d--) {
+        cursor->at += repeat->stride[d - 1] - cursor->place[d] * repeat->stride[d];
+        cursor->place[d] = 0;
+        cursor->place[d - 1]++;
+    }
+}
+
 void td_repeat_copy(const struct td_repeat *repeat, void *to, const void *from, size_t width,
                     int64_t begin, int64_t n)
 {
     const struct td_shape *shape = repeat->shape;
     const int last = shape->rank - 1;
-    int64_t place[TD_MAX_RANK], at = td_repeat_at(repeat, begin);
-    if (shape->rank == 0) {
+    const int64_t row = last >= 0 ? shape->dim[last] : 1;
+    /* Each element of the dimension before the last is repeated to a short row. */
+    const bool is_short = last > 0 && repeat->stride[last] == 0 && row <= (int64_t)(SPREAD / width);
+    struct cursor cursor = { .at = td_repeat_at(repeat, begin) };
+    const char *const end = (char *)to + (size_t)n * width;
+    if (last < 0) {
         memcpy(to, from, width);
         return;
     }
-    td_shape_unravel(shape, begin, place);
+    td_shape_unravel(shape, begin, cursor.place);
     for (char *out = to; n > 0;) {
-        const int64_t run = td_smaller(n, shape->dim[last] - place[last]);
-        copy_run(repeat, out, (const char *)from + (size_t)at * width, width, run);
+        const char *element = (const char *)from + (size_t)cursor.at * width;
+        int64_t rows = 0, run = td_smaller(n, row - cursor.place[last]);
+        if (is_short && cursor.place[last] == 0)
+            rows = repeat_each(out, end, element, width, row,
+                               td_smaller(n / row, shape->dim[last - 1] - cursor.place[last - 1]));
+        if (rows > 0) {
+            run = rows * row;
+            advance(repeat, &cursor, last - 1, rows);
+        } else {
+            copy_run(repeat, out, element, width, run);
+            advance(repeat, &cursor, last, run);
+        }
         out += (size_t)run * width;
         n -= run;
-        place[last] += run;
-        at += run * repeat->stride[last];
-        for (int d = last; d > 0 && place[d] == shape->dim[d]; d--) {
-            at += repeat->stride[d - 1] - place[d] * repeat->stride[d];
-            place[d] = 0;
-            place[d - 1]++;
-        }
     }
 }

@@ -1,0 +1,59 @@
+"""How NumPy, PyTorch and ONNX Runtime compute the ops that ops.py compares.
+
+Each table has a function for an op: (library, attributes as text, inputs {name: [tensors]}) -> a function without arguments,
+which computes the op.
+"""
+
+
+def functions(module, names):
+    """Returns {op: call} for functions of `module` that take the op's inputs in order; names: {op: name of the function}."""
+    def call_of(name):
+        function = module
+        for part in name.split("."):
+            function = getattr(function, part)
+        return lambda attrs, inputs: lambda: function(*(tensors[0] for tensors in inputs.values()))
+    return {op: call_of(name) for op, name in names.items()}
+
+
+# ---------------------------------------------------------------- NumPy
+def numpy_calls(np):
+    same = ("add", "subtract", "multiply", "divide", "floor_divide", "power", "maximum", "minimum", "equal", "not_equal", "less",
+            "less_equal", "greater", "greater_equal", "logical_and", "logical_not", "negative", "abs", "sign", "square", "exp", "log",
+            "sqrt", "reciprocal", "tanh", "floor", "ceil", "where", "clip")
+    calls = functions(np, {**{op: op for op in same}, "floor_mod": "remainder", "round": "rint", "is_nan": "isnan"})
+    one = np.float32(1)
+    calls["relu"] = lambda attrs, inputs: lambda x=inputs["x"][0]: np.maximum(x, np.float32(0))
+    calls["sigmoid"] = lambda attrs, inputs: lambda x=inputs["x"][0]: one / (one + np.exp(-x))
+    calls["rsqrt"] = lambda attrs, inputs: lambda x=inputs["x"][0]: one / np.sqrt(x)
+    return calls
+
+
+# ---------------------------------------------------------------- PyTorch
+def torch_calls(torch):
+    same = ("add", "subtract", "multiply", "divide", "floor_divide", "maximum", "minimum", "logical_and", "logical_not", "negative",
+            "abs", "sign", "square", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "sigmoid", "erf", "relu", "floor", "ceil",
+            "round", "where", "clip", "less_equal", "greater", "greater_equal", "not_equal", "less")
+    return functions(torch, {**{op: op for op in same}, "power": "pow", "floor_mod": "remainder", "equal": "eq", "is_nan": "isnan",
+                             "gelu": "nn.functional.gelu"})
+
+
+# ---------------------------------------------------------------- ONNX Runtime
+ONNX = {"add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "power": "Pow", "maximum": "Max", "minimum": "Min",
+        "equal": "Equal", "less": "Less", "less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual",
+        "logical_and": "And", "logical_not": "Not", "negative": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log",
+        "sqrt": "Sqrt", "reciprocal": "Reciprocal", "tanh": "Tanh", "sigmoid": "Sigmoid", "erf": "Erf", "relu": "Relu", "gelu": "Gelu",
+        "floor": "Floor", "ceil": "Ceil", "round": "Round", "where": "Where", "is_nan": "IsNaN"}
+BOOLEAN = {"equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_not", "is_nan"}
+
+
+def onnx_call(onnx, session_of, op, attrs, inputs):
+    """Returns a function that runs a model of one node."""
+    helper, np_dtype_to_tensor = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype
+    arrays = {name: tensors[0] for name, tensors in inputs.items()}
+    values = [helper.make_tensor_value_info(name, np_dtype_to_tensor(array.dtype), array.shape) for name, array in arrays.items()]
+    last = arrays[list(arrays)[-1]]
+    result = onnx.TensorProto.BOOL if op in BOOLEAN else np_dtype_to_tensor(last.dtype)
+    output = helper.make_tensor_value_info("output", result, None)
+    graph = helper.make_graph([helper.make_node(ONNX[op], list(arrays), ["output"])], op, values, [output])
+    session = session_of(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString())
+    return lambda: session.run(None, arrays)[0]
