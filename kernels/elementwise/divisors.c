@@ -28,7 +28,7 @@ struct job {
         struct found found = { 0, INT64_MAX };                                                     \
         for (int64_t i = begin; i < end; i++) {                                                    \
             const type x = y[i];                                                                   \
-            found.count += condition;                                                              \
+            found.count += (condition);                                                            \
         }                                                                                          \
         for (int64_t i = begin; found.count > 0 && found.first == INT64_MAX && i < end; i++) {     \
             const type x = y[i];                                                                   \
