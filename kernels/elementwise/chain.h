@@ -12,8 +12,8 @@
 #ifndef TD_KERNELS_ELEMENTWISE_CHAIN_H
 #define TD_KERNELS_ELEMENTWISE_CHAIN_H
 
+#include "kernels/broadcast.h"
 #include "kernels/convert/cast_path.h"
-#include "kernels/elementwise/broadcast.h"
 #include "kernels/elementwise/loops.h"
 #include "kernels/exec.h"
 #include "kernels/tensor.h"

@@ -1,6 +1,6 @@
 #include "kernels/elementwise/string_elements.h"
 
-#include "kernels/elementwise/broadcast.h"
+#include "kernels/broadcast.h"
 #include "kernels/rows/strings.h"
 
 #include <string.h>

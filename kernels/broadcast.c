@@ -1,4 +1,4 @@
-#include "kernels/elementwise/broadcast.h"
+#include "kernels/broadcast.h"
 
 #include "kernels/integers.h"
 

@@ -4,8 +4,8 @@
  *            missing or 1 is repeated to the size of the other operands.
  * Threads    Pure functions.
  * Source     "Broadcasting", NumPy user guide. */
-#ifndef TD_KERNELS_ELEMENTWISE_BROADCAST_H
-#define TD_KERNELS_ELEMENTWISE_BROADCAST_H
+#ifndef TD_KERNELS_BROADCAST_H
+#define TD_KERNELS_BROADCAST_H
 
 #include "kernels/shape.h"
 
