@@ -1,8 +1,8 @@
 /* groups.h - computes elements from the elements of their group, in passes over the group.
  *
  * A tensor is seen as [n_outer, n, inner], and a group consists of the n elements along the middle
- * dimension. The first passes reduce a group to a few facts, such as its maximum and a sum. The last
- * pass maps each element with these facts.
+ * dimension. The first passes reduce a group to a few facts, such as its maximum and a sum. The
+ * last pass maps each element with these facts.
  *
  * Shapes     The output has the shape of the input.
  * Bounds     No dimension is 0.

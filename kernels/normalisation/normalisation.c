@@ -335,7 +335,7 @@ static const struct td_float_range not_negative = { 0, INFINITY };
 
 static const struct td_attr_spec along_axis[] = {
     AXIS("The dimension to normalise along. A negative number counts from the end."),
-    EPSILON("The least sum of squares to divide by.", 1e-12),
+    EPSILON("The minimum of the sum of squares that is divided by.", 1e-12),
 };
 
 static const struct td_attr_spec from_axis[] = {

@@ -3,8 +3,8 @@
  *
  *     bench_normalisation op dtype outer n inner threads [isa]
  *
- * x has the shape [outer, n, inner], and is normalised along n. For layer_norm, inner must be 1, and
- * scale and bias have n elements. dtype is float32 or float64. Each line of standard input is a
+ * x has the shape [outer, n, inner], and is normalised along n. For layer_norm, inner must be 1,
+ * and scale and bias have n elements. dtype is float32 or float64. Each line of standard input is a
  * number of seconds. The reply is "ns", followed by the ns of the fastest call and of the median
  * call in this time, and the sum of all output elements. The elements are the same as those that
  * normalisation.py gives to PyTorch. */

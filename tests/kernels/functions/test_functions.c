@@ -48,7 +48,7 @@ static const struct {
 } functions[] = {
     { "exp", call_exp, exp, 0.90, 0 },    { "log", call_log, log, 0.94, 0 },
     { "tanh", call_tanh, tanh, 1.86, 0 }, { "sigmoid", call_sigmoid, sigmoid, 2.41, 0 },
-    { "erf", call_erf, erf, 1.26, 0 },    { "rsqrt", call_rsqrt, rsqrt, 1.48, 0 },
+    { "erf", call_erf, erf, 1.26, 0 },    { "rsqrt", call_rsqrt, rsqrt, 1.50, 0 },
     { "gelu", call_gelu, gelu, 2, 2 },    { "gelu_tanh", call_gelu_tanh, gelu_tanh, 2, 2 },
 };
 
