@@ -16,7 +16,7 @@ enum { BLOCK_ELEMENTS = 4096, BLOCK_ROWS = 128 };
  * all threads. */
 #define RANGE     ((int64_t)8 * 1024)
 #define LONG      ((int64_t)64 * 1024)
-#define VERY_LONG ((int64_t)1024 * 1024)
+#define VERY_LONG ((int64_t)256 * 1024)
 
 struct geometry {
     int64_t n_panels; /* per outer index */
