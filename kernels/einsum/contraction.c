@@ -1,8 +1,10 @@
 #include "kernels/einsum/contraction.h"
 
 #include "kernels/einsum/gemm/gemm.h"
-#include "kernels/einsum/permute/permute.h"
 #include "kernels/einsum/sumprod/sumprod.h"
+#include "kernels/permute/permute.h"
+
+#include <assert.h>
 
 /* True if x is ordered before y: by descending stride of C, then of A, then of B. */
 static bool is_before(const struct td_loop *x, const struct td_loop *y)
@@ -110,13 +112,28 @@ struct td_gemm_sizes td_contraction_gemm_sizes(const struct td_contraction *cont
     return sizes;
 }
 
+static td_status permute(const struct td_contraction *contraction, const void *a, void *c,
+                         struct td_exec *exec, struct td_error *err)
+{
+    struct td_permute_loop loops[TD_MAX_LOOPS];
+    assert(contraction->dtype[TD_A] == contraction->dtype[TD_C] && !contraction->has_b);
+    for (int i = 0; i < contraction->rank; i++) {
+        const struct td_loop *loop = &contraction->loops[i];
+        loops[i] = (struct td_permute_loop){ .extent = loop->extent,
+                                             .a = loop->stride[TD_A],
+                                             .c = loop->stride[TD_C] };
+    }
+    return td_permute_run(loops, contraction->rank, td_dtype_info(contraction->dtype[TD_A])->size,
+                          a, c, exec, err);
+}
+
 td_status td_contraction_run(const struct td_contraction *contraction, const void *a, const void *b,
                              void *c, struct td_workspace *workspace, struct td_exec *exec,
                              struct td_error *err)
 {
     switch (contraction->kind) {
     case TD_CONTRACT_PERMUTE:
-        return td_permute_run(contraction, a, c, exec, err);
+        return permute(contraction, a, c, exec, err);
     case TD_CONTRACT_SUMPROD:
         return td_sumprod_run(contraction, a, b, c, workspace, exec, err);
     case TD_CONTRACT_GEMM:

@@ -8,7 +8,6 @@
  * on the same threads. Figures are the best of the rounds, in GB/s of operands read and results
  * written. With a word, the program runs only the cases whose names contain it. */
 #include "kernels/einsum/contraction.h"
-#include "kernels/einsum/permute/permute.h"
 #include "kernels/einsum/sumprod/sumprod.h"
 #include "kernels/workspace.h"
 #include "tests/bench/measure.h"
@@ -253,12 +252,8 @@ struct prepared {
 
 static void run_case(struct prepared *prepared, struct td_exec *exec)
 {
-    struct td_contraction *contraction = &prepared->contraction;
-    td_status status = contraction->kind == TD_CONTRACT_PERMUTE
-                           ? td_permute_run(contraction, prepared->a, prepared->c, exec, TD_IGNORED)
-                           : td_sumprod_run(contraction, prepared->a, prepared->b, prepared->c,
-                                            &prepared->workspace, exec, TD_IGNORED);
-    if (status != TD_OK)
+    if (td_contraction_run(&prepared->contraction, prepared->a, prepared->b, prepared->c,
+                           &prepared->workspace, exec, TD_IGNORED) != TD_OK)
         abort();
 }
 

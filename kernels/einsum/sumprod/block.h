@@ -8,9 +8,9 @@
 #define TD_KERNELS_EINSUM_SUMPROD_BLOCK_H
 
 #include "kernels/einsum/nest/nest_iter.h"
-#include "kernels/einsum/permute/kernels.h"
 #include "kernels/einsum/sumprod/kernels.h"
 #include "kernels/einsum/sumprod/plan.h"
+#include "kernels/permute/kernels.h"
 
 /* A plan with its operands and the kernels of the instruction set. */
 struct td_sumprod_context {

@@ -1,8 +1,8 @@
 /* kernels.h - transposition of a tile, built once per instruction set.
  *
  * Threads  Reentrant. */
-#ifndef TD_KERNELS_EINSUM_PERMUTE_KERNELS_H
-#define TD_KERNELS_EINSUM_PERMUTE_KERNELS_H
+#ifndef TD_KERNELS_PERMUTE_KERNELS_H
+#define TD_KERNELS_PERMUTE_KERNELS_H
 
 #include "kernels/isa.h"
 

@@ -1,7 +1,7 @@
-#include "kernels/einsum/permute/permute.h"
+#include "kernels/permute/permute.h"
 
-#include "kernels/einsum/permute/kernels.h"
 #include "kernels/integers.h"
+#include "kernels/permute/kernels.h"
 
 #include <assert.h>
 #include <string.h>
@@ -47,7 +47,7 @@ struct permutation {
     char *c;
     /* Size in bytes of an element, or of a short contiguous run that is moved as one element. */
     int64_t width;
-    struct dim outer[TD_MAX_LOOPS];
+    struct dim outer[TD_PERMUTE_LOOPS];
     int n_outer;
     struct dim p, q;
     int64_t p_tile, q_tile;     /* extents of a tile; unset if `rows` is true */
@@ -181,7 +181,7 @@ static void run_range(void *context, int64_t begin, int64_t end)
     const struct permutation *permutation = context;
     const struct dim p = permutation->p, q = permutation->q;
     const int64_t p_blocks = permutation->p_blocks, q_blocks = permutation->q_blocks;
-    int64_t position[TD_MAX_LOOPS], plane = begin / (p_blocks * q_blocks);
+    int64_t position[TD_PERMUTE_LOOPS], plane = begin / (p_blocks * q_blocks);
     int64_t i = begin / q_blocks % p_blocks, j = begin % q_blocks;
     const char *a = permutation->a;
     char *c = permutation->c;
@@ -317,25 +317,35 @@ static void choose_tiles(struct permutation *permutation, int64_t total)
     permutation->q_block = td_smaller(q, permutation->q_tile * tiles);
 }
 
-td_status td_permute_run(const struct td_contraction *contraction, const void *a, void *c,
-                         struct td_exec *exec, struct td_error *err)
+int td_permute_add_loop(struct td_permute_loop *loops, int n_loops, struct td_permute_loop loop)
 {
-    assert(contraction->dtype[TD_A] == contraction->dtype[TD_C] && !contraction->has_b);
-    struct permutation permutation = {
-        .a = a,
-        .c = c,
-        .width = (int64_t)td_dtype_info(contraction->dtype[TD_A])->size,
-    };
+    if (loop.extent == 1)
+        return n_loops;
+    struct td_permute_loop *last = n_loops > 0 ? &loops[n_loops - 1] : NULL;
+    if (last && last->a == loop.a * loop.extent && last->c == loop.c * loop.extent) {
+        loop.extent *= last->extent;
+        *last = loop;
+        return n_loops;
+    }
+    loops[n_loops] = loop;
+    return n_loops + 1;
+}
+
+td_status td_permute_run(const struct td_permute_loop *loops, int n_loops, size_t width,
+                         const void *a, void *c, struct td_exec *exec, struct td_error *err)
+{
+    assert(n_loops <= TD_PERMUTE_LOOPS);
+    struct permutation permutation = { .a = a, .c = c, .width = (int64_t)width };
     int64_t total = permutation.width;
-    for (int i = 0; i < contraction->rank; i++) {
-        const struct td_loop *loop = &contraction->loops[i];
-        if (loop->extent == 1)
+    for (int i = 0; i < n_loops; i++) {
+        if (loops[i].extent == 1)
             continue;
-        permutation.outer[permutation.n_outer++] =
-            (struct dim){ .extent = loop->extent,
-                          .a = loop->stride[TD_A] * permutation.width,
-                          .c = loop->stride[TD_C] * permutation.width };
-        total *= loop->extent;
+        permutation.outer[permutation.n_outer++] = (struct dim){
+            .extent = loops[i].extent,
+            .a = loops[i].a * permutation.width,
+            .c = loops[i].c * permutation.width,
+        };
+        total *= loops[i].extent;
     }
     widen_elements(&permutation);
     permutation.p = remove_least_stride(&permutation, true);

@@ -1,4 +1,4 @@
-#include "kernels/einsum/permute/permute.h"
+#include "kernels/permute/permute.h"
 #include "tests/support/nests.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -25,11 +25,11 @@ static void fill_bits(struct nest *nest, uint64_t *state)
         bytes[i] = (unsigned char)random_from(state);
 }
 
-/* The reference: element by element. */
-static void permute_reference(struct nest *nest)
+/* The reference: element by element. `first` is the element of A at the first position. */
+static void permute_reference(struct nest *nest, int64_t first)
 {
     const size_t size = td_dtype_info(nest->contraction.dtype[TD_A])->size;
-    int64_t position[NEST_LOOPS] = { 0 }, from = 0, to = 0;
+    int64_t position[NEST_LOOPS] = { 0 }, from = first, to = 0;
     for (int i = 0; i >= 0;) {
         memcpy((char *)nest->want + (size_t)to * size,
                (char *)nest->data[TD_A] + (size_t)from * size, size);
@@ -45,7 +45,18 @@ static void permute_reference(struct nest *nest)
     }
 }
 
-static td_status run(struct nest *nest, td_isa isa, int threads, int64_t grain,
+/* Sets *width to the size of an element. Returns the number of loops. */
+static int loops_of(const struct nest *nest, struct td_permute_loop *loops, size_t *width)
+{
+    for (int i = 0; i < nest->contraction.rank; i++)
+        loops[i] = (struct td_permute_loop){ .extent = nest->loops[i].extent,
+                                             .a = nest->loops[i].stride[TD_A],
+                                             .c = nest->loops[i].stride[TD_C] };
+    *width = td_dtype_info(nest->contraction.dtype[TD_A])->size;
+    return nest->contraction.rank;
+}
+
+static td_status run(struct nest *nest, int64_t first, td_isa isa, int threads, int64_t grain,
                      int64_t ranges_allowed)
 {
     struct thread_exec exec;
@@ -53,21 +64,24 @@ static td_status run(struct nest *nest, td_isa isa, int threads, int64_t grain,
     thread_exec_init(&exec, threads, grain);
     exec.exec.isa = isa;
     exec.ranges_allowed = ranges_allowed;
-    memset(nest->data[TD_C], 0xa5,
-           (size_t)nest->n_elements[TD_C] * td_dtype_info(nest->contraction.dtype[TD_C])->size);
-    return td_permute_run(&nest->contraction, nest->data[TD_A], nest->data[TD_C], &exec.exec, &err);
+    size_t width;
+    struct td_permute_loop loops[NEST_LOOPS];
+    const int n_loops = loops_of(nest, loops, &width);
+    memset(nest->data[TD_C], 0xa5, (size_t)nest->n_elements[TD_C] * width);
+    return td_permute_run(loops, n_loops, width, (char *)nest->data[TD_A] + first * (int64_t)width,
+                          nest->data[TD_C], &exec.exec, &err);
 }
 
-static void expect_permuted(struct nest *nest, const char *case_name)
+static void expect_permuted(struct nest *nest, int64_t first, const char *case_name)
 {
     uint64_t state = 1;
     fill_bits(nest, &state);
-    permute_reference(nest);
+    permute_reference(nest, first);
     FOR_EACH_ISA(isa)
     {
-        EXPECT(run(nest, isa, 1, 0, -1) == TD_OK, "%s", case_name);
+        EXPECT(run(nest, first, isa, 1, 0, -1) == TD_OK, "%s", case_name);
         nest_expect(nest, case_name);
-        EXPECT(run(nest, isa, 3, 2, -1) == TD_OK, "%s", case_name);
+        EXPECT(run(nest, first, isa, 3, 2, -1) == TD_OK, "%s", case_name);
         nest_expect(nest, case_name);
     }
 }
@@ -79,7 +93,33 @@ TD_TEST_EACH(random_nests_are_permuted_bit_for_bit, widths)
         struct nest nest;
         nest_draw(&nest, &(struct nest_kind){ .in = widths[_i], .out = widths[_i], .steps = 20000 },
                   &state);
-        expect_permuted(&nest, "random");
+        expect_permuted(&nest, 0, "random");
+        nest_free(&nest);
+    }
+}
+
+/* Reverses some loops in A. Returns the element of A at the first position. */
+static int64_t reverse_loops(struct nest *nest, uint64_t *state)
+{
+    int64_t first = 0;
+    for (int i = 0; i < nest->contraction.rank; i++) {
+        struct td_loop *loop = &nest->loops[i];
+        if (random_from(state) % 2 == 0)
+            continue;
+        first += (loop->extent - 1) * loop->stride[TD_A];
+        loop->stride[TD_A] = -loop->stride[TD_A];
+    }
+    return first;
+}
+
+TD_TEST_EACH(random_nests_are_reversed_bit_for_bit, widths)
+{
+    uint64_t state = (uint64_t)_i + 100;
+    for (int round = 0; round < 40 * test_effort(); round++) {
+        struct nest nest;
+        nest_draw(&nest, &(struct nest_kind){ .in = widths[_i], .out = widths[_i], .steps = 20000 },
+                  &state);
+        expect_permuted(&nest, reverse_loops(&nest, &state), "reversed");
         nest_free(&nest);
     }
 }
@@ -121,7 +161,7 @@ TD_TEST_EACH(known_equations_are_permuted_bit_for_bit, equations)
     for (int w = 0; w < COUNT_OF(widths); w++) {
         struct nest nest;
         nest_make(&nest, equations[_i], widths[w], widths[w]);
-        expect_permuted(&nest, equations[_i]);
+        expect_permuted(&nest, 0, equations[_i]);
         nest_free(&nest);
     }
 }
@@ -137,12 +177,12 @@ TD_TEST(large_outputs_are_correct_aligned_or_not)
     ck_assert_ptr_nonnull(aligned);
     uint64_t state = 1;
     fill_bits(&nest, &state);
-    permute_reference(&nest);
+    permute_reference(&nest, 0);
     FOR_EACH_ISA(isa)
     {
         for (int shift = 0; shift <= 16; shift += 16) {
             nest.data[TD_C] = aligned + shift;
-            ck_assert_int_eq(run(&nest, isa, 2, 0, -1), TD_OK);
+            ck_assert_int_eq(run(&nest, 0, isa, 2, 0, -1), TD_OK);
             ck_assert_int_eq(memcmp(nest.data[TD_C], nest.want, bytes), 0);
         }
     }
@@ -156,7 +196,7 @@ TD_TEST(an_expired_deadline_stops_the_permutation)
     struct nest nest;
     nest_make(&nest, "ij->ji i=1000 j=1000", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     memset(nest.data[TD_A], 0, 4000000);
-    ck_assert_int_eq(run(&nest, TD_ISA_AUTO, 2, 0, 1), TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(run(&nest, 0, TD_ISA_AUTO, 2, 0, 1), TD_DEADLINE_EXCEEDED);
     nest_free(&nest);
 }
 
@@ -165,6 +205,53 @@ TD_TEST(a_small_permutation_runs_as_one_range)
     struct nest nest;
     nest_make(&nest, "ij->ji i=250 j=250", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     memset(nest.data[TD_A], 0, 250000);
-    ck_assert_int_eq(run(&nest, TD_ISA_AUTO, 2, 0, 1), TD_OK);
+    ck_assert_int_eq(run(&nest, 0, TD_ISA_AUTO, 2, 0, 1), TD_OK);
     nest_free(&nest);
+}
+
+/* ---- Loops ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *says;
+    struct td_permute_loop loops[3];
+    int n;
+    struct td_permute_loop want[3];
+} fusions[] = {
+    { "contiguous loops are one",
+      { { 2, 12, 12 }, { 3, 4, 4 }, { 4, 1, 1 } },
+      1,
+      { { 24, 1, 1 } } },
+    { "loops in another order stay",
+      { { 4, 1, 3 }, { 3, 4, 1 } },
+      2,
+      { { 4, 1, 3 }, { 3, 4, 1 } } },
+    { "loops that stay together are one",
+      { { 5, 1, 12 }, { 3, 20, 4 }, { 4, 5, 1 } },
+      2,
+      { { 5, 1, 12 }, { 12, 5, 1 } } },
+    { "a gap in A ends a loop",
+      { { 2, 8, 6 }, { 3, 2, 2 }, { 2, 1, 1 } },
+      2,
+      { { 2, 8, 6 }, { 6, 1, 1 } } },
+    { "a gap in C ends a loop", { { 2, 6, 8 }, { 6, 1, 1 } }, 2, { { 2, 6, 8 }, { 6, 1, 1 } } },
+    { "a loop of extent 1 is left out",
+      { { 2, 3, 3 }, { 1, 70, 90 }, { 3, 1, 1 } },
+      1,
+      { { 6, 1, 1 } } },
+    { "reversed loops are one", { { 2, -3, 3 }, { 3, -1, 1 } }, 1, { { 6, -1, 1 } } },
+    { "one reversed loop stays", { { 2, -3, 3 }, { 3, 1, 1 } }, 2, { { 2, -3, 3 }, { 3, 1, 1 } } },
+};
+
+TD_TEST_EACH(loops_are_fused_when_they_are_added, fusions)
+{
+    struct td_permute_loop loops[3];
+    int n = 0;
+    for (int i = 0; i < 3 && fusions[_i].loops[i].extent > 0; i++)
+        n = td_permute_add_loop(loops, n, fusions[_i].loops[i]);
+    ck_assert_msg(n == fusions[_i].n, "%s", fusions[_i].says);
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(loops[i].extent == fusions[_i].want[i].extent &&
+                          loops[i].a == fusions[_i].want[i].a &&
+                          loops[i].c == fusions[_i].want[i].c,
+                      "%s: loop %d", fusions[_i].says, i);
 }
