@@ -1,5 +1,6 @@
 #include "kernels/concat/concat.h"
 
+#include "kernels/axes.h"
 #include "kernels/integers.h"
 #include "kernels/rows/rows.h"
 #include "kernels/rows/strings.h"
@@ -21,25 +22,6 @@ struct plan {
 };
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
-
-static td_status resolve_axis(const struct td_op_args *args, int *axis, struct td_error *err)
-{
-    struct td_concat_attrs attrs;
-    memcpy(&attrs, args->attrs, sizeof(attrs));
-    const struct td_shape *first = &args->inputs[0].tensors[0].shape;
-    char text[TD_SHAPE_TEXT];
-    if (td_axis_normalize(attrs.axis, first->rank, axis))
-        return TD_OK;
-    if (first->rank == 0) {
-        td_error_set(err, TD_INVALID_AXIS,
-                     "inputs[0] is a scalar; expected at least one dimension");
-        return td_error_at_input(err, TD_INVALID_AXIS, "inputs[0]");
-    }
-    td_error_set(err, TD_INVALID_AXIS,
-                 "axis = %" PRId64 " is not in [-%d, %d): inputs[0] has shape %s", attrs.axis,
-                 first->rank, first->rank, td_shape_text(first, text, sizeof(text)));
-    return td_error_at_attribute(err, TD_INVALID_AXIS, "axis");
-}
 
 /* Adds the shapes of inputs[0] and inputs[i] to a SHAPE_MISMATCH error. */
 static td_status mismatch(const struct td_operand *inputs, int i, struct td_error *err)
@@ -95,8 +77,10 @@ static td_status place_inputs(const struct td_operand *inputs, int axis, int64_t
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     const struct td_operand *inputs = &args->inputs[0];
+    struct td_concat_attrs attrs;
     int axis;
-    td_status status = resolve_axis(args, &axis, err);
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    td_status status = td_axis_find(attrs.axis, "inputs[0]", &inputs->tensors[0].shape, &axis, err);
     if (status != TD_OK)
         return status;
     struct plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);

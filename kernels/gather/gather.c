@@ -1,5 +1,6 @@
 #include "kernels/gather/gather.h"
 
+#include "kernels/axes.h"
 #include "kernels/integers.h"
 #include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
@@ -61,12 +62,10 @@ static td_status resolve_gather(const struct td_op_args *args, struct resolved *
     int axis = batch_dims;
     /* TD_ATTR_UNSET is INT64_MIN, which is an invalid axis if a client gives it. */
     bool given = attrs.axis != TD_ATTR_UNSET || args->attrs_set & 1u << ATTR_AXIS;
-    if (given && !td_axis_normalize(attrs.axis, rank, &axis)) {
-        td_error_set(err, TD_INVALID_AXIS,
-                     "axis = %" PRId64 " is not in [-%d, %d): params has shape %s", attrs.axis,
-                     rank, rank, td_shape_text(&params->shape, text, sizeof(text)));
-        return td_error_at_attribute(err, TD_INVALID_AXIS, "axis");
-    }
+    const td_status status =
+        given ? td_axis_find(attrs.axis, "params", &params->shape, &axis, err) : TD_OK;
+    if (status != TD_OK)
+        return status;
     if (batch_dims > axis) {
         td_error_set(err, TD_INVALID_BATCH_DIMS,
                      "batch_dims = %d is above axis = %d; it must be at most axis", batch_dims,

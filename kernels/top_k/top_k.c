@@ -1,5 +1,6 @@
 #include "kernels/top_k/top_k.h"
 
+#include "kernels/axes.h"
 #include "kernels/integers.h"
 #include "kernels/isa.h"
 #include "kernels/rows/gathering.h"
@@ -188,11 +189,9 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
     int axis;
     if (x->rank == 0)
         return td_gathering_refuse_scalar("x", err);
-    if (!td_axis_normalize(attrs_of(args).axis, x->rank, &axis)) {
-        td_error_set(err, TD_INVALID_AXIS, "axis = %" PRId64 " is not in [-%d, %d): x has shape %s",
-                     attrs_of(args).axis, x->rank, x->rank, td_shape_text(x, text, sizeof(text)));
-        return td_error_at_attribute(err, TD_INVALID_AXIS, "axis");
-    }
+    const td_status status = td_axis_find(attrs_of(args).axis, "x", x, &axis, err);
+    if (status != TD_OK)
+        return status;
     const int64_t n = x->dim[axis];
     if (n > INT32_MAX) {
         td_error_resource(err, "elements", (uint64_t)n, INT32_MAX, "a row of x");
