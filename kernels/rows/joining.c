@@ -1,0 +1,206 @@
+#include "kernels/rows/joining.h"
+
+#include "kernels/rows/rows.h"
+#include "kernels/rows/strings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct plan {
+    int64_t n_rows;
+    int64_t inner; /* elements per step along the dimension */
+    /* [count + 1]: start of each input's chunk within a row, in steps along the dimension. The
+     * last element is the size of a row. */
+    const int64_t *start;
+    int count;
+};
+
+td_status td_joining_output(struct td_op_args *args, const struct td_shape *shape, int axis,
+                            const int64_t *start, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_operand *inputs = &args->inputs[0];
+    struct plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
+    if (!plan)
+        return err->status;
+    *plan = (struct plan){ .start = start, .count = inputs->count };
+    args->plan = plan;
+    const td_status status = td_op_output(args, inputs->tensors[0].dtype, shape, arena, err);
+    if (status != TD_OK || args->outputs[0].numel == 0)
+        return status;
+    /* Neither product overflows, because both are factors of the output's number of elements. */
+    (void)td_shape_product(shape, 0, axis, &plan->n_rows);
+    (void)td_shape_product(shape, axis + 1, shape->rank, &plan->inner);
+    return TD_OK;
+}
+
+td_status td_joining_mismatch(const struct td_op_args *args, int i, struct td_error *err)
+{
+    const struct td_operand *inputs = &args->inputs[0];
+    char name[sizeof(err->input)];
+    td_error_add_shape(err, "inputs[0]", &inputs->tensors[0].shape);
+    snprintf(name, sizeof(name), "inputs[%d]", i);
+    td_error_add_shape(err, name, &inputs->tensors[i].shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
+}
+
+struct td_cost td_joining_cost(const struct td_op_args *args)
+{
+    const struct td_operand *inputs = &args->inputs[0];
+    struct td_cost cost = { .bytes_written = td_tensor_footprint(&args->outputs[0]) };
+    for (int i = 0; i < inputs->count; i++) {
+        cost.bytes_read += td_tensor_footprint(&inputs->tensors[i]);
+        if (inputs->tensors[i].dtype == TD_DTYPE_STRING)
+            cost.bytes_written += inputs->tensors[i].bytes;
+    }
+    return cost;
+}
+
+struct job {
+    const struct plan *plan;
+    const struct td_tensor *inputs;
+    struct td_tensor *out;
+    size_t step_bytes; /* bytes per step along the dimension */
+    size_t row_bytes;  /* bytes of an output row */
+    int64_t row_parts; /* number of parts of TD_ROWS_RANGE_BYTES per row */
+};
+
+/* Copies one chunk for each of n rows. */
+static inline __attribute__((always_inline)) void copy_chunks(char *restrict to, size_t to_stride,
+                                                              const char *restrict from,
+                                                              size_t chunk_bytes, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++, to += to_stride, from += chunk_bytes)
+        memcpy(to, from, chunk_bytes);
+}
+
+/* Copies chunks of each narrow width with a constant size, so each copy is a single move. A call to
+ * memcpy would take longer than the copy. */
+static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, size_t chunk_bytes,
+                                 int64_t n)
+{
+    switch (chunk_bytes) {
+#define CASE(width)                                                                                \
+    case width:                                                                                    \
+        copy_chunks(to, to_stride, from, width, n);                                                \
+        break
+        CASE(1);
+        CASE(2);
+        CASE(4);
+        CASE(8);
+        CASE(12);
+        CASE(16);
+        CASE(24);
+        CASE(32);
+        CASE(64);
+#undef CASE
+    default:
+        copy_chunks(to, to_stride, from, chunk_bytes, n);
+    }
+}
+
+/* Copies whole rows, one input at a time. The rows of a range stay in the L2 cache until all inputs
+ * have been copied. */
+static void copy_rows(void *context, int64_t begin, int64_t end)
+{
+    const struct job *job = context;
+    const int64_t *start = job->plan->start;
+    char *to = (char *)job->out->data + (size_t)begin * job->row_bytes;
+    for (int i = 0; i < job->plan->count; i++) {
+        const size_t chunk_bytes = (size_t)(start[i + 1] - start[i]) * job->step_bytes;
+        if (chunk_bytes == 0)
+            continue;
+        copy_chunks_by_width(to + (size_t)start[i] * job->step_bytes, job->row_bytes,
+                             (const char *)job->inputs[i].data + (size_t)begin * chunk_bytes,
+                             chunk_bytes, end - begin);
+    }
+}
+
+/* Returns the input that contains step `step` of a row. The result is never an empty input. */
+static int input_at(const struct plan *plan, int64_t step)
+{
+    int low = 0, high = plan->count;
+    while (high - low > 1) {
+        const int middle = low + (high - low) / 2;
+        if (plan->start[middle] <= step)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Copies the bytes [begin, end) of row `row`. */
+static void copy_span(const struct job *job, int64_t row, size_t begin, size_t end)
+{
+    const int64_t *start = job->plan->start;
+    char *to = (char *)job->out->data + (size_t)row * job->row_bytes;
+    for (int i = input_at(job->plan, (int64_t)(begin / job->step_bytes)); begin < end; i++) {
+        const size_t first = (size_t)start[i] * job->step_bytes;
+        const size_t last = (size_t)start[i + 1] * job->step_bytes;
+        const size_t stop = last < end ? last : end;
+        const char *chunk = (const char *)job->inputs[i].data + (size_t)row * (last - first);
+        memcpy(to + begin, chunk + (begin - first), stop - begin);
+        begin = stop;
+    }
+}
+
+/* Copies parts of rows. Item i is part i % row_parts of row i / row_parts. */
+static void copy_parts(void *context, int64_t begin, int64_t end)
+{
+    const struct job *job = context;
+    for (int64_t item = begin; item < end; item++) {
+        const size_t at = (size_t)(item % job->row_parts) * TD_ROWS_RANGE_BYTES;
+        const size_t left = job->row_bytes - at;
+        copy_span(job, item / job->row_parts, at,
+                  at + (left < TD_ROWS_RANGE_BYTES ? left : TD_ROWS_RANGE_BYTES));
+    }
+}
+
+/* Implements td_string_rows_fn for joined tensors. A row is one step along the dimension and
+ * has `inner` elements. */
+static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
+                                               struct td_string_row *rows)
+{
+    const struct job *job = context;
+    const struct plan *plan = job->plan;
+    const int64_t row_steps = plan->start[plan->count];
+    int64_t row = begin / row_steps, step = begin % row_steps;
+    int i = input_at(plan, step);
+    for (int64_t k = 0; k < n; k++, step++) {
+        if (step == row_steps) {
+            row++;
+            step = 0;
+            i = 0;
+        }
+        while (step >= plan->start[i + 1])
+            i++;
+        const int64_t size = plan->start[i + 1] - plan->start[i];
+        const int64_t from = row * size + (step - plan->start[i]);
+        rows[k] = (struct td_string_row){ job->inputs[i].offsets + from * plan->inner,
+                                          job->inputs[i].data };
+    }
+    return rows;
+}
+
+td_status td_joining_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    const struct plan *plan = args->plan;
+    struct job job = { .plan = plan, .inputs = args->inputs[0].tensors, .out = &args->outputs[0] };
+    const int64_t row_steps = plan->start[plan->count];
+    if (job.out->numel == 0)
+        return TD_OK;
+    if (job.out->dtype == TD_DTYPE_STRING)
+        return td_strings_run(&(struct td_strings){ .out = job.out,
+                                                    .n_rows = plan->n_rows * row_steps,
+                                                    .row_numel = plan->inner,
+                                                    .rows = string_rows,
+                                                    .context = &job },
+                              exec, err);
+    job.step_bytes = (size_t)plan->inner * td_dtype_info(job.out->dtype)->size;
+    job.row_bytes = (size_t)row_steps * job.step_bytes;
+    if (job.row_bytes <= TD_ROWS_RANGE_BYTES)
+        return td_exec_for(exec, plan->n_rows, td_rows_in_range(job.row_bytes), copy_rows, &job,
+                           err);
+    job.row_parts = td_rows_parts(job.row_bytes);
+    return td_exec_for(exec, plan->n_rows * job.row_parts, 1, copy_parts, &job, err);
+}
