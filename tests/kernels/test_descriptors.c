@@ -305,6 +305,20 @@ TD_TEST(inputs_of_ops_that_pick_rows_have_parts)
     }
 }
 
+TD_TEST(ops_that_reshape_have_one_input_and_an_output_of_its_dtype)
+{
+    FOR_EACH_OP(op)
+    {
+        if (!op->reshapes)
+            continue;
+        EXPECT(op->n_inputs == 1 && !op->inputs[0].list, "%s reshapes several tensors", op->name);
+        EXPECT(op->n_outputs == 1 && !op->outputs[0].list, "%s has several outputs", op->name);
+        EXPECT(op->outputs[0].dtype_of && strcmp(op->outputs[0].dtype_of, op->inputs[0].name) == 0,
+               "%s reshapes, but its output does not have the dtype of %s", op->name,
+               op->inputs[0].name);
+    }
+}
+
 TD_TEST(errors_are_listed_once)
 {
     FOR_EACH_OP(op)
