@@ -181,8 +181,14 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
     case 8:                                                                                        \
         CALL(8);                                                                                   \
         break;                                                                                     \
+    case 12:                                                                                       \
+        CALL(12);                                                                                  \
+        break;                                                                                     \
     case 16:                                                                                       \
         CALL(16);                                                                                  \
+        break;                                                                                     \
+    case 24:                                                                                       \
+        CALL(24);                                                                                  \
         break;                                                                                     \
     case 32:                                                                                       \
         CALL(32);                                                                                  \
@@ -296,6 +302,8 @@ stream_row(char *restrict to, const char *restrict from, size_t row_bytes)
 {
 #ifdef STREAMING_STORES
     size_t head = -(uintptr_t)to % LINE;
+    if (head > row_bytes)
+        head = row_bytes;
     if (head > 0)
         memcpy(to, from, head);
     size_t at = head;
@@ -377,6 +385,29 @@ void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, si
 #define SCATTER(width) scatter_picked(out, rows, from, width, picked, n)
     BY_WIDTH(row_bytes, SCATTER);
 #undef SCATTER
+}
+
+static inline __attribute__((always_inline)) void copy_strided(char *restrict to, int64_t to_stride,
+                                                               const char *restrict from,
+                                                               int64_t from_stride,
+                                                               size_t row_bytes, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        memcpy(to + k * to_stride, from + k * from_stride, row_bytes);
+}
+
+void td_rows_copy_strided(void *to, int64_t to_stride, const void *from, int64_t from_stride,
+                          size_t row_bytes, int64_t n, bool stream)
+{
+    if (stream) {
+        for (int64_t k = 0; k < n; k++)
+            stream_row((char *)to + k * to_stride, (const char *)from + k * from_stride, row_bytes);
+        end_stream();
+        return;
+    }
+#define COPY(width) copy_strided(to, to_stride, from, from_stride, width, n)
+    BY_WIDTH(row_bytes, COPY);
+#undef COPY
 }
 
 /* Sets a row to zero like memset, with streaming stores as in stream_row. */

@@ -96,6 +96,11 @@ void td_rows_scatter(void *out, const struct td_tensor *indices, int64_t begin, 
 void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, size_t row_bytes,
                             const uint16_t *picked, int64_t n, bool stream);
 
+/* Copies n rows between two layouts: row k is at to + k * to_stride and from + k * from_stride. The
+ * strides are in bytes and can be negative. */
+void td_rows_copy_strided(void *to, int64_t to_stride, const void *from, int64_t from_stride,
+                          size_t row_bytes, int64_t n, bool stream);
+
 /* Sets out[rows[k]] to zero for k in [0, n). */
 void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, bool stream);
 

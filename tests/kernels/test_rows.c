@@ -394,6 +394,30 @@ TD_TEST_EACH(rows_of_any_width_are_scattered_distributed_and_zeroed, index_dtype
     }
 }
 
+TD_TEST(rows_of_any_width_are_copied_between_two_layouts)
+{
+    enum { ROWS = 5, WIDEST = 300, GAP = 7, ROOM = ROWS * (WIDEST + GAP) + 128 };
+    static unsigned char from[ROOM], out[ROOM], want[ROOM];
+    for (size_t i = 0; i < sizeof(from); i++)
+        from[i] = (unsigned char)(1 + i * 7919 % 251);
+    for (int width = 1; width <= WIDEST; width++)
+        for (int kind = 0; kind < 16; kind++) {
+            const bool stream = kind & 1;
+            const int64_t to_stride = kind & 2 ? width + GAP : width;
+            const int64_t from_stride = kind & 4 ? -(width + GAP) : width;
+            unsigned char *first = out + (kind & 8 ? 13 : 0);
+            const unsigned char *source = from_stride < 0 ? from - (ROWS - 1) * from_stride : from;
+            memset(out, 0, sizeof(out));
+            memset(want, 0, sizeof(want));
+            for (int k = 0; k < ROWS; k++)
+                memcpy(want + (first - out) + k * to_stride, source + k * from_stride,
+                       (size_t)width);
+            td_rows_copy_strided(first, to_stride, source, from_stride, (size_t)width, ROWS,
+                                 stream);
+            EXPECT(memcmp(out, want, sizeof(out)) == 0, "%d bytes, kind %d", width, kind);
+        }
+}
+
 TD_TEST(only_large_outputs_of_long_rows_are_streamed)
 {
     const size_t large = (size_t)1 << 30;
