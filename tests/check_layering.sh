@@ -53,7 +53,7 @@ BEGIN {
     may["tests/support"] = "kernels"
     may["tests"] = "server api gpu kernels"
 
-    modules["kernels"] = ". functions convert permute rows key_index *"  # *: the ops, which do not include each other
+    modules["kernels"] = ". functions convert rows permute key_index *"  # *: the ops, which do not include each other
     modules["kernels/einsum"] = "nest gemm sumprod ."
     modules["api"] = "text message json files oip openapi ."
     modules["gpu"] = ". reference cuda loader"

@@ -1,7 +1,7 @@
 #include "kernels/concat/concat.h"
 
 #include "kernels/axes.h"
-#include "kernels/rows/joining.h"
+#include "kernels/permute/joining.h"
 
 #include <inttypes.h>
 #include <string.h>

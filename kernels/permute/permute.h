@@ -1,8 +1,9 @@
-/* permute.h - copies the elements of A into the order of C: transpositions, diagonals, slices, plain
- * copies.
+/* permute.h - copies the elements of A into the order of C: transpositions, diagonals, slices,
+ * plain copies.
  *
  * Copying depends only on the width of the elements, so every dtype is copied bit for bit. If the
- * innermost loop of C has stride 1 in A, contiguous rows are copied. Otherwise, tiles are
+ * innermost loop of C has stride 1 in A, contiguous rows are copied. If it has a larger stride,
+ * which no other loop is below, the elements of a run are collected. Otherwise, tiles are
  * transposed in registers.
  *
  * Shapes     A nest of loops over the elements, in any order. No extent is 0, and two positions of
@@ -19,6 +20,14 @@
 
 /* Maximum number of loops of extent at least 2 if the product of the extents is below 2^63. */
 #define TD_PERMUTE_LOOPS 62
+
+/* Outputs of at least TD_PERMUTE_STREAM_BYTES are written with non-temporal stores if the size of
+ * rows, or the alignment of tiles, allows it. Such an output would not stay in the cache for a
+ * reader, and non-temporal stores avoid reading cache lines before overwriting them. */
+#define TD_PERMUTE_STREAM_BYTES (32 << 20)
+
+/* True if an output of `bytes` bytes, in rows of row_bytes bytes, should be streamed. */
+bool td_permute_should_stream(size_t bytes, size_t row_bytes);
 
 struct td_permute_loop {
     int64_t extent;

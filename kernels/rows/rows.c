@@ -415,6 +415,8 @@ static inline __attribute__((always_inline)) void stream_zeros(char *to, size_t 
 {
 #ifdef STREAMING_STORES
     size_t head = -(uintptr_t)to % LINE;
+    if (head > row_bytes)
+        head = row_bytes;
     if (head > 0)
         memset(to, 0, head);
     size_t at = head;

@@ -98,13 +98,13 @@ TD_TEST_EACH(random_nests_are_permuted_bit_for_bit, widths)
     }
 }
 
-/* Reverses some loops in A. Returns the element of A at the first position. */
-static int64_t reverse_loops(struct nest *nest, uint64_t *state)
+/* Reverses loop i in A if bit i is set. Returns the element of A at the first position. */
+static int64_t reverse_loops(struct nest *nest, uint64_t bits)
 {
     int64_t first = 0;
     for (int i = 0; i < nest->contraction.rank; i++) {
         struct td_loop *loop = &nest->loops[i];
-        if (random_from(state) % 2 == 0)
+        if (!(bits >> i & 1))
             continue;
         first += (loop->extent - 1) * loop->stride[TD_A];
         loop->stride[TD_A] = -loop->stride[TD_A];
@@ -119,14 +119,14 @@ TD_TEST_EACH(random_nests_are_reversed_bit_for_bit, widths)
         struct nest nest;
         nest_draw(&nest, &(struct nest_kind){ .in = widths[_i], .out = widths[_i], .steps = 20000 },
                   &state);
-        expect_permuted(&nest, reverse_loops(&nest, &state), "reversed");
+        expect_permuted(&nest, reverse_loops(&nest, random_from(&state)), "reversed");
         nest_free(&nest);
     }
 }
 
-/* Whole micro-tiles, micro-tiles shifted back at an edge, dimensions shorter than a micro-tile,
- * partial tiles and blocks, rows that map to few cache sets, short runs of odd widths, long runs.
- * */
+/* Whole micro-tiles, micro-tiles shifted back at an edge, dimensions shorter than a micro-tile, few
+ * rows or columns, partial tiles and blocks, rows that map to few cache sets, short runs of odd
+ * widths, long runs, every second element. */
 static const char *const equations[] = {
     "->",
     "i->i i=1",
@@ -135,6 +135,14 @@ static const char *const equations[] = {
     "ij->ji i=65 j=67",
     "ij->ji i=3 j=500",
     "ij->ji i=500 j=3",
+    "ij->ji i=2 j=777",
+    "ij->ji i=777 j=2",
+    "ij->ji i=4 j=333",
+    "ij->ji i=333 j=4",
+    "ijk->kij i=30 j=31 k=3",
+    "ijk->jki i=3 j=30 k=31",
+    "ij2->ij i=9 j=1001",
+    "ij2->ij i=1001 j=9",
     "ij->ji i=17 j=1000",
     "ij->ji i=1000 j=31",
     "ij->ji i=300 j=1024",
@@ -166,24 +174,41 @@ TD_TEST_EACH(known_equations_are_permuted_bit_for_bit, equations)
     }
 }
 
-/* 2048 x 1040 complex128 are more than 32 MiB: non-temporal stores, if C is aligned. */
-TD_TEST(large_outputs_are_correct_aligned_or_not)
+/* Outputs of more than 32 MiB: non-temporal stores, for tiles only if C is aligned. */
+static const struct {
+    const char *says;
+    const char *equation;
+    td_dtype dtype;
+    uint64_t reversed; /* loops */
+} large[] = {
+    { "tiles", "ij->ji i=2048 j=1040", TD_DTYPE_COMPLEX128, 0 },
+    { "rows of whole cache lines", "ijk->jik i=300 j=300 k=128", TD_DTYPE_FLOAT32, 0 },
+    { "rows of other sizes", "ijk->jik i=100 j=70 k=1301", TD_DTYPE_FLOAT32, 0 },
+    { "one row", "i->i i=9000001", TD_DTYPE_FLOAT32, 0 },
+    { "reversed runs", "ij->ij i=3000 j=3001", TD_DTYPE_FLOAT32, 2 },
+    { "every second element", "ij2->ij i=3000 j=3001", TD_DTYPE_FLOAT32, 0 },
+};
+
+TD_TEST_EACH(large_outputs_are_correct_aligned_or_not, large)
 {
     struct nest nest;
-    nest_make(&nest, "ij->ji i=2048 j=1040", TD_DTYPE_COMPLEX128, TD_DTYPE_COMPLEX128);
+    nest_make(&nest, large[_i].equation, large[_i].dtype, large[_i].dtype);
     void *heap = nest.data[TD_C];
-    const size_t bytes = (size_t)nest.n_elements[TD_C] * 16;
-    char *aligned = aligned_alloc(64, bytes + 64);
+    const size_t bytes =
+        (size_t)nest.n_elements[TD_C] * td_dtype_info(nest.contraction.dtype[TD_C])->size;
+    char *aligned = aligned_alloc(64, (bytes + 127) / 64 * 64);
     ck_assert_ptr_nonnull(aligned);
     uint64_t state = 1;
+    const int64_t first = reverse_loops(&nest, large[_i].reversed);
     fill_bits(&nest, &state);
-    permute_reference(&nest, 0);
+    permute_reference(&nest, first);
     FOR_EACH_ISA(isa)
     {
         for (int shift = 0; shift <= 16; shift += 16) {
             nest.data[TD_C] = aligned + shift;
-            ck_assert_int_eq(run(&nest, 0, isa, 2, 0, -1), TD_OK);
-            ck_assert_int_eq(memcmp(nest.data[TD_C], nest.want, bytes), 0);
+            ck_assert_int_eq(run(&nest, first, isa, 2, 0, -1), TD_OK);
+            ck_assert_msg(memcmp(nest.data[TD_C], nest.want, bytes) == 0, "%s, %s", large[_i].says,
+                          td_isa_name(isa));
         }
     }
     free(aligned);

@@ -1,5 +1,8 @@
-#include "kernels/rows/joining.h"
+#include "kernels/permute/joining.h"
 
+#include "kernels/integers.h"
+#include "kernels/permute/kernels.h"
+#include "kernels/permute/permute.h"
 #include "kernels/rows/rows.h"
 #include "kernels/rows/strings.h"
 
@@ -55,6 +58,14 @@ struct td_cost td_joining_cost(const struct td_op_args *args)
     return cost;
 }
 
+/* Output rows are written in blocks of at most BLOCK_BYTES, which stay in the L1 cache until the
+ * chunks of all inputs have been copied. */
+#define BLOCK_BYTES ((size_t)16 * 1024)
+
+/* Minimum number of rows of a block whose chunks are transposed. If a row has many chunks, a tile
+ * has only some of them. */
+#define TILE_ROWS 64
+
 struct job {
     const struct plan *plan;
     const struct td_tensor *inputs;
@@ -62,57 +73,57 @@ struct job {
     size_t step_bytes; /* bytes per step along the dimension */
     size_t row_bytes;  /* bytes of an output row */
     int64_t row_parts; /* number of parts of TD_ROWS_RANGE_BYTES per row */
+    /* Set if every chunk is one element of a width that has a kernel. */
+    td_transpose_fn *transpose;
 };
 
-/* Copies one chunk for each of n rows. */
-static inline __attribute__((always_inline)) void copy_chunks(char *restrict to, size_t to_stride,
-                                                              const char *restrict from,
-                                                              size_t chunk_bytes, int64_t n)
+/* Copies n whole rows of chunks that are one element each: a group of inputs is collected as the
+ * rows of a tile, which is transposed. */
+static void transpose_block(const struct job *job, int64_t row, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++, to += to_stride, from += chunk_bytes)
-        memcpy(to, from, chunk_bytes);
-}
-
-/* Copies chunks of each narrow width with a constant size, so each copy is a single move. A call to
- * memcpy would take longer than the copy. */
-static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, size_t chunk_bytes,
-                                 int64_t n)
-{
-    switch (chunk_bytes) {
-#define CASE(width)                                                                                \
-    case width:                                                                                    \
-        copy_chunks(to, to_stride, from, width, n);                                                \
-        break
-        CASE(1);
-        CASE(2);
-        CASE(4);
-        CASE(8);
-        CASE(12);
-        CASE(16);
-        CASE(24);
-        CASE(32);
-        CASE(64);
-#undef CASE
-    default:
-        copy_chunks(to, to_stride, from, chunk_bytes, n);
+    _Alignas(64) char tile[BLOCK_BYTES], block[BLOCK_BYTES];
+    char *out = (char *)job->out->data + (size_t)row * job->row_bytes;
+    const size_t run_bytes = (size_t)n * job->step_bytes, bytes = (size_t)n * job->row_bytes;
+    const int group = (int)(BLOCK_BYTES / run_bytes);
+    const bool stream = bytes <= BLOCK_BYTES && td_permute_should_stream(job->out->bytes, bytes);
+    char *to = stream ? block : out;
+    for (int i = 0; i < job->plan->count; i += group) {
+        const int rows = job->plan->count - i < group ? job->plan->count - i : group;
+        for (int k = 0; k < rows; k++)
+            memcpy(tile + (size_t)k * run_bytes,
+                   (const char *)job->inputs[i + k].data + (size_t)row * job->step_bytes,
+                   run_bytes);
+        job->transpose(to + (size_t)i * job->step_bytes, (int64_t)job->row_bytes, tile,
+                       (int64_t)run_bytes, rows, n, false);
     }
+    if (stream)
+        td_rows_copy_strided(out, 0, block, 0, bytes, 1, true);
 }
 
-/* Copies whole rows, one input at a time. The rows of a range stay in the L2 cache until all inputs
- * have been copied. */
-static void copy_rows(void *context, int64_t begin, int64_t end)
+/* Copies n whole rows, one input at a time. */
+static void copy_block(const struct job *job, int64_t row, int64_t n)
 {
-    const struct job *job = context;
     const int64_t *start = job->plan->start;
-    char *to = (char *)job->out->data + (size_t)begin * job->row_bytes;
+    char *to = (char *)job->out->data + (size_t)row * job->row_bytes;
     for (int i = 0; i < job->plan->count; i++) {
         const size_t chunk_bytes = (size_t)(start[i + 1] - start[i]) * job->step_bytes;
         if (chunk_bytes == 0)
             continue;
-        copy_chunks_by_width(to + (size_t)start[i] * job->step_bytes, job->row_bytes,
-                             (const char *)job->inputs[i].data + (size_t)begin * chunk_bytes,
-                             chunk_bytes, end - begin);
+        td_rows_copy_strided(to + (size_t)start[i] * job->step_bytes, (int64_t)job->row_bytes,
+                             (const char *)job->inputs[i].data + (size_t)row * chunk_bytes,
+                             (int64_t)chunk_bytes, chunk_bytes, n,
+                             td_permute_should_stream(job->out->bytes, chunk_bytes));
     }
+}
+
+/* Copies whole rows. */
+static void copy_rows(void *context, int64_t begin, int64_t end)
+{
+    const struct job *job = context;
+    const int64_t fit = (int64_t)(BLOCK_BYTES / job->row_bytes);
+    const int64_t block = td_larger(job->transpose ? TILE_ROWS : 1, fit);
+    for (int64_t row = begin; row < end; row += block)
+        (job->transpose ? transpose_block : copy_block)(job, row, td_smaller(end - row, block));
 }
 
 /* Returns the input that contains step `step` of a row. The result is never an empty input. */
@@ -139,7 +150,8 @@ static void copy_span(const struct job *job, int64_t row, size_t begin, size_t e
         const size_t last = (size_t)start[i + 1] * job->step_bytes;
         const size_t stop = last < end ? last : end;
         const char *chunk = (const char *)job->inputs[i].data + (size_t)row * (last - first);
-        memcpy(to + begin, chunk + (begin - first), stop - begin);
+        td_rows_copy_strided(to + begin, 0, chunk + (begin - first), 0, stop - begin, 1,
+                             td_permute_should_stream(job->out->bytes, stop - begin));
         begin = stop;
     }
 }
@@ -182,6 +194,20 @@ static const struct td_string_row *string_rows(const void *context, int64_t begi
     return rows;
 }
 
+/* Returns the kernel that transposes chunks, or NULL if chunks are not single elements of one
+ * width. */
+static td_transpose_fn *find_kernel(const struct job *job, td_isa isa)
+{
+    const struct plan *plan = job->plan;
+    const size_t width = job->step_bytes;
+    if (plan->count < 2 || width > 16 || (width & (width - 1)) != 0)
+        return NULL;
+    for (int i = 0; i < plan->count; i++)
+        if (plan->start[i + 1] - plan->start[i] != 1)
+            return NULL;
+    return td_transpose_kernels(isa)->by_log2_width[__builtin_ctzll(width)];
+}
+
 td_status td_joining_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const struct plan *plan = args->plan;
@@ -198,6 +224,7 @@ td_status td_joining_run(struct td_op_args *args, struct td_exec *exec, struct t
                               exec, err);
     job.step_bytes = (size_t)plan->inner * td_dtype_info(job.out->dtype)->size;
     job.row_bytes = (size_t)row_steps * job.step_bytes;
+    job.transpose = find_kernel(&job, td_isa_resolve(exec->isa));
     if (job.row_bytes <= TD_ROWS_RANGE_BYTES)
         return td_exec_for(exec, plan->n_rows, td_rows_in_range(job.row_bytes), copy_rows, &job,
                            err);

@@ -8,8 +8,8 @@
  * Ownership  Borrows all tensors for the call; writes only the output.
  * Threads    Reentrant. Splits the output through exec; the parts never overlap.
  * Cost       The bytes of the output read and written, in order. */
-#ifndef TD_KERNELS_ROWS_JOINING_H
-#define TD_KERNELS_ROWS_JOINING_H
+#ifndef TD_KERNELS_PERMUTE_JOINING_H
+#define TD_KERNELS_PERMUTE_JOINING_H
 
 #include "kernels/op.h"
 
