@@ -44,7 +44,7 @@ static struct td_blocks blocks_of(const struct td_op_args *args)
     (void)td_axis_normalize(axis_attr(args), x->rank, &axis);
     (void)td_shape_product(x, 0, axis, &outer); /* a factor of the number of elements */
     (void)td_shape_product(x, axis + 1, x->rank, &inner);
-    return td_blocks_divide(outer, x->dim[axis], inner, 1);
+    return td_blocks_divide(outer, x->dim[axis], inner, 1, false);
 }
 
 static struct td_cost cost(const struct td_op_args *args)

@@ -9,6 +9,7 @@
 #ifndef TD_KERNELS_REDUCTIONS_BLOCKS_H
 #define TD_KERNELS_REDUCTIONS_BLOCKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct td_blocks {
@@ -25,8 +26,10 @@ struct td_block {
 };
 
 /* Divides along n only where blocks would otherwise be too few or too large. A chunk has a multiple
- * of `row_unit` rows. outer and inner are at least 1. */
-struct td_blocks td_blocks_divide(int64_t outer, int64_t n, int64_t inner, int64_t row_unit);
+ * of `row_unit` rows. If prefer_tiles is true, uses narrower tiles to avoid chunks. outer and
+ * inner are at least 1. */
+struct td_blocks td_blocks_divide(int64_t outer, int64_t n, int64_t inner, int64_t row_unit,
+                                  bool prefer_tiles);
 
 /* Divides along n into chunks of `chunk` rows. */
 struct td_blocks td_blocks_of(int64_t outer, int64_t n, int64_t inner, int64_t chunk);

@@ -25,10 +25,15 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* A row is divided into chunks: one pass sums the chunks, and the other adds, in each chunk, the
- * sum of the chunks before. Chunks of one row are summed at the same time, also by one thread,
- * because each addition to a sum waits for the one before. */
-#define CHUNK ((int64_t)1024)
+/* A long row is divided into chunks: one pass sums the chunks, and the other adds, in each chunk,
+ * the sum of the chunks before. Several chunks, or else several rows, are summed at the same time,
+ * also by one thread, because each addition to a sum waits for the one before. */
+enum {
+    CHUNK = 1024,
+    LONGEST_WHOLE = 64 * 1024, /* elements of a row that is not divided */
+    FEW_ROWS = 16,             /* fewer rows are divided, so that all threads have work */
+    ROWS_AT_ONCE = 8           /* minimum number of rows in a range */
+};
 
 struct plan {
     td_dtype dtype;  /* of the elements: the parts of complex numbers */
@@ -62,8 +67,12 @@ static struct plan plan_of(const struct td_op_args *args)
     (void)td_shape_product(&x->shape, axis + 1, x->shape.rank, &inner);
     inner *= td_dtype_is_complex(x->dtype) ? 2 : 1;
     const int64_t n = x->shape.dim[axis];
-    plan.blocks = inner == 1 ? td_blocks_of(outer, n, 1, td_smaller(n, CHUNK))
-                             : td_blocks_divide(outer, n, inner, 1);
+    /* Wide elements of a whole row might not stay in the L1 cache. */
+    const bool divides =
+        n > LONGEST_WHOLE || (n > CHUNK && (outer < FEW_ROWS || plan.loops != dtype));
+    plan.blocks = inner > 1 ? td_blocks_divide(outer, n, inner, 1, true)
+                  : divides ? td_blocks_of(outer, n, 1, td_ceil_div(n, td_ceil_div(n, CHUNK)))
+                            : td_blocks_of(outer, n, 1, n);
     if (plan.blocks.n_chunks > 1)
         plan.n_sums = td_blocks_results(&plan.blocks);
     return plan;
@@ -131,15 +140,15 @@ static void add_chunks(const struct job *job, int64_t i, int64_t begin, int64_t 
         job->narrow(to, 1, wide.to, count * length);
 }
 
-/* Returns the number of chunks, starting with chunk i, that have the same size and follow each
- * other. */
+/* Returns the number of chunks, starting with the given one, that have the same size and follow
+ * each other. */
 static int64_t equal_chunks(const struct job *job, const struct td_block *block, int64_t left)
 {
     const struct td_blocks *blocks = &job->plan.blocks;
     const int64_t full = blocks->n / blocks->chunk;
-    const int64_t equal = blocks->n_chunks == 1 ? left
-                          : block->chunk < full ? td_smaller(left, full - block->chunk)
-                                                : 1;
+    const int64_t equal = full * blocks->chunk == blocks->n ? left
+                          : block->chunk < full             ? td_smaller(left, full - block->chunk)
+                                                            : 1;
     const int64_t most = job->widen ? WIDENED / block->rows : equal;
     return td_smaller(equal, td_smaller(most, TD_REDUCE_COLUMNS));
 }
@@ -263,6 +272,11 @@ static void add_sums(void *context, int64_t begin, int64_t end)
     }
 }
 
+static int64_t grain_of(const struct td_blocks *blocks)
+{
+    return td_larger(td_blocks_grain(blocks), blocks->inner == 1 ? ROWS_AT_ONCE : 1);
+}
+
 /* Sums the chunks of rows that are divided. */
 static td_status sum_chunks(struct job *job, struct td_exec *exec, td_range_fn *fn,
                             struct td_error *err)
@@ -273,8 +287,7 @@ static td_status sum_chunks(struct job *job, struct td_exec *exec, td_range_fn *
     char *const before = td_arena_alloc(exec->arena, n, job->plan.sum_size, err);
     if (!job->sums || !before)
         return err->status;
-    td_status status =
-        td_exec_for(exec, td_blocks_count(blocks), td_blocks_grain(blocks), fn, job, err);
+    td_status status = td_exec_for(exec, td_blocks_count(blocks), grain_of(blocks), fn, job, err);
     job->before = before;
     if (status == TD_OK)
         status = td_exec_for(exec, blocks->outer * blocks->n_tiles,
@@ -304,7 +317,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
         if (status != TD_OK)
             return status;
     }
-    return td_exec_for(exec, td_blocks_count(blocks), td_blocks_grain(blocks), fn, &job, err);
+    return td_exec_for(exec, td_blocks_count(blocks), grain_of(blocks), fn, &job, err);
 }
 
 /* ---- Descriptor -------------------------------------------------------------------------- */

@@ -175,7 +175,8 @@ static bool next_pass(struct rest *rest, struct pass *pass, bool is_first)
     if (inner > 1 && inner < WIDE && size / WIDE_ROWS >= td_ceil_div(WIDE, inner))
         pass->apart = td_ceil_div(WIDE, inner);
     pass->blocks = td_blocks_divide(
-        outer, size, inner, inner == 1 ? WIDE * TD_REDUCE_CHAIN : pass->apart * TD_REDUCE_CHAIN);
+        outer, size, inner, inner == 1 ? WIDE * TD_REDUCE_CHAIN : pass->apart * TD_REDUCE_CHAIN,
+        false);
     const int64_t left = pass->blocks.n_chunks * pass->apart;
     pass->n_results = outer * left * inner;
     rest->dtype = pass->result;
