@@ -232,16 +232,31 @@ static void write_safetensors(FILE *file, const struct inputs *inputs)
     free(data);
 }
 
+/* Returns the list "[0, 2]" as the text "0,2". */
+static struct text list_text(const struct tree *list)
+{
+    struct td_error err;
+    char *text = td_arena_alloc(&test_arena, list->source.length, 1, &err);
+    size_t length = 0;
+    EXPECT(text, "%s", err.message);
+    for (const struct tree *item = list->first; item; item = item->next) {
+        memcpy(text + length, item->source.at, item->source.length);
+        length += item->source.length;
+        text[length++] = ',';
+    }
+    return (struct text){ text, length > 0 ? length - 1 : 0 };
+}
+
+/* An attribute, or a number, as text. */
 static struct text attr_text(const struct tree *attr)
 {
-    return attr->kind == '"' ? attr->string : attr->source;
+    return attr->kind == '[' ? list_text(attr) : attr->kind == '"' ? attr->string : attr->source;
 }
 
 static void list_attrs(const struct tree *one, struct body *out)
 {
     for (const struct tree *attr = tree_member(one, "attrs")->first; attr; attr = attr->next) {
         EXPECT(out->n_attrs < MOST_ATTRS, "a case has more attributes than there is room for");
-        EXPECT(attr->kind != '[', "a list of a case as text of a query string is not written yet");
         out->attrs[out->n_attrs].name = attr->name;
         out->attrs[out->n_attrs++].value = attr_text(attr);
     }
@@ -302,7 +317,11 @@ static void write_oip(FILE *file, FILE *raw, const struct tree *one, const struc
         fputs(",\"complex\":true", file);
     for (const struct tree *attr = tree_member(one, "attrs")->first; attr; attr = attr->next) {
         fprintf(file, ",\"%.*s\":", (int)attr->name.length, attr->name.at);
-        put(file, attr->source);
+        if (attr->kind == '[')
+            fputc('"', file);
+        put(file, attr->kind == '[' ? list_text(attr) : attr->source);
+        if (attr->kind == '[')
+            fputc('"', file);
     }
     fputs("},\"inputs\":[", file);
     for (int i = 0; i < inputs->count; i++) {

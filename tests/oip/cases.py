@@ -56,7 +56,8 @@ class Cases:
         """the required attributes of an op, each with the least value that its description allows"""
         with urllib.request.urlopen(f"http://{self.daemon.host}:{self.daemon.port}/v1/ops/{model}") as reply:
             attributes = json.load(reply)["attributes"]
-        least = {"dtype": lambda a: a["values"][0], "int64": lambda a: a["minimum"], "string": lambda a: "a->a"}
+        least = {"dtype": lambda a: a["values"][0], "int64": lambda a: a.get("minimum", 0), "int64[]": lambda a: "-1",
+                 "string": lambda a: "a->a"}
         return {a["name"]: least[a["type"]](a) for a in attributes if a["required"]}
 
     def infer(self, model, inputs, binary=True, binary_out=True, **more):

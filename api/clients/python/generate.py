@@ -15,7 +15,7 @@ import urllib.request
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent / "tensord"
-TYPES = {"int64": "int", "bool": "bool", "string": "str", "dtype": "Any", "float64": "float"}
+TYPES = {"int64": "int", "bool": "bool", "string": "str", "dtype": "Any", "float64": "float", "int64[]": "Sequence[int]"}
 RESULTS = {("output",): ("One", "one"), ("outputs",): ("Many", "many"), ("output", "found"): ("Rows", "found_rows"),
            ("values", "indices"): ("Top", "selected"), ("scores", "indices", "keys"): ("Best", "matches")}
 TWINS = {"async_ops.py": "ops.py", "async_client.py": "client.py"}
@@ -35,7 +35,7 @@ HEAD = '''"""The ops as methods. generate.py generates this file from GET /v1/op
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Literal, Optional, TypeVar
+from typing import Any, Generic, Literal, Optional, Sequence, TypeVar
 
 from . import calls
 from .calls import Call, op_call
@@ -70,8 +70,8 @@ def attribute(one):
 
 
 def parameters(op):
-    """Returns the parameters: inputs, then the first attribute as a positional parameter unless it is a Literal or
-    an input is optional; all other attributes are keyword-only."""
+    """Returns the parameters: inputs, then the first attribute and further required ones as positional parameters, unless
+    the first is a Literal or an input is optional; all other attributes are keyword-only."""
     shared = ["output_dtype: Any = None", "device: Optional[str] = None", "timeout: Optional[float] = None"]
     attributes = [attribute(one) for one in op["attributes"]]
     if op["name"] in OWN:
@@ -81,6 +81,8 @@ def parameters(op):
     named = [one["name"] + ": Any = None" for one in op["inputs"] if one["optional"]]
     if attributes and not named and "Literal" not in attributes[0]:
         positional.append(attributes.pop(0))
+        while attributes and "= None" not in attributes[0]:
+            positional.append(attributes.pop(0))
     return ", ".join(["self", *positional, "*", *named, *attributes, *shared])
 
 

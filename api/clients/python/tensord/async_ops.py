@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Literal, Optional, TypeVar
+from typing import Any, Generic, Literal, Optional, Sequence, TypeVar
 
 from . import calls
 from .calls import Call, op_call
@@ -860,4 +860,328 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
         result: One = await self.run_op(op_call(
             "clip", calls.one, {"x": x, "min": min, "max": max}, {"output_dtype": output_dtype,
             "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def softmax(self, x: Any, axis: Optional[int] = None, *, output_dtype: Any = None,
+                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Computes the softmax along a dimension: exponentials divided by their sum.
+
+        x        The tensor to normalise, of rank 1 or more.
+        axis     The dimension to normalise along. A negative number counts from the end. Default: -1.
+        Returns  The normalised tensor.
+        """
+        result: One = await self.run_op(op_call(
+            "softmax", calls.one, {"x": x}, {"axis": axis, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def log_softmax(self, x: Any, axis: Optional[int] = None, *, output_dtype: Any = None,
+                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Computes the logarithm of the softmax along a dimension.
+
+        x        The tensor to normalise, of rank 1 or more.
+        axis     The dimension to normalise along. A negative number counts from the end. Default: -1.
+        Returns  The normalised tensor.
+        """
+        result: One = await self.run_op(op_call(
+            "log_softmax", calls.one, {"x": x}, {"axis": axis, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def layer_norm(self, x: Any, scale: Any, *, bias: Any = None, axis: Optional[int] = None,
+                         epsilon: Optional[float] = None, output_dtype: Any = None,
+                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Shifts and scales the elements of the last dimensions to a mean of 0 and a variance of 1, then applies scale and
+        bias.
+
+        x        The tensor to normalise, of rank 1 or more.
+        scale    A factor for each normalised element. Broadcasts to the dimensions of x from axis on.
+        bias     Added to each scaled element. Broadcasts to the dimensions of x from axis on.
+        axis     The first of the dimensions that are normalised together. A negative number counts from the end.
+                 Default: -1.
+        epsilon  Added to the variance. Default: 1e-05.
+        Returns  The normalised tensor.
+        """
+        result: One = await self.run_op(op_call(
+            "layer_norm", calls.one, {"x": x, "scale": scale, "bias": bias}, {"axis": axis,
+            "epsilon": epsilon, "output_dtype": output_dtype, "device": device}, (), (), ("bias",),
+            ()), timeout)
+        return result
+
+    async def l2_normalize(self, x: Any, axis: Optional[int] = None, *,
+                           epsilon: Optional[float] = None, output_dtype: Any = None,
+                           device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Divides vectors along a dimension by their Euclidean norm.
+
+        x        The tensor to normalise, of rank 1 or more.
+        axis     The dimension to normalise along. A negative number counts from the end. Default: -1.
+        epsilon  The minimum of the sum of squares that is divided by. Default: 1e-12.
+        Returns  The normalised tensor.
+        """
+        result: One = await self.run_op(op_call(
+            "l2_normalize", calls.one, {"x": x}, {"axis": axis, "epsilon": epsilon,
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def reshape(self, x: Any, shape: Sequence[int], *, output_dtype: Any = None,
+                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Gives a tensor another shape with the same number of elements.
+
+        x        The tensor, of any shape.
+        shape    The shape of the output, which has as many elements as x. One size can be -1, which stands for the size
+                 that fits.
+        Returns  The elements of x, in the same order.
+        """
+        result: One = await self.run_op(op_call(
+            "reshape", calls.one, {"x": x}, {"shape": shape, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def expand_dims(self, x: Any, axis: int, *, output_dtype: Any = None,
+                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Inserts a dimension of size 1.
+
+        x        The tensor, of any shape.
+        axis     The position of the new dimension in the output. A negative number counts from the end of the output.
+        Returns  The elements of x, in the same order.
+        """
+        result: One = await self.run_op(op_call(
+            "expand_dims", calls.one, {"x": x}, {"axis": axis, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def squeeze(self, x: Any, axes: Optional[Sequence[int]] = None, *,
+                      output_dtype: Any = None, device: Optional[str] = None,
+                      timeout: Optional[float] = None) -> One:
+        """Removes dimensions of size 1.
+
+        x        The tensor, of any shape.
+        axes     The dimensions to remove, which have size 1. A negative number counts from the end. An empty list
+                 removes none. Default: all of size 1.
+        Returns  The elements of x, in the same order.
+        """
+        result: One = await self.run_op(op_call(
+            "squeeze", calls.one, {"x": x}, {"axes": axes, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def transpose(self, x: Any, perm: Optional[Sequence[int]] = None, *,
+                        output_dtype: Any = None, device: Optional[str] = None,
+                        timeout: Optional[float] = None) -> One:
+        """Permutes the dimensions of a tensor.
+
+        x        The tensor, of any shape.
+        perm     The dimensions of x in the order of the output, each once. A negative number counts from the end.
+                 Default: reversed.
+        Returns  The elements of x in the order of the new dimensions.
+        """
+        result: One = await self.run_op(op_call(
+            "transpose", calls.one, {"x": x}, {"perm": perm, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def slice(self, x: Any, starts: Sequence[int], stops: Sequence[int], *,
+                    steps: Optional[Sequence[int]] = None, axes: Optional[Sequence[int]] = None,
+                    output_dtype: Any = None, device: Optional[str] = None,
+                    timeout: Optional[float] = None) -> One:
+        """Takes a range of elements along each dimension.
+
+        x        The tensor, of any shape.
+        starts   The first element to take along each axis. A negative number counts from the end, and a number out of
+                 range is clamped, as in Python.
+        stops    The end of the elements to take along each axis, which is not taken itself. Counts like starts. A stop
+                 out of range takes all elements up to the end; with a negative step, up to the first element.
+        steps    The distance between two elements along each axis. With a negative step, the elements are taken in
+                 reverse. Default: 1.
+        axes     The dimensions that the other lists are for, in the same order. A negative number counts from the end.
+                 The output has all elements along other dimensions. Default: the first dimensions.
+        Returns  The selected elements.
+        """
+        result: One = await self.run_op(op_call(
+            "slice", calls.one, {"x": x}, {"starts": starts, "stops": stops, "steps": steps,
+            "axes": axes, "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def stack(self, inputs: Any, axis: Optional[int] = None, *, output_dtype: Any = None,
+                    device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Joins tensors of one shape along a new dimension.
+
+        inputs   The tensors to stack, in order. They have the same dtype and the same shape.
+        axis     The position of the new dimension in the output. A negative number counts from the end of the output.
+                 Default: 0.
+        Returns  The tensors, one after the other along the new dimension.
+        """
+        result: One = await self.run_op(op_call(
+            "stack", calls.one, {"inputs": inputs}, {"axis": axis, "output_dtype": output_dtype,
+            "device": device}, ("inputs",), (), (), ()), timeout)
+        return result
+
+    async def one_hot(self, indices: Any, depth: int, *, dtype: Optional[Any] = None,
+                      output_dtype: Any = None, device: Optional[str] = None,
+                      timeout: Optional[float] = None) -> One:
+        """Makes a row of zeros with a single 1 for each index.
+
+        indices  The position of the 1 in each row, of any shape. An index outside [0, depth) gives a row of zeros.
+        depth    The length of a row.
+        dtype    The dtype of the output. Default: float32.
+        Returns  Rows of zeros with a 1, or true, at the index.
+        """
+        result: One = await self.run_op(op_call(
+            "one_hot", calls.one, {"indices": indices}, {"depth": depth, "dtype": dtype,
+            "output_dtype": output_dtype, "device": device}, (), ("indices",), (), ()), timeout)
+        return result
+
+    async def reduce_sum(self, x: Any, axes: Optional[Sequence[int]] = None, *,
+                         keepdims: Optional[bool] = None, output_dtype: Any = None,
+                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Adds the elements along some dimensions.
+
+        x         The tensor to reduce, of any shape.
+        axes      The dimensions to reduce, each at most once. Negative numbers count from the end. An empty list
+                  reduces nothing. Default: all.
+        keepdims  Whether the reduced dimensions stay in the shape of the output, with size 1. Default: False.
+        Returns   The results, one for each position in the other dimensions.
+        """
+        result: One = await self.run_op(op_call(
+            "reduce_sum", calls.one, {"x": x}, {"axes": axes, "keepdims": keepdims,
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def reduce_mean(self, x: Any, axes: Optional[Sequence[int]] = None, *,
+                          keepdims: Optional[bool] = None, output_dtype: Any = None,
+                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Computes the mean of the elements along some dimensions.
+
+        x         The tensor to reduce, of any shape.
+        axes      The dimensions to reduce, each at most once. Negative numbers count from the end. An empty list
+                  reduces nothing. Default: all.
+        keepdims  Whether the reduced dimensions stay in the shape of the output, with size 1. Default: False.
+        Returns   The results, one for each position in the other dimensions.
+        """
+        result: One = await self.run_op(op_call(
+            "reduce_mean", calls.one, {"x": x}, {"axes": axes, "keepdims": keepdims,
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def reduce_max(self, x: Any, axes: Optional[Sequence[int]] = None, *,
+                         keepdims: Optional[bool] = None, output_dtype: Any = None,
+                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns the largest element along some dimensions.
+
+        x         The tensor to reduce, of any shape.
+        axes      The dimensions to reduce, each at most once. Negative numbers count from the end. An empty list
+                  reduces nothing. Default: all.
+        keepdims  Whether the reduced dimensions stay in the shape of the output, with size 1. Default: False.
+        Returns   The results, one for each position in the other dimensions.
+        """
+        result: One = await self.run_op(op_call(
+            "reduce_max", calls.one, {"x": x}, {"axes": axes, "keepdims": keepdims,
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def reduce_min(self, x: Any, axes: Optional[Sequence[int]] = None, *,
+                         keepdims: Optional[bool] = None, output_dtype: Any = None,
+                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns the smallest element along some dimensions.
+
+        x         The tensor to reduce, of any shape.
+        axes      The dimensions to reduce, each at most once. Negative numbers count from the end. An empty list
+                  reduces nothing. Default: all.
+        keepdims  Whether the reduced dimensions stay in the shape of the output, with size 1. Default: False.
+        Returns   The results, one for each position in the other dimensions.
+        """
+        result: One = await self.run_op(op_call(
+            "reduce_min", calls.one, {"x": x}, {"axes": axes, "keepdims": keepdims,
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def reduce_prod(self, x: Any, axes: Optional[Sequence[int]] = None, *,
+                          keepdims: Optional[bool] = None, output_dtype: Any = None,
+                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Multiplies the elements along some dimensions.
+
+        x         The tensor to reduce, of any shape.
+        axes      The dimensions to reduce, each at most once. Negative numbers count from the end. An empty list
+                  reduces nothing. Default: all.
+        keepdims  Whether the reduced dimensions stay in the shape of the output, with size 1. Default: False.
+        Returns   The results, one for each position in the other dimensions.
+        """
+        result: One = await self.run_op(op_call(
+            "reduce_prod", calls.one, {"x": x}, {"axes": axes, "keepdims": keepdims,
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def reduce_any(self, x: Any, axes: Optional[Sequence[int]] = None, *,
+                         keepdims: Optional[bool] = None, output_dtype: Any = None,
+                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns whether any element along some dimensions is true.
+
+        x         The tensor to reduce, of any shape.
+        axes      The dimensions to reduce, each at most once. Negative numbers count from the end. An empty list
+                  reduces nothing. Default: all.
+        keepdims  Whether the reduced dimensions stay in the shape of the output, with size 1. Default: False.
+        Returns   The results, one for each position in the other dimensions.
+        """
+        result: One = await self.run_op(op_call(
+            "reduce_any", calls.one, {"x": x}, {"axes": axes, "keepdims": keepdims,
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def reduce_all(self, x: Any, axes: Optional[Sequence[int]] = None, *,
+                         keepdims: Optional[bool] = None, output_dtype: Any = None,
+                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns whether all elements along some dimensions are true.
+
+        x         The tensor to reduce, of any shape.
+        axes      The dimensions to reduce, each at most once. Negative numbers count from the end. An empty list
+                  reduces nothing. Default: all.
+        keepdims  Whether the reduced dimensions stay in the shape of the output, with size 1. Default: False.
+        Returns   The results, one for each position in the other dimensions.
+        """
+        result: One = await self.run_op(op_call(
+            "reduce_all", calls.one, {"x": x}, {"axes": axes, "keepdims": keepdims,
+            "output_dtype": output_dtype, "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def argmax(self, x: Any, axis: Optional[int] = None, *, output_dtype: Any = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns the position of the largest element along a dimension.
+
+        x        A tensor of rank 1 or more.
+        axis     The dimension to search. A negative number counts from the end. Default: -1.
+        Returns  The positions in dimension `axis` of x.
+        """
+        result: One = await self.run_op(op_call(
+            "argmax", calls.one, {"x": x}, {"axis": axis, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def argmin(self, x: Any, axis: Optional[int] = None, *, output_dtype: Any = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Returns the position of the smallest element along a dimension.
+
+        x        A tensor of rank 1 or more.
+        axis     The dimension to search. A negative number counts from the end. Default: -1.
+        Returns  The positions in dimension `axis` of x.
+        """
+        result: One = await self.run_op(op_call(
+            "argmin", calls.one, {"x": x}, {"axis": axis, "output_dtype": output_dtype,
+            "device": device}, (), (), (), ()), timeout)
+        return result
+
+    async def cumsum(self, x: Any, axis: Optional[int] = None, *, exclusive: Optional[bool] = None,
+                     reverse: Optional[bool] = None, output_dtype: Any = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Adds up the elements along a dimension, with a result for each element.
+
+        x          A tensor of rank 1 or more.
+        axis       The dimension along which to add. A negative number counts from the end. Default: 0.
+        exclusive  Whether each result leaves out the element at its own position. Default: False.
+        reverse    Whether to add from the last element to the first. Default: False.
+        Returns    The cumulative sums.
+        """
+        result: One = await self.run_op(op_call(
+            "cumsum", calls.one, {"x": x}, {"axis": axis, "exclusive": exclusive,
+            "reverse": reverse, "output_dtype": output_dtype, "device": device}, (), (), (), ()),
+            timeout)
         return result
