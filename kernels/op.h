@@ -282,8 +282,8 @@ struct td_op {
     /* Set if calls of the op can share one pass over a table, otherwise NULL. */
     const struct td_op_pass *pass;
     const struct td_op_change *change; /* set if the op changes a resident table, otherwise NULL */
-    /* True if the output has the elements of the first input in the same order, so no copy is needed
-     * if the caller shares the data. */
+    /* True if the output has the elements of the first input in the same order, so the caller can
+     * share the data instead of a copy. */
     bool reshapes;
     const void *detail; /* private to the op's functions, which several ops can share */
 };

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { X, SCALE, BIAS, INPUTS };
+enum { X, GAIN, BIAS, INPUTS };
 
 static struct td_operand operand(const struct td_tensor *tensor)
 {
@@ -27,7 +27,7 @@ static void begin(struct op_call *call, const char *op, const char *inputs, cons
 {
     struct td_tensor tensors[INPUTS];
     const int n = tensor_list(inputs, tensors, INPUTS);
-    call_begin(call, op, attrs, tensors[X], n > SCALE ? tensors[SCALE] : (struct td_tensor){ 0 });
+    call_begin(call, op, attrs, tensors[X], n > GAIN ? tensors[GAIN] : (struct td_tensor){ 0 });
     if (n > BIAS)
         call->args.inputs[BIAS] = operand(&tensors[BIAS]);
 }
@@ -252,7 +252,7 @@ static long double expected(const struct op_call *call, const struct group *grou
         return value - facts->log_sum;
     if (strcmp(op, "l2_normalize") == 0)
         return value / facts->norm;
-    const struct td_tensor *scale = call->args.inputs[SCALE].tensors;
+    const struct td_tensor *scale = call->args.inputs[GAIN].tensors;
     const struct td_tensor *bias = call->args.inputs[BIAS].tensors;
     return (value - facts->mean) / facts->deviation * tensor_value(scale, i % scale->numel, 0) +
            (bias ? tensor_value(bias, i % bias->numel, 0) : 0);
