@@ -6,9 +6,10 @@
 
 Tensors are float32. Each program uses two threads (--threads), and the programs alternate in turns of S seconds.
 tensord (bench_reductions.c) and each library run in a separate process, which is stopped between its turns. The figure of
-a round is the fastest call of a turn, which other processes hardly disturb, and then the median call; the table has the
-medians over N rounds. A ratio compares tensord with the fastest library: it is the median of the rounds' ratios, above 1
-if tensord is faster. "read" is the ratio to the loop that only reads, for tensors of 16 M elements. "others" is the
+a round is the fastest call of a turn, which other processes disturb least, and then the median call; the table has the
+medians over N rounds. If other processes use more than 5 % of the machine in a round, the script adds a round, up to 2 N in
+all, and the N quietest count. A ratio compares tensord with the fastest library: it is the median of the rounds' ratios,
+above 1 if tensord is faster. "read" is the ratio to the loop that only reads, for tensors of 16 M elements. "others" is the
 fraction of the machine that other processes used. --large adds argmax and cumsum, and rows of a few elements.
 
 The first run installs the libraries with pip (see peers.py). A wrong result ends the run.
@@ -153,13 +154,16 @@ def take_round(runners, op, shape, axes, args):
 
 def compare(runners, op, shape, axes, args):
     """Prints a line. Returns the ratios to the fastest library, of the fastest and of the median calls."""
-    rounds, others = zip(*(take_round(runners, op, shape, axes, args) for _ in range(args.rounds)))
+    taken = []
+    while len(taken) < 2 * args.rounds and sum(others < turns.QUIET for _, others in taken) < args.rounds:
+        taken.append(take_round(runners, op, shape, axes, args))
+    rounds, others = zip(*sorted(taken, key=lambda r: r[1])[:args.rounds])
     libraries = [r.name for r in runners[1:]]
     ours = rounds[0]["tensord"][2]
     scale = math.sqrt(math.prod(shape)) * (1 if op != "cumsum" else 1e4)
     for name in libraries if op not in ("argmax", "argmin") else ():
         if not math.isclose(ours, rounds[0][name][2], rel_tol=1e-3, abs_tol=1e-3 * scale):
-            sys.exit(f"{op} {shape} {axes}: the results add up to {ours}, those of {name} to {rounds[0][name][2]}")
+            sys.exit(f"{op} {shape} {axes}: the results add up to {ours}, but to {rounds[0][name][2]} with {name}")
     cells, ratios = [], []
     for i in range(2):
         us = {name: statistics.median(r[name][i] for r in rounds) / 1e3 for name in rounds[0]}
