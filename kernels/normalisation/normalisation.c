@@ -253,7 +253,7 @@ static td_status prepare(const struct td_op_args *args, int input, int64_t n, co
     td_broadcast_merge(&shape, &operand, 1, &full);
     td_repeat_init(&copy.repeat, &shape, full);
     *out = copy.to;
-    return td_exec_for(exec, n, 64 * COPY_ELEMENTS, copy_range, &copy, err);
+    return td_exec_for(exec, n, (int64_t)64 * COPY_ELEMENTS, copy_range, &copy, err);
 }
 
 /* ---- Op ---------------------------------------------------------------------------------- */

@@ -41,7 +41,8 @@ struct td_blocks td_blocks_of(int64_t outer, int64_t n, int64_t inner, int64_t c
 /* Returns the number of columns of a tile, so that there are 2 * FEW_BLOCKS if possible. */
 static int64_t narrow_tile(int64_t outer, int64_t inner)
 {
-    const int64_t tile = td_round_up(td_ceil_div(inner, td_ceil_div(2 * FEW_BLOCKS, outer)), 64);
+    const int64_t tile =
+        td_round_up(td_ceil_div(inner, td_ceil_div((int64_t)2 * FEW_BLOCKS, outer)), 64);
     return td_smaller(td_smaller(inner, TD_REDUCE_COLUMNS), td_larger(tile, LEAST_TILE));
 }
 
@@ -50,7 +51,7 @@ struct td_blocks td_blocks_divide(int64_t outer, int64_t n, int64_t inner, int64
 {
     const int64_t numel = (int64_t)td_capped_product(
         td_capped_product((uint64_t)outer, (uint64_t)n), (uint64_t)inner);
-    const int64_t tile = prefer_tiles && numel > 2 * LEAST_BLOCK
+    const int64_t tile = prefer_tiles && numel > (int64_t)2 * LEAST_BLOCK
                              ? narrow_tile(outer, inner)
                              : td_smaller(inner, TD_REDUCE_COLUMNS);
     const bool enough =

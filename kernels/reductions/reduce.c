@@ -175,8 +175,8 @@ static bool next_pass(struct rest *rest, struct pass *pass, bool is_first)
     if (inner > 1 && inner < WIDE && size / WIDE_ROWS >= td_ceil_div(WIDE, inner))
         pass->apart = td_ceil_div(WIDE, inner);
     pass->blocks = td_blocks_divide(
-        outer, size, inner, inner == 1 ? WIDE * TD_REDUCE_CHAIN : pass->apart * TD_REDUCE_CHAIN,
-        false);
+        outer, size, inner,
+        inner == 1 ? (int64_t)WIDE * TD_REDUCE_CHAIN : pass->apart * TD_REDUCE_CHAIN, false);
     const int64_t left = pass->blocks.n_chunks * pass->apart;
     pass->n_results = outer * left * inner;
     rest->dtype = pass->result;
@@ -222,7 +222,7 @@ struct job {
 #define RESULTS TD_REDUCE_COLUMNS
 union results {
     double numbers[2 * RESULTS]; /* a result has at most two */
-    char bytes[2 * RESULTS * sizeof(double)];
+    char bytes[sizeof(double) * 2 * RESULTS];
 };
 
 /* Returns where the loops write the results that start at `first`. */
@@ -336,8 +336,9 @@ static void set_conversion(struct job *job, const struct td_op_args *args, td_is
     const td_dtype to = parts ? td_dtype_part(out->dtype) : out->dtype;
     job->to = out->data;
     job->to_size = td_dtype_info(to)->size;
+    const int64_t count = x->numel > 0 ? x->numel / out->numel : 0; /* of elements that are added */
     if (detail_of(args)->mean)
-        job->divisor = x->numel > 0 ? (double)(x->numel / out->numel) : (double)NAN;
+        job->divisor = count > 0 ? (double)count : (double)NAN;
     job->converts = to != job->pass.result || job->divisor != 1;
     td_cast_path_find(&job->path, job->pass.result, to, isa);
 }
