@@ -351,29 +351,43 @@ static void write_all(struct td_exposition *e, struct td_services *services,
     write_process(e);
 }
 
+/* Returns the size of the document's buffer: enough for ten digits in every counter, a hundred long
+ * names of tables, and each operation in use with every stage, code and transport. */
+static size_t size_of(const struct totals *totals)
+{
+    enum { BASE = 256 << 10, PER_OPERATION = 28 << 10 };
+    _Static_assert(BASE + TD_OPERATION_COUNT * PER_OPERATION <= TD_RESERVE_BYTES,
+                   "the reserve is large enough for all operations");
+    size_t size = BASE;
+    for (int i = 0; i < TD_OPERATION_COUNT; i++)
+        size += is_in_use(&totals->operations[i]) ? PER_OPERATION : 0;
+    return size;
+}
+
 td_status td_get_metrics(struct td_call *call)
 {
-    /* Enough for ten digits in every counter and a hundred long names. */
-    enum { SIZE = 768 << 10 };
     const bool openmetrics = wants_openmetrics(call->headers.accept);
     /* Uses the reserve, because operators need the metrics when memory is full. */
     call->arena.memory = &call->services->reserve.base;
     struct totals *totals = td_arena_alloc(&call->arena, 1, sizeof *totals, &call->error);
-    char *body = totals ? td_arena_alloc(&call->arena, SIZE, 1, &call->error) : NULL;
-    if (!body)
+    if (!totals)
         return TD_MEMORY_EXHAUSTED;
-    struct td_text text = { .at = body, .end = body + SIZE };
-    struct td_exposition exposition;
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         td_metrics_read(call->services->metrics, i, &totals->operations[i]);
+    const size_t size = size_of(totals);
+    char *body = td_arena_alloc(&call->arena, size, 1, &call->error);
+    if (!body)
+        return TD_MEMORY_EXHAUSTED;
+    struct td_text text = { .at = body, .end = body + size };
+    struct td_exposition exposition;
     totals->n_tables =
         td_table_reads_known_to(&call->catalog.access, call->services->metrics, totals->tables);
     td_exposition_begin(&exposition, &text, openmetrics);
     write_all(&exposition, call->services, totals);
     td_exposition_end(&exposition);
     if (text.full)
-        return td_error_set(&call->error, TD_INTERNAL, "the metrics are longer than %d bytes",
-                            (int)SIZE);
+        return td_error_set(&call->error, TD_INTERNAL, "the metrics are longer than %zu bytes",
+                            size);
     td_reply_set(&call->reply, 200,
                  openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
                              : "text/plain; version=0.0.4; charset=utf-8",

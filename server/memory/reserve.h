@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#define TD_RESERVE_BYTES ((size_t)1 << 20)
+#define TD_RESERVE_BYTES ((size_t)4 << 20)
 
 struct td_reserve {
     /* Takes memory from `first`, or from the reserve if `first` refuses. */

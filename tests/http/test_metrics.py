@@ -452,6 +452,20 @@ class AtALimit(MetricsTest):
             self.assertEqual(samples(reply.body.decode())["tensord_connections_restricted"], 1)
 
 
+class EveryOp(HttpTest):
+    def test_the_document_has_room_for_all_ops(self):
+        with Daemon() as server, Client(server) as client:
+            for op in client.request("GET", "/v1/ops").json()["ops"]:
+                example = client.request("GET", op["href"]).json()["examples"][0]["request"]
+                reply = client.request("POST", f"/v1/{op['name']}", example)
+                self.assertEqual(reply.status, 200, reply.body[:300])
+                for body in (b"{}", b"[", b"x" * 100):
+                    client.request("POST", f"/v1/{op['name']}", body)
+            reply = client.request("GET", "/metrics")
+            self.assertEqual(reply.status, 200, reply.body[:300])
+            self.assertEqual(reply.body.count(b'stage="encode",le="+Inf"'), len(client.request("GET", "/v1/ops").json()["ops"]))
+
+
 class AnotherAddress(HttpTest):
     def daemon_with_metrics(self, *options):
         daemon = Daemon("--metrics-listen", "127.0.0.1:0", *options)
