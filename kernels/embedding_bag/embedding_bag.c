@@ -5,6 +5,7 @@
 #include "kernels/integers.h"
 #include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
+#include "kernels/rows/order.h"
 #include "kernels/zero_point.h"
 
 #include <inttypes.h>
@@ -235,11 +236,7 @@ static td_status count_bags(const struct td_op_args *args, int64_t *n_bags, stru
         *n_bags = td_embedding_bag_attrs(args).num_segments;
         return TD_OK;
     }
-    const int64_t last = ids->numel > 0 ? td_tensor_index_at(ids, ids->numel - 1) : -1;
-    if (last == INT64_MAX)
-        return td_error_resource(err, "elements", (uint64_t)last + 1, INT64_MAX, "the output");
-    *n_bags = td_larger(last, -1) + 1; /* run refuses negative segment ids */
-    return TD_OK;
+    return td_rows_order_segments(ids, n_bags, err); /* run refuses negative segment ids */
 }
 
 static td_dtype output_dtype(const struct td_op_args *args)

@@ -41,6 +41,7 @@
 struct check {
     const struct td_tensor *indices;
     const struct td_tuple_space *space;
+    bool below; /* negative indices are valid */
     /* Number of bad indices, and the position of the first. The sum and the minimum do not depend
      * on the order of the ranges. Relaxed accesses are enough, because the end of parallel_for
      * publishes the values. */
@@ -60,18 +61,32 @@ bool td_rows_in_bounds(const struct td_tensor *indices, int64_t begin, int64_t e
     return range_in_bounds(indices, &space, begin, end);
 }
 
+bool td_rows_all_below(const struct td_tensor *indices, int64_t begin, int64_t end, int64_t bound,
+                       bool *negative)
+{
+    return BY_INDEX_TYPE(indices->dtype, all_below, indices, begin, end, bound, negative);
+}
+
+static bool is_valid(const struct check *check, int64_t begin, int64_t end)
+{
+    bool negative;
+    if (check->below)
+        return td_rows_all_below(check->indices, begin, end, check->space->bound[0], &negative);
+    return range_in_bounds(check->indices, check->space, begin, end);
+}
+
 static void check_range(void *context, int64_t begin, int64_t end)
 {
     struct check *check = context;
     const struct td_tuple_space *space = check->space;
-    if (range_in_bounds(check->indices, space, begin, end))
+    if (is_valid(check, begin, end))
         return;
     int64_t n_bad = 0, first = INT64_MAX;
     for (int64_t t = begin; t < end; t++) {
         for (int c = 0; c < space->depth; c++) {
             int64_t place = t * space->depth + c;
             int64_t index = td_tensor_index_at(check->indices, place);
-            if (index >= 0 && index < space->bound[c])
+            if ((index >= 0 || check->below) && index < space->bound[c])
                 continue;
             if (n_bad++ == 0)
                 first = place;
@@ -89,28 +104,37 @@ static void check_range(void *context, int64_t begin, int64_t end)
  * us for int64, whereas waking a thread takes 30 us. */
 #define CHECK_GRAIN 262144
 
+static td_status run_check(struct check *check, struct td_exec *exec, int64_t *n_bad,
+                           int64_t *first, struct td_error *err)
+{
+    const int64_t numel = check->indices->numel;
+    *n_bad = 0;
+    *first = -1;
+    atomic_init(&check->n_bad, 0);
+    atomic_init(&check->first, INT64_MAX);
+    if (numel == 0)
+        return TD_OK; /* the depth is 0, or there are no tuples */
+    int64_t n_tuples = numel / check->space->depth;
+    if (numel <= CHECK_GRAIN) {
+        check_range(check, 0, n_tuples);
+    } else {
+        td_status status =
+            td_exec_for(exec, n_tuples, CHECK_GRAIN / check->space->depth, check_range, check, err);
+        if (status != TD_OK)
+            return status;
+    }
+    *n_bad = atomic_load_explicit(&check->n_bad, memory_order_relaxed);
+    if (*n_bad > 0)
+        *first = atomic_load_explicit(&check->first, memory_order_relaxed);
+    return TD_OK;
+}
+
 td_status td_rows_check_tuples(const struct td_tensor *indices, const struct td_tuple_space *space,
                                struct td_exec *exec, int64_t *n_bad, int64_t *first,
                                struct td_error *err)
 {
-    *n_bad = 0;
-    *first = -1;
-    if (indices->numel == 0)
-        return TD_OK; /* the depth is 0, or there are no tuples */
-    struct check check = { .indices = indices, .space = space, .n_bad = 0, .first = INT64_MAX };
-    int64_t n_tuples = indices->numel / space->depth;
-    if (indices->numel <= CHECK_GRAIN) {
-        check_range(&check, 0, n_tuples);
-    } else {
-        td_status status =
-            td_exec_for(exec, n_tuples, CHECK_GRAIN / space->depth, check_range, &check, err);
-        if (status != TD_OK)
-            return status;
-    }
-    *n_bad = atomic_load_explicit(&check.n_bad, memory_order_relaxed);
-    if (*n_bad > 0)
-        *first = atomic_load_explicit(&check.first, memory_order_relaxed);
-    return TD_OK;
+    struct check check = { .indices = indices, .space = space };
+    return run_check(&check, exec, n_bad, first, err);
 }
 
 td_status td_rows_check(const struct td_tensor *indices, int64_t bound, struct td_exec *exec,
@@ -118,6 +142,14 @@ td_status td_rows_check(const struct td_tensor *indices, int64_t bound, struct t
 {
     struct td_tuple_space space = { .depth = 1, .bound = { bound }, .stride = { 1 } };
     return td_rows_check_tuples(indices, &space, exec, n_bad, first, err);
+}
+
+td_status td_rows_check_below(const struct td_tensor *indices, int64_t bound, struct td_exec *exec,
+                              int64_t *n_bad, int64_t *first, struct td_error *err)
+{
+    struct td_tuple_space space = { .depth = 1, .bound = { bound }, .stride = { 1 } };
+    struct check check = { .indices = indices, .space = &space, .below = true };
+    return run_check(&check, exec, n_bad, first, err);
 }
 
 int64_t td_rows_largest(const struct td_tensor *indices, bool *negative)
@@ -362,6 +394,30 @@ void td_rows_distribute(char **next, const struct td_tensor *buckets, int64_t be
         BY_INDEX_TYPE(buckets->dtype, distribute, next, bucket, n, from, row_bytes);
     else
         BY_INDEX_TYPE(buckets->dtype, distribute_stream, next, bucket, n, from, row_bytes);
+}
+
+int64_t td_rows_pick(const int64_t *rows, int64_t n, const struct td_row_parts *parts, int64_t part,
+                     uint16_t *picked)
+{
+    const int64_t first = parts->first, n_parts = parts->n_parts;
+    const uint64_t count = (uint64_t)parts->count;
+    const int shift = parts->shift;
+    int64_t n_picked = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const uint32_t hash = (uint32_t)(rows[k] >> shift) * UINT32_C(0x9e3779b9);
+        const bool is_in = (uint64_t)rows[k] - (uint64_t)first < count;
+        picked[n_picked] = (uint16_t)k;
+        n_picked += is_in & ((int64_t)((uint64_t)hash * (uint64_t)n_parts >> 32) == part);
+    }
+    return n_picked;
+}
+
+void td_row_parts_init(struct td_row_parts *parts, int64_t first, int64_t count, size_t row_bytes,
+                       size_t block_bytes, int64_t n_parts)
+{
+    *parts = (struct td_row_parts){ .first = first, .count = count, .n_parts = n_parts };
+    while (row_bytes > 0 && row_bytes << parts->shift < block_bytes)
+        parts->shift++;
 }
 
 static inline __attribute__((always_inline)) void

@@ -45,6 +45,16 @@ TD_MUST_CHECK td_status td_rows_check(const struct td_tensor *indices, int64_t b
                                       struct td_exec *exec, int64_t *n_bad, int64_t *first,
                                       struct td_error *err);
 
+/* Like td_rows_check, but accepts negative indices: checks that all indices are below bound. */
+TD_MUST_CHECK td_status td_rows_check_below(const struct td_tensor *indices, int64_t bound,
+                                            struct td_exec *exec, int64_t *n_bad, int64_t *first,
+                                            struct td_error *err);
+
+/* True if the indices [begin, end) are below bound. Sets *negative to true if any is negative, and
+ * otherwise to false. */
+bool td_rows_all_below(const struct td_tensor *indices, int64_t begin, int64_t end, int64_t bound,
+                       bool *negative);
+
 /* True if the indices [begin, end) are in [0, bound). */
 bool td_rows_in_bounds(const struct td_tensor *indices, int64_t begin, int64_t end, int64_t bound);
 
@@ -103,6 +113,26 @@ void td_rows_copy_strided(void *to, int64_t to_stride, const void *from, int64_t
 
 /* Sets out[rows[k]] to zero for k in [0, n). */
 void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, bool stream);
+
+/* Parts into which the rows of an output are divided, so that only one thread writes each row, in
+ * any order of row numbers. A part consists of blocks of consecutive rows. Multiplication by the
+ * golden ratio spreads consecutive blocks evenly over the parts, and frequently used blocks
+ * pseudo-randomly. */
+struct td_row_parts {
+    int64_t first, count; /* only the rows [first, first + count) belong to a part */
+    int64_t n_parts;
+    int shift; /* a block has 2^shift rows */
+};
+
+/* Initialises parts. Blocks have at least block_bytes bytes, which should be at least a cache
+ * line. */
+void td_row_parts_init(struct td_row_parts *parts, int64_t first, int64_t count, size_t row_bytes,
+                       size_t block_bytes, int64_t n_parts);
+
+/* Finds the rows in rows[0 .. n) that belong to part `part`, where n <= TD_ROWS_CHUNK. Writes their
+ * positions to `picked`, which has room for n, and returns their number. */
+int64_t td_rows_pick(const int64_t *rows, int64_t n, const struct td_row_parts *parts, int64_t part,
+                     uint16_t *picked);
 
 /* Distributes rows to buckets. For k in [0, n), in this order, copies from[k] to next[number],
  * where number is buckets[begin + k], and advances next[number] by a row. The numbers must be in

@@ -34,8 +34,9 @@ struct scatter {
     td_widen_fn *widen;
     td_narrow_fn *narrow;
 
-    int64_t begin, end; /* tuples of the current step */
-    int64_t parts;      /* number of parts into which the step is split */
+    int64_t begin, end;            /* tuples of the current step */
+    int64_t parts;                 /* number of parts into which the step is split */
+    struct td_row_parts row_parts; /* the same parts, if they are sets of rows */
 
     /* For strings: number of the tuple that writes each row of out, or FROM_PARAMS. */
     int64_t *sources;
@@ -339,6 +340,7 @@ static void combine_bytes(const struct scatter *job, void *to, const void *from,
 #define STEP_BYTES     ((size_t)4 * 1024 * 1024)
 /* Number of rows by which the prefetch of a row precedes its combination with an update. */
 #define AHEAD          16
+#define CACHE_LINE     64
 
 static char *row_at(const struct scatter *job, int64_t row)
 {
@@ -359,26 +361,6 @@ static int64_t chunk_at(const struct scatter *job, int64_t at)
 static const char *update_at(const struct scatter *job, int64_t tuple)
 {
     return (const char *)job->updates->data + (size_t)tuple * job->row_bytes;
-}
-
-/* Finds the rows in rows[0..n) that belong to `part`. Writes their positions to `picked` and
- * returns their number. Rows in the same cache line belong to the same part. Multiplication by the
- * golden ratio spreads consecutive lines evenly over the parts, and frequently used lines
- * pseudo-randomly. */
-static int64_t pick(const struct scatter *job, int64_t part, const int64_t *rows, int64_t n,
-                    uint16_t *picked)
-{
-    enum { LINE = 64 };
-    int shift = 0;
-    while (job->row_bytes << shift < LINE)
-        shift++;
-    int64_t n_picked = 0;
-    for (int64_t k = 0; k < n; k++) {
-        uint32_t hash = (uint32_t)(rows[k] >> shift) * UINT32_C(0x9e3779b9);
-        picked[n_picked] = (uint16_t)k;
-        n_picked += (int64_t)((uint64_t)hash * (uint64_t)job->parts >> 32) == part;
-    }
-    return n_picked;
 }
 
 static void combine_rows(const struct scatter *job, const int64_t *rows, const char *from,
@@ -404,7 +386,7 @@ static void rows_range(void *context, int64_t begin, int64_t end)
         for (int64_t at = job->begin; at < job->end; at += n) {
             n = chunk_at(job, at);
             resolve(job, at, n, rows);
-            int64_t n_picked = pick(job, part, rows, n, picked);
+            int64_t n_picked = td_rows_pick(rows, n, &job->row_parts, part, picked);
             if (job->mode != TD_SCATTER_SET)
                 combine_rows(job, rows, update_at(job, at), picked, n_picked);
             else if (n_picked == n)
@@ -448,6 +430,7 @@ static td_status write_updates(struct scatter *job, struct td_exec *exec, struct
     bool single_threaded = exec->width == 1 || (size_t)job->n < PARALLEL_BYTES / row_cost;
     td_range_fn *fn = wide ? row_parts_range : rows_range;
     job->parts = wide ? td_rows_parts(job->row_bytes) : single_threaded ? 1 : exec->width;
+    td_row_parts_init(&job->row_parts, 0, INT64_MAX, job->row_bytes, CACHE_LINE, job->parts);
     int64_t step = td_larger((int64_t)((size_t)exec->width * STEP_BYTES / row_cost), 1);
     td_status status = TD_OK;
     for (job->begin = 0; job->begin < job->n && status == TD_OK; job->begin = job->end) {

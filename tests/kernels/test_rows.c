@@ -1,5 +1,6 @@
 #include "kernels/prefetch.h"
 #include "kernels/rows/rows.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -121,6 +122,22 @@ TD_TEST_EACH(an_index_is_checked_against_the_bound, bounds)
     ck_assert_int_eq(td_rows_check(&t, bounds[_i].bound, &exec, &n_bad, &first, &err), TD_OK);
     ck_assert_msg(n_bad == !bounds[_i].good, "%s", bounds[_i].case_name);
     ck_assert_msg(first == (bounds[_i].good ? -1 : 0), "%s", bounds[_i].case_name);
+}
+
+TD_TEST_EACH(an_index_is_checked_against_the_upper_bound_alone, bounds)
+{
+    struct td_exec exec;
+    struct td_error err;
+    int64_t n_bad, first;
+    bool negative;
+    struct td_tensor t = index_vector(bounds[_i].dtype, &bounds[_i].index, 1);
+    const bool good = bounds[_i].good || bounds[_i].index < 0;
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_int_eq(td_rows_check_below(&t, bounds[_i].bound, &exec, &n_bad, &first, &err), TD_OK);
+    ck_assert_msg(n_bad == !good && first == (good ? -1 : 0), "%s", bounds[_i].case_name);
+    ck_assert_msg(td_rows_all_below(&t, 0, 1, bounds[_i].bound, &negative) == good, "%s",
+                  bounds[_i].case_name);
+    ck_assert(negative == (bounds[_i].index < 0));
 }
 
 static void put_index(struct td_tensor *t, int64_t i, int64_t value)
@@ -416,6 +433,47 @@ TD_TEST(rows_of_any_width_are_copied_between_two_layouts)
                                  stream);
             EXPECT(memcmp(out, want, sizeof(out)) == 0, "%d bytes, kind %d", width, kind);
         }
+}
+
+/* Each part gets its rows in order, and each row in range belongs to one part. All rows of a block
+ * of 64 bytes belong to the same part. */
+TD_TEST_LOOP(rows_are_divided_into_parts, 1, 6)
+{
+    enum { ROWS = 1000 };
+    int64_t rows[ROWS];
+    uint16_t picked[ROWS];
+    int part_of[ROWS], block_part[ROWS];
+    struct td_row_parts parts;
+    random_seed((uint64_t)_i);
+    for (int k = 0; k < ROWS; k++) {
+        rows[k] = random_below(400) - 50;
+        part_of[k] = block_part[k] = -1;
+    }
+    td_row_parts_init(&parts, 10, 200, 8, 64, _i);
+    for (int part = 0; part < _i; part++) {
+        const int64_t n = td_rows_pick(rows, ROWS, &parts, part, picked);
+        for (int64_t i = 0; i < n; i++) {
+            ck_assert(i == 0 || picked[i] > picked[i - 1]);
+            ck_assert_int_eq(part_of[picked[i]], -1);
+            part_of[picked[i]] = part;
+        }
+    }
+    for (int k = 0; k < ROWS; k++) {
+        const bool is_in = rows[k] >= 10 && rows[k] < 210;
+        ck_assert(is_in == (part_of[k] >= 0));
+        if (!is_in)
+            continue;
+        if (block_part[rows[k] / 8] < 0)
+            block_part[rows[k] / 8] = part_of[k];
+        ck_assert_int_eq(block_part[rows[k] / 8], part_of[k]);
+    }
+}
+
+TD_TEST(rows_without_bytes_have_parts)
+{
+    struct td_row_parts parts;
+    td_row_parts_init(&parts, 0, INT64_MAX, 0, 64, 2);
+    ck_assert_int_eq(parts.n_parts, 2);
 }
 
 TD_TEST(only_large_outputs_of_long_rows_are_streamed)
