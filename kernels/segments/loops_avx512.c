@@ -1,0 +1,2 @@
+#define TD_SEGMENT_LOOPS td_segment_loops_avx512
+#include "kernels/segments/loops.inc"
