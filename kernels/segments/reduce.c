@@ -450,8 +450,8 @@ static int64_t row_cost(const struct job *job)
 
 /* Minimum number of bytes of a row in a block of columns, if threads share rows. The processor
  * prefetches neighbouring lines, which another thread reads: two threads took 32 ms to add a
- * million rows of 256 bytes in halves, and 16 ms to add whole rows (bench_segments, Sapphire
- * Rapids). Rows of a few segments are shared nevertheless, because there is no other split. */
+ * million rows of 256 bytes in halves, and 16 ms to add whole rows (bench_segments, Xeon with
+ * AMX). Rows of a few segments are shared nevertheless, because there is no other split. */
 #define SHARED_BYTES     ((int64_t)4096)
 #define SHARED_BYTES_FEW ((int64_t)512)
 
@@ -486,7 +486,7 @@ static void split_sorted(struct job *job, int64_t width)
 /* Parts of the segments are made of pages, unless there are only a few pages. The processor
  * prefetches lines of the page that it writes, and if another thread writes these lines, both
  * threads wait: with parts of 64 bytes, the sums of 4 columns took 5.7 ms instead of 2.0
- * (bench_segments, a million rows, Sapphire Rapids). */
+ * (bench_segments, a million rows, Xeon with AMX). */
 #define PAGE_BYTES     ((int64_t)4096)
 
 /* Splits the segments of unsorted rows into parts. Each part reads all ids, which costs less than

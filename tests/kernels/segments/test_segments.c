@@ -553,8 +553,7 @@ static const struct {
     { "complex numbers", "complex128[20000,9]", 700, 2 },
 };
 
-TD_TEST_LOOP(large_calls_do_not_depend_on_how_they_are_split, 0,
-             TD_NOT_UNDER_TSAN(2 * REDUCTIONS * COUNT_OF(large)))
+TD_TEST_LOOP(large_calls_do_not_depend_on_how_they_are_split, 0, 2 * REDUCTIONS * COUNT_OF(large))
 {
     const int which = _i / (2 * REDUCTIONS);
     const struct td_tensor like = tensor_without_data(large[which].data);
