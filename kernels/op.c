@@ -90,7 +90,7 @@ const char *td_op_table_part(int i)
 
 td_output_form td_op_output_form(const struct td_op *op)
 {
-    if (op->n_outputs > 1)
+    if (op->n_outputs > 1 || op->named_outputs)
         return TD_OUTPUT_NAMED;
     return op->outputs[0].list ? TD_OUTPUT_LIST : TD_OUTPUT_ONE;
 }
@@ -168,6 +168,15 @@ void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, 
 {
     unsigned value = (unsigned)choice;
     memcpy(args->attrs + attr->offset, &value, sizeof(value));
+}
+
+td_bounds td_op_bounds(const struct td_op *op, const struct td_op_args *args)
+{
+    td_bounds bounds = TD_BOUNDS_ERROR;
+    for (int i = 0; i < op->n_attrs; i++)
+        if (op->attrs[i].choices == td_bounds_names)
+            memcpy(&bounds, args->attrs + op->attrs[i].offset, sizeof(bounds));
+    return bounds;
 }
 
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args)

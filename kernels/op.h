@@ -18,7 +18,7 @@
 /* Maximum number of tensors in a list input. A longer list is RESOURCE_LIMIT (tensors), because a
  * tensor of one element takes two bytes of a request but hundreds of bytes of memory. */
 #define TD_MAX_LIST   16384
-#define TD_MAX_INPUTS 16 /* number of declared inputs of an op; a list counts as one */
+#define TD_MAX_INPUTS 64 /* number of declared inputs of an op; a list counts as one */
 #define TD_ATTRS_SIZE 128
 #define TD_MAX_ATTRS  32
 
@@ -200,6 +200,13 @@ struct td_operand {
     int count;
 };
 
+/* The indices that a bounds policy replaced in a step of a program. */
+struct td_step_replaced {
+    int step;
+    td_bounds policy;
+    int64_t replaced;
+};
+
 /* The arguments and results of one call. */
 struct td_op;
 struct td_op_args {
@@ -211,6 +218,9 @@ struct td_op_args {
     struct td_tensor *outputs; /* described by infer, filled by run */
     int n_outputs;
     int64_t replaced; /* number of indices that the bounds policy replaced; set by run */
+    /* For a program: the steps in which a policy replaced indices, in the arena. Set by run. */
+    const struct td_step_replaced *replaced_in;
+    int n_replaced_in;
     /* Made by infer for cost and run, or by run, and specific to the op. Stored in the arena, or
      * NULL. */
     const void *plan;
@@ -231,8 +241,19 @@ struct td_cost {
 struct td_op_rows;   /* op_rows.h */
 struct td_op_pass;   /* op_pass.h */
 struct td_op_stack;  /* merge.h */
+struct td_chain;     /* chain/chain.h */
 struct td_op_change; /* op_change.h */
 struct td_plan;      /* op_plan.h */
+
+/* Functions of an elementwise op, which can be a step of a chain. */
+struct td_op_chain {
+    /* True if this call can be a step. Called after infer. */
+    bool (*can_add)(const struct td_op_args *args);
+    /* Adds the call to a chain. `operands` has the value of each input, and `to` receives the
+     * result, or is NULL. Returns the number of the value. `isa` is a result of td_isa_resolve. */
+    int (*add)(const struct td_op_args *args, struct td_chain *chain, const int *operands,
+               const struct td_tensor *to, td_isa isa);
+};
 
 /* A request that succeeds. */
 struct td_op_example {
@@ -281,10 +302,15 @@ struct td_op {
     const struct td_op_stack *stack;
     /* Set if calls of the op can share one pass over a table, otherwise NULL. */
     const struct td_op_pass *pass;
+    /* Set if the op computes each element of its output from one element of each input, otherwise
+     * NULL. */
+    const struct td_op_chain *chain;
     const struct td_op_change *change; /* set if the op changes a resident table, otherwise NULL */
     /* True if the output has the elements of the first input in the same order, so the caller can
      * share the data instead of a copy. */
     bool reshapes;
+    /* True if a reply names the output, although the op has only one: {"outputs": {"NAME": T}}. */
+    bool named_outputs;
     const void *detail; /* private to the op's functions, which several ops can share */
 };
 
@@ -341,6 +367,9 @@ td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_
 int td_op_choice(const struct td_attr_spec *attr, const struct td_op_args *args);
 /* Sets the value of an attribute of kind CHOICE or DTYPE. */
 void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
+
+/* Returns the bounds policy of a call, or TD_BOUNDS_ERROR if the op has no such attribute. */
+td_bounds td_op_bounds(const struct td_op *op, const struct td_op_args *args);
 
 /* Sets args->op, and sets every attribute to its default. */
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);

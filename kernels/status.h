@@ -96,7 +96,12 @@ struct td_error {
     size_t key_length;
     bool has_equal;   /* true if equal is set */
     int64_t equal[2]; /* two positions in a vector with equal values, in ascending order */
-    int n_shapes;     /* number of shapes, which do not match */
+    /* For an error of a step of a program: true if step, as and op are set. */
+    bool has_step;
+    int step;     /* number of the step */
+    char as[65];  /* name of the step's first result */
+    char op[33];  /* name of the step's op */
+    int n_shapes; /* number of shapes, which do not match */
     struct {
         char name[64];
         struct td_shape shape;

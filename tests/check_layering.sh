@@ -53,9 +53,9 @@ BEGIN {
     may["tests/support"] = "kernels"
     may["tests"] = "server api gpu kernels"
 
-    modules["kernels"] = ". functions convert rows permute key_index *"  # *: the ops, which do not include each other
+    modules["kernels"] = ". functions convert rows permute key_index chain *"  # *: the ops, which do not include each other
     modules["kernels/einsum"] = "nest gemm sumprod ."
-    modules["api"] = "text message json files oip openapi ."
+    modules["api"] = "text message json programs files oip openapi ."
     modules["gpu"] = ". reference cuda loader"
     modules["gpu/cuda"] = "kernels runtime ops ."
     modules["server"] = "config observe traces auth memory workers clients compression store devices calls console http check ."

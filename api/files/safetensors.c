@@ -656,17 +656,32 @@ static void end_header(struct td_text *text, char *length_at)
     memcpy(length_at, &length, LENGTH_BYTES);
 }
 
+/* Writes the entries about replaced indices: bounds.policy and bounds.replaced, and for a program
+ * bounds.STEP.policy and bounds.STEP.replaced. */
+static void write_replaced(const struct td_request *request, struct td_text *text)
+{
+    const struct td_op_args *args = &request->args;
+    if (args->replaced)
+        td_text_print(text, "\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64 "\"",
+                      td_bounds_name(td_request_bounds(request)), args->replaced);
+    for (int i = 0; i < args->n_replaced_in; i++) {
+        const struct td_step_replaced *in = &args->replaced_in[i];
+        td_text_print(text, "%s\"bounds.%d.policy\":\"%s\",\"bounds.%d.replaced\":\"%" PRId64 "\"",
+                      i ? "," : "", in->step, td_bounds_name(in->policy), in->step, in->replaced);
+    }
+}
+
 static void write_header(const struct td_request *request, struct td_text *text)
 {
     const struct td_op_args *args = &request->args;
     const int n = td_request_n_outputs(request);
     uint64_t offset = 0;
     char *length_at = begin_header(text);
-    if (args->replaced)
-        td_text_print(text,
-                      "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64
-                      "\"}%s",
-                      td_bounds_name(td_request_bounds(request)), args->replaced, n ? "," : "");
+    if (args->replaced || args->n_replaced_in > 0) {
+        td_text_string(text, "\"__metadata__\":{");
+        write_replaced(request, text);
+        td_text_string(text, n ? "}," : "}");
+    }
     for (int i = 0; i < n; i++) {
         td_text_string(text, i > 0 ? ",\"" : "\"");
         td_named_output_write(text, request->op, td_request_output_index(request, i));
@@ -699,7 +714,7 @@ td_status td_safetensors_encode(const struct td_request *request, struct td_aren
     td_status status = td_safetensors_can_encode(request, err);
     if (status != TD_OK)
         return status;
-    size_t capacity = LENGTH_BYTES + ENTRY_TEXT * ((size_t)n + 1);
+    size_t capacity = LENGTH_BYTES + ENTRY_TEXT * ((size_t)n + 1) + td_replaced_bound(request);
     const size_t header_size = capacity;
     int n_large = 0;
     for (int i = 0; i < n; i++)

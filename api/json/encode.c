@@ -262,7 +262,7 @@ bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
 static td_status choose_forms(const struct td_request *request, const struct td_arena *arena,
                               struct form *forms, size_t *bytes, struct td_error *err)
 {
-    *bytes = ENVELOPE;
+    *bytes = ENVELOPE + td_replaced_bound(request);
     for (int i = 0; i < td_request_n_outputs(request); i++) {
         const td_status status = choose_form(td_request_output(request, i), request->common.layout,
                                              arena, &forms[i], err);
@@ -278,7 +278,6 @@ static td_status choose_forms(const struct td_request *request, const struct td_
 td_status td_json_encode(const struct td_request *request, struct td_arena *arena,
                          struct td_reply *reply, struct td_error *err)
 {
-    const struct td_op_args *args = &request->args;
     const td_output_form output_form = td_op_output_form(request->op);
     struct form only;
     const int n = td_request_n_outputs(request);
@@ -305,9 +304,7 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
     }
     if (output_form != TD_OUTPUT_ONE)
         td_text_string(&text, envelopes[output_form].end);
-    if (args->replaced)
-        td_text_print(&text, ",\"bounds\":{\"policy\":\"%s\",\"replaced\":%" PRId64 "}",
-                      td_bounds_name(td_request_bounds(request)), args->replaced);
+    (void)td_replaced_write(request, ",\"bounds\":", &text);
     td_text_string(&text, "}");
     return set_reply(reply, begin, &text, err);
 }

@@ -1,8 +1,10 @@
 #include "api/message/message.h"
 
+#include "api/text/text.h"
 #include "kernels/shown_text.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 void td_request_init(struct td_request *request, const struct td_op *op)
@@ -14,11 +16,39 @@ void td_request_init(struct td_request *request, const struct td_op *op)
 
 td_bounds td_request_bounds(const struct td_request *request)
 {
-    td_bounds bounds = TD_BOUNDS_ERROR;
-    for (int i = 0; i < request->op->n_attrs; i++)
-        if (request->op->attrs[i].choices == td_bounds_names)
-            memcpy(&bounds, request->args.attrs + request->op->attrs[i].offset, sizeof bounds);
-    return bounds;
+    return td_op_bounds(request->op, &request->args);
+}
+
+static void write_replaced(struct td_text *text, td_bounds policy, int64_t replaced)
+{
+    td_text_print(text, "\"policy\":\"%s\",\"replaced\":%" PRId64 "}", td_bounds_name(policy),
+                  replaced);
+}
+
+bool td_replaced_write(const struct td_request *request, const char *before, struct td_text *text)
+{
+    const struct td_op_args *args = &request->args;
+    if (!args->replaced && args->n_replaced_in == 0)
+        return false;
+    td_text_string(text, before);
+    if (args->replaced) {
+        td_text_string(text, "{");
+        write_replaced(text, td_request_bounds(request), args->replaced);
+        return true;
+    }
+    for (int i = 0; i < args->n_replaced_in; i++) {
+        const struct td_step_replaced *in = &args->replaced_in[i];
+        td_text_print(text, "%s{\"step\":%d,", i ? "," : "[", in->step);
+        write_replaced(text, in->policy, in->replaced);
+    }
+    td_text_string(text, "]");
+    return true;
+}
+
+size_t td_replaced_bound(const struct td_request *request)
+{
+    enum { PER_STEP = 80 };
+    return PER_STEP * (size_t)(1 + request->args.n_replaced_in);
 }
 
 td_status td_resolve(struct td_resolver *resolver, const char *name, size_t length,

@@ -153,6 +153,13 @@ struct td_row_keys *td_request_add_row_keys(struct td_request *request, int inpu
 /* Returns the bounds policy of a request, or TD_BOUNDS_ERROR if the op has no such attribute. */
 td_bounds td_request_bounds(const struct td_request *request);
 
+/* Writes the report of the indices that bounds policies replaced: {"policy": P, "replaced": N}, and
+ * for a program a list of such objects with the number of the `step`. Writes nothing, and returns
+ * false, if no index was replaced. td_replaced_bound returns the maximum size of the text. */
+struct td_text;
+bool td_replaced_write(const struct td_request *request, const char *before, struct td_text *text);
+size_t td_replaced_bound(const struct td_request *request);
+
 /* Sets the status, the content type and a body of one chunk. */
 void td_reply_set(struct td_reply *reply, int http_status, const char *content_type,
                   const void *data, size_t size);

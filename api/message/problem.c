@@ -232,7 +232,11 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
                         struct td_text *text)
 {
     add_text(text, "code", td_status_name(err->status));
-    add_text(text, "op", op_name);
+    add_text(text, "op", err->has_step ? err->op : op_name);
+    if (err->has_step) {
+        td_text_print(text, ",\"step\":%d", err->step);
+        add_text(text, "as", err->as);
+    }
     add_text(text, "input", err->input);
     if (err->has_index)
         add_index(text, err);

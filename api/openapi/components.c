@@ -80,6 +80,26 @@ static const struct component schemas[] = {
     { "ChangedAliases",
       "{'type':'object','required':['aliases','persisted'],'properties':{"
       "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },
+    { "Program",
+      "{'description':'Several ops in one call.','type':'object',"
+      "'required':['inputs','steps','outputs'],'properties':{"
+      "'inputs':{'description':'The inputs by name.','type':'object',"
+      "'additionalProperties':{'$ref':'#/components/schemas/Tensor'}},"
+      "'steps':{'description':'The ops in order. A string $NAME in place of a tensor is an input "
+      "or "
+      "an earlier result.','type':'array','minItems':1,'maxItems':256,'items':{'type':'object',"
+      "'required':['op','as'],'properties':{'op':{'type':'string'},'as':{'description':'The name "
+      "of the result, the names of a list, or the names by output.',"
+      "'type':['string','array','object']}}}},"
+      "'outputs':{'description':'The names of the results to return.','type':'array',"
+      "'minItems':1,'items':{'type':'string'}},"
+      "'device':{'enum':['auto','cpu','gpu']},'response':{'enum':['nested','flat','base64']}}}" },
+    { "Outputs", "{'type':'object','required':['outputs'],'properties':{'outputs':{'type':'object',"
+                 "'additionalProperties':{'$ref':'#/components/schemas/TypedTensor'}},"
+                 "'bounds':{'description':'The steps in which a bounds policy replaced indices.',"
+                 "'type':'array','items':{'type':'object','required':['step','policy','replaced'],"
+                 "'properties':{'step':{'type':'integer'},'policy':{'type':'string'},"
+                 "'replaced':{'type':'integer'}}}}}}" },
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':'object','properties':{'ready':{'type':['boolean','null']}}}" },
     { "Load", "{'type':'object','properties':{'parameters':{'type':['object','null']}}}" },

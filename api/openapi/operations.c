@@ -8,6 +8,10 @@
 #define TENSOR     TD_OPENAPI_TENSOR
 #define TEXT       TD_OPENAPI_TEXT
 
+#define PROGRAM_EXAMPLE                                                                            \
+    "{\"inputs\":{\"x\":[1.5,-2]},\"steps\":[{\"op\":\"abs\",\"x\":\"$x\",\"as\":\"size\"}],"      \
+    "\"outputs\":[\"size\"]}"
+
 static const struct td_openapi_operation operations[] = {
     { "get", "/", "get_console", "The web console.", NULL, "Text", "IfNoneMatch", NULL, 200, 304,
       TEXT },
@@ -53,6 +57,8 @@ static const struct td_openapi_operation operations[] = {
       JSON },
     { "post", "/v1/aliases", "set_aliases", "Sets and removes aliases atomically.", "Flip",
       "ChangedAliases", "persist", NULL, 200, 0, JSON },
+    { "post", "/v1/programs/run", "run_program", "Runs a program: several ops in one call.",
+      "Program", "Outputs", "timing", PROGRAM_EXAMPLE, 200, 0, JSON },
     { "get", "/v2", "get_server_metadata", "Describes the server and its extensions.", NULL,
       "Object", "", NULL, 200, 0, JSON },
     { "get", "/v2/", "get_server_metadata_with_slash", "Describes the server and its extensions.",
@@ -175,6 +181,7 @@ static const struct {
 } places[] = {
     { "/v1/tensors", TENSORS },
     { "/v1/aliases", TENSORS },
+    { "/v1/programs", OPS },
     { "/v1/ops", SERVER },
     { "/v1/devices", SERVER },
     { "/v1/", OPS },

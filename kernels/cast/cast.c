@@ -1,5 +1,6 @@
 #include "kernels/cast/cast.h"
 
+#include "kernels/chain/chain.h"
 #include "kernels/convert/cast_path.h"
 #include "kernels/isa.h"
 #include "kernels/rows/rows.h"
@@ -61,6 +62,23 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     const int64_t grain = (int64_t)(fit / TD_CAST_BLOCK * TD_CAST_BLOCK);
     return td_exec_for(exec, x->numel, grain, cast_range, &job, err);
 }
+
+/* ---- Chains ------------------------------------------------------------------------------ */
+
+/* A conversion to the same dtype has no steps, and copies. */
+static bool can_add(const struct td_op_args *args)
+{
+    return args->inputs[0].tensors[0].dtype != args->outputs[0].dtype;
+}
+
+static int add(const struct td_op_args *args, struct td_chain *chain, const int *operands,
+               const struct td_tensor *to, td_isa isa)
+{
+    return td_chain_cast(chain, args->inputs[0].tensors[0].dtype, args->outputs[0].dtype,
+                         operands[0], to, isa);
+}
+
+static const struct td_op_chain op_chain = { can_add, add };
 
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
@@ -125,4 +143,5 @@ const struct td_op td_op_cast = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .chain = &op_chain,
 };

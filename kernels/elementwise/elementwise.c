@@ -1,7 +1,8 @@
 #include "kernels/elementwise/elementwise.h"
 
-#include "kernels/elementwise/chain.h"
+#include "kernels/chain/chain.h"
 #include "kernels/elementwise/divisors.h"
+#include "kernels/elementwise/loops.h"
 #include "kernels/elementwise/string_elements.h"
 #include "kernels/integers.h"
 
@@ -123,11 +124,31 @@ static td_status run_strings(struct td_op_args *args, struct td_exec *exec, stru
                               err);
 }
 
+/* Adds the loop of the call to a chain. Implements td_op_chain.add. */
+static int add(const struct td_op_args *args, struct td_chain *chain, const int *operands,
+               const struct td_tensor *to, td_isa isa)
+{
+    const td_dtype dtype = values_of(args)->dtype;
+    td_chain_fn *const *loops = td_elementwise_loops(isa)->of[loop_of(args)];
+    const td_dtype computed = loops[dtype] ? dtype : TD_DTYPE_FLOAT32;
+    const struct td_chain_op op = { loops[computed], dtype, computed, args->outputs[0].dtype };
+    return td_chain_add(chain, &op, operands, args->op->n_inputs, to, isa);
+}
+
+/* True if the op can be a step of a chain: it has loops, and no values to check before. Implements
+ * td_op_chain.can_add. */
+static bool can_add(const struct td_op_args *args)
+{
+    const td_dtype dtype = values_of(args)->dtype;
+    const bool is_integer = !td_dtype_is_float(dtype) && !td_dtype_is_complex(dtype);
+    return dtype != TD_DTYPE_STRING && !(detail_of(args)->check && is_integer);
+}
+
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const struct detail *detail = detail_of(args);
     const td_dtype dtype = values_of(args)->dtype;
-    struct td_chain chain = { .out = &args->outputs[0] };
+    struct td_chain chain = { .shape = args->outputs[0].shape };
     int values[TD_CHAIN_OPERANDS];
     td_status status = TD_OK;
     if (dtype == TD_DTYPE_STRING)
@@ -138,10 +159,11 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
         return status;
     for (int i = 0; i < args->op->n_inputs; i++)
         values[i] = td_chain_input(&chain, args->inputs[i].tensors);
-    td_chain_add(&chain, loop_of(args), dtype, args->outputs[0].dtype, values, args->op->n_inputs,
-                 td_isa_resolve(exec->isa));
+    (void)add(args, &chain, values, &args->outputs[0], td_isa_resolve(exec->isa));
     return td_chain_run(&chain, exec, err);
 }
+
+static const struct td_op_chain op_chain = { can_add, add };
 
 /* ---- Descriptors ------------------------------------------------------------------------- */
 
@@ -269,6 +291,7 @@ static const td_status errors_DIVISOR[] = { TD_SHAPE_MISMATCH, TD_DIVISION_BY_ZE
         .infer = infer,                                                                            \
         .cost = cost,                                                                              \
         .run = run,                                                                                \
+        .chain = &op_chain,                                                                        \
         .detail = &op##_detail,                                                                    \
     };
 #include "kernels/elementwise/elementwise.def"

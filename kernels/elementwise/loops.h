@@ -4,10 +4,9 @@
 #ifndef TD_KERNELS_ELEMENTWISE_LOOPS_H
 #define TD_KERNELS_ELEMENTWISE_LOOPS_H
 
+#include "kernels/chain/chain.h"
 #include "kernels/dtype.h"
 #include "kernels/isa.h"
-
-#include <stdint.h>
 
 /* The loops. An op has the loop of its name, and gelu with the attribute approximate has
  * TD_ELEMENTWISE_gelu_tanh. */
@@ -19,14 +18,10 @@ typedef enum td_elementwise_name {
     TD_ELEMENTWISE_COUNT
 } td_elementwise_name;
 
-/* Computes out[i] from in[0][i], in[1][i], ... for i in [0, n). All arrays are aligned to their
- * dtypes, and `out` overlaps none of the inputs. */
-typedef void td_elementwise_fn(void *restrict out, const void *const *in, int64_t n);
-
 struct td_elementwise_loops {
     /* NULL if the op does not accept the dtype, for strings, and for float16 and bfloat16, which
      * are computed as float32. */
-    td_elementwise_fn *of[TD_ELEMENTWISE_COUNT][TD_DTYPE_COUNT];
+    td_chain_fn *of[TD_ELEMENTWISE_COUNT][TD_DTYPE_COUNT];
 };
 
 /* Returns the loops for an instruction set, which must be a result of td_isa_resolve. */

@@ -33,7 +33,7 @@ static td_status check_table(struct td_call *call)
                              : td_catalog_may_name(&call->catalog, call->table.name, &call->error);
 }
 
-static td_status begin(struct td_call *call)
+td_status td_op_begin(struct td_call *call)
 {
     td_request_init(&call->request, call->op);
     if (call->table.name && check_table(call) != TD_OK)
@@ -97,14 +97,14 @@ static td_status decode_body(struct td_call *call)
                                  &call->error);
 }
 
-static td_status decode(struct td_call *call)
+td_status td_op_decode_with(struct td_call *call, td_status (*decode)(struct td_call *call))
 {
     struct td_services *services = call->services;
     td_borrowed_begin(&call->borrowed, &call->catalog.resolver,
                       services->shm ? td_shm_regions(services->shm) : NULL);
     td_status status = call->table.name ? td_path_table_bind(call) : TD_OK;
     if (status == TD_OK)
-        status = decode_body(call);
+        status = decode(call);
     call->schedule.must_queue = call->request.common.store != NULL;
     if (status == TD_OK)
         status = td_store_option_check(call);
@@ -113,10 +113,15 @@ static td_status decode(struct td_call *call)
     return status;
 }
 
+static td_status decode(struct td_call *call)
+{
+    return td_op_decode_with(call, decode_body);
+}
+
 /* Returns the number of bytes that the admit stage reads. Some ops infer the shapes of their
  * outputs from values, and values that are not aligned are copied before they are read. Values in a
  * resident table might not be aligned. */
-static uint64_t admit_bytes(const struct td_call *call)
+uint64_t td_op_admit_bytes(const struct td_call *call)
 {
     uint64_t bytes = td_borrowed_index_bytes(&call->request) + td_row_keys_copied(call);
     for (int i = 0; i < call->op->n_inputs; i++) {
@@ -157,7 +162,7 @@ static td_status infer(struct td_call *call)
     return status;
 }
 
-static td_status admit(struct td_call *call, struct td_admission *admission)
+td_status td_op_admit(struct td_call *call, struct td_admission *admission)
 {
     td_device_call_set_defaults(call);
     td_status status = td_row_keys_bind(call);
@@ -219,7 +224,7 @@ td_status td_op_task_end(struct td_call *call, struct td_exec *exec, td_status s
     return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
 
-static td_status compute(struct td_call *call, struct td_worker *worker)
+td_status td_op_compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
     td_status status = td_op_task_begin(call, worker, &exec);
@@ -236,7 +241,7 @@ static td_status check_computed(struct td_call *call, size_t *bytes)
     return status == TD_OK ? td_call_late(call, "while the result was being computed") : status;
 }
 
-static td_status change(struct td_call *call, struct td_worker *worker)
+td_status td_op_change_stage(struct td_call *call, struct td_worker *worker)
 {
     size_t bytes;
     const td_status status = check_computed(call, &bytes);
@@ -247,7 +252,7 @@ static td_status change(struct td_call *call, struct td_worker *worker)
     return td_store_option_change(call);
 }
 
-static td_status encode(struct td_call *call)
+td_status td_op_encode(struct td_call *call)
 {
     size_t bytes;
     if (call->request.common.store)
@@ -264,14 +269,14 @@ static td_status encode(struct td_call *call)
     return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
 
-const struct td_task td_op_task = { .begin = begin,
+const struct td_task td_op_task = { .begin = td_op_begin,
                                     .argument = td_op_argument,
                                     .decode = decode,
-                                    .admit = admit,
-                                    .compute = compute,
+                                    .admit = td_op_admit,
+                                    .compute = td_op_compute,
                                     .effect = td_store_option_effect,
-                                    .change = change,
-                                    .encode = encode,
+                                    .change = td_op_change_stage,
+                                    .encode = td_op_encode,
                                     .body_limit = TD_BODY_ANY,
                                     .on_device = true,
-                                    .admit_bytes = admit_bytes };
+                                    .admit_bytes = td_op_admit_bytes };

@@ -10,6 +10,17 @@
 
 extern const struct td_task td_op_task;
 
+/* The stages of the task, for other tasks that run an op. td_op_begin chooses the formats.
+ * td_op_decode_with decodes the body with `decode`, and handles `store` and the headers. */
+TD_MUST_CHECK td_status td_op_begin(struct td_call *call);
+TD_MUST_CHECK td_status td_op_decode_with(struct td_call *call,
+                                          td_status (*decode)(struct td_call *call));
+TD_MUST_CHECK td_status td_op_admit(struct td_call *call, struct td_admission *admission);
+TD_MUST_CHECK td_status td_op_compute(struct td_call *call, struct td_worker *worker);
+TD_MUST_CHECK td_status td_op_change_stage(struct td_call *call, struct td_worker *worker);
+TD_MUST_CHECK td_status td_op_encode(struct td_call *call);
+uint64_t td_op_admit_bytes(const struct td_call *call);
+
 /* Reads attributes and common members from the query. Also used by other tasks that run an
  * op. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,

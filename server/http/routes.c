@@ -14,6 +14,7 @@
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/plan_task.h"
+#include "server/calls/program_task.h"
 #include "server/calls/statistics_task.h"
 #include "server/calls/tensor_list.h"
 #include "server/calls/tensor_tasks.h"
@@ -93,6 +94,8 @@ static const struct route {
     },
 #include "kernels/plans.def"
 #undef TD_OP
+    { POST, "/v1/programs/run", TD_ACCESS_READ, NULL, &td_program_run_task, &td_posted_program,
+      TD_OPERATION_RUN_PROGRAM },
     { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, NULL, OP },
     { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task, NULL,
       OP },
@@ -181,7 +184,8 @@ enum {
     PATH_BELOW_V1_ops,
     PATH_BELOW_V1_devices,
     PATH_BELOW_V1_tensors,
-    PATH_BELOW_V1_aliases
+    PATH_BELOW_V1_aliases,
+    PATH_BELOW_V1_programs
 };
 
 /* ---- matching -------------------------------------------------------------------------------- */

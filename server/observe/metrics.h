@@ -21,6 +21,7 @@
  * followed by the ops that change tables and then by the operations below. */
 #define TD_OPERATIONS(X)                                                                           \
     X(PLAN, "plan")                                                                                \
+    X(RUN_PROGRAM, "run_program")                                                                  \
     X(LIST_TENSORS, "list_tensors")                                                                \
     X(GET_TENSOR, "get_tensor")                                                                    \
     X(TENSOR_STATISTICS, "tensor_statistics")                                                      \

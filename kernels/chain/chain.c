@@ -1,4 +1,4 @@
-#include "kernels/elementwise/chain.h"
+#include "kernels/chain/chain.h"
 
 #include "kernels/integers.h"
 #include "kernels/rows/rows.h"
@@ -20,7 +20,7 @@ int td_chain_input(struct td_chain *chain, const struct td_tensor *tensor)
 
 static int add_step(struct td_chain *chain, struct td_chain_step step)
 {
-    assert(chain->n_steps < TD_CHAIN_STEPS && (step.loop || step.widen || step.narrow));
+    assert(chain->n_steps < TD_CHAIN_STEPS);
     chain->steps[chain->n_steps] = step;
     return chain->n_inputs + chain->n_steps++;
 }
@@ -31,29 +31,54 @@ static int widen(struct td_chain *chain, td_dtype dtype, int value, td_isa isa)
     return add_step(chain, (struct td_chain_step){ .widen = td_widen(dtype, isa),
                                                    .operands = { value },
                                                    .n_operands = 1,
+                                                   .parts = 1,
                                                    .width = sizeof(float) });
 }
 
-int td_chain_add(struct td_chain *chain, td_elementwise_name loop, td_dtype dtype, td_dtype result,
-                 const int *operands, int n_operands, td_isa isa)
+int td_chain_add(struct td_chain *chain, const struct td_chain_op *op, const int *operands,
+                 int n_operands, const struct td_tensor *to, td_isa isa)
 {
-    const struct td_elementwise_loops *loops = td_elementwise_loops(isa);
-    const bool is_wide = loops->of[loop][dtype] != NULL;
-    const bool rounds = !is_wide && result == dtype;
+    const bool widens = op->computed != op->dtype;
+    const bool rounds = widens && op->result == op->dtype;
     struct td_chain_step step = {
-        .loop = loops->of[loop][is_wide ? dtype : TD_DTYPE_FLOAT32],
+        .loop = op->loop,
         .n_operands = n_operands,
-        .width = rounds ? sizeof(float) : td_dtype_info(result)->size,
+        .parts = 1,
+        .width = rounds ? sizeof(float) : td_dtype_info(op->result)->size,
+        .to = rounds ? NULL : to,
     };
     for (int i = 0; i < n_operands; i++)
-        step.operands[i] = is_wide ? operands[i] : widen(chain, dtype, operands[i], isa);
+        step.operands[i] = widens ? widen(chain, op->dtype, operands[i], isa) : operands[i];
     const int value = add_step(chain, step);
     if (!rounds)
         return value;
-    return add_step(chain, (struct td_chain_step){ .narrow = td_narrow(result, isa),
+    return add_step(chain, (struct td_chain_step){ .narrow = td_narrow(op->result, isa),
                                                    .operands = { value },
                                                    .n_operands = 1,
-                                                   .width = td_dtype_info(result)->size });
+                                                   .parts = 1,
+                                                   .width = td_dtype_info(op->result)->size,
+                                                   .to = to });
+}
+
+int td_chain_cast(struct td_chain *chain, td_dtype from, td_dtype dtype, int operand,
+                  const struct td_tensor *to, td_isa isa)
+{
+    struct td_cast_path path;
+    td_cast_path_find(&path, from, dtype, isa);
+    for (int i = 0; i < path.n_steps; i++) {
+        const bool is_last = i + 1 == path.n_steps;
+        /* No intermediate dtype is wider than double. */
+        const size_t width = is_last ? path.to_size : sizeof(double);
+        operand = add_step(chain, (struct td_chain_step){ .cast = path.steps[i].loop,
+                                                          .widen = path.steps[i].widen,
+                                                          .narrow = path.steps[i].narrow,
+                                                          .operands = { operand },
+                                                          .n_operands = 1,
+                                                          .parts = path.parts,
+                                                          .width = width * (size_t)path.parts,
+                                                          .to = is_last ? to : NULL });
+    }
+    return operand;
 }
 
 /* ---- Blocks ------------------------------------------------------------------------------ */
@@ -73,8 +98,9 @@ enum source {
 
 struct job {
     const struct td_chain *chain;
-    struct td_shape shape; /* of the output, merged */
-    int64_t block;         /* elements per block */
+    struct td_shape shape; /* of the chain, merged */
+    int64_t numel;
+    int64_t block; /* elements per block */
     struct {
         enum source source;
         size_t width;
@@ -83,7 +109,7 @@ struct job {
         struct td_repeat repeat;
         int slot;
     } inputs[TD_CHAIN_INPUTS];
-    int slots[TD_CHAIN_STEPS]; /* slot of each step but the last */
+    int slots[TD_CHAIN_STEPS]; /* slot of each step whose result no tensor receives */
     int n_slots;
     size_t slot_bytes;
 };
@@ -113,20 +139,21 @@ static int last_use(const struct td_chain *chain, int value)
     return last;
 }
 
-/* Assigns a slot to each step but the last. A slot is used again after the last step that reads
- * it. Slots 0 to n_slots - 1 belong to inputs. */
+/* Assigns a slot to each step whose result no tensor receives. A slot is used again after the last
+ * step that reads it. */
 static void assign_slots(struct job *job)
 {
     const struct td_chain *chain = job->chain;
     int busy_until[TD_CHAIN_STEPS]; /* last step that reads the slot */
-    const int first = job->n_slots;
-    for (int s = 0; s + 1 < chain->n_steps; s++) {
-        int slot = first;
-        while (slot < job->n_slots && busy_until[slot - first] >= s)
+    for (int s = 0; s < chain->n_steps; s++) {
+        int slot = 0;
+        if (chain->steps[s].to)
+            continue;
+        while (slot < job->n_slots && busy_until[slot] >= s)
             slot++;
         if (slot == job->n_slots)
             job->n_slots++;
-        busy_until[slot - first] = last_use(chain, chain->n_inputs + s);
+        busy_until[slot] = last_use(chain, chain->n_inputs + s);
         job->slots[s] = slot;
     }
 }
@@ -174,14 +201,14 @@ static td_status prepare(struct job *job, struct td_exec *exec, struct td_error 
     td_status status = TD_OK;
     for (int i = 0; i < chain->n_inputs; i++)
         shapes[i] = &chain->inputs[i]->shape;
-    job->shape = chain->out->shape;
+    job->shape = chain->shape;
     td_broadcast_merge(&job->shape, shapes, chain->n_inputs, full);
     /* The sizes of blocks and tiles depend on each other. Counting every input as a slot first
      * gives a lower bound of the block, which decides about the tiles. */
     assign_slots(job);
     const size_t width = greatest_width(chain);
     const int n_steps_slots = job->n_slots;
-    job->block = block_elements(n_steps_slots + chain->n_inputs, width, chain->out->numel);
+    job->block = block_elements(n_steps_slots + chain->n_inputs, width, job->numel);
     for (int i = 0; i < chain->n_inputs && status == TD_OK; i++) {
         const struct td_tensor *tensor = chain->inputs[i];
         job->inputs[i].width = td_dtype_info(tensor->dtype)->size;
@@ -232,49 +259,61 @@ static void run_step(const struct td_chain_step *step, void *to, const void *con
         in[k] = values[step->operands[k]];
     if (step->loop)
         step->loop(to, in, n);
+    else if (step->cast)
+        step->cast(to, in[0], n * step->parts);
     else if (step->widen)
-        step->widen(to, in[0], 1, n);
+        step->widen(to, in[0], 1, n * step->parts);
     else
-        step->narrow(to, 1, in[0], n);
+        step->narrow(to, 1, in[0], n * step->parts);
 }
 
 static void run_block(const struct job *job, int64_t at, int64_t n, char *scratch)
 {
     const struct td_chain *chain = job->chain;
     const void *values[TD_CHAIN_INPUTS + TD_CHAIN_STEPS];
-    const int last = chain->n_steps - 1;
     for (int i = 0; i < chain->n_inputs; i++)
         values[i] = input_block(job, i, at, n, scratch);
-    for (int s = 0; s < last; s++) {
-        char *to = scratch + (size_t)job->slots[s] * job->slot_bytes;
-        run_step(&chain->steps[s], to, values, n);
+    for (int s = 0; s < chain->n_steps; s++) {
+        const struct td_chain_step *step = &chain->steps[s];
+        char *to = step->to ? (char *)step->to->data + (size_t)at * step->width
+                            : scratch + (size_t)job->slots[s] * job->slot_bytes;
+        run_step(step, to, values, n);
         values[chain->n_inputs + s] = to;
     }
-    run_step(&chain->steps[last], (char *)chain->out->data + (size_t)at * chain->steps[last].width,
-             values, n);
 }
 
 static void run_range(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
     /* A block has at least BLOCK_UNIT elements, however many slots there are. */
+    _Static_assert((TD_CHAIN_INPUTS + TD_CHAIN_STEPS) * BLOCK_UNIT * 16 <= SCRATCH_BYTES,
+                   "a block of every value fits");
     _Alignas(64) char scratch[SCRATCH_BYTES];
     for (int64_t at = begin; at < end; at += job->block)
         run_block(job, at, td_smaller(job->block, end - at), scratch);
 }
 
+/* Returns the bytes that a chain reads and writes for each element. */
+static size_t element_bytes(const struct job *job)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < job->chain->n_inputs; i++)
+        bytes += job->inputs[i].width;
+    for (int s = 0; s < job->chain->n_steps; s++)
+        bytes += job->chain->steps[s].to ? job->chain->steps[s].width : 0;
+    return bytes;
+}
+
 td_status td_chain_run(const struct td_chain *chain, struct td_exec *exec, struct td_error *err)
 {
     struct job job = { .chain = chain };
-    if (chain->out->numel == 0)
+    /* The tensors that receive results have this number of elements. */
+    if (!td_shape_numel(&chain->shape, &job.numel) || job.numel == 0)
         return TD_OK;
     const td_status status = prepare(&job, exec, err);
     if (status != TD_OK)
         return status;
-    size_t element_bytes = td_dtype_info(chain->out->dtype)->size;
-    for (int i = 0; i < chain->n_inputs; i++)
-        element_bytes += job.inputs[i].width;
-    const int64_t fit = (int64_t)(TD_ROWS_RANGE_BYTES / element_bytes);
+    const int64_t fit = (int64_t)(TD_ROWS_RANGE_BYTES / element_bytes(&job));
     const int64_t grain = td_larger(fit / job.block, 1) * job.block;
-    return td_exec_for(exec, chain->out->numel, grain, run_range, &job, err);
+    return td_exec_for(exec, job.numel, grain, run_range, &job, err);
 }

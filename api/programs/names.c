@@ -1,0 +1,144 @@
+#include "api/programs/names.h"
+
+#include "api/message/common_members.h"
+#include "api/text/suggest.h"
+#include "kernels/name.h"
+#include "kernels/shown_text.h"
+
+#include <string.h>
+
+/* ---- Adding ------------------------------------------------------------------------------ */
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_name(const char *text, size_t length)
+{
+    if (length == 0 || length > TD_PROGRAM_NAME_MOST || !is_letter(text[0]))
+        return false;
+    for (size_t i = 1; i < length; i++)
+        if (!is_letter(text[i]) && !(text[i] >= '0' && text[i] <= '9'))
+            return false;
+    return true;
+}
+
+/* True for the names of members of a request, and of parameters that the Open Inference Protocol
+ * reserves. An input of that name could not be given. */
+static bool is_reserved(const char *text, size_t length)
+{
+    static const char *const reserved[] = {
+        "inputs",       "outputs",        "steps",        "ttl_s",
+        "priority",     "timeout",        "headers",      "binary_data_output",
+        "sequence_id",  "sequence_start", "sequence_end", "complex",
+        "content_type",
+    };
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+        if (td_name_is(reserved[i], text, length))
+            return true;
+    for (int i = 0; i < TD_COMMON_MEMBER_COUNT; i++)
+        if (td_name_is(td_common_member_names[i], text, length))
+            return true;
+    return false;
+}
+
+static const struct td_program_name *find(const struct td_program_names *names, const char *text,
+                                          size_t length)
+{
+    for (int i = 0; i < names->count; i++)
+        if (td_name_is(names->at[i].text, text, length))
+            return &names->at[i];
+    return NULL;
+}
+
+static td_status grow(struct td_program_names *names, struct td_arena *arena, struct td_error *err)
+{
+    const int capacity = names->capacity ? 2 * names->capacity : 16;
+    struct td_program_name *larger = td_arena_alloc(arena, (size_t)capacity, sizeof(*larger), err);
+    if (!larger)
+        return err->status;
+    if (names->count)
+        memcpy(larger, names->at, (size_t)names->count * sizeof(*larger));
+    names->at = larger;
+    names->capacity = capacity;
+    return TD_OK;
+}
+
+td_status td_program_names_add(struct td_program_names *names, const char *text, size_t length,
+                               int value, int step, struct td_arena *arena, struct td_error *err)
+{
+    if (!is_name(text, length))
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "\"%s\" is not a name; expected a letter or _, followed by at most 63 "
+                            "letters, digits or _",
+                            TD_SHOWN(text, length));
+    if (is_reserved(text, length))
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "\"%s\" is reserved for a member of requests; expected another name",
+                            TD_SHOWN(text, length));
+    const struct td_program_name *other = find(names, text, length);
+    if (other && other->step < 0)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "\"%s\" is already the name of an input; expected a new name",
+                            other->text);
+    if (other)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "\"%s\" is already the name of a result of step %d; expected a new "
+                            "name",
+                            other->text, other->step);
+    if (names->count == names->capacity && grow(names, arena, err) != TD_OK)
+        return err->status;
+    char *copy = td_arena_text(arena, text, length, err);
+    if (!copy)
+        return err->status;
+    names->at[names->count++] =
+        (struct td_program_name){ .text = copy, .value = value, .step = step };
+    return TD_OK;
+}
+
+/* ---- Using ------------------------------------------------------------------------------- */
+
+/* Suggests the nearest of the names that the step can use. */
+static void suggest(const struct td_program_names *names, const char *text, size_t length, int step,
+                    struct td_error *err)
+{
+    enum { MOST = 256 };
+    const char *known[MOST];
+    int n = 0;
+    for (int i = 0; i < names->count && n < MOST; i++)
+        if (names->at[i].step < step)
+            known[n++] = names->at[i].text;
+    td_suggest(err, text, length, known, n);
+}
+
+td_status td_program_names_use(struct td_program_names *names, const char *text, size_t length,
+                               int step, int *value, struct td_error *err)
+{
+    struct td_program_name *name = (struct td_program_name *)find(names, text, length);
+    if (!name) {
+        td_error_set(err, TD_MALFORMED_REQUEST, "there is no input or result \"%s\" in the program",
+                     TD_SHOWN(text, length));
+        suggest(names, text, length, step, err);
+        return TD_MALFORMED_REQUEST;
+    }
+    if (name->step >= step) {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "\"%s\" does not exist yet: it is a result of step %d; a step can use inputs "
+                     "and the results of earlier steps",
+                     name->text, name->step);
+        suggest(names, text, length, step, err);
+        return TD_MALFORMED_REQUEST;
+    }
+    name->used = true;
+    *value = name->value;
+    return TD_OK;
+}
+
+const char *td_program_names_of(const struct td_program_names *names, int value)
+{
+    for (int i = 0; i < names->count; i++)
+        if (names->at[i].value == value)
+            return names->at[i].text;
+    return NULL;
+}

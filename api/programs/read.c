@@ -1,0 +1,326 @@
+#include "api/programs/read.h"
+
+#include "api/json/members.h"
+#include "api/json/values.h"
+#include "api/message/attrs.h"
+#include "api/message/unknown_member.h"
+#include "api/programs/builder.h"
+#include "api/programs/step.h"
+#include "kernels/shown_text.h"
+
+#include <string.h>
+
+enum part { INPUTS, STEPS, OUTPUTS, PARTS };
+static const char *const part_names[PARTS] = { "inputs", "steps", "outputs" };
+
+struct reader {
+    struct td_program_builder *builder;
+    struct td_request *request;
+    struct td_json_skipped parts[PARTS];
+    bool has[PARTS];
+    struct td_input_spec *specs; /* [TD_MAX_INPUTS] */
+    struct td_tensor *tensors;   /* [TD_MAX_INPUTS]: the inputs of the call */
+    int n_inputs;
+    int *outputs; /* values of the outputs */
+    struct td_output_spec *output_specs;
+    int n_outputs;
+};
+
+static struct td_json_scan *scan_of(struct reader *reader)
+{
+    return &reader->builder->source.scan;
+}
+
+static struct td_arena *arena_of(const struct reader *reader)
+{
+    return reader->builder->source.arena;
+}
+
+static struct td_error *error_of(const struct reader *reader)
+{
+    return reader->builder->source.err;
+}
+
+static struct td_json_path path_of(enum part part)
+{
+    return td_json_member(NULL, part_names[part], strlen(part_names[part]));
+}
+
+/* ---- Parts ------------------------------------------------------------------------------- */
+
+static td_status read_option(struct reader *reader, const struct td_json_path *path,
+                             struct td_json_name name)
+{
+    struct td_attr_value value;
+    bool known = false;
+    td_status status = td_json_attr(scan_of(reader), arena_of(reader), &value, error_of(reader));
+    if (status == TD_OK)
+        status = td_attrs_set(reader->request, name.text, name.length, &value, arena_of(reader),
+                              &known, error_of(reader));
+    if (status == TD_OK && !known)
+        status =
+            td_unknown_member(reader->request, name.text, name.length, TD_MEMBER, error_of(reader));
+    if (status != TD_OK)
+        td_json_set_pointer(path, error_of(reader));
+    return status;
+}
+
+static td_status skip_part(void *context, const struct td_json_path *path, struct td_json_name name)
+{
+    struct reader *reader = context;
+    for (int part = 0; part < PARTS; part++) {
+        if (!td_json_name_is(name, part_names[part]))
+            continue;
+        reader->has[part] = true;
+        td_json_peek(scan_of(reader));
+        return td_json_skip_unread(scan_of(reader), &reader->parts[part], error_of(reader));
+    }
+    return read_option(reader, path, name);
+}
+
+static td_status read_parts(struct reader *reader)
+{
+    td_status status = td_json_object(scan_of(reader), NULL, "the body", skip_part, reader,
+                                      arena_of(reader), error_of(reader));
+    if (status != TD_OK)
+        return status;
+    td_json_peek(scan_of(reader));
+    if (scan_of(reader)->at != scan_of(reader)->end)
+        return td_json_syntax(scan_of(reader), scan_of(reader)->at, error_of(reader),
+                              "expected the end of the body");
+    for (int part = 0; part < PARTS; part++)
+        if (!reader->has[part])
+            return td_json_refuse(NULL, error_of(reader), "the program has no %s",
+                                  part_names[part]);
+    return TD_OK;
+}
+
+/* Checks that a part that was skipped ends where it was read to. */
+static td_status end_part(struct reader *reader, enum part part, td_status status)
+{
+    struct td_json_skipped skipped = reader->parts[part];
+    skipped.scan = *scan_of(reader);
+    return status == TD_OK ? td_json_skipped_end(&skipped, error_of(reader)) : status;
+}
+
+/* ---- Inputs ------------------------------------------------------------------------------ */
+
+static td_status add_input(struct reader *reader, const struct td_json_path *path,
+                           struct td_json_name name)
+{
+    struct td_program_builder *builder = reader->builder;
+    int value;
+    td_status status = reader->n_inputs < TD_MAX_INPUTS
+                           ? TD_OK
+                           : td_error_resource(error_of(reader), "inputs", TD_MAX_INPUTS + 1,
+                                               TD_MAX_INPUTS, "the program");
+    if (status == TD_OK)
+        status = td_builder_value(builder, (struct td_program_value){ .step = -1, .output = -1 },
+                                  &value);
+    if (status == TD_OK)
+        status = td_program_names_add(&builder->names, name.text, name.length, value, -1,
+                                      arena_of(reader), error_of(reader));
+    if (status != TD_OK)
+        td_json_set_pointer(path, error_of(reader));
+    return status;
+}
+
+static td_status read_input(void *context, const struct td_json_path *path,
+                            struct td_json_name name)
+{
+    struct reader *reader = context;
+    const struct td_input_spec any = { .dtypes = TD_DTYPES_ALL };
+    const td_status status = add_input(reader, path, name);
+    if (status != TD_OK)
+        return status;
+    const int i = reader->n_inputs++;
+    reader->specs[i] = (struct td_input_spec){ .name = reader->builder->names.at[i].text,
+                                               .summary = "An input of the program.",
+                                               .dtypes = TD_DTYPES_ALL };
+    return td_json_tensor(&reader->builder->source, NULL, td_json_untyped(&any), path,
+                          &reader->tensors[i]);
+}
+
+static td_status read_inputs(struct reader *reader)
+{
+    const struct td_json_path path = path_of(INPUTS);
+    reader->specs =
+        td_arena_alloc(arena_of(reader), TD_MAX_INPUTS, sizeof(reader->specs[0]), error_of(reader));
+    reader->tensors = td_arena_alloc(arena_of(reader), TD_MAX_INPUTS, sizeof(reader->tensors[0]),
+                                     error_of(reader));
+    if (!reader->specs || !reader->tensors)
+        return error_of(reader)->status;
+    *scan_of(reader) = reader->parts[INPUTS].scan;
+    const td_status status = td_json_object(scan_of(reader), &path, "inputs", read_input, reader,
+                                            arena_of(reader), error_of(reader));
+    return end_part(reader, INPUTS, status);
+}
+
+/* ---- Steps ------------------------------------------------------------------------------- */
+
+static td_status skip_step(void *context, const struct td_json_path *path)
+{
+    struct reader *reader = context;
+    struct td_json_skipped object;
+    td_json_peek(scan_of(reader));
+    td_status status = td_json_skip_unread(scan_of(reader), &object, error_of(reader));
+    if (status == TD_OK)
+        status = td_builder_step(reader->builder, &object);
+    if (status == TD_RESOURCE_LIMIT)
+        td_json_set_pointer(path->up, error_of(reader));
+    return status;
+}
+
+static td_status read_steps(struct reader *reader)
+{
+    struct td_program_builder *builder = reader->builder;
+    const struct td_json_path path = path_of(STEPS);
+    *scan_of(reader) = reader->parts[STEPS].scan;
+    td_status status =
+        td_json_list(scan_of(reader), &path, "steps", skip_step, reader, error_of(reader));
+    status = end_part(reader, STEPS, status);
+    if (status == TD_OK && builder->n_steps == 0)
+        return td_json_refuse(&path, error_of(reader),
+                              "steps is empty; expected at least one step");
+    for (int s = 0; s < builder->n_steps && status == TD_OK; s++)
+        status = td_step_read_head(builder, s, &path);
+    for (int s = 0; s < builder->n_steps && status == TD_OK; s++)
+        status = td_step_read_arguments(builder, s, &path);
+    return status;
+}
+
+/* ---- Outputs ----------------------------------------------------------------------------- */
+
+static td_status read_output(void *context, const struct td_json_path *path)
+{
+    struct reader *reader = context;
+    struct td_program_builder *builder = reader->builder;
+    const char *text = "";
+    size_t length = 0;
+    int value;
+    td_status status = td_json_text(scan_of(reader), arena_of(reader), path, "an output", &text,
+                                    &length, error_of(reader));
+    if (status != TD_OK)
+        return status;
+    status = td_program_names_use(&builder->names, text, length, builder->n_steps, &value,
+                                  error_of(reader));
+    if (status != TD_OK) {
+        td_json_set_pointer(path, error_of(reader));
+        return status;
+    }
+    if (builder->values[value].step < 0)
+        return td_json_refuse(path, error_of(reader),
+                              "\"%s\" is an input; expected the result of a step",
+                              TD_SHOWN(text, length));
+    if (builder->values[value].output >= 0)
+        return td_json_refuse(path, error_of(reader), "\"%s\" is given twice",
+                              TD_SHOWN(text, length));
+    builder->values[value].output = reader->n_outputs;
+    reader->outputs[reader->n_outputs] = value;
+    reader->output_specs[reader->n_outputs++] =
+        (struct td_output_spec){ .name = td_program_names_of(&builder->names, value),
+                                 .summary = "A result of the program.",
+                                 .shape_rule = "set by the steps",
+                                 .dtypes = TD_DTYPES_ALL };
+    return TD_OK;
+}
+
+static td_status read_outputs(struct reader *reader)
+{
+    const struct td_json_path path = path_of(OUTPUTS);
+    const size_t most = (size_t)reader->builder->names.count;
+    reader->outputs =
+        td_arena_alloc(arena_of(reader), most, sizeof(reader->outputs[0]), error_of(reader));
+    reader->output_specs =
+        td_arena_alloc(arena_of(reader), most, sizeof(reader->output_specs[0]), error_of(reader));
+    if (!reader->outputs || !reader->output_specs)
+        return error_of(reader)->status;
+    *scan_of(reader) = reader->parts[OUTPUTS].scan;
+    td_status status =
+        td_json_list(scan_of(reader), &path, "outputs", read_output, reader, error_of(reader));
+    status = end_part(reader, OUTPUTS, status);
+    if (status == TD_OK && reader->n_outputs == 0)
+        return td_json_refuse(&path, error_of(reader),
+                              "outputs is empty; expected the names of results");
+    return status;
+}
+
+/* Refuses an input or a result that nobody uses. */
+static td_status check_uses(struct reader *reader)
+{
+    const struct td_program_names *names = &reader->builder->names;
+    const struct td_json_path inputs = path_of(INPUTS), steps = path_of(STEPS);
+    for (int i = 0; i < names->count; i++) {
+        const struct td_program_name *name = &names->at[i];
+        if (name->used)
+            continue;
+        const struct td_json_path input = td_json_member(&inputs, name->text, strlen(name->text));
+        const struct td_json_path step = { .up = &steps, .index = name->step };
+        const struct td_json_path as = td_json_member(&step, "as", 2);
+        return td_json_refuse(name->step < 0 ? &input : &as, error_of(reader),
+                              "nothing uses \"%s\"; remove it, or use it in a later step or in "
+                              "outputs",
+                              name->text);
+    }
+    return TD_OK;
+}
+
+/* ---- The program ------------------------------------------------------------------------- */
+
+static td_status make_program(struct reader *reader)
+{
+    struct td_program_builder *builder = reader->builder;
+    struct td_program *program = builder->program;
+    struct td_op_args *args = &reader->request->args;
+    const struct td_common_members common = reader->request->common;
+    *program = (struct td_program){
+        .op = { .name = "programs/run",
+                .summary = "Runs a program.",
+                .inputs = reader->specs,
+                .n_inputs = reader->n_inputs,
+                .outputs = reader->output_specs,
+                .n_outputs = reader->n_outputs },
+        .values = builder->values,
+        .n_values = builder->n_values,
+        .steps = builder->steps,
+        .n_steps = builder->n_steps,
+        .outputs = reader->outputs,
+        .complete = td_step_complete,
+        .context = builder,
+    };
+    td_program_describe(program, reader->specs);
+    td_request_init(reader->request, &program->op);
+    reader->request->common = common;
+    reader->request->has_complex_base64 = builder->source.has_complex_base64;
+    for (int i = 0; i < reader->n_inputs; i++)
+        args->inputs[i] = (struct td_operand){ &reader->tensors[i], 1 };
+    return TD_OK;
+}
+
+td_status td_program_read_request(const char *body, size_t bytes, struct td_resolver *resolver,
+                                  struct td_arena *arena, struct td_request *request,
+                                  struct td_error *err)
+{
+    struct td_program_builder *builder = td_arena_alloc(arena, 1, sizeof(*builder), err);
+    struct td_program *program = td_arena_alloc(arena, 1, sizeof(*program), err);
+    struct reader reader = { .builder = builder, .request = request };
+    if (!builder || !program)
+        return err->status;
+    *builder = (struct td_program_builder){
+        .source = { .scan = { .begin = body, .at = body, .end = body + bytes },
+                    .resolver = resolver,
+                    .arena = arena,
+                    .err = err },
+        .program = program,
+    };
+    td_status status = read_parts(&reader);
+    if (status == TD_OK)
+        status = read_inputs(&reader);
+    if (status == TD_OK)
+        status = read_steps(&reader);
+    if (status == TD_OK)
+        status = read_outputs(&reader);
+    if (status == TD_OK)
+        status = check_uses(&reader);
+    return status == TD_OK ? make_program(&reader) : status;
+}

@@ -1,0 +1,269 @@
+#include "kernels/program/plan.h"
+
+#include "kernels/key_dtype.h"
+#include "kernels/op_check.h"
+#include "kernels/program/fuse.h"
+#include "kernels/program/placement.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Errors ------------------------------------------------------------------------------ */
+
+td_status td_program_blame(const struct td_program *program, int step, td_status status,
+                           struct td_error *err)
+{
+    if (status == TD_OK || err->has_step)
+        return status;
+    err->has_step = true;
+    err->step = step;
+    snprintf(err->as, sizeof(err->as), "%s", program->steps[step].as);
+    snprintf(err->op, sizeof(err->op), "%s", program->steps[step].op->name);
+    return status;
+}
+
+/* ---- One step ---------------------------------------------------------------------------- */
+
+/* True if infer reads the values of the input. */
+static bool needs_values(const struct td_input_spec *spec, const struct td_tensor *tensor)
+{
+    return spec->sets_shape || (spec->role == TD_ROLE_KEY && td_key_is_narrow(tensor->dtype));
+}
+
+/* True if the value is described, and has data if infer reads it. */
+static bool is_ready(const struct td_program_plan *plan, const struct td_input_spec *spec, int v)
+{
+    const struct td_tensor *tensor = &plan->values[v].tensor;
+    if (plan->program->values[v].step < 0)
+        return true;
+    return plan->values[v].is_known && (tensor->data || !needs_values(spec, tensor));
+}
+
+static bool can_infer(const struct td_program_plan *plan, int s)
+{
+    const struct td_program_step *step = &plan->program->steps[s];
+    for (int i = 0; i < step->op->n_inputs; i++)
+        for (int k = 0; k < step->inputs[i].count; k++)
+            if (!is_ready(plan, &step->op->inputs[i], step->inputs[i].values[k]))
+                return false;
+    return true;
+}
+
+static td_status set_inputs(const struct td_program_plan *plan, int s, struct td_op_args *args,
+                            struct td_arena *arena, struct td_error *err)
+{
+    const struct td_program_step *step = &plan->program->steps[s];
+    for (int i = 0; i < step->op->n_inputs; i++) {
+        const int count = step->inputs[i].count;
+        struct td_tensor *tensors = NULL;
+        if (count > 0)
+            tensors = td_arena_alloc(arena, (size_t)count, sizeof(*tensors), err);
+        if (count > 0 && !tensors)
+            return err->status;
+        for (int k = 0; k < count; k++)
+            tensors[k] = plan->values[step->inputs[i].values[k]].tensor;
+        args->inputs[i] = (struct td_operand){ tensors, count };
+    }
+    return TD_OK;
+}
+
+/* A step that returns a list has a fixed number of names for it. */
+static td_status check_results(const struct td_program *program, int s,
+                               const struct td_op_args *args, struct td_error *err)
+{
+    const int names = program->steps[s].n_results;
+    if (args->n_outputs == names)
+        return TD_OK;
+    td_error_set(err, TD_MALFORMED_REQUEST, "the step returns %d tensors; as has %d names",
+                 args->n_outputs, names);
+    err->has_pointer = true;
+    err->pointer_length = (size_t)snprintf(err->pointer, sizeof(err->pointer), "/steps/%d/as", s);
+    return TD_MALFORMED_REQUEST;
+}
+
+bool td_program_shares(const struct td_program *program, int step)
+{
+    const struct td_program_step *its = &program->steps[step];
+    return its->op->reshapes && program->values[its->results[0]].output < 0;
+}
+
+void td_program_share(struct td_program_plan *plan, int step)
+{
+    const struct td_program_step *its = &plan->program->steps[step];
+    const struct td_tensor *from = plan->steps[step].args.inputs[0].tensors;
+    struct td_tensor *to = &plan->values[its->results[0]].tensor;
+    to->data = from->data;
+    to->bytes = from->bytes;
+    to->offsets = from->offsets;
+    to->owner = from->owner;
+}
+
+/* Describes the results of a step. */
+static void keep_results(struct td_program_plan *plan, int s)
+{
+    const struct td_program_step *step = &plan->program->steps[s];
+    const struct td_op_args *args = &plan->steps[s].args;
+    for (int r = 0; r < step->n_results; r++) {
+        plan->values[step->results[r]].tensor = args->outputs[r];
+        plan->values[step->results[r]].is_known = true;
+    }
+    if (!td_program_shares(plan->program, s))
+        return;
+    plan->values[step->results[0]].root = plan->values[step->inputs[0].values[0]].root;
+    td_program_share(plan, s);
+}
+
+static td_status infer_step(struct td_program_plan *plan, int s, struct td_arena *arena,
+                            struct td_error *err)
+{
+    const struct td_program *program = plan->program;
+    const struct td_program_step *step = &program->steps[s];
+    struct td_op_args *args = &plan->steps[s].args;
+    memset(args, 0, sizeof(*args));
+    td_op_set_defaults(step->op, args);
+    memcpy(args->attrs, step->attrs, sizeof(args->attrs));
+    args->attrs_set = step->attrs_set;
+    td_status status = set_inputs(plan, s, args, arena, err);
+    if (status == TD_OK && program->complete)
+        status = program->complete(program, s, args, arena, err);
+    if (status == TD_OK)
+        status = td_op_infer(step->op, args, arena, err);
+    if (status == TD_OK)
+        status = check_results(program, s, args, err);
+    if (status != TD_OK)
+        return status;
+    keep_results(plan, s);
+    plan->steps[s].is_inferred = true;
+    return TD_OK;
+}
+
+td_status td_program_plan_step(struct td_program_plan *plan, int step, struct td_arena *arena,
+                               struct td_error *err)
+{
+    return td_program_blame(plan->program, step, infer_step(plan, step, arena, err), err);
+}
+
+/* ---- All steps --------------------------------------------------------------------------- */
+
+/* The tensor of a value that is not known yet: it has no elements. */
+static struct td_tensor unknown(void)
+{
+    struct td_tensor none;
+    struct td_error err;
+    const struct td_shape empty = { .rank = 1 };
+    if (td_tensor_describe(&none, "none", TD_DTYPE_FLOAT32, &empty, &err) != TD_OK)
+        memset(&none, 0, sizeof(none));
+    return none;
+}
+
+static void begin_values(struct td_program_plan *plan, const struct td_op_args *args)
+{
+    const struct td_program *program = plan->program;
+    for (int v = 0; v < program->n_values; v++) {
+        const struct td_program_value *value = &program->values[v];
+        plan->values[v].tensor = unknown();
+        plan->values[v].root = v;
+        plan->values[v].last_use = -1;
+        plan->values[v].place = TD_PROGRAM_NO_PLACE;
+        plan->values[v].is_known = value->step < 0;
+        if (v < program->op.n_inputs)
+            plan->values[v].tensor = args->inputs[v].tensors[0];
+        else if (value->constant)
+            plan->values[v].tensor = *value->constant;
+    }
+}
+
+static void use(struct td_program_plan *plan, int v, int s)
+{
+    const int producer = plan->program->values[v].step, root = plan->values[v].root;
+    plan->values[root].last_use = plan->steps[s].last;
+    if (producer >= 0 && plan->steps[producer].first != plan->steps[s].first)
+        plan->values[v].is_inner = false;
+}
+
+/* Sets the last use of each root. A step that runs in a chain uses its inputs until the chain
+ * ends. */
+static void find_uses(struct td_program_plan *plan)
+{
+    for (int v = 0; v < plan->program->n_values; v++) {
+        const struct td_program_value *value = &plan->program->values[v];
+        plan->values[v].is_inner = value->step >= 0 && value->output < 0 &&
+                                   plan->steps[value->step].first < plan->steps[value->step].last;
+    }
+    for (int s = 0; s < plan->program->n_steps; s++) {
+        const struct td_program_step *step = &plan->program->steps[s];
+        for (int i = 0; i < step->op->n_inputs; i++)
+            for (int k = 0; k < step->inputs[i].count; k++)
+                use(plan, step->inputs[i].values[k], s);
+    }
+}
+
+/* True if the value is computed by a step, and needs a place in the block. */
+static bool needs_place(const struct td_program_plan *plan, int v)
+{
+    const struct td_program_value *value = &plan->program->values[v];
+    return value->step >= 0 && value->output < 0 && plan->values[v].root == v &&
+           plan->values[v].is_known && !plan->values[v].is_inner &&
+           plan->values[v].tensor.dtype != TD_DTYPE_STRING;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static td_status place_results(struct td_program_plan *plan, struct td_arena *arena,
+                               struct td_error *err)
+{
+    const int n = plan->program->n_values;
+    struct td_placement *placements = td_arena_alloc(arena, (size_t)n, sizeof(*placements), err);
+    int *order = td_arena_alloc(arena, (size_t)n, sizeof(*order), err), count = 0;
+    if (!placements || !order)
+        return err->status;
+    for (int v = 0; v < n; v++)
+        if (needs_place(plan, v))
+            placements[count++] = (struct td_placement){
+                .bytes = plan->values[v].tensor.bytes,
+                .first = plan->steps[plan->program->values[v].step].first,
+                .last = larger(plan->steps[plan->program->values[v].step].last,
+                               plan->values[v].last_use),
+            };
+    plan->block_bytes = td_place(placements, count, order);
+    count = 0;
+    for (int v = 0; v < n; v++)
+        if (needs_place(plan, v))
+            plan->values[v].place = placements[count++].place;
+    if (plan->block_bytes != SIZE_MAX)
+        return TD_OK;
+    return td_error_resource(err, "workspace_bytes", UINT64_MAX, INT64_MAX,
+                             "the results of the steps");
+}
+
+td_status td_program_plan_make(const struct td_program *program, const struct td_op_args *args,
+                               struct td_arena *arena, struct td_program_plan **out,
+                               struct td_error *err)
+{
+    struct td_program_plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
+    if (!plan)
+        return err->status;
+    *plan = (struct td_program_plan){
+        .program = program,
+        .steps = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(plan->steps[0]), err),
+        .values = td_arena_alloc(arena, (size_t)program->n_values, sizeof(plan->values[0]), err),
+    };
+    if (!plan->steps || !plan->values)
+        return err->status;
+    begin_values(plan, args);
+    td_status status = TD_OK;
+    for (int s = 0; s < program->n_steps && status == TD_OK; s++) {
+        plan->steps[s].is_inferred = false;
+        if (can_infer(plan, s))
+            status = td_program_plan_step(plan, s, arena, err);
+    }
+    if (status != TD_OK)
+        return status;
+    td_program_fuse(plan);
+    find_uses(plan);
+    *out = plan;
+    return place_results(plan, arena, err);
+}

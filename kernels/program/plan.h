@@ -1,0 +1,54 @@
+/* plan.h - how a call of a program is computed: the arguments of each step and the place of each
+ * result.
+ *
+ * Ownership  A plan is in the arena of the call.
+ * Threads    A plan belongs to its call. */
+#ifndef TD_KERNELS_PROGRAM_PLAN_H
+#define TD_KERNELS_PROGRAM_PLAN_H
+
+#include "kernels/program/program.h"
+
+#define TD_PROGRAM_NO_PLACE SIZE_MAX
+
+struct td_program_plan {
+    const struct td_program *program;
+    struct {
+        struct td_op_args args;
+        bool is_inferred;
+        int first, last; /* the steps that run as one chain with this step (fuse.h) */
+    } * steps;
+    struct {
+        struct td_tensor tensor; /* described if is_known; data is set once it is computed */
+        bool is_known;
+        /* The value whose data this value has, because the step between them only reshapes; or the
+         * value itself. */
+        int root;
+        /* True if only steps of the same chain use the value, which then has no memory. */
+        bool is_inner;
+        int last_use; /* of a root: the last step that reads it, or -1 */
+        size_t place; /* of a root: offset in the block, or TD_PROGRAM_NO_PLACE */
+    } * values;
+    size_t block_bytes; /* size of the block that holds the results */
+};
+
+/* Describes all steps that do not depend on computed values. */
+TD_MUST_CHECK td_status td_program_plan_make(const struct td_program *program,
+                                             const struct td_op_args *args, struct td_arena *arena,
+                                             struct td_program_plan **out, struct td_error *err);
+
+/* Describes a step whose inputs are all known. Values that determine shapes must have data. */
+TD_MUST_CHECK td_status td_program_plan_step(struct td_program_plan *plan, int step,
+                                             struct td_arena *arena, struct td_error *err);
+
+/* True if the step only reshapes its input, whose data its result shares. An output of the program
+ * has memory of its own. */
+bool td_program_shares(const struct td_program *program, int step);
+
+/* Sets the data of the result of such a step to the data of its input. */
+void td_program_share(struct td_program_plan *plan, int step);
+
+/* Names the step in an error, unless the error names one. Returns the status. */
+td_status td_program_blame(const struct td_program *program, int step, td_status status,
+                           struct td_error *err);
+
+#endif

@@ -1,0 +1,102 @@
+#include "kernels/program/program.h"
+
+#include "kernels/program/plan.h"
+#include "kernels/program/run.h"
+
+/* ---- Inputs ------------------------------------------------------------------------------ */
+
+/* An input that several steps use has the role with the most consequences: a tensor whose values
+ * determine addresses is copied. */
+static td_role stronger(td_role a, td_role b)
+{
+    static const int strength[TD_ROLE_COUNT] = {
+        [TD_ROLE_DATA] = 0, [TD_ROLE_CONDITION] = 1, [TD_ROLE_KEY] = 2, [TD_ROLE_INDEX] = 3
+    };
+    return strength[a] > strength[b] ? a : b;
+}
+
+static void use_input(struct td_input_spec *input, const struct td_input_spec *by)
+{
+    input->role = stronger(input->role, by->role);
+    input->reads_values |= td_input_reads_values(by);
+    input->sets_shape |= by->sets_shape;
+}
+
+static void describe_inputs(const struct td_program *program, struct td_input_spec *inputs)
+{
+    for (int s = 0; s < program->n_steps; s++) {
+        const struct td_program_step *step = &program->steps[s];
+        for (int i = 0; i < step->op->n_inputs; i++)
+            for (int k = 0; k < step->inputs[i].count; k++)
+                if (step->inputs[i].values[k] < program->op.n_inputs)
+                    use_input(&inputs[step->inputs[i].values[k]], &step->op->inputs[i]);
+    }
+}
+
+/* ---- Functions of the op ----------------------------------------------------------------- */
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_program *program = td_program_of(args->op);
+    struct td_program_plan *plan;
+    td_status status = td_program_plan_make(program, args, arena, &plan, err);
+    if (status == TD_OK)
+        status = td_op_outputs(args, program->op.n_outputs, arena, err);
+    if (status != TD_OK)
+        return status;
+    args->plan = plan;
+    for (int i = 0; i < program->op.n_outputs; i++)
+        args->outputs[i] = plan->values[program->outputs[i]].tensor;
+    return TD_OK;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static struct td_cost cost(const struct td_op_args *args)
+{
+    const struct td_program_plan *plan = args->plan;
+    struct td_cost sum = { .single_threaded = true };
+    for (int s = 0; s < plan->program->n_steps; s++) {
+        const struct td_op *op = plan->program->steps[s].op;
+        if (!plan->steps[s].is_inferred)
+            continue;
+        const struct td_cost one = op->cost(&plan->steps[s].args);
+        sum.bytes_read = plus(sum.bytes_read, one.bytes_read);
+        sum.bytes_written = plus(sum.bytes_written, one.bytes_written);
+        sum.random_reads = plus(sum.random_reads, one.random_reads);
+        sum.flops = plus(sum.flops, one.flops);
+        sum.workspace = larger(sum.workspace, one.workspace);
+        sum.workspace_per_thread = larger(sum.workspace_per_thread, one.workspace_per_thread);
+        sum.single_threaded &= one.single_threaded;
+    }
+    sum.workspace = plus(sum.workspace, plan->block_bytes);
+    return sum;
+}
+
+/* ---- Descriptor -------------------------------------------------------------------------- */
+
+const struct td_program *td_program_of(const struct td_op *op)
+{
+    return op->infer == infer ? (const struct td_program *)op->detail : NULL;
+}
+
+void td_program_describe(struct td_program *program, struct td_input_spec *inputs)
+{
+    static const td_status errors[] = { TD_OK };
+    describe_inputs(program, inputs);
+    program->op.named_outputs = true;
+    program->op.errors = errors;
+    program->op.infer = infer;
+    program->op.cost = cost;
+    program->op.run = td_program_run;
+    program->op.detail = program;
+}

@@ -1,0 +1,78 @@
+/* program.h - several ops that run as one call.
+ *
+ * A program is a list of steps. Each step is an op whose inputs are inputs of the program,
+ * constants, or results of earlier steps. The program itself is described by a struct td_op, so
+ * everything that works with ops works with programs.
+ *
+ * infer describes all steps whose shapes do not depend on computed values, and gives each result a
+ * place in one block of memory, in which results that are not needed at the same time overlap. The
+ * other steps are described when the values are known. An output of such a step is described and
+ * allocated by run: until then, it has no elements.
+ *
+ * A step that only reshapes its input (td_op.reshapes) shares the data of the input. Every step
+ * rounds, so the results have the same bits as if each step were a call of its own.
+ *
+ * Ownership  Borrows the ops, and everything that the program refers to. The plan of a call is in
+ *            its arena.
+ * Threads    A program is constant once it is described. infer, cost and run are reentrant.
+ * Errors     The errors of the steps, with the step and its name (td_error.step, as, op).
+ *            MALFORMED_REQUEST if a step returns a list of another length than `as` has names. */
+#ifndef TD_KERNELS_PROGRAM_H
+#define TD_KERNELS_PROGRAM_H
+
+#include "kernels/op.h"
+
+#define TD_PROGRAM_STEPS 256 /* maximum number of steps */
+
+/* A tensor of a program: an input, a constant or the result of a step. Values are numbered: first
+ * the inputs in the order of the descriptor, then constants and results. */
+struct td_program_value {
+    int step;   /* the step that computes the value; -1 for an input or a constant */
+    int result; /* number of the value among the results of the step */
+    /* The tensor of a constant; NULL for other values, and for a constant that `complete` sets. A
+     * constant has one reader. */
+    const struct td_tensor *constant;
+    int output; /* number of the program's output, or -1 */
+};
+
+/* The tensors of one input of a step. */
+struct td_program_operand {
+    const int *values;
+    int count; /* 0: the optional input is not given */
+};
+
+struct td_program_step {
+    const struct td_op *op;
+    const char *as;                          /* name of the first named result, for messages */
+    const struct td_program_operand *inputs; /* [op->n_inputs] */
+    _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
+    uint32_t attrs_set;
+    /* The value of each result, also of a result that nobody uses. A list of outputs has n_results
+     * elements, and otherwise n_results is op->n_outputs. */
+    const int *results;
+    int n_results;
+};
+
+struct td_program {
+    struct td_op op; /* set by td_program_describe, except `inputs`, `outputs` and their numbers */
+    const struct td_program_value *values;
+    int n_values;
+    const struct td_program_step *steps;
+    int n_steps;
+    const int *outputs; /* [op.n_outputs]: the values of the outputs */
+    /* Sets the tensors of the constants of a step whose dtype depends on other inputs of the step.
+     * The inputs of `args` that are not such constants are set. NULL if there are no such
+     * constants. */
+    td_status (*complete)(const struct td_program *program, int step, struct td_op_args *args,
+                          struct td_arena *arena, struct td_error *err);
+    void *context; /* for `complete` */
+};
+
+/* Describes the program: sets the functions of program->op, and for each input its role and whether
+ * its values are read, from the steps that use it. `inputs` is the array of program->op.inputs. */
+void td_program_describe(struct td_program *program, struct td_input_spec *inputs);
+
+/* The program of an op that td_program_describe has described, or NULL for any other op. */
+const struct td_program *td_program_of(const struct td_op *op);
+
+#endif

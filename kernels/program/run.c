@@ -1,0 +1,212 @@
+#include "kernels/program/run.h"
+
+#include "kernels/program/fuse.h"
+#include "kernels/program/plan.h"
+
+#include <string.h>
+
+/* Bytes of stack for the small allocations of a step. */
+#define SCRATCH_BYTES 4096
+
+struct job {
+    struct td_program_plan *plan;
+    struct td_op_args *args; /* of the program */
+    struct td_exec *exec;
+    char *block;                       /* the results that have a place */
+    struct td_arena *held;             /* [n_values]: memory of results that have no place */
+    int *chained;                      /* [n_values]: for td_program_run_chain */
+    struct td_step_replaced *replaced; /* [n_steps] */
+    uint64_t output_bytes;             /* of the outputs that were described by this run */
+};
+
+/* ---- Memory of results ------------------------------------------------------------------- */
+
+/* Starts with the outputs that the caller has allocated. */
+static td_status begin(struct job *job, struct td_error *err)
+{
+    const struct td_program_plan *plan = job->plan;
+    const struct td_program *program = plan->program;
+    struct td_arena *arena = job->exec->arena;
+    job->block = td_arena_alloc(arena, 1, plan->block_bytes, err);
+    job->held = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->held[0]), err);
+    job->chained = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->chained[0]), err);
+    job->replaced = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->replaced[0]), err);
+    if (!job->block || !job->held || !job->chained || !job->replaced)
+        return err->status;
+    job->args->replaced_in = job->replaced;
+    job->args->n_replaced_in = 0;
+    for (int v = 0; v < program->n_values; v++)
+        td_arena_init(&job->held[v], NULL, 0, arena->memory);
+    for (int i = 0; i < program->op.n_outputs; i++)
+        if (plan->values[program->outputs[i]].is_known)
+            plan->values[program->outputs[i]].tensor = job->args->outputs[i];
+    return TD_OK;
+}
+
+/* Adds the size of an output whose size was not known before to the sum of these sizes. */
+static td_status admit_output(struct job *job, const struct td_tensor *output, struct td_error *err)
+{
+    const uint64_t limit = job->exec->output_limit;
+    if (__builtin_add_overflow(job->output_bytes, td_tensor_footprint(output), &job->output_bytes))
+        job->output_bytes = UINT64_MAX;
+    return job->output_bytes <= limit
+               ? TD_OK
+               : td_error_resource(err, "output_bytes", job->output_bytes, limit, "the output");
+}
+
+/* Sets the data of a result that has none: a place in the block, or memory of its own. */
+static td_status allocate(struct job *job, int v, struct td_error *err)
+{
+    const struct td_program_plan *plan = job->plan;
+    const bool is_output = plan->program->values[v].output >= 0;
+    struct td_tensor *tensor = &plan->values[v].tensor;
+    if (tensor->data || tensor->offsets || plan->values[v].is_inner)
+        return TD_OK;
+    if (plan->values[v].place != TD_PROGRAM_NO_PLACE) {
+        tensor->data = job->block + plan->values[v].place;
+        return TD_OK;
+    }
+    td_status status = is_output ? admit_output(job, tensor, err) : TD_OK;
+    if (status == TD_OK)
+        status = td_tensor_alloc(tensor, is_output ? job->exec->arena : &job->held[v], err);
+    return status;
+}
+
+/* Frees the results that no step after s reads. */
+static void release(struct job *job, int s)
+{
+    for (int v = 0; v < job->plan->program->n_values; v++)
+        if (job->plan->values[v].last_use == s && job->plan->program->values[v].output < 0)
+            td_arena_reset(&job->held[v]);
+}
+
+static void release_all(struct job *job)
+{
+    for (int v = 0; job->held && v < job->plan->program->n_values; v++)
+        td_arena_reset(&job->held[v]);
+}
+
+/* ---- Steps ------------------------------------------------------------------------------- */
+
+/* Gives the step the data of results that were computed after it was described. */
+static void set_inputs(const struct td_program_plan *plan, int s)
+{
+    const struct td_program_step *step = &plan->program->steps[s];
+    const struct td_op_args *args = &plan->steps[s].args;
+    for (int i = 0; i < step->op->n_inputs; i++)
+        for (int k = 0; k < step->inputs[i].count; k++)
+            if (!args->inputs[i].tensors[k].data)
+                args->inputs[i].tensors[k] = plan->values[step->inputs[i].values[k]].tensor;
+}
+
+static td_status set_outputs(struct job *job, int s, struct td_error *err)
+{
+    const struct td_program_step *step = &job->plan->program->steps[s];
+    td_status status = TD_OK;
+    for (int r = 0; r < step->n_results && status == TD_OK; r++) {
+        status = allocate(job, step->results[r], err);
+        job->plan->steps[s].args.outputs[r] = job->plan->values[step->results[r]].tensor;
+    }
+    return status;
+}
+
+/* Runs the op, or the chain that begins with the step. */
+static td_status run_op(struct job *job, int s, struct td_error *err)
+{
+    const struct td_program_plan *plan = job->plan;
+    return plan->steps[s].first < plan->steps[s].last
+               ? td_program_run_chain(job->plan, s, job->chained, job->exec, err)
+               : plan->program->steps[s].op->run(&job->plan->steps[s].args, job->exec, err);
+}
+
+/* Runs the op. The memory that it allocates is freed, unless strings are in it. */
+static td_status run_in_scratch(struct job *job, int s, struct td_error *err)
+{
+    const struct td_op_args *args = &job->plan->steps[s].args;
+    struct td_exec *exec = job->exec;
+    struct td_arena *const arena = exec->arena, scratch;
+    _Alignas(64) char first[SCRATCH_BYTES];
+    bool has_strings = false;
+    for (int r = 0; r < args->n_outputs; r++)
+        has_strings |= args->outputs[r].dtype == TD_DTYPE_STRING;
+    if (has_strings)
+        return run_op(job, s, err);
+    td_arena_init(&scratch, first, sizeof(first), arena->memory);
+    scratch.stop = arena->stop;
+    exec->arena = &scratch;
+    const td_status status = run_op(job, s, err);
+    exec->arena = arena;
+    td_arena_reset(&scratch);
+    return status;
+}
+
+/* Records the indices that a bounds policy replaced in a step. */
+static void keep_replaced(struct job *job, int s)
+{
+    const struct td_op_args *args = &job->plan->steps[s].args;
+    if (args->replaced > 0)
+        job->replaced[job->args->n_replaced_in++] = (struct td_step_replaced){
+            .step = s,
+            .policy = td_op_bounds(job->plan->program->steps[s].op, args),
+            .replaced = args->replaced,
+        };
+}
+
+/* Passes on the results of a step. */
+static void keep_outputs(struct job *job, int s)
+{
+    const struct td_program *program = job->plan->program;
+    const struct td_program_step *step = &program->steps[s];
+    for (int r = 0; r < step->n_results; r++) {
+        const int value = step->results[r], output = program->values[value].output;
+        job->plan->values[value].tensor = job->plan->steps[s].args.outputs[r];
+        if (output >= 0)
+            job->args->outputs[output] = job->plan->values[value].tensor;
+    }
+}
+
+/* Describes a step whose shapes depend on computed values, and gives it its inputs. */
+static td_status prepare(struct job *job, int s, struct td_error *err)
+{
+    struct td_program_plan *plan = job->plan;
+    const td_status status =
+        plan->steps[s].is_inferred ? TD_OK : td_program_plan_step(plan, s, job->exec->arena, err);
+    if (status == TD_OK)
+        set_inputs(plan, s);
+    return status;
+}
+
+/* Runs step s, or the chain that begins with it. */
+static td_status run_step(struct job *job, int s, struct td_error *err)
+{
+    struct td_program_plan *plan = job->plan;
+    td_status status = td_exec_check(job->exec, err);
+    for (int k = s; k <= plan->steps[s].last && status == TD_OK; k++)
+        status = prepare(job, k, err);
+    if (status == TD_OK && td_program_shares(plan->program, s)) {
+        td_program_share(plan, s);
+        return TD_OK;
+    }
+    for (int k = s; k <= plan->steps[s].last && status == TD_OK; k++)
+        status = set_outputs(job, k, err);
+    if (status == TD_OK)
+        status = run_in_scratch(job, s, err);
+    for (int k = s; k <= plan->steps[s].last && status == TD_OK; k++) {
+        keep_outputs(job, k);
+        keep_replaced(job, k);
+    }
+    return status;
+}
+
+td_status td_program_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    struct td_program_plan *plan = (struct td_program_plan *)(uintptr_t)args->plan;
+    struct job job = { .plan = plan, .args = args, .exec = exec };
+    td_status status = begin(&job, err);
+    for (int s = 0; s < plan->program->n_steps && status == TD_OK; s = plan->steps[s].last + 1) {
+        status = td_program_blame(plan->program, s, run_step(&job, s, err), err);
+        release(&job, plan->steps[s].last);
+    }
+    release_all(&job);
+    return status;
+}

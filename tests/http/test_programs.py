@@ -1,0 +1,89 @@
+"""POST /v1/programs/run over HTTP: formats, resident tables, limits. What programs compute and refuse is tested in process:
+tests/kernels/program, tests/api/programs, tests/conformance/cases/programs.jsonl."""
+from daemon import *
+
+
+def program(steps, outputs, **inputs):
+    return {"inputs": inputs, "steps": steps, "outputs": outputs}
+
+
+SQUARE = [{"op": "square", "x": "$x", "as": "y"}]
+
+
+class Programs(HttpTest):
+    def run_program(self, body, query="", headers=None):
+        return self.request("POST", "/v1/programs/run" + query, body, headers)
+
+    def test_one_output_is_named(self):
+        reply = self.run_program(program(SQUARE, ["y"], x=[2, 3]))
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json(), {"outputs": {"y": {"dtype": "int32", "shape": [2], "data": [4, 9]}}})
+
+    def test_members_of_the_whole_program(self):
+        reply = self.run_program({**program(SQUARE, ["y"], x=[2]), "response": "base64"}, "?timing=1")
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["outputs"]["y"], {"dtype": "int32", "shape": [1], "base64": "BAAAAA=="})
+        self.assertIn("compute", reply.headers["Server-Timing"])
+        self.assertProblem(self.run_program({**program(SQUARE, ["y"], x=[2]), "inptus": {}}), 400, "MALFORMED_REQUEST", pointer="/inptus")
+
+    def test_steps_read_resident_tables(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/rows", [[1, 2], [3, 4], [5, 6]]), 201)
+        steps = [{"op": "gather", "params": {"ref": "rows"}, "indices": "$i", "as": "picked"},
+                 {"op": "reduce_sum", "x": "$picked", "axes": [1], "as": "y"}]
+        reply = self.run_program(program(steps, ["y"], i=[2, 0]))
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["outputs"]["y"]["data"], [11, 3])
+        steps[0]["params"] = {"ref": "row"}
+        self.assertProblem(self.run_program(program(steps, ["y"], i=[0])), 404, "TENSOR_NOT_FOUND", did_you_mean="rows", step=0)
+        self.request("DELETE", "/v1/tensors/rows")
+
+    def test_the_outputs_can_be_stored(self):
+        reply = self.run_program({**program(SQUARE, ["y"], x=[2, 3]), "store": "kept"})
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["outputs"]["y"]["name"], "kept.y")
+        self.assertEqual(self.post("/v1/gather", {"params": {"ref": "kept.y"}, "indices": 1}).json()["output"]["data"], 9)
+        self.request("DELETE", "/v1/tensors/kept.y")
+
+    def test_the_reply_can_be_binary(self):
+        reply = self.run_program(program(SQUARE, ["y"], x=[2, 3]), headers={"Accept": "application/vnd.safetensors"})
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.headers["Content-Type"], "application/vnd.safetensors")
+        self.assertIn(b'"y":{"dtype":"I32","shape":[2]', reply.body)
+
+    def test_replaced_indices_name_their_step(self):
+        steps = [{"op": "gather", "params": "$x", "indices": [0, 7], "bounds": "zero", "as": "a"},
+                 {"op": "gather", "params": "$a", "indices": [1, 0], "as": "b"},
+                 {"op": "gather", "params": "$b", "indices": [-1, 5, 0], "bounds": "clip", "as": "y"}]
+        reply = self.run_program(program(steps, ["y"], x=[4, 5]))
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["bounds"], [{"step": 0, "policy": "zero", "replaced": 1}, {"step": 2, "policy": "clip", "replaced": 2}])
+
+    def test_a_program_is_json(self):
+        reply = self.request("POST", "/v1/programs/run", b"x", {"Content-Type": "application/vnd.safetensors"})
+        self.assertProblem(reply, 415, "UNSUPPORTED_MEDIA_TYPE")
+        self.assertProblem(self.request("GET", "/v1/programs/run"), 405, "METHOD_NOT_ALLOWED")
+
+    def test_the_sum_of_all_steps_is_limited(self):
+        with Daemon("--max-flops", "1000") as server, Client(server) as client:
+            small = program(SQUARE, ["y"], x=[1] * 600)
+            twice = program(SQUARE + [{"op": "negative", "x": "$x", "as": "z"}], ["y", "z"], x=[1] * 600)
+            self.assertEqual(client.request("POST", "/v1/programs/run", small).status, 200)
+            reply = client.request("POST", "/v1/programs/run", twice)
+            self.assertEqual((reply.status, reply.json()["resource"]), (422, "flops"))
+
+    def test_an_output_of_unknown_size_is_limited(self):
+        steps = [{"op": "cast", "x": "$p", "dtype": "int32", "as": "q"},
+                 {"op": "dynamic_partition", "data": "$x", "partitions": "$q", "num_partitions": 1, "as": ["y"]}]
+        with Daemon("--max-output", "4096") as server, Client(server) as client:
+            for n, status in ((100, 200), (2000, 422)):
+                reply = client.request("POST", "/v1/programs/run", program(steps, ["y"], x=[1] * n, p={"dtype": "int64", "data": [0] * n}))
+                self.assertEqual(reply.status, status, reply.body[:300])
+            self.assertEqual((reply.json()["resource"], reply.json()["step"]), ("output_bytes", 1))
+
+    def test_requests_are_counted(self):
+        self.run_program(program(SQUARE, ["y"], x=[1]))
+        self.assertIn(b'tensord_requests_total{op="run_program"', self.request("GET", "/metrics").body)
+
+
+if __name__ == "__main__":
+    main()

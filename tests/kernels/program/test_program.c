@@ -1,0 +1,472 @@
+#include "kernels/op_check.h"
+#include "kernels/program/plan.h"
+#include "tests/support/op_call.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST 64 /* values, steps and operands of a test's program */
+
+/* ---- Programs of the tests --------------------------------------------------------------- */
+
+struct sample {
+    struct td_program program;
+    struct td_program_value values[MOST];
+    struct td_program_step steps[MOST];
+    struct td_input_spec inputs[TD_MAX_INPUTS];
+    struct td_output_spec output_specs[MOST];
+    int outputs[MOST];
+    struct td_tensor tensors[TD_MAX_INPUTS]; /* of the inputs */
+};
+
+static void *room(size_t n, size_t size)
+{
+    struct td_error err;
+    void *place = td_arena_alloc(&test_arena, n, size, &err);
+    EXPECT(place != NULL, "%s", err.message);
+    return place;
+}
+
+static void begin(struct sample *sample)
+{
+    memset(sample, 0, sizeof(*sample));
+    sample->program.op.name = "sample";
+    sample->program.op.inputs = sample->inputs;
+    sample->program.op.outputs = sample->output_specs;
+    sample->program.values = sample->values;
+    sample->program.steps = sample->steps;
+    sample->program.outputs = sample->outputs;
+}
+
+static int add_value(struct sample *sample, struct td_program_value value)
+{
+    EXPECT(sample->program.n_values < MOST, "too many values");
+    sample->values[sample->program.n_values] = value;
+    return sample->program.n_values++;
+}
+
+static int add_input(struct sample *sample, struct td_tensor tensor)
+{
+    const int i = sample->program.op.n_inputs++;
+    sample->inputs[i] = (struct td_input_spec){ .name = "input", .dtypes = TD_DTYPES_ALL };
+    sample->tensors[i] = tensor;
+    return add_value(sample, (struct td_program_value){ .step = -1, .output = -1 });
+}
+
+static int add_constant(struct sample *sample, struct td_tensor tensor)
+{
+    struct td_tensor *constant = room(1, sizeof(*constant));
+    *constant = tensor;
+    return add_value(sample,
+                     (struct td_program_value){ .step = -1, .constant = constant, .output = -1 });
+}
+
+/* The operands of a step: values, -1 between two inputs, -2 at the end. */
+#define NEXT -1
+#define END  -2
+
+/* Adds a step with n results. Returns the number of the first. */
+static int add_step(struct sample *sample, const char *op_name, const char *attrs,
+                    const int *operands, int n_results)
+{
+    const struct td_op *op = td_op_named(op_name, strlen(op_name));
+    struct td_program_step *step = &sample->steps[sample->program.n_steps];
+    struct td_program_operand *inputs = room((size_t)op->n_inputs, sizeof(*inputs));
+    struct op_call call;
+    int *values = room(MOST, sizeof(*values)), *results = room((size_t)n_results, sizeof(int));
+    memset(inputs, 0, (size_t)op->n_inputs * sizeof(*inputs));
+    inputs[0].values = values;
+    for (int i = 0; *operands != END; operands++) {
+        if (*operands == NEXT)
+            inputs[++i].values = values;
+        else
+            inputs[i].count++;
+        if (*operands != NEXT)
+            *values++ = *operands;
+    }
+    for (int r = 0; r < n_results; r++)
+        results[r] =
+            add_value(sample, (struct td_program_value){
+                                  .step = sample->program.n_steps, .result = r, .output = -1 });
+    call_begin(&call, op_name, attrs, tensor("int32[] 0"), tensor("int32[] 0"));
+    *step = (struct td_program_step){ .op = op,
+                                      .as = "as",
+                                      .inputs = inputs,
+                                      .attrs_set = call.args.attrs_set,
+                                      .results = results,
+                                      .n_results = n_results };
+    memcpy(step->attrs, call.args.attrs, sizeof(step->attrs));
+    sample->program.n_steps++;
+    return results[0];
+}
+
+#define OPERANDS(...) ((const int[]){ __VA_ARGS__, END })
+
+static void add_output(struct sample *sample, int value)
+{
+    const int i = sample->program.op.n_outputs++;
+    sample->outputs[i] = value;
+    sample->values[value].output = i;
+}
+
+/* Describes the program, and its call with the inputs. */
+static td_status infer(struct sample *sample, struct op_call *call)
+{
+    memset(call, 0, sizeof(*call));
+    td_program_describe(&sample->program, sample->inputs);
+    td_op_set_defaults(&sample->program.op, &call->args);
+    for (int i = 0; i < sample->program.op.n_inputs; i++) {
+        struct td_tensor *copy = room(1, sizeof(*copy));
+        *copy = sample->tensors[i];
+        call->args.inputs[i] = (struct td_operand){ copy, 1 };
+    }
+    call->status = td_op_infer(&sample->program.op, &call->args, &test_arena, &call->err);
+    return call->status;
+}
+
+static void run(struct sample *sample, struct op_call *call, struct td_exec *exec)
+{
+    struct td_exec serial;
+    if (infer(sample, call) != TD_OK)
+        return;
+    for (int i = 0; i < call->args.n_outputs && call->status == TD_OK; i++)
+        call->status = td_tensor_alloc(&call->args.outputs[i], &test_arena, &call->err);
+    if (!exec) {
+        td_exec_serial(&serial, &test_arena);
+        exec = &serial;
+    }
+    exec->arena = &test_arena;
+    if (call->status == TD_OK)
+        call->status = sample->program.op.run(&call->args, exec, &call->err);
+}
+
+static const struct td_program_plan *plan_of(const struct op_call *call)
+{
+    return call->args.plan;
+}
+
+/* ---- Results ----------------------------------------------------------------------------- */
+
+TD_TEST(the_chain_of_the_documentation_of_dynamic_partition)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("float32[6] 0.1 -1 5.2 4.3 -1 7.4"));
+    const int range = add_input(&sample, tensor("int32[6] 0..5"));
+    const int minus_one = add_constant(&sample, tensor("float32[] -1"));
+    const int one = add_constant(&sample, tensor("float32[] 1"));
+    const int keep = add_step(&sample, "not_equal", "", OPERANDS(x, NEXT, minus_one), 1);
+    const int part = add_step(&sample, "cast", "dtype=int32", OPERANDS(keep), 1);
+    const int data =
+        add_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
+    const int raised = add_step(&sample, "add", "", OPERANDS(data + 1, NEXT, one), 1);
+    const int at =
+        add_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(range, NEXT, part), 2);
+    const int result =
+        add_step(&sample, "dynamic_stitch", "", OPERANDS(at, at + 1, NEXT, data, raised), 1);
+    add_output(&sample, result);
+    run(&sample, &call, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "float32[6] 1.1 -1 6.2 5.3 -1 8.4", "stitched");
+    /* The shapes after the partitions depend on values. */
+    ck_assert(plan_of(&call)->steps[1].is_inferred);
+    ck_assert(plan_of(&call)->steps[0].last == 1);
+}
+
+TD_TEST(a_result_can_be_used_twice_in_a_step)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("float32[3] 1 2 3"));
+    const int a = add_step(&sample, "add", "", OPERANDS(x, NEXT, x), 1);
+    const int b = add_step(&sample, "multiply", "", OPERANDS(a, NEXT, a), 1);
+    add_output(&sample, b);
+    add_output(&sample, a);
+    run(&sample, &call, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "float32[3] 4 16 36", "b");
+    expect_tensor(&call.args.outputs[1], "float32[3] 2 4 6", "a");
+}
+
+TD_TEST(strings_pass_through_steps)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("string[3] 'a' 'bb' 'c'"));
+    const int mask = add_input(&sample, tensor("bool[3] 1 0 1"));
+    const int other = add_constant(&sample, tensor("string[] 'none'"));
+    const int order = add_constant(&sample, tensor("int32[2] 1 2"));
+    const int chosen = add_step(&sample, "where", "", OPERANDS(mask, NEXT, x, NEXT, other), 1);
+    const int picked = add_step(&sample, "gather", "", OPERANDS(chosen, NEXT, order), 1);
+    add_output(&sample, picked);
+    run(&sample, &call, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "string[2] 'none' 'c'", "picked");
+}
+
+/* ---- Memory ------------------------------------------------------------------------------ */
+
+TD_TEST(results_of_a_chain_have_no_memory)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    int x = add_input(&sample, tensor("float32[4] 1 2 3 4"));
+    for (int i = 0; i < 8; i++)
+        x = add_step(&sample, "exp", "", OPERANDS(x), 1);
+    add_output(&sample, x);
+    ck_assert_int_eq(infer(&sample, &call), TD_OK);
+    ck_assert_uint_eq(plan_of(&call)->block_bytes, 0);
+    ck_assert_int_eq(plan_of(&call)->steps[0].last, 7);
+}
+
+TD_TEST(a_result_takes_the_place_of_one_that_is_no_longer_used)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("float32[64,64] 0..4095"));
+    const int rows = add_constant(&sample, tensor("int32[64] 0..63"));
+    int at = x;
+    for (int i = 0; i < 6; i++)
+        at = add_step(&sample, "gather", "", OPERANDS(at, NEXT, rows), 1);
+    add_output(&sample, at);
+    ck_assert_int_eq(infer(&sample, &call), TD_OK);
+    ck_assert_uint_eq(plan_of(&call)->block_bytes, 2 * 64 * 64 * sizeof(float));
+    ck_assert_uint_eq(sample.program.op.cost(&call.args).workspace >= 2 * 64 * 64 * sizeof(float),
+                      true);
+}
+
+TD_TEST(a_chain_keeps_a_result_that_a_later_step_uses)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("float32[2] 1 2"));
+    const int rows = add_constant(&sample, tensor("int32[1] 1"));
+    const int a = add_step(&sample, "negative", "", OPERANDS(x), 1);
+    const int b = add_step(&sample, "square", "", OPERANDS(a), 1);
+    const int c = add_step(&sample, "gather", "", OPERANDS(a, NEXT, rows), 1);
+    add_output(&sample, b);
+    add_output(&sample, c);
+    run(&sample, &call, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "float32[2] 1 4", "b");
+    expect_tensor(&call.args.outputs[1], "float32[1] -2", "c");
+}
+
+/* ---- Errors ------------------------------------------------------------------------------ */
+
+TD_TEST(an_error_names_its_step)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("float32[2] 1 2"));
+    const int y = add_input(&sample, tensor("float32[3] 1 2 3"));
+    const int a = add_step(&sample, "negative", "", OPERANDS(x), 1);
+    const int b = add_step(&sample, "add", "", OPERANDS(a, NEXT, y), 1);
+    add_output(&sample, b);
+    ck_assert_int_eq(infer(&sample, &call), TD_SHAPE_MISMATCH);
+    ck_assert(call.err.has_step);
+    ck_assert_int_eq(call.err.step, 1);
+    ck_assert_str_eq(call.err.as, "as");
+    ck_assert_str_eq(call.err.op, "add");
+}
+
+TD_TEST(an_error_while_a_program_runs_names_its_step)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("int32[2] 1 2"));
+    const int two = add_constant(&sample, tensor("int32[] 2"));
+    const int z = add_step(&sample, "subtract", "", OPERANDS(x, NEXT, two), 1);
+    const int y = add_step(&sample, "floor_mod", "", OPERANDS(x, NEXT, z), 1);
+    add_output(&sample, y);
+    run(&sample, &call, NULL);
+    ck_assert_int_eq(call.status, TD_DIVISION_BY_ZERO);
+    ck_assert_int_eq(call.err.step, 1);
+    ck_assert_int_eq(call.err.position[0], 1);
+}
+
+TD_TEST(a_list_must_have_as_many_tensors_as_names)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("float32[2] 1 2"));
+    const int p = add_input(&sample, tensor("int32[2] 0 2"));
+    const int a =
+        add_step(&sample, "dynamic_partition", "num_partitions=3", OPERANDS(x, NEXT, p), 2);
+    add_output(&sample, a);
+    ck_assert_int_eq(infer(&sample, &call), TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(call.err.message, "the step returns 3 tensors; as has 2 names");
+    ck_assert_str_eq(call.err.pointer, "/steps/0/as");
+}
+
+TD_TEST(a_deadline_ends_a_program_between_steps)
+{
+    struct sample sample;
+    struct op_call call;
+    struct thread_exec exec;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("float32[2] 1 2"));
+    const int rows = add_constant(&sample, tensor("int32[2] 0 1"));
+    int at = x;
+    for (int i = 0; i < 4; i++)
+        at = add_step(&sample, "gather", "", OPERANDS(at, NEXT, rows), 1);
+    add_output(&sample, at);
+    for (int allowed = 0;; allowed++) {
+        thread_exec_init(&exec, 1, 0);
+        exec.ranges_allowed = allowed;
+        run(&sample, &call, &exec.exec);
+        if (call.status == TD_OK)
+            break;
+        ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
+        ck_assert(call.err.has_step);
+        ck_assert_int_lt(allowed, 100);
+    }
+}
+
+/* ---- Against single calls ---------------------------------------------------------------- */
+
+/* A random program, and the result of each value when each step is a call of its own. */
+struct random_program {
+    struct sample sample;
+    struct td_tensor results[MOST];
+};
+
+static const char *const unary[] = { "negative", "abs", "square", "exp", "tanh", "relu", "floor" };
+static const char *const binary[] = { "add", "subtract", "multiply", "maximum", "minimum" };
+static const td_dtype dtypes[] = { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT16, TD_DTYPE_INT32,
+                                   TD_DTYPE_FLOAT64 };
+
+static struct td_tensor numbers(td_dtype dtype, const struct td_shape *dims)
+{
+    struct op_call call;
+    struct td_tensor small = random_tensor(TD_DTYPE_INT8, dims);
+    char attrs[64];
+    snprintf(attrs, sizeof(attrs), "dtype=%s", td_dtype_info(dtype)->name);
+    call_begin(&call, "cast", attrs, small, small);
+    call_run(&call, "cast", NULL);
+    return call.args.outputs[0];
+}
+
+static int add_random_input(struct random_program *random, const struct td_shape *dims)
+{
+    const struct td_tensor values = numbers(dtypes[random_below(COUNT_OF(dtypes))], dims);
+    const bool constant = random_below(3) == 0 && random->sample.program.op.n_inputs > 0;
+    const int value = constant ? add_constant(&random->sample, values) : -1;
+    if (constant)
+        random->results[value] = values;
+    return value;
+}
+
+/* Runs a step as a call of its own. Returns false, and removes the step, if the op refuses it. */
+static bool try_step(struct random_program *random, const char *op, const char *attrs,
+                     const int *operands, int n_operands, int n_results)
+{
+    struct op_call call;
+    struct td_tensor none = { 0 };
+    int with_ends[8], n = 0;
+    call_begin(&call, op, attrs, random->results[operands[0]],
+               n_operands > 1 ? random->results[operands[1]] : none);
+    if (n_operands == 1)
+        call.args.inputs[1].count = 0;
+    if (n_operands == 3) {
+        struct td_tensor *third = room(1, sizeof(*third));
+        *third = random->results[operands[2]];
+        call.args.inputs[2] = (struct td_operand){ third, 1 };
+    }
+    call_run(&call, op, NULL);
+    if (call.status != TD_OK)
+        return false;
+    for (int i = 0; i < n_operands; i++) {
+        with_ends[n++] = operands[i];
+        with_ends[n++] = i + 1 < n_operands ? NEXT : END;
+    }
+    const int first = add_step(&random->sample, op, attrs, with_ends, n_results);
+    for (int r = 0; r < n_results; r++)
+        random->results[first + r] = call.args.outputs[r];
+    return true;
+}
+
+static void add_random_step(struct random_program *random)
+{
+    const int n = random->sample.program.n_values;
+    const int operands[3] = { random_below(n), random_below(n), random_below(n) };
+    char attrs[64] = "";
+    switch (random_below(7)) {
+    case 0:
+    case 1:
+        (void)try_step(random, unary[random_below(COUNT_OF(unary))], "", operands, 1, 1);
+        break;
+    case 2:
+    case 3:
+        (void)try_step(random, binary[random_below(COUNT_OF(binary))], "", operands, 2, 1);
+        break;
+    case 4:
+        snprintf(attrs, sizeof(attrs), "dtype=%s",
+                 td_dtype_info(dtypes[random_below(COUNT_OF(dtypes))])->name);
+        (void)try_step(random, "cast", attrs, operands, 1, 1);
+        break;
+    case 5:
+        (void)try_step(random, "top_k", "k=1", operands, 1, 2);
+        break;
+    default:
+        (void)try_step(random, "clip", "", operands, 3, 1);
+    }
+}
+
+static void expect_same_results(struct random_program *random, const char *says)
+{
+    struct op_call call;
+    struct thread_exec exec;
+    thread_exec_init(&exec, 1 + random_below(3), random_below(2) ? 0 : 100);
+    exec.exec.isa = (td_isa)random_below(TD_ISA_COUNT);
+    run(&random->sample, &call, &exec.exec);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", says, call.err.message);
+    for (int i = 0; i < call.args.n_outputs; i++)
+        expect_same_tensor(&call.args.outputs[i], &random->results[random->sample.outputs[i]],
+                           says);
+}
+
+TD_TEST(a_program_gives_the_bits_of_single_calls)
+{
+    for (int seed = 0; seed < 300 * test_effort(); seed++) {
+        struct random_program random;
+        char says[32];
+        random_seed((uint64_t)seed);
+        td_arena_reset(&test_arena);
+        begin(&random.sample);
+        snprintf(says, sizeof(says), "seed %d", seed);
+        const struct td_shape dims = {
+            .rank = 2, .dim = { 1 + random_below(5), random_below(4) ? 1 + random_below(40) : 3000 }
+        };
+        const struct td_shape row = { .rank = 1, .dim = { dims.dim[1] } };
+        const int n_inputs = 1 + random_below(3);
+        for (int i = 0; i < n_inputs; i++) {
+            const struct td_tensor values =
+                numbers(dtypes[random_below(COUNT_OF(dtypes))], random_below(3) ? &dims : &row);
+            random.results[add_input(&random.sample, values)] = values;
+        }
+        (void)add_random_input(&random, &row);
+        for (int i = 0; i < 14; i++)
+            add_random_step(&random);
+        const int n = random.sample.program.n_values;
+        for (int v = 0; v < n; v++)
+            if (random.sample.values[v].step >= 0 && (v == n - 1 || random_below(4) == 0))
+                add_output(&random.sample, v);
+        if (random.sample.program.op.n_outputs > 0)
+            expect_same_results(&random, says);
+    }
+}
