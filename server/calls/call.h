@@ -141,10 +141,10 @@ struct td_headers {
 
 /* The resident table that the path names, which is the first input of the op. */
 struct td_path_table {
-    const char *name;    /* name of the table, in the arena; NULL if the path names none */
-    const char *model;   /* model that a path of /v2 names, or NULL */
+    const char *name;    /* name of the table, which lives as long as the call, or NULL */
+    const char *model;   /* table that a path of /v2 names, or NULL if the model is an op */
     const char *version; /* version in a path of /v2, or NULL */
-    bool known;          /* the model exists */
+    bool known;          /* the model exists, and is a table */
     const char *found;   /* "NAME@VERSION" of the version that was read; NULL if not bound yet */
     int place;           /* the table's index in the metrics plus 1; 0 if not bound yet */
 };

@@ -240,6 +240,11 @@ bool td_catalog_know(const struct td_catalog *catalog, const char *name)
     return td_store_knows(catalog->store, name);
 }
 
+bool td_catalog_has_table(const struct td_catalog *catalog, const char *name)
+{
+    return td_store_has_table(catalog->store, name, &catalog->access);
+}
+
 /* A part that is deleted between the two lookups counts as nonexistent. */
 td_status td_catalog_find_part(const struct td_catalog *catalog, const char *table,
                                const char *part, struct td_arena *arena, char name[TD_TENSOR_NAME],

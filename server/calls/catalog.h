@@ -70,6 +70,11 @@ TD_MUST_CHECK td_status td_catalog_list(const struct td_catalog *catalog,
  * (td_store_knows). */
 bool td_catalog_know(const struct td_catalog *catalog, const char *name);
 
+/* True if the name, which has no version, is the name of a table: of a tensor that has rows, of
+ * versions of such a tensor, or of an alias. Ignores the names that the request is not allowed to
+ * use, so the result does not reveal them. */
+bool td_catalog_has_table(const struct td_catalog *catalog, const char *name);
+
 /* Finds a part of a table (td_op_table_part in kernels/op.h) and the part's name. Sets *found to
  * NULL if the part does not exist. Does not search for similar names. Returns the errors of
  * td_catalog_get except TENSOR_NOT_FOUND. A part that cannot be read, or that the request is not

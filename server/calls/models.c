@@ -18,11 +18,10 @@ const char *td_model_version(const char *name)
     return version ? version : only_version;
 }
 
-/* True if the /v2 path for a model of this name belongs to an op or to the statistics of all
- * models. */
-static bool is_taken(const char *name, size_t length)
+/* True if the /v2 path for a model of this name belongs to the statistics of all models. */
+static bool is_reserved(const char *name, size_t length)
 {
-    return td_op_named(name, length) || td_name_is("stats", name, length);
+    return td_name_is("stats", name, length);
 }
 
 /* True if the tensor has rows. A scalar has no rows. */
@@ -49,11 +48,13 @@ static void unknown_model(const char *name, struct td_error *err)
     }
     char nearest[sizeof err->did_you_mean];
     snprintf(nearest, sizeof nearest, "%s", err->did_you_mean);
+    int n = 0;
     for (int i = 0; i < count; i++)
-        names[i] = ops[i]->name;
+        if (strcmp(ops[i]->name, name) != 0) /* the name is that of a table */
+            names[n++] = ops[i]->name;
     if (nearest[0])
-        names[count++] = nearest;
-    td_unknown_name(err, TD_UNKNOWN_OP, "model", name, strlen(name), names, count,
+        names[n++] = nearest;
+    td_unknown_name(err, TD_UNKNOWN_OP, "model", name, strlen(name), names, n,
                     "POST /v2/repository/index");
 }
 
@@ -135,7 +136,7 @@ static td_status find_table(struct td_call *call, struct td_tensor_listing *out)
 {
     const struct td_path_table *table = &call->table;
     struct td_error found = { 0 };
-    if (is_taken(table->model, strlen(table->model))) {
+    if (is_reserved(table->model, strlen(table->model))) {
         unknown_model(table->model, &call->error);
         return TD_UNKNOWN_OP;
     }
@@ -152,12 +153,37 @@ static td_status find_table(struct td_call *call, struct td_tensor_listing *out)
     return TD_UNKNOWN_OP;
 }
 
+/* Uses the table that has the name of the call's op, if there is one, as the call's model. Only now,
+ * and not when the path is routed, is it known which tables the call is allowed to name. */
+static void prefer_table(struct td_call *call)
+{
+    const char *name = call->op->name;
+    if (call->table.model || !td_catalog_has_table(&call->catalog, name))
+        return;
+    if (call->operation == td_operation_of(call->op))
+        call->operation = td_operation_of(td_table_op);
+    call->op = td_table_op;
+    call->table.model = call->table.name = name;
+}
+
+/* Checks the version of an op in the path. */
+static td_status check_op_version(struct td_call *call)
+{
+    const char *version = call->table.version;
+    if (!version || strcmp(version, only_version) == 0)
+        return TD_OK;
+    return td_error_set(&call->error, TD_NOT_FOUND,
+                        "%s has no version '%s'; the only version is %s", td_call_subject(call),
+                        TD_SHOWN(version, strlen(version)), only_version);
+}
+
 td_status td_model_find(struct td_call *call, struct td_oip_model *out)
 {
     struct td_tensor_listing listing;
+    prefer_table(call);
     *out = td_oip_model_of(call->op);
     if (!call->table.model)
-        return TD_OK;
+        return check_op_version(call);
     const td_status status = find_table(call, &listing);
     if (status != TD_OK)
         return status;
@@ -201,7 +227,7 @@ static void add_entry(struct td_oip_entry *entries, int *count, const char *name
 static bool is_listed(const struct td_catalog *catalog, const struct td_alias_change *alias)
 {
     const size_t length = strlen(alias->name);
-    if (is_taken(alias->name, length) ||
+    if (is_reserved(alias->name, length) ||
         td_name_is(alias->name, alias->target, td_table_base(alias->target)))
         return false;
     return td_access_has_table(&catalog->access, alias->name, length) &&
@@ -222,12 +248,10 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
                               sizeof **entries, &call->error);
     if (!*entries)
         return call->error.status;
-    for (int i = 0; i < n_ops; i++)
-        add_entry(*entries, count, ops[i]->name, strlen(ops[i]->name), only_version);
     for (int i = 0; i < named.n_tensors; i++) {
         const char *name = named.tensors[i].name;
         const size_t length = td_table_base(name);
-        if (has_rows(&named.tensors[i]) && !is_taken(name, length))
+        if (has_rows(&named.tensors[i]) && !is_reserved(name, length))
             add_entry(*entries, count, name, length, td_model_version(name));
     }
     for (int i = 0; i < named.n_aliases; i++) {
@@ -236,6 +260,9 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
             add_entry(*entries, count, alias->name, strlen(alias->name),
                       td_model_version(alias->target));
     }
+    for (int i = 0; i < n_ops; i++)
+        if (!td_catalog_has_table(&call->catalog, ops[i]->name))
+            add_entry(*entries, count, ops[i]->name, strlen(ops[i]->name), only_version);
     return TD_OK;
 }
 
@@ -243,7 +270,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
 static td_status find_counted(struct td_call *call, const char *name, struct td_tensor_listing *out,
                               struct td_error *err)
 {
-    if (is_taken(name, strlen(name)))
+    if (is_reserved(name, strlen(name)))
         return TD_TENSOR_NOT_FOUND;
     const td_status status = td_catalog_get(&call->catalog, name, &call->arena, out, err);
     return status == TD_TENSOR_NOT_FOUND || status == TD_FORBIDDEN
@@ -275,14 +302,23 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
     return TD_OK;
 }
 
-/* Logs a tensor that has the same name as an op, unless the maximum number of lines is reached. */
-static void log_hidden(struct td_services *services, const char *name, int *logged)
+/* Logs a tensor whose model is reserved or takes the place of an op, unless the maximum number of
+ * lines is reached. */
+static void log_name(struct td_services *services, const char *name, int *logged)
 {
-    if (is_taken(name, td_table_base(name)) && (*logged)++ < TD_SCAN_LINES)
-        td_log(&services->log, TD_LOG_WARN, "table_is_no_model", TD_TEXT("tensor", name));
+    const size_t length = td_table_base(name);
+    const struct td_log_field tensor = TD_TEXT("tensor", name);
+    if (!is_reserved(name, length) && !td_op_named(name, length))
+        return;
+    if ((*logged)++ >= TD_SCAN_LINES)
+        return;
+    if (is_reserved(name, length))
+        td_log(&services->log, TD_LOG_WARN, "table_is_no_model", tensor);
+    else
+        td_log(&services->log, TD_LOG_WARN, "table_replaces_op", tensor);
 }
 
-void td_models_log_hidden(struct td_services *services)
+void td_models_log_names(struct td_services *services)
 {
     struct td_catalog catalog;
     struct td_arena arena;
@@ -293,9 +329,10 @@ void td_models_log_hidden(struct td_services *services)
     td_arena_init(&arena, NULL, 0, td_buffer_pool_memory(services->buffers));
     if (read_named(&catalog, &arena, &named, &err) == TD_OK) {
         for (int i = 0; i < named.n_tensors; i++)
-            log_hidden(services, named.tensors[i].name, &logged);
+            if (has_rows(&named.tensors[i]))
+                log_name(services, named.tensors[i].name, &logged);
         for (int i = 0; i < named.n_aliases; i++)
-            log_hidden(services, named.aliases[i].name, &logged);
+            log_name(services, named.aliases[i].name, &logged);
     }
     td_arena_reset(&arena);
 }

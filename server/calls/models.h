@@ -1,10 +1,14 @@
-/* models.h - the models of /v2: every op, and every resident tensor that has rows, which `gather`
- * looks up.
+/* models.h - the models of /v2: every resident tensor that has rows, which `gather` looks up, and
+ * every op whose name no tensor has.
  *
  * A model path names a table with or without its version: /v2/models/movies/versions/V is the
  * tensor movies@V. The only version of a model whose name has no version is "1". For an alias, or a
- * name with a version, the model's version is the tensor's version. If an op and a tensor have the
- * same name, the model is the op. The path of `stats` returns the statistics of all models.
+ * name with a version, the model's version is the tensor's version. The path of `stats` returns the
+ * statistics of all models.
+ *
+ * If an op and a tensor, an alias or versions of a tensor have the same name, the model is the
+ * table, so a new op does not replace an existing model. A token that is not allowed to name the
+ * table gets the op, as if the table did not exist.
  *
  * Errors     UNKNOWN_OP with the most similar model, NOT_FOUND for a version, FORBIDDEN,
  *            DEVICE_UNAVAILABLE for a damaged table. */
@@ -15,13 +19,14 @@
 #include "server/calls/call.h"
 
 /* Finds the model that the path names. The model's texts and table live as long as the call. For a
- * table, also sets call->table.name to the tensor's name. */
+ * table, also sets call->table.name to the tensor's name. If the path names an op, and a table has
+ * this name, makes td_table_op the call's op. */
 TD_MUST_CHECK td_status td_model_find(struct td_call *call, struct td_oip_model *out);
 
 /* Returns the version of the model for the tensor `name`. */
 const char *td_model_version(const char *name);
 
-/* Lists all models that the call is allowed to name. Ops come first. */
+/* Lists all models that the call is allowed to name: tables, aliases, and then ops. */
 TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry **entries,
                                        int *count);
 
@@ -31,7 +36,7 @@ TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry
 TD_MUST_CHECK td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
                                           int *count);
 
-/* Logs, at startup, the tensors that are not models because an op has the same name. */
-void td_models_log_hidden(struct td_services *services);
+/* Logs, at startup, the tables whose names are reserved or are the names of ops. */
+void td_models_log_names(struct td_services *services);
 
 #endif

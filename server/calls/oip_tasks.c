@@ -126,14 +126,16 @@ static td_status all_statistics(struct td_call *call)
         td_arena_alloc(&call->arena, (size_t)n_ops + (size_t)n_tables, sizeof *stats, &call->error);
     if (!stats)
         return call->error.status;
-    for (int i = 0; i < n_ops; i++)
-        stats[i] = op_stats(metrics, ops[i]);
     for (int i = 0; i < n_tables; i++) {
         struct td_inference_totals totals;
         td_metrics_read_table(metrics, tables[i].name, &totals);
-        stats[n_ops + i] = stats_of(tables[i].name, tables[i].version, &totals);
+        stats[i] = stats_of(tables[i].name, tables[i].version, &totals);
     }
-    return td_oip_describe_stats(stats, n_ops + n_tables, &call->arena, &call->reply, &call->error);
+    int n = n_tables;
+    for (int i = 0; i < n_ops; i++)
+        if (!td_catalog_has_table(&call->catalog, ops[i]->name))
+            stats[n++] = op_stats(metrics, ops[i]);
+    return td_oip_describe_stats(stats, n, &call->arena, &call->reply, &call->error);
 }
 
 td_status td_oip_model_stats(struct td_call *call)

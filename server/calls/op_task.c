@@ -24,20 +24,23 @@
 
 /* ---- before the body ------------------------------------------------------------------------- */
 
-/* Checks that the call is allowed to read the table in its path. Like an unknown op, an unknown
- * model is refused before the body arrives. */
-static td_status check_table(struct td_call *call)
+/* Finds the model in a path of /v2, or checks that the call is allowed to read the table in a path
+ * of /v1. Like an unknown op, an unknown model is refused before the body arrives. */
+static td_status check_path(struct td_call *call)
 {
     struct td_oip_model model;
-    return call->table.model ? td_model_find(call, &model)
-                             : td_catalog_may_name(&call->catalog, call->table.name, &call->error);
+    if (call->style == TD_STYLE_OIP)
+        return td_model_find(call, &model);
+    return call->table.name ? td_catalog_may_name(&call->catalog, call->table.name, &call->error)
+                            : TD_OK;
 }
 
 td_status td_op_begin(struct td_call *call)
 {
+    const td_status found = check_path(call);
     td_request_init(&call->request, call->op);
-    if (call->table.name && check_table(call) != TD_OK)
-        return call->error.status;
+    if (found != TD_OK)
+        return found;
     if (call->style == TD_STYLE_OIP) { /* the protocol ignores Content-Type and Accept */
         call->body_format = call->reply_format = TD_FORMAT_OIP;
         return TD_OK;

@@ -76,7 +76,7 @@ bool td_services_open(struct td_services *services)
     if (services->clients && services->kept && services->buffers && services->store &&
         services->refusals && services->disk_threads && services->devices &&
         (services->shm || !config->system_shared_memory)) {
-        td_models_log_hidden(services);
+        td_models_log_names(services);
         return true;
     }
     td_log(&services->log, TD_LOG_ERROR, "start_failed",

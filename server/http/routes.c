@@ -356,8 +356,8 @@ static td_status find_op(struct td_call *call, const struct segment *segment)
     return call->op ? TD_OK : unknown_op(segment, &call->error);
 }
 
-/* Finds an op. Any other name becomes the name of a table, which is looked up after the role of the
- * call is known. */
+/* Finds an op. Any other name becomes the name of a table. Tables are looked up after the role of the
+ * call is known, even a table with the name of an op (models.h). */
 static td_status find_model(struct td_call *call, const struct segment *segment)
 {
     call->op = td_op_named(segment->text, segment->length);
@@ -371,15 +371,8 @@ static td_status find_model(struct td_call *call, const struct segment *segment)
 
 static td_status find_version(struct td_call *call, const struct segment *segment)
 {
-    if (call->table.model) {
-        call->table.version =
-            td_arena_text(&call->arena, segment->text, segment->length, &call->error);
-        return call->table.version ? TD_OK : call->error.status;
-    }
-    if (segment->length == 1 && segment->text[0] == '1')
-        return TD_OK;
-    return td_error_set(&call->error, TD_NOT_FOUND, "%s has no version '%s'; the only version is 1",
-                        td_call_subject(call), TD_SHOWN(segment->text, segment->length));
+    call->table.version = td_arena_text(&call->arena, segment->text, segment->length, &call->error);
+    return call->table.version ? TD_OK : call->error.status;
 }
 
 static td_status find_table(struct td_call *call, const struct segment *segment)

@@ -5,8 +5,8 @@
  * path (204, Allow).
  *
  * A segment in braces matches any non-empty text. {op} must be the name of an op, and {row_op} the
- * name of an op that looks up rows of the {table}. {model} can be any name. {version} must be "1"
- * if the model is an op. The text of any other segment in braces becomes an argument of the call.
+ * name of an op that looks up rows of the {table}. {model} and {version} can be any text, which
+ * models.h looks up. The text of any other segment in braces becomes an argument of the call.
  *
  * The path is matched as it was sent, and only the segments in braces are percent-decoded. An
  * encoded slash is therefore part of a name, and the fixed segments of a pattern have only one

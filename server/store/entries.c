@@ -112,6 +112,56 @@ void td_store_resolve_names(struct td_store *store, const struct td_store_name *
     pthread_rwlock_unlock(&store->lock);
 }
 
+/* True if the entry is a tensor that has rows. A scalar has no rows. */
+static bool has_rows(const struct td_entry *entry)
+{
+    return entry->current->tensor.shape.rank > 0;
+}
+
+static bool allows(const struct td_access *access, const char *name)
+{
+    return td_access_has_table(access, name, strlen(name));
+}
+
+/* True if the name, or the target of the alias of this name, has rows. The rows of a missing target
+ * are unknown. Call with store->lock held. */
+static bool name_has_rows(const struct td_store *store, const char *name)
+{
+    const size_t length = strlen(name);
+    const struct td_entry *entry = resolve(store, name, length);
+    return entry ? has_rows(entry) : td_alias_find_locked(store, name, length) != NULL;
+}
+
+/* True if a version of the name has rows. Call with store->lock held. */
+static bool version_has_rows(const struct td_store *store, const char *name,
+                             const struct td_access *access)
+{
+    char prefix[TD_TENSOR_NAME + 1];
+    const size_t length = strlen(name) + 1;
+    bool found;
+    if (length > TD_TENSOR_NAME)
+        return false;
+    memcpy(prefix, name, length - 1);
+    prefix[length - 1] = '@';
+    for (int i = place_of(store, prefix, length, &found); i < store->n_entries; i++) {
+        const struct td_entry *entry = store->entries[i];
+        if (strncmp(entry->name, prefix, length) != 0)
+            return false;
+        if (has_rows(entry) && allows(access, entry->name))
+            return true;
+    }
+    return false;
+}
+
+bool td_store_has_rows(struct td_store *store, const char *name, const struct td_access *access)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const bool found = (allows(access, name) && name_has_rows(store, name)) ||
+                       version_has_rows(store, name, access);
+    pthread_rwlock_unlock(&store->lock);
+    return found;
+}
+
 enum td_name_use td_store_use_locked(const struct td_store *store, const char *name,
                                      const struct td_version **current)
 {

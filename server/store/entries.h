@@ -50,6 +50,10 @@ struct td_version *td_store_current(struct td_store *store, const char *name, si
 void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,
                             struct td_version **versions);
 
+/* True if `name` or a version of it, NAME@V, has rows, or if `name` is an alias without a current
+ * version. Considers only the names that `access` allows. */
+bool td_store_has_rows(struct td_store *store, const char *name, const struct td_access *access);
+
 /* Copies at most `most` names that `access` allows, alternately from before and from after the
  * place of `name` in the order of names. NULL allows all names. Returns the number of names. */
 int td_store_neighbours(struct td_store *store, const char *name, size_t length,

@@ -4,6 +4,7 @@
 #include "kernels/name.h"
 #include "kernels/op.h"
 #include "kernels/shown_text.h"
+#include "server/auth/access.h"
 #include "server/store/aliases/alias_list.h"
 #include "server/store/entries.h"
 #include "server/store/scan/known_files.h"
@@ -197,6 +198,15 @@ bool td_store_knows(struct td_store *store, const char *name)
     struct td_refused_file refused;
     return found || td_store_find_refused_file(store, name, &refused) ||
            is_alias_unread(store, name, length);
+}
+
+bool td_store_has_table(struct td_store *store, const char *name, const struct td_access *access)
+{
+    struct td_refused_file refused;
+    if (td_store_has_rows(store, name, access))
+        return true;
+    return td_access_has_table(access, name, strlen(name)) &&
+           td_store_find_refused_file(store, name, &refused);
 }
 
 td_status td_store_check_found(struct td_store *store, const char *name, size_t length,

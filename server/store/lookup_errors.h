@@ -6,9 +6,9 @@
  *           folder might define the name; the name is an alias whose target is missing; or the name
  *           might be an alias, but aliases.json cannot be read
  *
- * The file defines td_store_not_found, td_store_knows and td_store_no_keys of store.h. A file or
- * folder is refused if the store does not serve it. scan/known_files.h records the reason for a
- * file, scan/problems.h for a folder.
+ * The file defines td_store_not_found, td_store_knows, td_store_has_table and td_store_no_keys of
+ * store.h. A file or folder is refused if the store does not serve it. scan/known_files.h records
+ * the reason for a file, scan/problems.h for a folder.
  *
  * Threads    Any. The functions take the lock of the store. */
 #ifndef TD_SERVER_STORE_LOOKUP_ERRORS_H

@@ -131,6 +131,11 @@ TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, s
  * lookup, because it does not search for a similar name. */
 bool td_store_knows(struct td_store *store, const char *name);
 
+/* True if a tensor that has rows, or an alias, has this name, which has no version, or if there is
+ * a version NAME@V that has rows. Considers only the names that `access` allows. An alias or a file
+ * that cannot be served counts as well, because it might have rows. Costs two lookups. */
+bool td_store_has_table(struct td_store *store, const char *name, const struct td_access *access);
+
 /* Returns a counter of the changes of all names. If the counter is the same before the first of
  * several lookups and after the last, all of them saw the same state of the store. */
 uint64_t td_store_changes(const struct td_store *store);

@@ -10,6 +10,9 @@ def setUpModule():
     for name in ("einsum", "stats", "top_k@v1", "movies@7", "plain"):
         with open(os.path.join(MAPPED, name + ".npy"), "wb") as f:
             f.write(npy("int32", (2, 1), pack("int32", [1, 2])))
+    with open(os.path.join(MAPPED, "cast.npy"), "wb") as f:
+        f.write(npy("int32", (), pack("int32", [1])))
+    open(os.path.join(MAPPED, "concat.npy"), "wb").close()
 
 
 class ModelTest(OipTest):
@@ -313,8 +316,9 @@ class Statistics(ModelTest):
     def test_those_of_all_models_have_the_tables_that_were_looked_up(self):
         def listed(client):
             found = client.request("GET", "/v2/models/stats").json()["model_stats"]
-            self.assertEqual([s["name"] for s in found][:len(OPS)], OPS)
-            return [(s["name"], s["version"], s["inference_count"]) for s in found[len(OPS):]]
+            tables = [s for s in found if s["name"] not in OPS or s["name"] == "top_k"]
+            self.assertEqual([s["name"] for s in found], [s["name"] for s in tables] + [op for op in OPS if op != "top_k"])
+            return [(s["name"], s["version"], s["inference_count"]) for s in tables]
 
         with Daemon() as daemon, Client(daemon) as client:
             put = lambda name: self.assertStatus(client.request("PUT", f"/v1/tensors/{name}", [[1], [2]]), 201)
@@ -325,27 +329,104 @@ class Statistics(ModelTest):
             self.assertEqual(listed(client), [])
             for name in ("plain", "films@9", "films@10", "read", "books", "top_k"):
                 look_up(name)
-            self.assertEqual(listed(client), [("plain", "1", 1), ("films", "10", 3), ("books", "1", 1)])
+            self.assertEqual(listed(client), [("plain", "1", 1), ("films", "10", 3), ("books", "1", 1), ("top_k", "1", 1)])
             one = client.request("GET", "/v2/models/plain/stats").json()["model_stats"]
             self.assertIn(one[0], client.request("GET", "/v2/models/stats").json()["model_stats"])
             self.assertStatus(client.request("DELETE", "/v1/tensors/plain"), 204)
-            self.assertEqual(listed(client), [("films", "10", 3), ("books", "1", 1)])
+            self.assertEqual(listed(client), [("films", "10", 3), ("books", "1", 1), ("top_k", "1", 1)])
 
 
 class Precedence(ModelTest):
     """tables that have the names of ops"""
     options = ("--data-dir", MAPPED)
 
-    def test_an_op_wins_and_the_log_says_so(self):
-        self.assertEqual(self.model("einsum")["platform"], "tensord_op")
-        self.assertError(self.get("/v2/models/top_k/versions/v1"), 404)
-        self.assertError(self.get("/v2/models/stats/ready"), 404)
-        index = self.index()
-        self.assertEqual([name for name, _ in index[:len(OPS)]], OPS)
-        self.assertEqual(index[len(OPS):], [("movies", "7"), ("plain", "1")])
-        hidden = [event["tensor"] for event in self.daemon.events() if event["event"] == "table_is_no_model"]
-        self.assertEqual(hidden, ["einsum", "stats", "top_k@v1"])
+    def flip(self, **aliases):
+        self.assertStatus(self.post("/v1/aliases", {"set": aliases}), 200)
+
+    def platform(self, name, path=""):
+        return self.model(name, path)["platform"]
+
+    def test_the_table_is_the_model_on_all_paths_of_the_name(self):
+        for path in ("", "/versions/1"):
+            with self.subTest(path=path):
+                self.assertEqual(self.platform("einsum", path), "tensord_table")
+                self.assertEqual(self.model("einsum", path + "/ready"), {"name": "einsum", "ready": True})
+                self.assertEqual([i["name"] for i in self.model("einsum", path + "/config")["input"]], ["indices"])
+                before = self.model("einsum", path + "/stats")["model_stats"][0]["inference_count"]
+                reply = self.infer("einsum", self.indices(1), path=path + "/infer")
+                self.assertEqual(self.outputs(reply)["output"], ("INT32", [1, 1], [2]))
+                self.assertEqual((reply.json()["model_name"], reply.headers[TABLE].partition("@")[0]), ("einsum", "einsum"))
+                self.assertEqual(self.model("einsum", path + "/stats")["model_stats"][0]["inference_count"], before + 1)
+        error = self.assertError(self.infer("einsum", self.indices(2)), 400, "indices[0] = 2", code="INDEX_OUT_OF_BOUNDS")
+        self.assertEqual((error["error"].partition(":")[0], error["op"]), ("einsum", "gather"))
+        self.assertEqual(self.post("/v2/repository/models/einsum/load", b"{}").json(), {})
+        self.assertError(self.post("/v2/repository/models/einsum/unload", b""), 400, "DELETE /v1/tensors/einsum")
+        self.assertError(self.get("/v2/models/einsum/versions/2"), 404, "'2'", "'einsum'", code="NOT_FOUND")
+        self.assertError(self.get("/v2/models/einsum/trace/setting"), 501)
+
+    def test_the_op_stays_under_v1(self):
+        self.assertEqual(self.get("/v1/ops/einsum").json()["name"], "einsum")
+        self.assertEqual(self.post("/v1/einsum", {"equation": "i->", "inputs": [[1, 2]]}).json()["output"]["data"], 3)
         self.assertStatus(self.post("/v1/tensors/einsum/gather", {"indices": [0]}), 200)
+
+    def test_lookups_count_as_those_of_gather(self):
+        count = lambda op: sum(int(n) for n in re.findall(rf'^tensord_requests_total\{{op="{op}",.*\}} (\d+)$', self.get("/metrics").body.decode(), re.M))
+        before = count("gather"), count("einsum")
+        self.assertStatus(self.infer("einsum", self.indices(0)), 200)
+        self.assertEqual((count("gather"), count("einsum")), (before[0] + 1, before[1]))
+
+    def test_versions_alone_take_the_name_too(self):
+        self.assertEqual(self.model("top_k", "/versions/v1")["versions"], ["v1"])
+        self.assertEqual(self.outputs(self.infer("top_k", self.indices(1), path="/versions/v1/infer"))["output"][2], [2])
+        for path in ("", "/ready", "/config", "/stats"):
+            document = self.assertError(self.get("/v2/models/top_k" + path), 404, "no model 'top_k'", code="UNKNOWN_OP")
+            self.assertEqual(document["did_you_mean"], "top_k@v1")
+        self.assertError(self.get("/v2/models/top_k/versions/1"), 404, "'1'", code="NOT_FOUND")
+        self.assertError(self.infer("top_k", self.indices(1)), 404, code="UNKNOWN_OP")
+
+    def test_an_alias_is_the_model(self):
+        for name, rows in (("films@1", [[7], [8]]), ("films@2", [[9], [8]])):
+            self.assertStatus(self.request("PUT", f"/v1/tensors/{name}?persist=1", rows), 201)
+            self.addCleanup(self.request, "DELETE", f"/v1/tensors/{name}")
+        self.addCleanup(self.flip, gather_nd=None)
+        for version, value in (("1", 7), ("2", 9)):
+            self.flip(gather_nd="films@" + version)
+            self.assertEqual(self.model("gather_nd")["versions"], [version])
+            self.assertEqual(self.outputs(self.infer("gather_nd", self.indices(0)))["output"][2], [value])
+            self.assertEqual([entry for entry in self.index() if entry[0] == "gather_nd"], [("gather_nd", version)])
+            self.assertError(self.infer("gather_nd", self.indices(0), path="/versions/9/infer"), 404, "'9'", code="NOT_FOUND")
+
+    def test_a_model_is_the_table_from_its_first_version_to_the_deletion_of_the_last(self):
+        self.assertEqual(self.platform("gather"), "tensord_op")
+        self.put([[1], [2]], "gather@1")
+        self.assertEqual(self.platform("gather", "/versions/1"), "tensord_table")
+        self.assertEqual([entry for entry in self.index() if entry[0] == "gather"], [("gather", "1")])
+        self.put([[3], [4]], "gather")
+        self.assertEqual(self.outputs(self.infer("gather", self.indices(0)))["output"][2], [3])
+        self.assertError(self.infer("gather", self.gather_inputs()), 400, "params is given by the path")
+        for name in ("gather", "gather@1"):
+            self.assertStatus(self.request("DELETE", "/v1/tensors/" + name), 204)
+        self.assertEqual(self.platform("gather"), "tensord_op")
+        self.assertGathered(self.infer("gather", self.gather_inputs()))
+
+    def test_a_scalar_leaves_the_name_to_the_op(self):
+        self.assertEqual(self.platform("cast"), "tensord_op")
+
+    def test_a_file_that_cannot_be_served_does_not(self):
+        self.assertError(self.get("/v2/models/concat"), 503, "concat.npy", code="DEVICE_UNAVAILABLE")
+        self.assertStatus(self.post("/v1/concat", {"inputs": [[1], [2]]}), 200)
+
+    def test_the_statistics_of_all_models_keep_their_path(self):
+        self.assertError(self.get("/v2/models/stats/ready"), 404, code="UNKNOWN_OP")
+        self.assertIn("gather", [s["name"] for s in self.get("/v2/models/stats").json()["model_stats"]])
+
+    def test_the_index_has_each_name_once_and_tables_first(self):
+        tables = [("einsum", "1"), ("movies", "7"), ("plain", "1"), ("top_k", "v1")]
+        self.assertEqual(self.index(), tables + [(op, "1") for op in OPS if op not in ("einsum", "top_k", "concat")])
+
+    def test_the_log_names_the_tables_at_the_start(self):
+        named = [(event["event"], event["tensor"]) for event in self.daemon.events() if event["event"] in ("table_is_no_model", "table_replaces_op")]
+        self.assertEqual(named, [("table_replaces_op", "einsum"), ("table_is_no_model", "stats"), ("table_replaces_op", "top_k@v1")])
 
 
 class ManyTables(ModelTest):

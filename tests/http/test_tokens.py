@@ -450,6 +450,15 @@ class Prefixes(Guarded):
         self.assertEqual(tables(TEAM_READ), [("team.t", "1"), ("team.t", "v1")])
         self.assertEqual([name for name, _ in tables(READ)], ["a", "shared:x", "team", "team.t", "team.t"])
 
+    def test_a_token_gets_the_op_whose_name_a_table_has_that_it_may_not_name(self):
+        for name in ("einsum", "team.rows@1", "top_k@1"):
+            self.put(name, [1])
+        self.assertEqual(self.ask(ADMIN, "POST", "/v1/aliases", {"set": {"cast": "team.rows@1"}}).status, 200)
+        self.addCleanup(self.ask, ADMIN, "POST", "/v1/aliases", {"set": {"cast": None}})
+        for model in ("einsum", "top_k", "cast"):
+            path = f"/v2/models/{model}/versions/1"
+            self.assertEqual([self.ask(token, "GET", path).json()["platform"] for token in (READ, TEAM)], ["tensord_table", "tensord_op"])
+
     def test_a_model_outside_the_prefixes_is_not_suggested(self):
         self.put("teamx", [1])
         self.assertNotIn("teamx", self.ask(TEAM, "GET", "/v2/models/team.").body.decode())
@@ -508,11 +517,12 @@ class Prefixes(Guarded):
         """one daemon with tables whose names are near those of the token, and one with others in their place"""
         names = [base + part + version for base in ("team", "shared", "shared:w", "team.t") for part in ("", ".keys", ".scale", ".offset", ":rows", ".keys.keys")
                  for version in ("", "@7")]
+        names += ["einsum", "top_k", "top_k@7", "cast"]  # ops
         names += ["team@1", "team.keys@1", "team.", "team.knwn", "team.t@", "team.t.scale.keys", "teams", "team..keys", "team.scale.keys@7", "shared:rows.keys@7"]
         requests = [request for name in names for request in self.sweep(name)]
         requests += [("GET", path, None, {}) for path in ("/v1/tensors", "/v1/tensors?limit=1", "/v1/tensors?prefix=team", "/v1/aliases", "/v2/models/stats")]
         requests += [("POST", "/v2/repository/index", b"", {})]
-        near = ["team@7", "team", "shared@7", "shared", "team:rows", "team:rows@7", "team@1", "team-knwn", "team-t@7", "shared.scale@7"]
+        near = ["team@7", "team", "shared@7", "shared", "team:rows", "team:rows@7", "team@1", "team-knwn", "team-t@7", "shared.scale@7", "einsum", "top_k@7", "cast"]
         far = {name: f"zz{i}{name[name.find('@'):] if '@' in name else ''}" for i, name in enumerate(near)}
         for what, suffix, aliases in (("with keys", "+keys", {}), ("without keys", "", {}), ("an alias of a table of the token", "+keys", {"team": "team.t@1"}),
                                       ("an alias of another table", "+keys", {"team": "team@7"})):

@@ -93,7 +93,7 @@ class Cases:
         self.assertTrue(self.client.is_server_live() and self.client.is_server_ready())
         self.assertEqual(self.client.get_server_metadata()["name"], "tensord")
         self.assertIn("system_shared_memory", self.client.get_server_metadata()["extensions"])
-        self.assertEqual([m["name"] for m in self.client.get_model_repository_index()][:len(MODELS)], MODELS)
+        self.assertEqual([m["name"] for m in self.client.get_model_repository_index()][-len(MODELS):], MODELS)
         for model in MODELS:
             self.assertTrue(self.client.is_model_ready(model) and self.client.is_model_ready(model, "1"))
             metadata, config = self.client.get_model_metadata(model), self.client.get_model_config(model)
@@ -210,6 +210,14 @@ class Cases:
             result = self.client.infer("oip-versions", [self.input("indices", np.array([2]))], model_version=f"v{version}")
             self.same(result.as_numpy("output"), np.full((1, 2), version, np.float32))
         self.refused(404, "v3", call=lambda: self.client.get_model_metadata("oip-versions", "v3"))
+
+    def test_a_table_with_the_name_of_an_op_is_the_model(self):
+        address = f"http://{self.daemon.address}/v1/tensors/top_k"
+        self.put("top_k", np.float32([[1, 2], [3, 4]]))
+        self.addCleanup(lambda: urllib.request.urlopen(urllib.request.Request(address, method="DELETE")).close())
+        self.assertEqual([i["name"] for i in self.client.get_model_metadata("top_k", "1")["inputs"]], ["indices"])
+        self.same(self.infer("top_k", {"indices": np.array([1])})["output"], np.float32([[3, 4]]))
+        self.assertEqual([m["name"] for m in self.client.get_model_repository_index()].count("top_k"), 1)
 
     def test_a_table_is_looked_up_in_shared_memory(self):
         table = values(np.float32, (1000, 64), self.rng)

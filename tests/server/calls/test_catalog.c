@@ -1,5 +1,6 @@
 /* The resident tensors that a call finds were current at one moment. */
 #include "server/calls/catalog.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -144,6 +145,64 @@ TD_TEST(the_newest_version_is_the_last_in_natural_order_that_may_be_named)
     ck_assert_int_eq(newest("m", &name), TD_OK);
     ck_assert_str_eq(name, "m@9");
     ck_assert_int_eq(newest("mm", &name), TD_TENSOR_NOT_FOUND);
+}
+
+static void set_alias(const char *name, const char *target)
+{
+    const struct td_alias_change change = { name, target };
+    const struct td_alias_flip flip = { .set = &change, .n_set = 1 };
+    ck_assert_int_eq(td_store_flip(store, &flip, &err), TD_OK);
+}
+
+static const struct {
+    const char *description, *name;
+    const char *prefix; /* of the token; NULL: it may name every tensor */
+    bool is_table;
+} tables[] = {
+    { "a tensor that has rows", "rows", NULL, true },
+    { "versions of a tensor", "versions", NULL, true },
+    { "versions, only one of which has rows", "mixed", NULL, true },
+    { "an alias", "alias", NULL, true },
+    { "a scalar", "scalar", NULL, false },
+    { "versions of a scalar", "scalars", NULL, false },
+    { "an alias of a scalar", "of-scalar", NULL, false },
+    { "no tensor", "none", NULL, false },
+    { "a shorter name", "row", NULL, false },
+    { "a longer name", "rows.of", NULL, false },
+    { "a name that may be named", "rows", "ro", true },
+    { "a name that may not", "rows", "rows@", false },
+    { "an alias that may not be named, although its version may", "alias", "versions", false },
+    { "an alias that may be named, although its version may not", "alias", "alias", true },
+    { "versions of which one may be named", "versions", "versions@2", true },
+    { "versions of which none may be named", "versions", "versions@3", false },
+    { "a version that may be named, but has no rows", "mixed", "mixed@1", false },
+};
+
+TD_TEST_EACH(a_name_is_that_of_a_table_or_not, tables)
+{
+    static const char *const names[] = { "rows", "rows-of", "versions@1", "versions@2", "mixed@2" };
+    static const char *const scalars[] = { "scalar", "scalars@1", "mixed@1" };
+    const char *prefix = tables[_i].prefix;
+    const struct td_prefix prefixes[] = { { prefix, prefix ? strlen(prefix) : 0 } };
+    for (int i = 0; i < COUNT_OF(names); i++)
+        put(names[i], "int32[1] 1");
+    for (int i = 0; i < COUNT_OF(scalars); i++)
+        put(scalars[i], "int32[] 1");
+    set_alias("alias", "versions@2");
+    set_alias("of-scalar", "scalars@1");
+    catalog.access = (struct td_access){ .n_prefixes = prefix != NULL, .prefixes = prefixes };
+    ck_assert_msg(td_catalog_has_table(&catalog, tables[_i].name) == tables[_i].is_table, "%s: %s",
+                  tables[_i].description, tables[_i].name);
+}
+
+TD_TEST(a_name_may_be_as_long_as_any_text)
+{
+    char name[2 * TD_TENSOR_NAME];
+    for (int length = TD_TENSOR_NAME - 3; length < COUNT_OF(name); length++) {
+        memset(name, 'x', (size_t)length);
+        name[length] = '\0';
+        ck_assert(!td_catalog_has_table(&catalog, name));
+    }
 }
 
 TD_TEST(a_name_that_may_not_be_named_is_not_suggested_once_a_tensor_is_gone)
