@@ -4,11 +4,16 @@
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT    "{'type':'string'}"
-#define BOOLEAN "{'type':'boolean'}"
+#define TEXT        "{'type':'string'}"
+#define BOOLEAN     "{'type':'boolean'}"
+#define REF(schema) "{'$ref':'#/components/schemas/" schema "'}"
+
+/* JSON schema for a time to live in seconds. */
+#define TTL "{'type':'integer','minimum':1,'maximum':" TD_TEXT_NUMBER(TD_STORE_TTL_MAX) "}"
 
 struct component {
     const char *name, *json;
@@ -118,6 +123,24 @@ static const struct component schemas[] = {
       "'outputs':{'type':'array','items':{'type':'object','required':['name'],'properties':{"
       "'name':{'type':'string'},'parameters':{'type':'object'}}}}}}" },
     { "Text", "{'type':'string'}" },
+    { "Timing", "{'description':'True to add the header Server-Timing to the reply. Default: "
+                "false.','type':'boolean'}" },
+    { "Store", "{'description':'The name of a resident tensor to store the output in, instead of "
+               "sending it, with an optional number of seconds until it disappears.',"
+               "'anyOf':[{'type':'string'},{'type':'object','required':['name'],'properties':{"
+               "'name':{'type':'string'},'ttl_s':" TTL "},'additionalProperties':false}]}" },
+};
+
+/* A schema of a member that has one of several values. */
+static const struct choice {
+    const char *name, *description;
+    const char *const *values;
+} choice_schemas[] = {
+    { "Device", "The device that computes the op. Default: auto.", td_device_names },
+    { "Layout", "The layout of the outputs in JSON. Default: nested.", td_layout_names },
+    { "OutputDtype",
+      "The dtype to which floating-point outputs are rounded. Default: the dtype of the output.",
+      td_output_dtype_names },
 };
 
 static const struct component headers[] = {
@@ -169,7 +192,8 @@ static const struct parameter {
     { "persist", "persist", "query",
       "True to write the change to the data folder before the reply.", BOOLEAN, NULL },
     { "response", "response", "query", "The layout of the tensor in JSON.", NULL, td_layout_names },
-    { "device", "device", "query", "The device that computes the op.", NULL, td_device_names },
+    { "layout", "response", "query", "The layout of the outputs in JSON.", REF("Layout"), NULL },
+    { "device", "device", "query", "The device that computes the op.", REF("Device"), NULL },
     { "upload", "device", "query", "gpu: also upload the tensor to the GPU.", NULL,
       td_device_names },
     { "timing", "timing", "query", "True to add the header Server-Timing to the reply.", BOOLEAN,
@@ -182,11 +206,11 @@ static const struct parameter {
       "{'type':'integer','minimum':1,'maximum':9223372036854775807}", NULL },
     { "store", "store", "query",
       "The name of a resident tensor to store the output in, instead of sending it.", TEXT, NULL },
-    { "storeTtl", "store.ttl_s", "query", "Seconds until the stored tensor disappears.",
-      TD_OPENAPI_TTL, NULL },
+    { "storeTtl", "store.ttl_s", "query", "Seconds until the stored tensor disappears.", TTL,
+      NULL },
     { "outputDtype", "output_dtype", "query",
       "The dtype to which floating-point outputs are rounded. Default: the dtype of the output.",
-      NULL, td_output_dtype_names },
+      REF("OutputDtype"), NULL },
 };
 
 /* ---- making JSON ----------------------------------------------------------------------------- */
@@ -201,7 +225,7 @@ cJSON *td_openapi_json(const char *text)
 
 cJSON *td_openapi_ref(const char *kind, const char *name)
 {
-    char path[128];
+    char path[192];
     cJSON *object = cJSON_CreateObject();
     snprintf(path, sizeof path, "#/components/%s/%s", kind, name);
     if (td_document_text(object, "$ref", path))
@@ -228,13 +252,22 @@ static cJSON *parse(const char *text)
     return object;
 }
 
+static bool add_choice(cJSON *all, const struct choice *choice)
+{
+    cJSON *schema = cJSON_AddObjectToObject(all, choice->name);
+    return td_document_text(schema, "description", choice->description) &&
+           td_openapi_choices(schema, choice->values);
+}
+
 static cJSON *add_schemas(cJSON *all)
 {
     cJSON *object = cJSON_AddObjectToObject(all, "schemas");
-    for (size_t i = 0; i < sizeof schemas / sizeof *schemas && object; i++)
-        if (!td_document_add(object, schemas[i].name, parse(schemas[i].json)))
-            return NULL;
-    return object;
+    bool complete = object != NULL;
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas && complete; i++)
+        complete = td_document_add(object, schemas[i].name, parse(schemas[i].json));
+    for (size_t i = 0; i < sizeof choice_schemas / sizeof *choice_schemas && complete; i++)
+        complete = add_choice(object, &choice_schemas[i]);
+    return complete ? object : NULL;
 }
 
 static bool add_headers(cJSON *all)
@@ -319,23 +352,35 @@ static int status_of(int code, bool oip)
     return oip ? td_oip_http_status(status) : td_problem_of(status)->http_status;
 }
 
-/* True if no earlier code has the same HTTP status. */
-static bool is_first(int code, bool oip)
+static const char *const error_keys[TD_OPENAPI_ERRORS] = { "412", "416", "4XX", "501", "5XX" };
+
+static enum td_openapi_error key_of(int http_status)
 {
-    for (int i = 1; i < code; i++)
-        if (status_of(i, oip) == status_of(code, oip))
-            return false;
-    return true;
+    switch (http_status) {
+    case 412:
+        return TD_OPENAPI_412;
+    case 416:
+        return TD_OPENAPI_416;
+    case 501:
+        return TD_OPENAPI_501;
+    default:
+        return http_status < 500 ? TD_OPENAPI_4XX : TD_OPENAPI_5XX;
+    }
 }
 
-/* Adds a description with one line per code of this HTTP status: "CODE: explanation". */
-static bool add_explanations(cJSON *response, int http_status, bool oip)
+/* Adds a description with a line for each code: "- 404 CODE: explanation". Viewers show the lines
+ * as a list. */
+static bool add_explanations(cJSON *response, enum td_openapi_error key, bool oip)
 {
-    char text[8192];
+    char text[16384];
     struct td_text out = { .at = text, .end = text + sizeof text - 1 };
     for (int i = 1; i < TD_STATUS_COUNT; i++) {
-        if (status_of(i, oip) != http_status)
+        const int http_status = status_of(i, oip);
+        if (key_of(http_status) != key)
             continue;
+        td_text_string(&out, "- ");
+        td_text_uint(&out, (uint64_t)http_status);
+        td_text_string(&out, " ");
         td_text_string(&out, td_status_name((td_status)i));
         td_text_string(&out, ": ");
         td_text_string(&out, td_problem_of((td_status)i)->explanation);
@@ -345,48 +390,86 @@ static bool add_explanations(cJSON *response, int http_status, bool oip)
     return !out.full && td_document_text(response, "description", text);
 }
 
-static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
+static void error_name(enum td_openapi_error key, bool oip, char name[32])
+{
+    snprintf(name, 32, "%s%s", oip ? "OipError" : "Problem", error_keys[key]);
+}
+
+static bool add_error(cJSON *responses, enum td_openapi_error key, bool oip)
 {
     char name[32];
-    snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
+    error_name(key, oip, name);
     cJSON *response = cJSON_AddObjectToObject(responses, name);
-    cJSON *sent = add_explanations(response, http_status, oip)
-                      ? cJSON_AddObjectToObject(response, "headers")
-                      : NULL;
+    cJSON *sent =
+        add_explanations(response, key, oip) ? cJSON_AddObjectToObject(response, "headers") : NULL;
     cJSON *content = cJSON_AddObjectToObject(response, "content");
     cJSON *media =
         cJSON_AddObjectToObject(content, oip ? "application/json" : "application/problem+json");
-    cJSON *schema = cJSON_AddObjectToObject(media, "schema");
+    const bool can_be_later = key == TD_OPENAPI_4XX || key == TD_OPENAPI_5XX; /* 429, 503 */
     return td_document_add(sent, "X-Request-Id", td_openapi_ref("headers", "XRequestId")) &&
-           ((http_status != 429 && http_status != 503) ||
+           (!can_be_later ||
             td_document_add(sent, "Retry-After", td_openapi_ref("headers", "RetryAfter"))) &&
-           td_document_text(schema, "$ref",
-                            oip ? "#/components/schemas/OipError" : "#/components/schemas/Problem");
+           td_document_add(media, "schema",
+                           td_openapi_ref("schemas", oip ? "OipError" : "Problem"));
 }
 
-static bool add_problem_replies(cJSON *responses, bool oip)
+static bool add_errors(cJSON *responses, bool oip)
 {
     bool complete = responses != NULL;
-    for (int i = 1; i < TD_STATUS_COUNT && complete; i++)
-        complete = !is_first(i, oip) || add_problem_reply(responses, status_of(i, oip), oip);
+    for (int key = 0; key < TD_OPENAPI_ERRORS && complete; key++)
+        complete = add_error(responses, (enum td_openapi_error)key, oip);
     return complete;
 }
 
-int td_openapi_problem_statuses(bool oip, int statuses[TD_STATUS_COUNT])
+bool td_openapi_add_error(cJSON *responses, enum td_openapi_error key, bool oip)
 {
-    int n = 0;
-    for (int i = 1; i < TD_STATUS_COUNT; i++)
-        if (is_first(i, oip))
-            statuses[n++] = status_of(i, oip);
-    return n;
+    char name[32];
+    error_name(key, oip, name);
+    return td_document_add(responses, error_keys[key], td_openapi_ref("responses", name));
 }
 
-bool td_openapi_add_problem(cJSON *responses, int http_status, bool oip)
+/* ---- sharing --------------------------------------------------------------------------------- */
+
+/* Appends gather_nd as GatherNd. */
+static void append_words(struct td_text *out, const char *words)
 {
-    char status[8], name[32];
-    snprintf(status, sizeof status, "%d", http_status);
-    snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
-    return td_document_add(responses, status, td_openapi_ref("responses", name));
+    bool starts = true;
+    for (; *words; words++) {
+        const char letter = starts ? (char)toupper((unsigned char)*words) : *words;
+        starts = letter == '_';
+        if (!starts)
+            td_text_add(out, &letter, 1);
+    }
+}
+
+/* Returns the name of the component that is equal to the object, or NULL. */
+static const char *equal_name(const cJSON *components, const cJSON *object)
+{
+    const cJSON *component;
+    cJSON_ArrayForEach(component, components)
+    {
+        if (cJSON_Compare(component, object, true))
+            return component->string;
+    }
+    return NULL;
+}
+
+cJSON *td_openapi_share(cJSON *components, const char *kind, const char *first, const char *second,
+                        const char *suffix, cJSON *object)
+{
+    char name[160];
+    struct td_text out = { .at = name, .end = name + sizeof name - 1 };
+    cJSON *all = cJSON_GetObjectItemCaseSensitive(components, kind);
+    const char *equal = equal_name(all, object);
+    if (equal) {
+        cJSON_Delete(object);
+        return td_openapi_ref(kind, equal);
+    }
+    append_words(&out, first);
+    append_words(&out, second);
+    td_text_string(&out, suffix);
+    *out.at = '\0';
+    return td_document_add(all, name, object) ? td_openapi_ref(kind, name) : NULL;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -400,7 +483,7 @@ cJSON *td_openapi_components(void)
     cJSON *dtype = cJSON_AddObjectToObject(list, "Dtype");
     if (td_document_add(dtype, "enum", td_document_dtypes(TD_DTYPES_ALL)) &&
         add_problem_schemas(list) && add_headers(all) && add_parameters(all) &&
-        add_problem_replies(responses, false) && add_problem_replies(responses, true) &&
+        add_errors(responses, false) && add_errors(responses, true) &&
         td_document_add(all, "securitySchemes", td_openapi_json(security)))
         return all;
     cJSON_Delete(all);

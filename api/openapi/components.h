@@ -6,10 +6,6 @@
 #include "api/message/document.h"
 #include "api/text/text.h"
 
-/* JSON schema for a time to live in seconds. */
-#define TD_OPENAPI_TTL                                                                             \
-    "{'type':'integer','minimum':1,'maximum':" TD_TEXT_NUMBER(TD_STORE_TTL_MAX) "}"
-
 /* Returns `text` as raw JSON, with each ' replaced by ". */
 cJSON *td_openapi_json(const char *text);
 
@@ -22,12 +18,26 @@ bool td_openapi_choices(cJSON *schema, const char *const *choices);
 /* Returns the object "components". */
 cJSON *td_openapi_components(void);
 
-/* Writes the HTTP statuses of all problems, each once, and returns their number. `oip` is true for
- * the statuses under /v2. */
-int td_openapi_problem_statuses(bool oip, int statuses[TD_STATUS_COUNT]);
+/* Adds a component and returns a reference to it. If an equal component of this kind exists, deletes
+ * `object` and returns a reference to the equal component, so ops with equal requests share one
+ * schema. The name consists of `first`, `second` and `suffix`: ("gather_nd", "axis", "") becomes
+ * GatherNdAxis. */
+cJSON *td_openapi_share(cJSON *components, const char *kind, const char *first, const char *second,
+                        const char *suffix, cJSON *object);
 
-/* Adds a reference to the error reply with this HTTP status. Under /v2 (`oip`), the reply is an
- * error of the Open Inference Protocol. */
-bool td_openapi_add_problem(cJSON *responses, int http_status, bool oip);
+/* The keys of error replies. A status that only some operations can have has its own reply. All
+ * other statuses are in the ranges 4XX and 5XX. */
+enum td_openapi_error {
+    TD_OPENAPI_412,
+    TD_OPENAPI_416,
+    TD_OPENAPI_4XX,
+    TD_OPENAPI_501,
+    TD_OPENAPI_5XX,
+    TD_OPENAPI_ERRORS
+};
+
+/* Adds a reference to an error reply. Under /v2 (`oip`), the reply is an error of the Open Inference
+ * Protocol. */
+bool td_openapi_add_error(cJSON *responses, enum td_openapi_error key, bool oip);
 
 #endif

@@ -63,28 +63,38 @@ static bool move_limits(cJSON *items, cJSON *known)
     return complete;
 }
 
-/* Adds the summary, whose text includes the default. There is no `default` member, because
+/* Describes an attribute. The text includes the default. There is no `default` member, because
  * generated clients would send it, and a default in the query string would conflict with the value
  * in the body. */
-static bool add_summary(cJSON *schema, const char *summary, const cJSON *fallback)
+static bool describe_attr(cJSON *described, const struct td_attr_spec *spec)
 {
     char text[512], number[32] = "";
+    cJSON *known = cJSON_CreateObject();
+    bool complete = td_document_attr(known, spec);
+    cJSON *fallback = cJSON_GetObjectItem(known, "default");
     const char *shown = cJSON_IsString(fallback) ? fallback->valuestring : number;
-    if (!fallback)
-        return td_document_text(schema, "description", summary);
-    if (!cJSON_IsString(fallback) &&
-        !cJSON_PrintPreallocated((cJSON *)fallback, number, sizeof number, false))
-        return false;
-    snprintf(text, sizeof text, "%s Default: %s.", summary, shown);
-    return td_document_text(schema, "description", text);
+    if (fallback && !cJSON_IsString(fallback))
+        complete = cJSON_PrintPreallocated(fallback, number, sizeof number, false);
+    if (fallback)
+        snprintf(text, sizeof text, "%s Default: %s.", spec->summary, shown);
+    complete =
+        complete && td_document_text(described, "description", fallback ? text : spec->summary);
+    cJSON_Delete(known);
+    return complete;
 }
 
-static bool set_attr(cJSON *schema, const struct td_attr_spec *spec)
+static bool has_choices(const struct td_attr_spec *spec)
 {
-    cJSON *items = schema, *known = cJSON_CreateObject();
-    bool complete = td_document_attr(known, spec) &&
-                    add_summary(schema, spec->summary, cJSON_GetObjectItem(known, "default")) &&
-                    td_document_text(schema, "type", types[spec->kind]);
+    return spec->kind == TD_ATTR_CHOICE || spec->kind == TD_ATTR_DTYPE;
+}
+
+/* Returns the schema of the values of an attribute, without a description. Choices are a component,
+ * so generated clients have one class for equal choices. */
+static cJSON *values_of(cJSON *components, const struct td_op *op, const struct td_attr_spec *spec)
+{
+    cJSON *schema = cJSON_CreateObject(), *items = schema, *known = cJSON_CreateObject();
+    bool complete =
+        td_document_attr(known, spec) && td_document_text(schema, "type", types[spec->kind]);
     if (complete && spec->kind == TD_ATTR_INTS) {
         items = cJSON_AddObjectToObject(schema, "items");
         complete = td_document_text(items, "type", "integer") &&
@@ -92,48 +102,66 @@ static bool set_attr(cJSON *schema, const struct td_attr_spec *spec)
     }
     complete = complete && move_limits(items, known);
     cJSON_Delete(known);
-    return complete;
+    if (complete)
+        return has_choices(spec)
+                   ? td_openapi_share(components, "schemas", op->name, spec->name, "", schema)
+                   : schema;
+    cJSON_Delete(schema);
+    return NULL;
 }
 
-static bool add_attr(cJSON *properties, const struct td_attr_spec *spec)
+/* Adds an attribute as a member of the body. */
+static bool add_attr(cJSON *properties, cJSON *components, const struct td_op *op,
+                     const struct td_attr_spec *spec)
 {
-    return set_attr(cJSON_AddObjectToObject(properties, spec->name), spec);
+    cJSON *values = values_of(components, op, spec);
+    if (!has_choices(spec))
+        return td_document_add(properties, spec->name, values) && describe_attr(values, spec);
+    cJSON *schema = cJSON_AddObjectToObject(properties, spec->name);
+    return td_document_append(cJSON_AddArrayToObject(schema, "anyOf"), values) &&
+           describe_attr(schema, spec);
 }
 
-/* Adds an attribute as a query parameter. A list is a single parameter: axes=0,2. */
-static bool add_parameter(cJSON *list, const struct td_attr_spec *spec)
+/* Writes a query parameter. A list is a single parameter: axes=0,2. */
+static bool set_parameter(cJSON *parameter, const char *name, bool is_list, cJSON *schema)
 {
-    char text[512];
-    cJSON *parameter = cJSON_CreateObject();
-    snprintf(
-        text, sizeof text,
-        "%s Can be in the query string or in the body. If it is in both, the values must be equal.",
-        spec->summary);
-    return td_document_append(list, parameter) && td_document_text(parameter, "name", spec->name) &&
+    return td_document_add(parameter, "schema", schema) &&
+           td_document_text(parameter, "name", name) &&
            td_document_text(parameter, "in", "query") &&
-           td_document_text(parameter, "description", text) &&
-           (spec->kind != TD_ATTR_INTS ||
-            td_document_add(parameter, "explode", cJSON_CreateFalse())) &&
-           set_attr(cJSON_AddObjectToObject(parameter, "schema"), spec);
+           (!is_list || td_document_add(parameter, "explode", cJSON_CreateFalse()));
 }
 
-bool td_openapi_add_query(cJSON *parameters, const struct td_op *op)
+/* Appends a reference to the parameter, or deletes the parameter if it is not complete. */
+static bool add_parameter(cJSON *list, cJSON *components, const struct td_op *op, const char *name,
+                          cJSON *parameter, bool complete)
+{
+    if (complete)
+        return td_document_append(
+            list, td_openapi_share(components, "parameters", op->name, name, "", parameter));
+    cJSON_Delete(parameter);
+    return false;
+}
+
+/* Adds an attribute as a query parameter. */
+static bool add_attr_parameter(cJSON *list, cJSON *components, const struct td_op *op,
+                               const struct td_attr_spec *spec)
+{
+    cJSON *parameter = cJSON_CreateObject();
+    const bool complete = set_parameter(parameter, spec->name, spec->kind == TD_ATTR_INTS,
+                                        values_of(components, op, spec)) &&
+                          describe_attr(parameter, spec);
+    return add_parameter(list, components, op, spec->name, parameter, complete);
+}
+
+bool td_openapi_add_query(cJSON *parameters, cJSON *components, const struct td_op *op)
 {
     for (int i = 0; i < op->n_attrs; i++)
-        if (!add_parameter(parameters, &op->attrs[i]))
+        if (!add_attr_parameter(parameters, components, op, &op->attrs[i]))
             return false;
     return true;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
-
-static bool add_choice(cJSON *properties, const char *name, const char *description,
-                       const char *fallback, const char *const *choices)
-{
-    cJSON *schema = cJSON_AddObjectToObject(properties, name);
-    const cJSON shown = { .type = cJSON_String, .valuestring = (char *)(uintptr_t)fallback };
-    return add_summary(schema, description, &shown) && td_openapi_choices(schema, choices);
-}
 
 /* Writes the schema of a list of the op's outputs. */
 static bool set_outputs(cJSON *schema, const struct td_op *op)
@@ -160,52 +188,43 @@ static bool add_outputs(cJSON *properties, const struct td_op *op)
     return td_document_text(schema, "description", outputs_summary) && set_outputs(schema, op);
 }
 
-bool td_openapi_add_outputs(cJSON *parameters, const struct td_op *op)
+bool td_openapi_add_outputs(cJSON *parameters, cJSON *components, const struct td_op *op)
 {
     if (op->n_outputs == 1)
         return true;
-    cJSON *parameter = cJSON_CreateObject();
-    return td_document_append(parameters, parameter) &&
-           td_document_text(parameter, "name", "outputs") &&
-           td_document_text(parameter, "in", "query") &&
-           td_document_text(parameter, "description", outputs_summary) &&
-           td_document_add(parameter, "explode", cJSON_CreateFalse()) &&
-           set_outputs(cJSON_AddObjectToObject(parameter, "schema"), op);
+    cJSON *schema = cJSON_CreateObject(), *parameter = cJSON_CreateObject();
+    const bool complete = set_parameter(parameter, "outputs", true, schema) &&
+                          td_document_text(parameter, "description", outputs_summary) &&
+                          set_outputs(schema, op);
+    return add_parameter(parameters, components, op, "outputs", parameter, complete);
 }
 
 /* Adds the common members that are listed in `names`. */
 static bool add_common_members(cJSON *properties, const char *names, const struct td_op *op)
 {
-    static const char timing[] = "{'description':'True to add the header Server-Timing to the "
-                                 "reply. Default: false.','type':'boolean'}";
-    static const char store[] =
-        "{'description':'The name of a resident tensor to store the output in, instead of sending "
-        "it, with an optional number of seconds until it disappears.','anyOf':[{'type':'string'},"
-        "{'type':'object','required':['name'],'properties':{'name':{'type':'string'},"
-        "'ttl_s':" TD_OPENAPI_TTL "},'additionalProperties':false}]}";
-    return (!strstr(names, "device") ||
-            add_choice(properties, "device", "The device that computes the op.", td_device_names[0],
-                       td_device_names)) &&
-           (!strstr(names, "response") ||
-            add_choice(properties, "response", "The layout of the outputs in JSON.",
-                       td_layout_names[0], td_layout_names)) &&
-           (!strstr(names, "timing") ||
-            td_document_add(properties, "timing", td_openapi_json(timing))) &&
-           (!strstr(names, "store") ||
-            td_document_add(properties, "store", td_openapi_json(store))) &&
-           (!strstr(names, "outputDtype") ||
-            (add_choice(properties, "output_dtype",
-                        "The dtype to which floating-point outputs are rounded.",
-                        "the dtype of the output", td_output_dtype_names) &&
-             add_outputs(properties, op)));
+    static const struct {
+        const char *listed, *member, *schema;
+    } common[] = {
+        { "device", "device", "Device" },
+        { "layout", "response", "Layout" },
+        { "timing", "timing", "Timing" },
+        { "store", "store", "Store" },
+        { "outputDtype", "output_dtype", "OutputDtype" },
+    };
+    bool complete = true;
+    for (size_t i = 0; i < sizeof common / sizeof *common && complete; i++)
+        complete = !strstr(names, common[i].listed) ||
+                   td_document_add(properties, common[i].member,
+                                   td_openapi_ref("schemas", common[i].schema));
+    return complete && (!strstr(names, "outputDtype") || add_outputs(properties, op));
 }
 
 /* Adds the attributes to a schema and to its list of required members. */
-static bool add_attrs(cJSON *properties, cJSON *required, const struct td_op *op)
+static bool add_attrs(cJSON *properties, cJSON *required, cJSON *components, const struct td_op *op)
 {
     bool complete = true;
     for (int i = 0; i < op->n_attrs && complete; i++)
-        complete = add_attr(properties, &op->attrs[i]) &&
+        complete = add_attr(properties, components, op, &op->attrs[i]) &&
                    (!op->attrs[i].required ||
                     td_document_append(required, cJSON_CreateString(op->attrs[i].name)));
     return complete;
@@ -270,7 +289,8 @@ static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_inp
     return add_input(properties, &keys) && td_document_text(schema, "description", text);
 }
 
-cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *common)
+cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *common,
+                          cJSON *components)
 {
     const int keys = has_table ? td_op_keys_input(op) : -1;
     bool complete;
@@ -282,17 +302,17 @@ cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *co
                      td_document_append(required, cJSON_CreateString(op->inputs[i].name))));
     if (complete && keys >= 0)
         complete = add_table_keys(schema, properties, &op->inputs[keys]);
-    return finish(schema, complete && add_attrs(properties, required, op) &&
+    return finish(schema, complete && add_attrs(properties, required, components, op) &&
                               add_common_members(properties, common, op));
 }
 
-cJSON *td_openapi_plan_request(const struct td_op *op)
+cJSON *td_openapi_plan_request(const struct td_op *op, cJSON *components)
 {
     static const char shapes[] = "{'type':'array','items':{'$ref':'#/components/schemas/Shape'}}";
     bool complete;
     cJSON *required, *properties, *schema = make_object(&required, &properties, &complete);
     return finish(schema,
-                  complete && add_attrs(properties, required, op) &&
+                  complete && add_attrs(properties, required, components, op) &&
                       td_document_append(required, cJSON_CreateString("shapes")) &&
                       td_document_add(properties, "shapes", td_openapi_json(shapes)) &&
                       td_document_add(properties, "dtype", td_openapi_ref("schemas", "Dtype")));
@@ -329,7 +349,7 @@ cJSON *td_openapi_output(const struct td_op *op)
     const char *member = td_op_output_form(op) == TD_OUTPUT_ONE ? "output" : "outputs";
     if (complete && td_document_text(schema, "type", "object") &&
         td_document_append(required, cJSON_CreateString(member)) &&
-        td_document_add(properties, "bounds", td_openapi_json("{'type':'object'}")))
+        td_document_add(properties, "bounds", td_openapi_ref("schemas", "Object")))
         return schema;
     cJSON_Delete(schema);
     return NULL;

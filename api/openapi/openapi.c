@@ -12,6 +12,11 @@
 static const char safetensors[] = "application/vnd.safetensors";
 static const char npy[] = "application/x-npy";
 
+/* The parts of the document to which routes add. */
+struct parts {
+    cJSON *paths, *components;
+};
+
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
 /* Adds and returns the object for a media type. */
@@ -51,20 +56,24 @@ static bool add_request(cJSON *operation, cJSON *schema, const struct td_op *op,
            (!is_file || add_file(content, safetensors)) && (!is_npy || add_file(content, npy));
 }
 
+/* Writes the members that all success replies have. */
+static bool set_reply(cJSON *reply, int status)
+{
+    cJSON *headers = cJSON_AddObjectToObject(reply, "headers");
+    return td_document_text(reply, "description",
+                            status == 304   ? "Not modified."
+                            : status == 206 ? "Part of the tensor."
+                                            : "Success.") &&
+           td_document_add(headers, "X-Request-Id", td_openapi_ref("headers", "XRequestId"));
+}
+
 /* Adds and returns the success reply. */
 static cJSON *add_reply(cJSON *responses, int status)
 {
     char text[8];
     snprintf(text, sizeof text, "%d", status);
     cJSON *reply = cJSON_AddObjectToObject(responses, text);
-    cJSON *headers = cJSON_AddObjectToObject(reply, "headers");
-    return td_document_text(reply, "description",
-                            status == 304   ? "Not modified."
-                            : status == 206 ? "Part of the tensor."
-                                            : "Success.") &&
-                   td_document_add(headers, "X-Request-Id", td_openapi_ref("headers", "XRequestId"))
-               ? reply
-               : NULL;
+    return set_reply(reply, status) ? reply : NULL;
 }
 
 static bool add_header(cJSON *reply, const char *header, const char *component)
@@ -130,12 +139,13 @@ static bool add_id_of_path(cJSON *operation, const char *method, const char *pat
 
 /* Adds the members that all operations have, except the error replies. `id` can be NULL. Returns
  * the object that holds the replies. */
-static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const char *path,
-                    const char *id, const char *summary, const char *parameters, cJSON **operation)
+static cJSON *begin(const struct parts *parts, const struct td_openapi_route *route,
+                    const char *path, const char *id, const char *summary, const char *parameters,
+                    cJSON **operation)
 {
-    cJSON *item = cJSON_GetObjectItemCaseSensitive(paths, path);
+    cJSON *item = cJSON_GetObjectItemCaseSensitive(parts->paths, path);
     if (!item)
-        item = cJSON_AddObjectToObject(paths, path);
+        item = cJSON_AddObjectToObject(parts->paths, path);
     *operation = cJSON_AddObjectToObject(item, route->method);
     cJSON *tags = cJSON_AddArrayToObject(*operation, "tags");
     cJSON *list = cJSON_AddArrayToObject(*operation, "parameters");
@@ -145,31 +155,26 @@ static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const ch
         !td_document_text(*operation, "summary", summary) || !add_path_parameters(list, path) ||
         !add_named_parameters(list, "XRequestId XRequestTimeoutMs") ||
         !add_named_parameters(list, parameters) ||
-        (route->op && !td_openapi_add_query(list, route->op)))
+        (route->op && !td_openapi_add_query(list, parts->components, route->op)))
         return NULL;
     if (route->open && !cJSON_AddArrayToObject(*operation, "security"))
         return NULL;
     return cJSON_AddObjectToObject(*operation, "responses");
 }
 
-/* True if an operation can have the HTTP status of a problem. Most problems can occur in any
- * operation. `parameters` names the parameter components of the operation. */
-static bool can_have(int status, const struct td_openapi_route *route, const char *parameters)
+/* True if an operation can have an error with this key. `parameters` names the parameter components
+ * of the operation. */
+static bool can_have(enum td_openapi_error key, const struct td_openapi_route *route,
+                     const char *parameters)
 {
-    const bool has_body = strcmp(route->method, "post") == 0 || strcmp(route->method, "put") == 0;
-    switch (status) {
-    case 409:
-        return strcmp(route->method, "get") != 0;
-    case 412:
+    switch (key) {
+    case TD_OPENAPI_412:
         /* The body of a flip can have conditions, too. */
-        return strstr(parameters, "IfMatch") != NULL ||
-               (has_body && strcmp(route->pattern, "/v1/aliases") == 0);
-    case 413:
-    case 415:
-        return has_body;
-    case 416:
+        return strstr(parameters, "IfMatch") ||
+               (strcmp(route->method, "post") == 0 && strcmp(route->pattern, "/v1/aliases") == 0);
+    case TD_OPENAPI_416:
         return strstr(parameters, "Range") != NULL;
-    case 501:
+    case TD_OPENAPI_501:
         return is_oip(route->pattern);
     default:
         return true;
@@ -180,45 +185,67 @@ static bool can_have(int status, const struct td_openapi_route *route, const cha
  * as the type of the result. */
 static bool end(cJSON *responses, const struct td_openapi_route *route, const char *parameters)
 {
-    const bool oip = is_oip(route->pattern);
-    int statuses[TD_STATUS_COUNT];
-    const int n = td_openapi_problem_statuses(oip, statuses);
-    for (int i = 0; i < n; i++)
-        if (can_have(statuses[i], route, parameters) &&
-            !td_openapi_add_problem(responses, statuses[i], oip))
-            return false;
-    return true;
+    bool complete = responses != NULL;
+    for (int i = 0; i < TD_OPENAPI_ERRORS && complete; i++) {
+        const enum td_openapi_error key = (enum td_openapi_error)i;
+        complete = !can_have(key, route, parameters) ||
+                   td_openapi_add_error(responses, key, is_oip(route->pattern));
+    }
+    return complete;
 }
 
 #define OP_PARAMETERS                                                                              \
-    "StoreIfMatch StoreIfNoneMatch device response timing store storeTtl outputDtype"
+    "StoreIfMatch StoreIfNoneMatch device layout timing store storeTtl outputDtype"
 
-static bool add_op(cJSON *paths, const struct td_openapi_route *route, const struct td_op *op,
-                   bool has_table)
+/* Returns a reference to the success reply of an op. `id` is the id of its operation. */
+static cJSON *share_reply(const struct parts *parts, const struct td_op *op, const char *id,
+                          bool has_table)
+{
+    cJSON *reply = cJSON_CreateObject();
+    cJSON *schema = td_openapi_share(parts->components, "schemas", op->name, "", "Reply",
+                                     td_openapi_output(op));
+    const bool has_headers = set_reply(reply, 200) &&
+                             (!has_table || add_header(reply, "X-Tensord-Table", "XTensordTable"));
+    cJSON *content = cJSON_AddObjectToObject(reply, "content");
+    if (add_media(content, "application/json", schema) && has_headers &&
+        add_file(content, safetensors) && add_file(content, npy))
+        return td_openapi_share(parts->components, "responses", id, "", "Reply", reply);
+    cJSON_Delete(reply);
+    return NULL;
+}
+
+/* Returns a reference to the schema of a request of an op. */
+static cJSON *share_request(const struct parts *parts, const char *id, cJSON *schema)
+{
+    return td_openapi_share(parts->components, "schemas", id, "", "Request", schema);
+}
+
+static bool add_op(const struct parts *parts, const struct td_openapi_route *route,
+                   const struct td_op *op, bool has_table)
 {
     char path[128], id[64];
     cJSON *operation;
     snprintf(path, sizeof path, has_table ? "/v1/tensors/{table}/%s" : "/v1/%s", op->name);
     snprintf(id, sizeof id, has_table ? "%s_in_table" : "%s", op->name);
-    cJSON *responses = begin(paths, route, path, id, op->summary, OP_PARAMETERS, &operation);
-    cJSON *reply = add_reply(responses, 200);
-    cJSON *content = cJSON_AddObjectToObject(reply, "content");
-    return (!has_table || add_header(reply, "X-Tensord-Table", "XTensordTable")) &&
-           td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
-           td_openapi_add_outputs(cJSON_GetObjectItem(operation, "parameters"), op) &&
-           add_media(content, "application/json", td_openapi_output(op)) &&
-           add_file(content, safetensors) && add_file(content, npy) &&
-           add_request(operation, td_openapi_request(op, has_table, OP_PARAMETERS),
-                       has_table ? NULL : op, NULL, true, true, true) &&
+    cJSON *responses = begin(parts, route, path, id, op->summary, OP_PARAMETERS, &operation);
+    cJSON *parameters = cJSON_GetObjectItem(operation, "parameters");
+    return td_openapi_add_query(parameters, parts->components, op) &&
+           td_openapi_add_outputs(parameters, parts->components, op) &&
+           add_request(
+               operation,
+               share_request(parts, id,
+                             td_openapi_request(op, has_table, OP_PARAMETERS, parts->components)),
+               has_table ? NULL : op, NULL, true, true, true) &&
+           td_document_add(responses, "200", share_reply(parts, op, id, has_table)) &&
            end(responses, route, OP_PARAMETERS);
 }
 
-static bool add_ops(cJSON *paths, const struct td_openapi_route *route, bool has_table)
+static bool add_ops(const struct parts *parts, const struct td_openapi_route *route, bool has_table)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
     for (int i = 0; i < count; i++)
-        if ((!has_table || td_op_takes_table(ops[i])) && !add_op(paths, route, ops[i], has_table))
+        if ((!has_table || td_op_takes_table(ops[i])) && !add_op(parts, route, ops[i], has_table))
             return false;
     return true;
 }
@@ -242,12 +269,12 @@ static bool add_success(cJSON *responses, const struct td_openapi_operation *kno
 }
 
 /* Adds a route that is not in the table of operations. */
-static bool add_unknown(cJSON *paths, const struct td_openapi_route *route)
+static bool add_unknown(const struct parts *parts, const struct td_openapi_route *route)
 {
     char summary[160];
     cJSON *operation;
     snprintf(summary, sizeof summary, "%s %s", route->method, route->pattern);
-    cJSON *responses = begin(paths, route, route->pattern, NULL, summary, "", &operation);
+    cJSON *responses = begin(parts, route, route->pattern, NULL, summary, "", &operation);
     cJSON *content = cJSON_AddObjectToObject(add_reply(responses, 200), "content");
     return add_file(content, "*/*") && end(responses, route, "");
 }
@@ -258,11 +285,11 @@ static bool is_needed(const char *request)
 }
 
 /* Adds and returns an operation without its request. Returns NULL if no memory is left. */
-static cJSON *add_known(cJSON *paths, const struct td_openapi_route *route,
+static cJSON *add_known(const struct parts *parts, const struct td_openapi_route *route,
                         const struct td_openapi_operation *known)
 {
     cJSON *operation;
-    cJSON *responses = begin(paths, route, route->pattern, known->id, known->summary,
+    cJSON *responses = begin(parts, route, route->pattern, known->id, known->summary,
                              known->parameters, &operation);
     const bool complete =
         responses && add_success(responses, known, known->status) &&
@@ -272,13 +299,13 @@ static cJSON *add_known(cJSON *paths, const struct td_openapi_route *route,
     return complete ? operation : NULL;
 }
 
-static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
+static bool add_operation(const struct parts *parts, const struct td_openapi_route *route)
 {
     const struct td_openapi_operation *known = td_openapi_operation(route->method, route->pattern);
     if (!known)
-        return add_unknown(paths, route);
+        return add_unknown(parts, route);
     const bool is_table = strncmp(route->pattern, "/v1/tensors/", 12) == 0;
-    cJSON *operation = add_known(paths, route, known);
+    cJSON *operation = add_known(parts, route, known);
     return operation &&
            (!known->request ||
             add_request(operation, td_openapi_ref("schemas", known->request), NULL, known->example,
@@ -286,7 +313,7 @@ static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
 }
 
 /* Adds the route of an op that changes a table. */
-static bool add_change(cJSON *paths, const struct td_openapi_route *route)
+static bool add_change(const struct parts *parts, const struct td_openapi_route *route)
 {
     const struct td_op *op = route->op;
     char id[64];
@@ -297,12 +324,15 @@ static bool add_change(cJSON *paths, const struct td_openapi_route *route)
                                                 .parameters =
                                                     TD_OPENAPI_CONDITIONS "persist device timing",
                                                 .status = 200 };
-    cJSON *operation = add_known(paths, route, &known);
-    return operation && add_request(operation, td_openapi_request(op, true, known.parameters), NULL,
-                                    NULL, true, true, false);
+    cJSON *operation = add_known(parts, route, &known);
+    return operation && add_request(operation,
+                                    share_request(parts, id,
+                                                  td_openapi_request(op, true, known.parameters,
+                                                                     parts->components)),
+                                    NULL, NULL, true, true, false);
 }
 
-static bool add_plan(cJSON *paths, const struct td_openapi_route *route)
+static bool add_plan(const struct parts *parts, const struct td_openapi_route *route)
 {
     const struct td_op *op = route->op;
     char id[64], summary[128];
@@ -311,22 +341,24 @@ static bool add_plan(cJSON *paths, const struct td_openapi_route *route)
     const struct td_openapi_operation known = {
         .id = id, .summary = summary, .reply = "Object", .parameters = "", .status = 200
     };
-    cJSON *operation = add_known(paths, route, &known);
-    return operation && add_request(operation, td_openapi_plan_request(op), NULL, op->plan_example,
-                                    true, false, false);
+    cJSON *operation = add_known(parts, route, &known);
+    return operation &&
+           add_request(operation,
+                       share_request(parts, id, td_openapi_plan_request(op, parts->components)),
+                       NULL, op->plan_example, true, false, false);
 }
 
-static bool add_route(cJSON *paths, const struct td_openapi_route *route)
+static bool add_route(const struct parts *parts, const struct td_openapi_route *route)
 {
     if (strcmp(route->pattern, "/v1/{op}") == 0)
-        return add_ops(paths, route, false);
+        return add_ops(parts, route, false);
     if (strcmp(route->pattern, "/v1/tensors/{table}/{row_op}") == 0)
-        return add_ops(paths, route, true);
+        return add_ops(parts, route, true);
     if (route->op && route->op->change)
-        return add_change(paths, route);
+        return add_change(parts, route);
     if (route->op && td_name_ends("/plan", route->pattern, strlen(route->pattern)))
-        return add_plan(paths, route);
-    return add_operation(paths, route);
+        return add_plan(parts, route);
+    return add_operation(parts, route);
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
@@ -355,10 +387,10 @@ td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, 
                     td_document_text(info, "summary", "A network tensor-compute daemon") &&
                     td_document_add(document, "security", td_openapi_json("[{},{'token':[]}]")) &&
                     add_tags(document);
-    cJSON *paths = cJSON_AddObjectToObject(document, "paths");
+    const struct parts parts = { cJSON_AddObjectToObject(document, "paths"),
+                                 td_openapi_components() };
+    complete = complete && td_document_add(document, "components", parts.components);
     for (int i = 0; i < n_routes && complete; i++)
-        complete = add_route(paths, &routes[i]);
-    cJSON *components = complete ? td_openapi_components() : NULL;
-    complete = complete && td_document_add(document, "components", components);
+        complete = add_route(&parts, &routes[i]);
     return td_document_reply(document, complete, arena, reply, err);
 }

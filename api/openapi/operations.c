@@ -167,7 +167,9 @@ const struct td_openapi_operation *td_openapi_operation(const char *method, cons
 enum { OPS, TENSORS, OIP, SERVER };
 
 const char *const td_openapi_tags[TD_OPENAPI_TAGS][2] = {
-    [OPS] = { "Ops", "Tensor ops." },
+    [OPS] = { "Ops",
+              "Tensor ops. Attributes, and members such as device, can be in the query string or "
+              "in the body. If a name is in both, the values must be equal." },
     [TENSORS] = { "Resident tensors",
                   "Tensors that stay in the server, lookups in these tensors, and aliases." },
     [OIP] = { "Open Inference Protocol", "Ops and resident tensors as models." },

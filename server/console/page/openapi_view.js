@@ -15,14 +15,19 @@ const toSchema = (name) => el("button", {type: "button", class: "link", onclick:
   schema.firstChild.focus();
 }}, name);
 
+const resolve = (spec, object) => (object.$ref ? object.$ref.slice(2).split("/").reduce((at, step) => at[step], spec) : object);
+
+const LISTED = 5; // values of a named schema that are listed in its place
+
 // Describes the type of a value, as text and links to the schemas it names.
-function typeOf(schema) {
-  if (schema.$ref) return [toSchema(schema.$ref.split("/").pop())];
+function typeOf(spec, schema) {
+  const named = resolve(spec, schema);
+  if (schema.$ref) return named.enum?.length <= LISTED ? typeOf(spec, named) : [toSchema(schema.$ref.split("/").pop())];
   if (schema.enum) return [el("code", {}, schema.enum.map((value) => JSON.stringify(value)).join(" | "))];
   const several = schema.anyOf?.filter((one) => !one.required || one.$ref) ?? [];
-  if (several.length) return commaed(several.map(typeOf), " or ");
-  if (schema.type === "array") return ["list", ...(schema.items ? [" of ", ...typeOf(schema.items)] : [])];
-  if (schema.additionalProperties?.type) return ["object of ", ...typeOf(schema.additionalProperties)];
+  if (several.length) return commaed(several.map((one) => typeOf(spec, one)), " or ");
+  if (schema.type === "array") return ["list", ...(schema.items ? [" of ", ...typeOf(spec, schema.items)] : [])];
+  if (schema.additionalProperties?.type) return ["object of ", ...typeOf(spec, schema.additionalProperties)];
   return [[schema.type ?? "any value"].flat().join(" or ")];
 }
 
@@ -32,21 +37,19 @@ function limitsOf(schema) {
   return [minimum !== undefined ? `at least ${minimum}` : "", maximum !== undefined ? `at most ${maximum}` : "", maxItems !== undefined ? `at most ${maxItems} items` : ""].filter(Boolean).join(", ");
 }
 
-// Describes the members of an object, or else the type of the schema.
-function drawSchema(schema, label) {
-  const members = Object.entries(schema.properties ?? {});
+// Describes the members of an object, or else the type of the schema. Operations can share a schema.
+function drawSchema(spec, given, label) {
+  const schema = resolve(spec, given), members = Object.entries(schema.properties ?? {});
   const sentence = schema.description ? el("p", {class: "help"}, schema.description) : null;
-  if (members.length === 0) return [sentence, el("p", {}, ...typeOf(schema))];
+  if (members.length === 0) return [sentence, el("p", {}, ...typeOf(spec, given))];
   const needed = new Set(schema.required ?? []);
-  return [sentence, reference(label, ["member", "type", ""], members.map(([name, member]) => [el("code", {}, name), typeOf(member),
-    [needed.has(name) ? "Required. " : "", member.description ?? "", limitsOf(member) ? ` (${limitsOf(member)})` : ""].join("")]))];
+  return [sentence, reference(label, ["member", "type", ""], members.map(([name, member]) => [el("code", {}, name), typeOf(spec, member),
+    [needed.has(name) ? "Required. " : "", resolve(spec, member).description ?? "", limitsOf(member) ? ` (${limitsOf(member)})` : ""].join("")]))];
 }
 
-const resolve = (spec, object) => (object.$ref ? object.$ref.slice(2).split("/").reduce((at, step) => at[step], spec) : object);
-
-function drawContent(content, what) {
+function drawContent(spec, content, what) {
   return Object.entries(content ?? {}).flatMap(([type, {schema}]) => [el("h5", {}, `${what} `, el("code", {}, type)),
-    ...(Object.keys(schema ?? {}).length ? drawSchema(schema, `${what} ${type}`) : [el("p", {class: "help"}, type === "*/*" ? "Text." : "A file.")])]);
+    ...(Object.keys(schema ?? {}).length ? drawSchema(spec, schema, `${what} ${type}`) : [el("p", {class: "help"}, type === "*/*" ? "Text." : "A file.")])]);
 }
 
 const quoted = (text) => `'${text.replace(/'/g, "'\\''")}'`;
@@ -61,12 +64,14 @@ const isSuccess = (status) => status < 400;
 
 const slugOf = (code) => code.toLowerCase().replace(/_/g, "-");
 
-// Splits a description with lines of the form "CODE: meaning".
-const codesOf = (response) => response.description.trim().split("\n").map((line) => /^([A-Z_]+): (.*)$/.exec(line)).filter(Boolean);
+// Splits descriptions with lines of the form "- STATUS CODE: meaning", sorted by status. A response can be that of a range, 4XX.
+const codesOf = (responses) => responses.flatMap((response) => response.description.split("\n").map((line) => /^- (\d+) ([A-Z_]+): (.*)$/.exec(line)).filter(Boolean))
+  .map(([, status, code, text]) => ({status, code, text})).sort((a, b) => a.status - b.status);
 
 function drawProblems(spec, operation) {
-  const lines = Object.entries(operation.responses).filter(([status]) => !isSuccess(status)).map(([status, response]) =>
-    [status, commaed(codesOf(resolve(spec, response)).map(([, code]) => el("a", {href: `/problems/${slugOf(code)}`}, code)))]);
+  const codes = codesOf(Object.entries(operation.responses).filter(([status]) => !isSuccess(status)).map(([, response]) => resolve(spec, response)));
+  const lines = [...new Set(codes.map(({status}) => status))].map((wanted) =>
+    [wanted, commaed(codes.filter(({status}) => status === wanted).map(({code}) => el("a", {href: `/problems/${slugOf(code)}`}, code)))]);
   return el("details", {class: "problems"}, el("summary", {}, `problems, of ${lines.length} statuses`), reference("problems", ["status", "codes"], lines));
 }
 
@@ -75,7 +80,7 @@ function drawReplies(spec, operation) {
     const response = resolve(spec, given), headers = Object.entries(response.headers ?? {});
     return [el("h4", {}, `${status} ${response.description}`),
       headers.length ? el("p", {class: "help"}, "headers: ", ...commaed(headers.map(([name]) => el("code", {}, name)))) : null,
-      ...drawContent(response.content, "reply")];
+      ...drawContent(spec, response.content, "reply")];
   });
 }
 
@@ -85,8 +90,8 @@ function drawOperation(spec, path, method, operation) {
   return [el("h4", {}, "example"), el("pre", {tabindex: 0, "aria-label": "example"}, code),
     el("div", {class: "buttons"}, el("button", {type: "button", onclick: () => copy(code)}, "Copy"), op ? el("a", {href: addressOf("try", {op})}, "Try it") : null),
     el("h4", {}, "parameters"), reference("parameters", ["parameter", "in", "type", ""], parameters.map((parameter) =>
-      [el("code", {}, parameter.name), parameter.in, typeOf(parameter.schema), [parameter.required ? "Required. " : "", parameter.description ?? "", limitsOf(parameter.schema) ? ` (${limitsOf(parameter.schema)})` : ""].join("")])),
-    ...(operation.requestBody ? [el("h4", {}, operation.requestBody.required ? "request" : "request, optional"), ...drawContent(operation.requestBody.content, "body")] : []),
+      [el("code", {}, parameter.name), parameter.in, typeOf(spec, parameter.schema), [parameter.required ? "Required. " : "", parameter.description ?? "", limitsOf(parameter.schema) ? ` (${limitsOf(parameter.schema)})` : ""].join("")])),
+    ...(operation.requestBody ? [el("h4", {}, operation.requestBody.required ? "request" : "request, optional"), ...drawContent(spec, operation.requestBody.content, "body")] : []),
     ...drawReplies(spec, operation), drawProblems(spec, operation),
     operation.security?.length === 0 ? el("p", {class: "help"}, "No token is needed.") : null];
 }
@@ -116,8 +121,8 @@ function drawEndpoint(spec, {path, method, operation}) {
 }
 
 function drawExplanations(spec) {
-  const lines = Object.entries(spec.components.responses).filter(([name]) => name.startsWith("Problem")).sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, response]) =>
-    codesOf(response).map(([, code, text]) => [name.slice("Problem".length), el("a", {href: `/problems/${slugOf(code)}`, id: `problem-${slugOf(code)}`}, code), text]));
+  const lines = codesOf(Object.entries(spec.components.responses).filter(([name]) => name.startsWith("Problem")).map(([, response]) => response)).map(({status, code, text}) =>
+    [status, el("a", {href: `/problems/${slugOf(code)}`, id: `problem-${slugOf(code)}`}, code), text]);
   return reference("problems", ["status", "code", ""], lines);
 }
 
@@ -133,7 +138,7 @@ export async function drawOpenApi(node, at) {
     for (const section of sections) section.hidden = !section.querySelector(".endpoint:not([hidden])");
     replace(told, `${drawn.filter((one) => !one.node.hidden).length} of ${drawn.length} endpoints`);
   }});
-  const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => lazyDetails({class: "schema", id: schemaId(name)}, [el("code", {}, name)], () => drawSchema(schema, name)));
+  const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => lazyDetails({class: "schema", id: schemaId(name)}, [el("code", {}, name)], () => drawSchema(spec, schema, name)));
   replace(node, el("p", {class: "help"}, `${spec.info.summary}, ${spec.info.version}, OpenAPI ${spec.openapi}. Machine-readable: `, el("a", {href: "/openapi.json"}, "/openapi.json"), "."),
     el("div", {class: "row"}, labelled("find an endpoint", filter)), told, ...sections,
     el("section", {class: "endpoints", "aria-label": "schemas"}, el("h3", {}, "Schemas"), ...schemas), el("section", {class: "endpoints", "aria-label": "problems"}, el("h3", {}, "Problems"), drawExplanations(spec)));

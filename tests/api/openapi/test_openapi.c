@@ -27,6 +27,17 @@ static const cJSON *at(const cJSON *object, const char *name)
     return found;
 }
 
+/* The object, or the component to which it refers. */
+static const cJSON *resolved(const cJSON *document, const cJSON *object)
+{
+    const char *ref = cJSON_GetStringValue(cJSON_GetObjectItem(object, "$ref"));
+    char kind[32], name[96];
+    if (!ref)
+        return object;
+    ck_assert_int_eq(sscanf(ref, "#/components/%31[^/]/%95s", kind, name), 2);
+    return at(at(at(document, "components"), kind), name);
+}
+
 TD_TEST(the_route_of_ops_has_a_path_for_each_op)
 {
     const struct td_openapi_route routes[] = { { "post", "/v1/{op}", false, NULL } };
@@ -53,7 +64,8 @@ TD_TEST(a_path_with_the_table_has_lookups_alone_and_no_first_input)
     ck_assert_ptr_null(cJSON_GetObjectItem(paths, "/v1/tensors/{table}/concat"));
     const cJSON *operation = at(at(paths, "/v1/tensors/{table}/gather"), "post");
     const cJSON *body = at(at(operation, "requestBody"), "content");
-    const cJSON *members = at(at(at(body, "application/json"), "schema"), "properties");
+    const cJSON *schema = at(at(body, "application/json"), "schema");
+    const cJSON *members = at(resolved(document, schema), "properties");
     ck_assert_ptr_null(cJSON_GetObjectItem(members, "params"));
     ck_assert_ptr_nonnull(cJSON_GetObjectItem(members, "indices"));
     cJSON_Delete(document);
@@ -72,11 +84,12 @@ TD_TEST(a_route_without_a_line_is_described_by_its_path)
 }
 
 /* The parameter of this name in a query string; NULL if there is none. */
-static const cJSON *query_of(const cJSON *operation, const char *name)
+static const cJSON *query_of(const cJSON *document, const cJSON *operation, const char *name)
 {
-    const cJSON *parameter;
-    cJSON_ArrayForEach(parameter, at(operation, "parameters"))
+    const cJSON *item;
+    cJSON_ArrayForEach(item, at(operation, "parameters"))
     {
+        const cJSON *parameter = resolved(document, item);
         const char *own = cJSON_GetStringValue(cJSON_GetObjectItem(parameter, "name"));
         const char *in = cJSON_GetStringValue(cJSON_GetObjectItem(parameter, "in"));
         if (own && strcmp(own, name) == 0 && strcmp(in, "query") == 0)
@@ -99,11 +112,11 @@ TD_TEST(attributes_are_parameters_of_the_query)
         snprintf(path, sizeof path, "/v1/%s", ops[i]->name);
         for (int k = 0; k < ops[i]->n_attrs; k++) {
             const struct td_attr_spec *spec = &ops[i]->attrs[k];
-            const cJSON *parameter = query_of(at(at(paths, path), "post"), spec->name);
+            const cJSON *parameter = query_of(document, at(at(paths, path), "post"), spec->name);
             ck_assert_msg(parameter != NULL, "%s: %s", path, spec->name);
             ck_assert_int_eq(cJSON_HasObjectItem(parameter, "explode"), spec->kind == TD_ATTR_INTS);
-            ck_assert_ptr_nonnull(query_of(at(at(paths, "/one"), "post"), spec->name));
-            ck_assert_ptr_null(query_of(at(at(paths, "/other"), "post"), spec->name));
+            ck_assert_ptr_nonnull(query_of(document, at(at(paths, "/one"), "post"), spec->name));
+            ck_assert_ptr_null(query_of(document, at(at(paths, "/other"), "post"), spec->name));
         }
         cJSON_Delete(document);
     }
