@@ -63,6 +63,8 @@ def check_dashboard(dashboard):
             wrong.append(f"{DASHBOARD}: {panel['title']} has no unit")
         if panel["type"] != "row" and panel["datasource"]["uid"] != "${datasource}":
             wrong.append(f"{DASHBOARD}: {panel['title']} does not use the variable of the data source")
+        if any("by (op" in target["expr"] and "topk(" not in target["expr"] for target in panel.get("targets", [])):
+            wrong.append(f"{DASHBOARD}: {panel['title']} has a line for every op in use")
     return wrong
 
 

@@ -206,6 +206,16 @@ class Requests(MetricsTest):
             counted = series(samples(client.request("GET", "/metrics").body.decode()))
             self.assertIn("tensord_stage_duration_seconds_count", counted)
 
+    def test_an_op_has_no_series_before_its_first_request(self):
+        with Daemon() as daemon, Client(daemon) as client:
+            ops = [op["name"] for op in client.request("GET", "/v1/ops").json()["ops"]]
+            client.request("GET", "/metrics")
+            self.assertStatus(client.post("/v1/add", b'{"x":[1],"y":2}', AS_JSON), 200)
+            counted = samples(client.request("GET", "/metrics").body.decode())
+        named = [re.findall(r'"(\w+)"', name) for name in counted]
+        self.assertEqual({op for labels in named for op in labels if op in ops}, {"add"})
+        self.assertEqual(sum("add" in labels for labels in named), 125)  # docs/metrics.md
+
     def test_durations_and_stages_have_the_time_of_the_request(self):
         with GatedDaemon("--workers", "1", "--inline-limit-us", "0") as daemon:
             for stage, seconds in (("decode", 3), ("compute", 7), ("encode", 13)):
