@@ -20,6 +20,13 @@ static bool add_endpoint(cJSON *object, const char *name, const char *before, co
 
 /* ---- ops ---- */
 
+/* Family of each op, in the order of td_ops: its folder in kernels/. */
+static const char *const families[TD_OP_COUNT] = {
+#define TD_OP(folder, name) #folder,
+#include "kernels/ops.def"
+#undef TD_OP
+};
+
 td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
     int count;
@@ -29,6 +36,7 @@ td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct
     for (int i = 0; i < count && complete; i++) {
         cJSON *item = cJSON_CreateObject();
         complete = td_document_append(list, item) && td_document_text(item, "name", ops[i]->name) &&
+                   td_document_text(item, "family", families[i]) &&
                    td_document_text(item, "summary", ops[i]->summary) &&
                    add_endpoint(item, "endpoint", "POST /v1/", ops[i]->name, "") &&
                    add_endpoint(item, "href", "/v1/ops/", ops[i]->name, "");

@@ -30,6 +30,17 @@ static const char *text_at(const cJSON *object, const char *name)
     return text;
 }
 
+static const char *family_of(const cJSON *list, const char *op)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (strcmp(text_at(item, "name"), op) == 0)
+            return text_at(item, "family");
+    }
+    return "";
+}
+
 TD_TEST(all_ops_are_listed_with_their_links)
 {
     struct td_reply reply;
@@ -42,12 +53,15 @@ TD_TEST(all_ops_are_listed_with_their_links)
         char link[64];
         const cJSON *item = cJSON_GetArrayItem(list, i);
         ck_assert_str_eq(text_at(item, "name"), ops[i]->name);
+        ck_assert_str_ne(text_at(item, "family"), "");
         ck_assert_str_eq(text_at(item, "summary"), ops[i]->summary);
         snprintf(link, sizeof link, "POST /v1/%s", ops[i]->name);
         ck_assert_str_eq(text_at(item, "endpoint"), link);
         snprintf(link, sizeof link, "/v1/ops/%s", ops[i]->name);
         ck_assert_str_eq(text_at(item, "href"), link);
     }
+    ck_assert_str_eq(family_of(list, "batch_gather"), "gather");
+    ck_assert_str_eq(family_of(list, "add"), "elementwise");
     const cJSON *table_ops = cJSON_GetObjectItemCaseSensitive(document, "table_ops");
     ck_assert_str_eq(text_at(table_ops, "rows"), "gather");
     ck_assert_str_eq(text_at(table_ops, "row_numbers"), "find");

@@ -22,6 +22,8 @@ class Docs(BrowserTest):
         with self.client() as client:
             ops = [op["name"] for op in client.request("GET", "/v1/ops").json()["ops"]]
         self.assertEqual([title.text for title in self.all("section.op h2")], ops)
+        self.assertEqual(sorted(name.text for name in self.all(".contents button")), sorted(ops))
+        self.assertIn("add", [name.text for name in self.all(".contents[aria-label=elementwise] button")])
 
     def test_every_endpoint_is_listed_once(self):
         self.open("/docs")

@@ -60,6 +60,22 @@ class Try(BrowserTest):
         self.one(".output pre")
         self.assertIn("import", self.text(".code"))
 
+    def test_ops_of_a_large_family_are_a_group(self):
+        with self.client() as client:
+            ops = client.request("GET", "/v1/ops").json()["ops"]
+        families = {}
+        for op in ops:
+            families.setdefault(op["family"], []).append(op["name"])
+        large = {family.replace("_", " "): names for family, names in families.items() if len(names) > 3}
+        self.ready("/#try?op=add")
+        groups = {group.get_attribute("label"): [option.get_attribute("textContent") for option in group.find_elements("css selector", "option")]
+                  for group in self.all("#op > optgroup")}
+        self.assertEqual(groups, large)
+        self.assertEqual([option.text for option in self.all("#op > option")], [op["name"] for op in ops if len(families[op["family"]]) < 4])
+        self.assertEqual(Select(self.one("#op")).first_selected_option.text, "add")
+        self.one("#op").send_keys("tan")  # the list is searched as one types
+        self.wait(lambda: "/v1/tanh" in self.text(".code"))
+
     def test_back_leads_to_the_op_before(self):
         self.ready("/#try?op=gather")
         Select(self.one("#op")).select_by_value("concat")

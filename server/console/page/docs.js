@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import {el, reference, replace} from "./dom.js";
-import {describe, listOps} from "./ops.js";
+import {describe, families, listOps} from "./ops.js";
 import {drawOpenApi} from "./openapi_view.js";
 import {addressOf} from "./state.js";
 
@@ -26,8 +26,10 @@ function section(op) {
 async function drawOps(node) {
   const {ops} = await listOps();
   const described = await Promise.all(ops.map(({name}) => describe(name)));
-  replace(node, el("ul", {class: "contents"}, ...ops.map(({name}) => el("li", {}, el("button", {type: "button", class: "link",
-    onclick: () => document.getElementById(`op-${name}`).scrollIntoView()}, name)))), ...described.map(section));
+  const contents = families(ops).flatMap(([family, own]) => [family ? el("p", {class: "help"}, family) : null,
+    el("ul", {class: "contents", "aria-label": family || null}, ...own.map(({name}) => el("li", {}, el("button", {type: "button", class: "link",
+      onclick: () => document.getElementById(`op-${name}`).scrollIntoView()}, name))))]);
+  replace(node, ...contents, ...described.map(section));
 }
 
 const parts = [["ops", "Ops", drawOps], ["http", "HTTP API", drawOpenApi]];

@@ -11,6 +11,18 @@ async function once(path) {
 
 export const listOps = () => once("/v1/ops");
 
+const fewest = 4; // ops of a family that is shown as a group
+
+// Groups ops by family, in the order of the list: [[name, ops], ...]. The first group, without a name, has the ops of small families.
+export function families(ops) {
+  const groups = new Map([["", []]]), sizeOf = (family) => ops.filter((op) => op.family === family).length;
+  for (const op of ops) {
+    const name = sizeOf(op.family) < fewest ? "" : op.family.replaceAll("_", " ");
+    groups.set(name, [...groups.get(name) ?? [], op]);
+  }
+  return [...groups];
+}
+
 export const describe = (name) => once(`/v1/ops/${encodeURIComponent(name)}`);
 
 // Returns the input with this part in an op that picks rows of a table.

@@ -7,7 +7,7 @@ import {errorView, stepsOf} from "./error_view.js";
 import * as json from "./json.js";
 import {keysOf} from "./keys.js";
 import {grouped} from "./numbers.js";
-import {describe, inputOf, listOps, tableRequest} from "./ops.js";
+import {describe, families, inputOf, listOps, tableRequest} from "./ops.js";
 import {PlanView} from "./plan_view.js";
 import {bagSources, besideOf, isMoved, productSlices, productSources, queryOf, trace} from "./provenance.js";
 import {noteRequest, requestIn} from "./request_address.js";
@@ -249,10 +249,13 @@ class TryView {
   }
 
   draw(ops) {
-    const chooser = select(ops.map(({name}) => name), this.op.name, {id: "op", onchange: () => {
+    const chooser = el("select", {id: "op", onchange: () => {
       push("try", {op: chooser.value});
       this.open(read().parameters);
-    }});
+    }}, ...families(ops).map(([family, own]) => {
+      const options = own.map(({name}) => el("option", {value: name, selected: name === this.op.name}, name));
+      return family ? el("optgroup", {label: family}, options) : options;
+    }));
     this.examples = select([["choose an example", ""], ...this.op.examples.map(({title}, i) => [title, String(i)])], "", {id: "examples", onchange: () => {
       if (this.examples.value) this.setExample(this.examples.value);
       this.run(true);
