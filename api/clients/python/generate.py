@@ -49,12 +49,18 @@ Best = TypeVar("Best")
 
 class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
     """The ops as methods. The type parameters are the results of ops with one output, of ops with a list of outputs,
-    of lookup, of top_k, and of search."""
+    of lookup, of top_k, and of search.
+
+FAMILIES
+    """
 
     @abstractmethod
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
         ...
 '''
+
+
+FEWEST = 4  # ops of a family that is listed under its name
 
 
 def get(url):
@@ -137,8 +143,20 @@ def method(op):
     return "\n".join([*lines, wrapped(inside + "timeout)", 12), "        return result"])
 
 
+def families(ops):
+    """Returns lines that list the ops by family. The ops of small families come first."""
+    groups = {"": []}
+    for op in ops:
+        size = sum(one["family"] == op["family"] for one in ops)
+        groups.setdefault(op["family"].replace("_", " ") if size >= FEWEST else "", []).append(op["name"])
+    rows = [(f"{family}: " if family else "") + ", ".join(names) + "." for family, names in groups.items() if names]
+    return textwrap.indent("\n\n".join(textwrap.fill(row, 112) for row in rows), " " * 4)
+
+
 def ops_module(url):
-    return HEAD + "\n".join(method(get(f"{url}/v1/ops/{one['name']}")) for one in get(url + "/v1/ops")["ops"]) + "\n"
+    ops = get(url + "/v1/ops")["ops"]
+    head = HEAD.replace("FAMILIES", families(ops))
+    return head + "\n".join(method(get(f"{url}/v1/ops/{one['name']}")) for one in ops) + "\n"
 
 
 def blocking(text):

@@ -27,9 +27,9 @@ Metric = Literal["dot", "cosine", "l2"]
 class AsyncClient(AsyncOps[Array, list[Array], Found, Selected, Matches]):
     """Client of the daemon at a URL, by default the daemon on port 8080 of this machine. unix:///PATH is a Unix socket.
 
-    Each op is a method. In addition to the op's arguments, it takes `device` ("auto", "cpu" or "gpu"), `output_dtype`,
-    to which the daemon rounds floating-point outputs ("float16", "bfloat16", "float32" or "float64"), and `timeout`,
-    which applies to this call only.
+    Each op is a method; help(tensord.ops.Ops) lists the ops by family. In addition to its own arguments, an op takes
+    `device` ("auto", "cpu" or "gpu"), `output_dtype`, to which the daemon rounds floating-point outputs ("float16",
+    "bfloat16", "float32" or "float64"), and `timeout`, which applies to this call only.
 
     timeout      seconds allowed for a whole call, including its retries
     retries      maximum number of times that a request is sent again

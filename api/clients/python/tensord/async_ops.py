@@ -16,7 +16,16 @@ Best = TypeVar("Best")
 
 class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
     """The ops as methods. The type parameters are the results of ops with one output, of ops with a list of outputs,
-    of lookup, of top_k, and of search."""
+    of lookup, of top_k, and of search.
+
+    gather, batch_gather, gather_nd, dynamic_stitch, parallel_dynamic_stitch, dynamic_partition, einsum, concat,
+    cast, top_k, find, lookup, embedding_bag, dequantize, search.
+
+    elementwise: add, subtract, multiply, divide, floor_divide, floor_mod, power, maximum, minimum, equal,
+    not_equal, less, less_equal, greater, greater_equal, logical_and, logical_or, logical_xor, logical_not,
+    negative, abs, sign, square, exp, log, sqrt, rsqrt, reciprocal, tanh, sigmoid, erf, relu, gelu, floor, ceil,
+    round, is_nan, is_finite, where, clip.
+    """
 
     @abstractmethod
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
