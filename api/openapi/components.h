@@ -18,9 +18,9 @@ bool td_openapi_choices(cJSON *schema, const char *const *choices);
 /* Returns the object "components". */
 cJSON *td_openapi_components(void);
 
-/* Adds a component and returns a reference to it. If an equal component of this kind exists, deletes
- * `object` and returns a reference to the equal component, so ops with equal requests share one
- * schema. The name consists of `first`, `second` and `suffix`: ("gather_nd", "axis", "") becomes
+/* Adds a component and returns a reference to it. If an equal component of this kind exists,
+ * deletes `object` and returns a reference to the equal component, so ops with equal requests share
+ * one schema. The name consists of `first`, `second` and `suffix`: ("gather_nd", "axis", "") becomes
  * GatherNdAxis. */
 cJSON *td_openapi_share(cJSON *components, const char *kind, const char *first, const char *second,
                         const char *suffix, cJSON *object);
@@ -36,8 +36,8 @@ enum td_openapi_error {
     TD_OPENAPI_ERRORS
 };
 
-/* Adds a reference to an error reply. Under /v2 (`oip`), the reply is an error of the Open Inference
- * Protocol. */
+/* Adds a reference to an error reply. Under /v2 (`oip`), the reply is an error of the Open
+ * Inference Protocol. */
 bool td_openapi_add_error(cJSON *responses, enum td_openapi_error key, bool oip);
 
 #endif

@@ -153,8 +153,8 @@ static td_status find_table(struct td_call *call, struct td_tensor_listing *out)
     return TD_UNKNOWN_OP;
 }
 
-/* Uses the table that has the name of the call's op, if there is one, as the call's model. Only now,
- * and not when the path is routed, is it known which tables the call is allowed to name. */
+/* Makes the table that has the name of the call's op, if there is one, the call's model. The router
+ * cannot do this, because it does not know which tables the call is allowed to name. */
 static void prefer_table(struct td_call *call)
 {
     const char *name = call->op->name;

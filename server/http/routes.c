@@ -356,8 +356,8 @@ static td_status find_op(struct td_call *call, const struct segment *segment)
     return call->op ? TD_OK : unknown_op(segment, &call->error);
 }
 
-/* Finds an op. Any other name becomes the name of a table. Tables are looked up after the role of the
- * call is known, even a table with the name of an op (models.h). */
+/* Finds an op. Any other name becomes the name of a table. Tables are looked up after the role of
+ * the call is known, even a table with the name of an op (models.h). */
 static td_status find_model(struct td_call *call, const struct segment *segment)
 {
     call->op = td_op_named(segment->text, segment->length);
