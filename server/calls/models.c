@@ -137,6 +137,7 @@ static td_status find_table(struct td_call *call, struct td_tensor_listing *out)
     const struct td_path_table *table = &call->table;
     struct td_error found = { 0 };
     if (is_reserved(table->model, strlen(table->model))) {
+        call->error = found; /* zero; call->error can still hold the error of an earlier call */
         unknown_model(table->model, &call->error);
         return TD_UNKNOWN_OP;
     }

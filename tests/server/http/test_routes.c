@@ -411,6 +411,16 @@ TD_TEST_EACH(handlers_reply_in_json, answers)
     td_call_free(call);
 }
 
+TD_TEST(the_error_of_a_reserved_name_has_nothing_of_an_earlier_call)
+{
+    struct td_call *call = call_to("GET", "/v2/models/stats/ready");
+    snprintf(call->error.did_you_mean, sizeof call->error.did_you_mean, "%s", "stat");
+    ck_assert_int_eq(td_route_call(call), TD_OK);
+    ck_assert_int_eq(call->handler(call), TD_UNKNOWN_OP);
+    ck_assert_str_eq(call->error.did_you_mean, "");
+    td_call_free(call);
+}
+
 TD_TEST(a_path_that_is_not_utf8_leaves_the_reply_valid)
 {
     static const char *const paths[] = { "/v1/ops/gath\xffr", "/nowhere/\xc3", "/problems/\x80" };
