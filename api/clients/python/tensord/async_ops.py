@@ -25,6 +25,16 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
     not_equal, less, less_equal, greater, greater_equal, logical_and, logical_or, logical_xor, logical_not,
     negative, abs, sign, square, exp, log, sqrt, rsqrt, reciprocal, tanh, sigmoid, erf, relu, gelu, floor, ceil,
     round, is_nan, is_finite, where, clip.
+
+    normalisation: softmax, log_softmax, layer_norm, l2_normalize.
+
+    shapes: reshape, expand_dims, squeeze, transpose, slice, stack, one_hot.
+
+    reductions: reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod, reduce_any, reduce_all, argmax,
+    argmin, cumsum.
+
+    segments: segment_sum, segment_mean, segment_max, segment_min, segment_prod, unsorted_segment_sum,
+    unsorted_segment_mean, unsorted_segment_max, unsorted_segment_min, unsorted_segment_prod.
     """
 
     @abstractmethod
@@ -1193,4 +1203,164 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
             "cumsum", calls.one, {"x": x}, {"axis": axis, "exclusive": exclusive,
             "reverse": reverse, "output_dtype": output_dtype, "device": device}, (), (), (), ()),
             timeout)
+        return result
+
+    async def segment_sum(self, data: Any, segment_ids: Any, num_segments: Optional[int] = None, *,
+                          output_dtype: Any = None, device: Optional[str] = None,
+                          timeout: Optional[float] = None) -> One:
+        """Adds the rows of each segment, by sorted segment ids.
+
+        data          The rows to combine, along the first dimension.
+        segment_ids   A vector with the segment of each row, in non-decreasing order.
+        num_segments  The number of segments. Default: segment_ids[-1] + 1.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "segment_sum", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def segment_mean(self, data: Any, segment_ids: Any, num_segments: Optional[int] = None, *,
+                           output_dtype: Any = None, device: Optional[str] = None,
+                           timeout: Optional[float] = None) -> One:
+        """Computes the mean of the rows of each segment, by sorted segment ids.
+
+        data          The rows to combine, along the first dimension.
+        segment_ids   A vector with the segment of each row, in non-decreasing order.
+        num_segments  The number of segments. Default: segment_ids[-1] + 1.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "segment_mean", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def segment_max(self, data: Any, segment_ids: Any, num_segments: Optional[int] = None, *,
+                          output_dtype: Any = None, device: Optional[str] = None,
+                          timeout: Optional[float] = None) -> One:
+        """Computes the maximum of each column of each segment, by sorted segment ids.
+
+        data          The rows to combine, along the first dimension.
+        segment_ids   A vector with the segment of each row, in non-decreasing order.
+        num_segments  The number of segments. Default: segment_ids[-1] + 1.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "segment_max", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def segment_min(self, data: Any, segment_ids: Any, num_segments: Optional[int] = None, *,
+                          output_dtype: Any = None, device: Optional[str] = None,
+                          timeout: Optional[float] = None) -> One:
+        """Computes the minimum of each column of each segment, by sorted segment ids.
+
+        data          The rows to combine, along the first dimension.
+        segment_ids   A vector with the segment of each row, in non-decreasing order.
+        num_segments  The number of segments. Default: segment_ids[-1] + 1.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "segment_min", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def segment_prod(self, data: Any, segment_ids: Any, num_segments: Optional[int] = None, *,
+                           output_dtype: Any = None, device: Optional[str] = None,
+                           timeout: Optional[float] = None) -> One:
+        """Multiplies the rows of each segment, by sorted segment ids.
+
+        data          The rows to combine, along the first dimension.
+        segment_ids   A vector with the segment of each row, in non-decreasing order.
+        num_segments  The number of segments. Default: segment_ids[-1] + 1.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "segment_prod", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def unsorted_segment_sum(self, data: Any, segment_ids: Any, num_segments: int, *,
+                                   output_dtype: Any = None, device: Optional[str] = None,
+                                   timeout: Optional[float] = None) -> One:
+        """Adds the rows of each segment, by segment ids in any order.
+
+        data          The rows to combine. The shape starts with the shape of segment_ids.
+        segment_ids   The segment of each row: a tensor of any rank. Rows with a negative id are ignored.
+        num_segments  The number of segments.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "unsorted_segment_sum", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def unsorted_segment_mean(self, data: Any, segment_ids: Any, num_segments: int, *,
+                                    output_dtype: Any = None, device: Optional[str] = None,
+                                    timeout: Optional[float] = None) -> One:
+        """Computes the mean of the rows of each segment, by segment ids in any order.
+
+        data          The rows to combine. The shape starts with the shape of segment_ids.
+        segment_ids   The segment of each row: a tensor of any rank. Rows with a negative id are ignored.
+        num_segments  The number of segments.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "unsorted_segment_mean", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def unsorted_segment_max(self, data: Any, segment_ids: Any, num_segments: int, *,
+                                   output_dtype: Any = None, device: Optional[str] = None,
+                                   timeout: Optional[float] = None) -> One:
+        """Computes the maximum of each column of each segment, by segment ids in any order.
+
+        data          The rows to combine. The shape starts with the shape of segment_ids.
+        segment_ids   The segment of each row: a tensor of any rank. Rows with a negative id are ignored.
+        num_segments  The number of segments.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "unsorted_segment_max", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def unsorted_segment_min(self, data: Any, segment_ids: Any, num_segments: int, *,
+                                   output_dtype: Any = None, device: Optional[str] = None,
+                                   timeout: Optional[float] = None) -> One:
+        """Computes the minimum of each column of each segment, by segment ids in any order.
+
+        data          The rows to combine. The shape starts with the shape of segment_ids.
+        segment_ids   The segment of each row: a tensor of any rank. Rows with a negative id are ignored.
+        num_segments  The number of segments.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "unsorted_segment_min", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
+        return result
+
+    async def unsorted_segment_prod(self, data: Any, segment_ids: Any, num_segments: int, *,
+                                    output_dtype: Any = None, device: Optional[str] = None,
+                                    timeout: Optional[float] = None) -> One:
+        """Multiplies the rows of each segment, by segment ids in any order.
+
+        data          The rows to combine. The shape starts with the shape of segment_ids.
+        segment_ids   The segment of each row: a tensor of any rank. Rows with a negative id are ignored.
+        num_segments  The number of segments.
+        Returns       A row for each segment.
+        """
+        result: One = await self.run_op(op_call(
+            "unsorted_segment_prod", calls.one, {"data": data, "segment_ids": segment_ids},
+            {"num_segments": num_segments, "output_dtype": output_dtype, "device": device}, (),
+            ("segment_ids",), (), ()), timeout)
         return result
