@@ -6,6 +6,7 @@
 #include "server/calls/client_limits.h"
 #include "server/calls/drain.h"
 #include "server/calls/path_table.h"
+#include "server/calls/program_task.h"
 #include "server/calls/reply_compression.h"
 #include "server/calls/row_keys.h"
 #include "server/calls/services.h"
@@ -295,6 +296,8 @@ void td_call_count_unsent(struct td_call *call)
 static void release_request(struct td_call *call)
 {
     call->request.decoded = false;
+    if (call->task == &td_program_run_task) /* the program is in the arena */
+        call->op = call->request.op = &td_posted_program;
     call->schedule.away = NULL;
     call->schedule.pass = NULL;
     td_arena_reset(&call->arena);

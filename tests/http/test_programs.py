@@ -80,6 +80,12 @@ class Programs(HttpTest):
                 self.assertEqual(reply.status, status, reply.body[:300])
             self.assertEqual((reply.json()["resource"], reply.json()["step"]), ("output_bytes", 1))
 
+    def test_a_refusal_releases_the_program(self):
+        """A refusal for want of memory frees the request, and with it the program, before the error is written."""
+        with Daemon("--max-output", "1000") as server, Client(server) as client:
+            reply = client.request("POST", "/v1/programs/run", program(SQUARE, ["y"], x=[1] * 600))
+            self.assertEqual((reply.status, reply.json()["op"]), (422, "programs/run"))
+
     def test_requests_are_counted(self):
         self.run_program(program(SQUARE, ["y"], x=[1]))
         self.assertIn(b'tensord_requests_total{op="run_program"', self.request("GET", "/metrics").body)
