@@ -20,7 +20,7 @@ cJSON *td_openapi_components(void);
 
 /* Adds a component and returns a reference to it. If an equal component of this kind exists,
  * deletes `object` and returns a reference to the equal component, so ops with equal requests share
- * one schema. The name consists of `first`, `second` and `suffix`: ("gather_nd", "axis", "") becomes
+ * one schema. The name consists of `first`, `second` and `suffix`: ("gather_nd", "axis", "") gives
  * GatherNdAxis. */
 cJSON *td_openapi_share(cJSON *components, const char *kind, const char *first, const char *second,
                         const char *suffix, cJSON *object);

@@ -1,6 +1,8 @@
 /* read.h - reads a program from JSON.
  *
- *     {"inputs": {"x": T}, "steps": [{"op": "add", "x": "$x", "y": 1, "as": "y"}], "outputs": ["y"]}
+ *     {"inputs": {"x": T},
+ *      "steps": [{"op": "add", "x": "$x", "y": 1, "as": "y"}],
+ *      "outputs": ["y"]}
  *
  * A string "$name" in place of a tensor, or of an element of a list of tensors, refers to an input
  * or to the result of an earlier step. The structure is checked as a whole: names, ops, attributes

@@ -262,7 +262,7 @@ td_status td_step_read_head(struct td_program_builder *builder, int step,
 
 /* ---- Inputs ------------------------------------------------------------------------------ */
 
-/* Reads "$name" if it is at the scan. Otherwise sets *value to -1, and leaves the scan unchanged. */
+/* Reads "$name" if it is at the scan. Otherwise sets *value to -1 and leaves the scan unchanged. */
 static td_status read_reference(struct reader *reader, const struct td_json_path *path, int *value)
 {
     struct td_json_scan *scan = scan_of(reader);

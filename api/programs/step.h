@@ -6,7 +6,7 @@
 
 #include "api/programs/builder.h"
 
-/* Reads the op of a step, and the names of its results. `steps` is the path of the list of steps. */
+/* Reads the op of a step, and the names of its results. `steps` is the path of the list. */
 TD_MUST_CHECK td_status td_step_read_head(struct td_program_builder *builder, int step,
                                           const struct td_json_path *steps);
 

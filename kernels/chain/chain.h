@@ -7,8 +7,8 @@
  *
  * Shapes     The result of every step has the shape of the chain. Inputs are broadcast to it.
  * Ownership  Borrows the tensors. Scratch memory is on the stack and in the arena of `exec`.
- * Threads    A chain is built by one thread. td_chain_run is reentrant, and splits the elements over
- *            the threads of `exec`.
+ * Threads    A chain is built by one thread. td_chain_run is reentrant, and splits the elements
+ *            over the threads of `exec`.
  * Cost       One pass. An input that is repeated is read again for every block. */
 #ifndef TD_KERNELS_CHAIN_H
 #define TD_KERNELS_CHAIN_H
@@ -55,9 +55,9 @@ struct td_chain {
  * are added before the first step. */
 int td_chain_input(struct td_chain *chain, const struct td_tensor *tensor);
 
-/* A loop, and the dtypes of its operands: `dtype` as given and `computed` as the loop reads them. If
- * they differ, the operands are widened from float16 or bfloat16 to float32. If `result` is such a
- * dtype, the result of the loop is float32, and is rounded. */
+/* A loop, and the dtypes of its operands: `dtype` as given, and `computed` as the loop reads them.
+ * If they differ, the operands are widened from float16 or bfloat16 to float32. If `result` is such
+ * a dtype, the result of the loop is float32, and is rounded. */
 struct td_chain_op {
     td_chain_fn *loop;
     td_dtype dtype, computed, result;

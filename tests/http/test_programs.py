@@ -82,7 +82,7 @@ class Programs(HttpTest):
 
     def test_a_refusal_releases_the_program(self):
         """A refusal for want of memory frees the request, and with it the program, before the error is written."""
-        with Daemon("--max-output", "1000") as server, Client(server) as client:
+        with Daemon("--max-output", "2048") as server, Client(server) as client:
             reply = client.request("POST", "/v1/programs/run", program(SQUARE, ["y"], x=[1] * 600))
             self.assertEqual((reply.status, reply.json()["op"]), (422, "programs/run"))
 
