@@ -144,7 +144,7 @@ static int last_use(const struct td_chain *chain, int value)
 static void assign_slots(struct job *job)
 {
     const struct td_chain *chain = job->chain;
-    int busy_until[TD_CHAIN_STEPS]; /* last step that reads the slot */
+    int busy_until[TD_CHAIN_STEPS] = { 0 }; /* last step that reads the slot */
     for (int s = 0; s < chain->n_steps; s++) {
         int slot = 0;
         if (chain->steps[s].to)
