@@ -20,15 +20,24 @@ static td_status begin(struct td_call *call)
                         "inputs as application/vnd.safetensors");
 }
 
+/* Refuses a program that the client wants to run on the device. */
+static td_status refuse_device(struct td_call *call)
+{
+    td_error_set(&call->error, TD_UNSUPPORTED_DTYPE,
+                 "device is gpu, but the device has no kernel for programs; expected auto or cpu");
+    return td_error_at_device(&call->error, TD_UNSUPPORTED_DTYPE, "gpu");
+}
+
 static td_status decode_body(struct td_call *call)
 {
     call->op = &td_posted_program;
     const td_status status =
         td_program_read_request(call->body, call->body_bytes, &call->borrowed.resolver,
                                 &call->arena, &call->request, &call->error);
-    if (status == TD_OK)
-        call->op = call->request.op;
-    return status;
+    if (status != TD_OK)
+        return status;
+    call->op = call->request.op;
+    return call->request.common.device == TD_DEVICE_GPU ? refuse_device(call) : TD_OK;
 }
 
 static td_status decode(struct td_call *call)
@@ -45,5 +54,4 @@ const struct td_task td_program_run_task = { .begin = begin,
                                              .change = td_op_change_stage,
                                              .encode = td_op_encode,
                                              .body_limit = TD_BODY_ANY,
-                                             .on_device = true,
                                              .admit_bytes = td_op_admit_bytes };

@@ -58,6 +58,10 @@ class Programs(HttpTest):
         self.assertStatus(reply, 200)
         self.assertEqual(reply.json()["bounds"], [{"step": 0, "policy": "zero", "replaced": 1}, {"step": 2, "policy": "clip", "replaced": 2}])
 
+    def test_programs_run_on_the_cpu(self):
+        self.assertStatus(self.run_program({**program(SQUARE, ["y"], x=[2]), "device": "auto"}), 200)
+        self.assertProblem(self.run_program({**program(SQUARE, ["y"], x=[2]), "device": "gpu"}), 422, "UNSUPPORTED_DTYPE", device="gpu")
+
     def test_a_program_is_json(self):
         reply = self.request("POST", "/v1/programs/run", b"x", {"Content-Type": "application/vnd.safetensors"})
         self.assertProblem(reply, 415, "UNSUPPORTED_MEDIA_TYPE")
