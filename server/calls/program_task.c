@@ -34,10 +34,9 @@ static td_status decode_body(struct td_call *call)
     const td_status status =
         td_program_read_request(call->body, call->body_bytes, &call->borrowed.resolver,
                                 &call->arena, &call->request, &call->error);
-    if (status != TD_OK)
-        return status;
-    call->op = call->request.op;
-    return call->request.common.device == TD_DEVICE_GPU ? refuse_device(call) : TD_OK;
+    if (status == TD_OK)
+        call->op = call->request.op;
+    return status;
 }
 
 static td_status decode(struct td_call *call)
@@ -45,10 +44,18 @@ static td_status decode(struct td_call *call)
     return td_op_decode_with(call, decode_body);
 }
 
+/* A fault of the program is reported before the device. */
+static td_status admit(struct td_call *call, struct td_admission *admission)
+{
+    const td_status status = td_op_admit(call, admission);
+    return status == TD_OK && call->request.common.device == TD_DEVICE_GPU ? refuse_device(call)
+                                                                           : status;
+}
+
 const struct td_task td_program_run_task = { .begin = begin,
                                              .argument = td_op_argument,
                                              .decode = decode,
-                                             .admit = td_op_admit,
+                                             .admit = admit,
                                              .compute = td_op_compute,
                                              .effect = td_store_option_effect,
                                              .change = td_op_change_stage,
