@@ -21,7 +21,7 @@
 struct reader {
     struct td_json_source source;
     struct td_request *request;
-    uint32_t by_path; /* bit set of the inputs that the path names */
+    uint64_t by_path; /* bit set of the inputs that the path names */
     struct td_json_siblings siblings;
     /* Skipped row keys, in the order of request->row_keys. They are read when the table is
      * known. */

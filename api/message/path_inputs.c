@@ -5,11 +5,12 @@ bool td_path_gives_input(const struct td_request *request, int input)
     return request->args.inputs[input].tensors != NULL;
 }
 
-uint32_t td_path_inputs(const struct td_request *request)
+uint64_t td_path_inputs(const struct td_request *request)
 {
-    uint32_t set = 0;
-    for (int i = 0; i < TD_MAX_INPUTS; i++)
-        set |= (uint32_t)(request->args.inputs[i].count > 0) << i;
+    uint64_t set = 0;
+    _Static_assert(TD_MAX_INPUTS <= 64, "each input has a bit");
+    for (int i = 0; i < request->op->n_inputs; i++)
+        set |= (uint64_t)(request->args.inputs[i].count > 0) << i;
     return set;
 }
 

@@ -11,7 +11,7 @@
  * such inputs. Called before td_named_inputs_alloc and before the body is decoded, when only these
  * inputs have tensors. */
 bool td_path_gives_input(const struct td_request *request, int input);
-uint32_t td_path_inputs(const struct td_request *request);
+uint64_t td_path_inputs(const struct td_request *request);
 
 /* Sets MALFORMED_REQUEST for an input in the body that the path already gives. */
 td_status td_path_input_refuse(const struct td_input_spec *spec, struct td_error *err);
