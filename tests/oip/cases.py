@@ -53,10 +53,10 @@ class Cases:
             array, binary_data=binary)
 
     def required(self, model):
-        """the required attributes of an op, each with the least value that its description allows"""
+        """the required attributes of an op, each with a small value that its description allows"""
         with urllib.request.urlopen(f"http://{self.daemon.host}:{self.daemon.port}/v1/ops/{model}") as reply:
             attributes = json.load(reply)["attributes"]
-        least = {"dtype": lambda a: a["values"][0], "int64": lambda a: a.get("minimum", 0), "int64[]": lambda a: "-1",
+        least = {"dtype": lambda a: a["values"][0], "int64": lambda a: max(1, a["minimum"]) if "minimum" in a else 0, "int64[]": lambda a: "-1",
                  "string": lambda a: "a->a"}
         return {a["name"]: least[a["type"]](a) for a in attributes if a["required"]}
 
