@@ -44,6 +44,7 @@ ROUTES = {
     ("GET", "/v1/aliases"): MAY_READ,
     ("POST", "/v1/aliases"): MAY_WRITE,
     ("POST", "/v1/einsum/plan"): MAY_READ,
+    ("POST", "/v1/programs/run"): MAY_READ,
     ("POST", "/v1/{op}"): MAY_READ,
     ("POST", "/v2/models/{model}/infer"): MAY_READ,
     ("POST", "/v2/models/{model}/versions/{version}/infer"): MAY_READ,
@@ -489,6 +490,8 @@ class Prefixes(Guarded):
         yield "POST", "/v1/dequantize", {"data": ref, "scale": 1.0}, {}
         yield "POST", "/v1/embedding_bag", {"params": ref, "indices": [0], "offsets": [0]}, {}
         yield "POST", "/v1/einsum/plan", {"equation": "i,i->i", "inputs": [[1, 2], ref]}, {}
+        yield "POST", "/v1/programs/run", {"inputs": {"i": [0]}, "outputs": ["y"],
+                                           "steps": [{"op": "gather", "params": ref, "indices": "$i", "as": "y"}]}, {}
         for aliases in ({"set": {name: "team.t@1"}}, {"set": {"team.alias": name}}, {"set": {}, "if": {name: None}}, {"set": {}, "if": {"team.alias": name}},
                         {"set": {name + ".scale": "team.scale@1"}}, {"set": {name: None}}):
             yield "POST", "/v1/aliases", aliases, {}
