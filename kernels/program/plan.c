@@ -107,10 +107,8 @@ static void keep_results(struct td_program_plan *plan, int s)
         plan->values[step->results[r]].tensor = args->outputs[r];
         plan->values[step->results[r]].is_known = true;
     }
-    if (!td_program_shares(plan->program, s))
-        return;
-    plan->values[step->results[0]].root = plan->values[step->inputs[0].values[0]].root;
-    td_program_share(plan, s);
+    if (td_program_shares(plan->program, s))
+        td_program_share(plan, s);
 }
 
 static td_status infer_step(struct td_program_plan *plan, int s, struct td_arena *arena,
@@ -162,7 +160,6 @@ static void begin_values(struct td_program_plan *plan, const struct td_op_args *
     for (int v = 0; v < program->n_values; v++) {
         const struct td_program_value *value = &program->values[v];
         plan->values[v].tensor = unknown();
-        plan->values[v].root = v;
         plan->values[v].last_use = -1;
         plan->values[v].place = TD_PROGRAM_NO_PLACE;
         plan->values[v].is_known = value->step < 0;
@@ -170,6 +167,19 @@ static void begin_values(struct td_program_plan *plan, const struct td_op_args *
             plan->values[v].tensor = args->inputs[v].tensors[0];
         else if (value->constant)
             plan->values[v].tensor = *value->constant;
+    }
+}
+
+/* Sets the root of each value, also of values that are not described yet: a result that shares the
+ * data of another one keeps it in memory. */
+static void find_roots(struct td_program_plan *plan)
+{
+    for (int v = 0; v < plan->program->n_values; v++)
+        plan->values[v].root = v;
+    for (int s = 0; s < plan->program->n_steps; s++) {
+        const struct td_program_step *step = &plan->program->steps[s];
+        if (td_program_shares(plan->program, s))
+            plan->values[step->results[0]].root = plan->values[step->inputs[0].values[0]].root;
     }
 }
 
@@ -263,6 +273,7 @@ td_status td_program_plan_make(const struct td_program *program, const struct td
     if (status != TD_OK)
         return status;
     td_program_fuse(plan);
+    find_roots(plan);
     find_uses(plan);
     *out = plan;
     return place_results(plan, arena, err);

@@ -31,12 +31,12 @@ static td_status begin(struct job *job, struct td_error *err)
     job->held = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->held[0]), err);
     job->chained = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->chained[0]), err);
     job->replaced = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->replaced[0]), err);
+    for (int v = 0; job->held && v < program->n_values; v++)
+        td_arena_init(&job->held[v], NULL, 0, arena->memory);
     if (!job->block || !job->held || !job->chained || !job->replaced)
         return err->status;
     job->args->replaced_in = job->replaced;
     job->args->n_replaced_in = 0;
-    for (int v = 0; v < program->n_values; v++)
-        td_arena_init(&job->held[v], NULL, 0, arena->memory);
     for (int i = 0; i < program->op.n_outputs; i++)
         if (plan->values[program->outputs[i]].is_known)
             plan->values[program->outputs[i]].tensor = job->args->outputs[i];

@@ -263,6 +263,56 @@ TD_TEST(a_chain_keeps_a_result_that_a_later_step_uses)
     expect_tensor(&call.args.outputs[1], "float32[1] -2", "c");
 }
 
+TD_TEST(a_reshaped_result_of_unknown_size_stays_until_its_last_use)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int x = add_input(&sample, tensor("float32[3] 1 2 3"));
+    const int p = add_input(&sample, tensor("int64[3] 1 0 1"));
+    const int rows = add_constant(&sample, tensor("int32[2] 1 0"));
+    const int part = add_step(&sample, "cast", "dtype=int32", OPERANDS(p), 1);
+    const int parts =
+        add_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
+    const int column = add_step(&sample, "expand_dims", "axis=1", OPERANDS(parts + 1), 1);
+    const int other =
+        add_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
+    const int y = add_step(&sample, "gather", "", OPERANDS(column, NEXT, rows), 1);
+    add_output(&sample, y);
+    add_output(&sample, other);
+    run(&sample, &call, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "float32[2,1] 3 1", "reshaped");
+}
+
+TD_TEST(without_memory_a_program_ends_cleanly)
+{
+    enum { ROOM = 16384, STEP = 64 };
+    _Alignas(64) static char room_of[ROOM];
+    for (size_t size = 0;; size += STEP) {
+        struct sample sample;
+        struct op_call call;
+        struct td_arena arena;
+        struct td_exec exec;
+        ck_assert_uint_le(size, ROOM);
+        begin(&sample);
+        const int x = add_input(&sample, tensor("float32[2] 1 2"));
+        const int rows = add_constant(&sample, tensor("int32[2] 1 0"));
+        const int y = add_step(&sample, "gather", "", OPERANDS(x, NEXT, rows), 1);
+        const int z = add_step(&sample, "gather", "", OPERANDS(y, NEXT, rows), 1);
+        add_output(&sample, z);
+        ck_assert_int_eq(infer(&sample, &call), TD_OK);
+        ck_assert_int_eq(td_tensor_alloc(&call.args.outputs[0], &test_arena, &call.err), TD_OK);
+        td_arena_init(&arena, room_of, size, &no_memory);
+        td_exec_serial(&exec, &arena);
+        call.status = sample.program.op.run(&call.args, &exec, &call.err);
+        td_arena_reset(&arena);
+        if (call.status == TD_OK)
+            break;
+        ck_assert_str_eq(call.err.message, "none");
+    }
+}
+
 /* ---- Errors ------------------------------------------------------------------------------ */
 
 TD_TEST(an_error_names_its_step)
