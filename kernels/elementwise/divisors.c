@@ -37,20 +37,17 @@ struct job {
         }                                                                                          \
         return found;                                                                              \
     }
-#define INTEGERS(X)                                                                                \
-    X(INT8, int8_t)                                                                                \
-    X(INT16, int16_t)                                                                              \
-    X(INT32, int32_t)                                                                              \
-    X(INT64, int64_t)                                                                              \
-    X(UINT8, uint8_t)                                                                              \
-    X(UINT16, uint16_t)                                                                            \
-    X(UINT32, uint32_t)                                                                            \
-    X(UINT64, uint64_t)
 #define SIGNED(X)                                                                                  \
     X(INT8, int8_t)                                                                                \
     X(INT16, int16_t)                                                                              \
     X(INT32, int32_t)                                                                              \
     X(INT64, int64_t)
+#define INTEGERS(X)                                                                                \
+    SIGNED(X)                                                                                      \
+    X(UINT8, uint8_t)                                                                              \
+    X(UINT16, uint16_t)                                                                            \
+    X(UINT32, uint32_t)                                                                            \
+    X(UINT64, uint64_t)
 #define FIND_ZERO(dtype, type)      FIND(zero, dtype, type, x == 0)
 #define FIND_NEGATIVE(dtype, type)  FIND(negative, dtype, type, x < 0)
 #define ZERO_ENTRY(dtype, type)     [TD_DTYPE_##dtype] = zero_##dtype,
