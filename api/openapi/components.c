@@ -435,7 +435,9 @@ static void append_words(struct td_text *out, const char *words)
 {
     bool starts = true;
     for (; *words; words++) {
-        const char letter = starts ? (char)toupper((unsigned char)*words) : *words;
+        char letter = *words;
+        if (starts)
+            letter = (char)toupper((unsigned char)letter);
         starts = letter == '_';
         if (!starts)
             td_text_add(out, &letter, 1);
