@@ -18,14 +18,7 @@
 #define TD_API_PLAN_H
 
 #include "api/message/message.h"
-
-/* Limits of the server. */
-struct td_plan_limits {
-    int threads;         /* number of threads; determines the size of the workspace */
-    uint64_t max_flops;  /* 0: no limit */
-    uint64_t max_output; /* bytes */
-    uint64_t memory;     /* memory budget in bytes, for all requests together */
-};
+#include "api/message/plan_limits.h"
 
 /* Writes the reply. `request` must be initialized for an op that has `explain`. It can already
  * contain attributes from the query string. */

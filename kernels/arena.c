@@ -147,6 +147,21 @@ struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data)
     return node ? node->buffer : NULL;
 }
 
+void *td_arena_grow(struct td_arena *arena, void *array, int count, int *capacity, size_t size,
+                    struct td_error *err)
+{
+    if (count < *capacity)
+        return array;
+    const int more = *capacity > 0 ? 2 * *capacity : 8;
+    void *larger = td_arena_alloc(arena, (size_t)more, size, err);
+    if (!larger)
+        return NULL;
+    if (count > 0)
+        memcpy(larger, array, (size_t)count * size);
+    *capacity = more;
+    return larger;
+}
+
 char *td_arena_text(struct td_arena *arena, const char *text, size_t length, struct td_error *err)
 {
     char *copy = td_arena_alloc(arena, length + 1, 1, err);

@@ -40,6 +40,12 @@ void td_arena_init(struct td_arena *arena, void *first, size_t first_size,
  * NULL with err filled if the product overflows or memory is exhausted. */
 void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct td_error *err);
 
+/* Makes room for one more element of an array of `count` elements that has room for *capacity.
+ * Returns the array, or a larger copy of it, and sets *capacity. Returns NULL with err filled if
+ * memory is exhausted. */
+void *td_arena_grow(struct td_arena *arena, void *array, int count, int *capacity, size_t size,
+                    struct td_error *err);
+
 /* Shortens an allocation of `bytes` bytes to its first `used` bytes. Gives the other bytes back if
  * the allocation is the last one in its block, otherwise does nothing. */
 void td_arena_trim(struct td_arena *arena, void *place, size_t bytes, size_t used);

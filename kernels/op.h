@@ -92,7 +92,8 @@ struct td_input_spec {
     int most;      /* maximum length of the list; 0: no maximum */
     /* For data: true if the kernel reads values. Kernels always read the values of other roles. */
     bool reads_values;
-    bool sets_shape; /* infer reads values, because they determine the shape of an output */
+    bool sets_shape;     /* infer reads values, because they determine the shape of an output */
+    bool plain_as_dtype; /* `dtypes` has one dtype, which plain JSON values get */
     /* Function of the input, for ops with td_op.rows. Other ops that take a table have only the
      * parts TABLE and PER_ROW. A request can omit PER_ROW keys if its table is resident and has
      * keys. */
@@ -207,6 +208,13 @@ struct td_step_replaced {
     int64_t replaced;
 };
 
+/* The time that a program took for the steps first to last, which ran as one (chain/chain.h). */
+struct td_step_time {
+    int first, last;
+    const char *as; /* name of the first result of the last step */
+    uint64_t ns;
+};
+
 /* The arguments and results of one call. */
 struct td_op;
 struct td_op_args {
@@ -221,6 +229,9 @@ struct td_op_args {
     /* For a program: the steps in which a policy replaced indices, in the arena. Set by run. */
     const struct td_step_replaced *replaced_in;
     int n_replaced_in;
+    /* For a program: the times of its steps, in the arena. Set by run if exec->now is set. */
+    const struct td_step_time *times;
+    int n_times;
     /* Made by infer for cost and run, or by run, and specific to the op. Stored in the arena, or
      * NULL. */
     const void *plan;

@@ -656,9 +656,9 @@ static void end_header(struct td_text *text, char *length_at)
     memcpy(length_at, &length, LENGTH_BYTES);
 }
 
-/* Writes the entries about replaced indices: bounds.policy and bounds.replaced, and for a program
- * bounds.STEP.policy and bounds.STEP.replaced. */
-static void write_replaced(const struct td_request *request, struct td_text *text)
+/* Writes the entries about replaced indices, bounds.policy and bounds.replaced, and for a program
+ * bounds.STEP.policy, bounds.STEP.replaced and steps.STEP.ms. */
+static void write_metadata(const struct td_request *request, struct td_text *text)
 {
     const struct td_op_args *args = &request->args;
     if (args->replaced)
@@ -669,6 +669,10 @@ static void write_replaced(const struct td_request *request, struct td_text *tex
         td_text_print(text, "%s\"bounds.%d.policy\":\"%s\",\"bounds.%d.replaced\":\"%" PRId64 "\"",
                       i ? "," : "", in->step, td_bounds_name(in->policy), in->step, in->replaced);
     }
+    for (int i = 0; i < args->n_times; i++)
+        td_text_print(text, "%s\"steps.%d.ms\":\"%.4f\"",
+                      i > 0 || args->n_replaced_in > 0 ? "," : "", args->times[i].first,
+                      (double)args->times[i].ns / 1e6);
 }
 
 static void write_header(const struct td_request *request, struct td_text *text)
@@ -677,9 +681,9 @@ static void write_header(const struct td_request *request, struct td_text *text)
     const int n = td_request_n_outputs(request);
     uint64_t offset = 0;
     char *length_at = begin_header(text);
-    if (args->replaced || args->n_replaced_in > 0) {
+    if (args->replaced || args->n_replaced_in > 0 || args->n_times > 0) {
         td_text_string(text, "\"__metadata__\":{");
-        write_replaced(request, text);
+        write_metadata(request, text);
         td_text_string(text, n ? "}," : "}");
     }
     for (int i = 0; i < n; i++) {
@@ -714,7 +718,8 @@ td_status td_safetensors_encode(const struct td_request *request, struct td_aren
     td_status status = td_safetensors_can_encode(request, err);
     if (status != TD_OK)
         return status;
-    size_t capacity = LENGTH_BYTES + ENTRY_TEXT * ((size_t)n + 1) + td_replaced_bound(request);
+    size_t capacity = LENGTH_BYTES + ENTRY_TEXT * ((size_t)n + 1) + td_replaced_bound(request) +
+                      td_step_times_bound(request);
     const size_t header_size = capacity;
     int n_large = 0;
     for (int i = 0; i < n; i++)

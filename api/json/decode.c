@@ -142,7 +142,9 @@ static td_status read_tensor(struct reader *reader, int input, int index,
     if (spec->one_dtype)
         return td_json_siblings_read(&reader->siblings, &reader->source, reader->request, input,
                                      index, path, out);
-    return td_json_tensor(&reader->source, NULL, td_json_untyped(spec), path, out);
+    const td_dtype only = (td_dtype)__builtin_ctz(spec->dtypes);
+    return td_json_tensor(&reader->source, spec->plain_as_dtype ? &only : NULL,
+                          td_json_untyped(spec), path, out);
 }
 
 static td_status read_list(struct reader *reader, int input, const struct td_json_path *path,

@@ -262,7 +262,7 @@ bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
 static td_status choose_forms(const struct td_request *request, const struct td_arena *arena,
                               struct form *forms, size_t *bytes, struct td_error *err)
 {
-    *bytes = ENVELOPE + td_replaced_bound(request);
+    *bytes = ENVELOPE + td_replaced_bound(request) + td_step_times_bound(request);
     for (int i = 0; i < td_request_n_outputs(request); i++) {
         const td_status status = choose_form(td_request_output(request, i), request->common.layout,
                                              arena, &forms[i], err);
@@ -305,6 +305,7 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
     if (output_form != TD_OUTPUT_ONE)
         td_text_string(&text, envelopes[output_form].end);
     (void)td_replaced_write(request, ",\"bounds\":", &text);
+    td_step_times_write(request, ",\"steps\":[", &text);
     td_text_string(&text, "}");
     return set_reply(reply, begin, &text, err);
 }

@@ -51,6 +51,26 @@ size_t td_replaced_bound(const struct td_request *request)
     return PER_STEP * (size_t)(1 + request->args.n_replaced_in);
 }
 
+void td_step_times_write(const struct td_request *request, const char *before, struct td_text *text)
+{
+    const struct td_op_args *args = &request->args;
+    for (int i = 0; i < args->n_times; i++) {
+        const struct td_step_time *time = &args->times[i];
+        td_text_print(text, "%s{\"step\":%d,", i ? "," : before, time->first);
+        if (time->last > time->first)
+            td_text_print(text, "\"last\":%d,", time->last);
+        td_text_print(text, "\"as\":\"%s\",\"ms\":%.4f}", time->as, (double)time->ns / 1e6);
+    }
+    if (args->n_times > 0)
+        td_text_string(text, "]");
+}
+
+size_t td_step_times_bound(const struct td_request *request)
+{
+    enum { PER_STEP = 160 };
+    return PER_STEP * (size_t)request->args.n_times;
+}
+
 td_status td_resolve(struct td_resolver *resolver, const char *name, size_t length,
                      struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {

@@ -2,28 +2,16 @@
 
 #include <string.h>
 
-/* Returns a larger copy of an array, or NULL. */
-static void *grown(struct td_program_builder *builder, const void *array, int count, int capacity,
-                   size_t size)
-{
-    void *larger =
-        td_arena_alloc(builder->source.arena, (size_t)capacity, size, builder->source.err);
-    if (larger && count > 0)
-        memcpy(larger, array, (size_t)count * size);
-    return larger;
-}
+/* Makes room for one more element of an array, which is set to NULL if there is no memory. */
+#define GROW(builder, array, count, capacity)                                                      \
+    ((array) = td_arena_grow((builder)->source.arena, array, count, capacity, sizeof(*(array)),    \
+                             (builder)->source.err))
 
 td_status td_builder_value(struct td_program_builder *builder, struct td_program_value value,
                            int *number)
 {
-    if (builder->n_values == builder->values_capacity) {
-        const int capacity = builder->values_capacity ? 2 * builder->values_capacity : 32;
-        builder->values = grown(builder, builder->values, builder->n_values, capacity,
-                                sizeof(builder->values[0]));
-        if (!builder->values)
-            return builder->source.err->status;
-        builder->values_capacity = capacity;
-    }
+    if (!GROW(builder, builder->values, builder->n_values, &builder->values_capacity))
+        return builder->source.err->status;
     *number = builder->n_values++;
     builder->values[*number] = value;
     return TD_OK;
@@ -31,21 +19,24 @@ td_status td_builder_value(struct td_program_builder *builder, struct td_program
 
 td_status td_builder_step(struct td_program_builder *builder, const struct td_json_skipped *object)
 {
-    if (builder->n_steps == TD_PROGRAM_STEPS)
+    const int n = builder->n_steps;
+    if (n == TD_PROGRAM_STEPS)
         return td_error_resource(builder->source.err, "steps", TD_PROGRAM_STEPS + 1,
                                  TD_PROGRAM_STEPS, "the program");
-    if (builder->n_steps == builder->steps_capacity) {
-        const int capacity = builder->steps_capacity ? 2 * builder->steps_capacity : 8;
-        builder->steps =
-            grown(builder, builder->steps, builder->n_steps, capacity, sizeof(builder->steps[0]));
-        builder->texts =
-            grown(builder, builder->texts, builder->n_steps, capacity, sizeof(builder->texts[0]));
-        if (!builder->steps || !builder->texts)
-            return builder->source.err->status;
-        builder->steps_capacity = capacity;
-    }
-    memset(&builder->steps[builder->n_steps], 0, sizeof(builder->steps[0]));
-    memset(&builder->texts[builder->n_steps], 0, sizeof(builder->texts[0]));
-    builder->texts[builder->n_steps++].object = *object;
+    if (!GROW(builder, builder->steps, n, &builder->steps_capacity) ||
+        !GROW(builder, builder->texts, n, &builder->texts_capacity))
+        return builder->source.err->status;
+    memset(&builder->steps[n], 0, sizeof(builder->steps[0]));
+    memset(&builder->texts[n], 0, sizeof(builder->texts[0]));
+    builder->texts[n].object = *object;
+    builder->n_steps++;
+    return TD_OK;
+}
+
+td_status td_builder_table(struct td_program_builder *builder, const struct td_program_table *table)
+{
+    if (!GROW(builder, builder->tables, builder->n_tables, &builder->tables_capacity))
+        return builder->source.err->status;
+    builder->tables[builder->n_tables++] = *table;
     return TD_OK;
 }

@@ -1,7 +1,7 @@
 /* builder.h - a program that is being read: its parts before their number is known.
  *
  * Ownership  Everything is in the arena of the source.
- * Threads    Used by one call. */
+ * Threads    Used by one call while the program is read, and constant afterwards. */
 #ifndef TD_API_PROGRAMS_BUILDER_H
 #define TD_API_PROGRAMS_BUILDER_H
 
@@ -9,6 +9,14 @@
 #include "api/json/tensor.h"
 #include "api/programs/names.h"
 #include "kernels/program/program.h"
+#include "kernels/program/signature.h"
+
+/* What the member "inputs" contains. */
+typedef enum td_program_form {
+    TD_PROGRAM_RUN,   /* tensors */
+    TD_PROGRAM_PLAN,  /* tensors, or their dtypes and shapes */
+    TD_PROGRAM_STORED /* dtypes and shapes with letters; attributes can be arguments of a call */
+} td_program_form;
 
 /* A step, with the parts of its text that are read later. */
 struct td_step_text {
@@ -17,15 +25,40 @@ struct td_step_text {
     struct td_json_siblings siblings;
 };
 
+/* A resident table to which a step of a stored program refers. Each call looks it up. */
+struct td_program_table {
+    const char *name;
+    int value, step;
+    const char *input; /* of the step */
+};
+
+/* The place that first uses an argument. */
+struct td_argument_use {
+    int step, attr;
+};
+
 struct td_program_builder {
     struct td_json_source source;
+    td_program_form form;
     struct td_program *program;
     struct td_program_names names;
     struct td_program_value *values;
     int n_values, values_capacity;
     struct td_program_step *steps;
-    struct td_step_text *texts; /* [n_steps] */
     int n_steps, steps_capacity;
+    struct td_step_text *texts; /* [n_steps] */
+    int texts_capacity;
+
+    /* Of a stored program. */
+    struct td_program_shape *shapes; /* [TD_MAX_INPUTS] */
+    const char *letters[TD_PROGRAM_LETTERS];
+    int n_letters;
+    struct td_program_table *tables;
+    int n_tables, tables_capacity;
+    struct td_attr_spec arguments[TD_MAX_ATTRS];
+    struct td_argument_use uses[TD_MAX_ATTRS];
+    int n_arguments;
+    size_t arguments_size; /* in the attributes of the program */
 };
 
 /* Adds a value and sets *number to its number. */
@@ -35,5 +68,8 @@ TD_MUST_CHECK td_status td_builder_value(struct td_program_builder *builder,
 /* Adds a step without inputs and results. */
 TD_MUST_CHECK td_status td_builder_step(struct td_program_builder *builder,
                                         const struct td_json_skipped *object);
+
+TD_MUST_CHECK td_status td_builder_table(struct td_program_builder *builder,
+                                         const struct td_program_table *table);
 
 #endif

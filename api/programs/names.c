@@ -14,7 +14,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static bool is_name(const char *text, size_t length)
+bool td_program_name_valid(const char *text, size_t length)
 {
     if (length == 0 || length > TD_PROGRAM_NAME_MOST || !is_letter(text[0]))
         return false;
@@ -52,42 +52,42 @@ static const struct td_program_name *find(const struct td_program_names *names, 
     return NULL;
 }
 
-static td_status grow(struct td_program_names *names, struct td_arena *arena, struct td_error *err)
+bool td_program_names_has_argument(const struct td_program_names *names, const char *text,
+                                   size_t length)
 {
-    const int capacity = names->capacity ? 2 * names->capacity : 16;
-    struct td_program_name *larger = td_arena_alloc(arena, (size_t)capacity, sizeof(*larger), err);
-    if (!larger)
-        return err->status;
-    if (names->count)
-        memcpy(larger, names->at, (size_t)names->count * sizeof(*larger));
-    names->at = larger;
-    names->capacity = capacity;
-    return TD_OK;
+    const struct td_program_name *name = find(names, text, length);
+    return name && name->value == TD_PROGRAM_ARGUMENT;
+}
+
+static td_status taken(const struct td_program_name *other, struct td_error *err)
+{
+    if (other->step >= 0)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "\"%s\" is already the name of a result of step %d; expected a new "
+                            "name",
+                            other->text, other->step);
+    return td_error_set(err, TD_MALFORMED_REQUEST,
+                        "\"%s\" is already the name of an %s; expected a new name", other->text,
+                        other->value == TD_PROGRAM_ARGUMENT ? "argument" : "input");
 }
 
 td_status td_program_names_add(struct td_program_names *names, const char *text, size_t length,
                                int value, int step, struct td_arena *arena, struct td_error *err)
 {
-    if (!is_name(text, length))
+    if (!td_program_name_valid(text, length))
         return td_error_set(err, TD_MALFORMED_REQUEST,
-                            "\"%s\" is not a name; expected a letter or _, followed by at most 63 "
-                            "letters, digits or _",
+                            "\"%s\" is not a name; expected " TD_PROGRAM_NAME_EXPECTED,
                             TD_SHOWN(text, length));
     if (is_reserved(text, length))
         return td_error_set(err, TD_MALFORMED_REQUEST,
                             "\"%s\" is reserved for a member of requests; expected another name",
                             TD_SHOWN(text, length));
     const struct td_program_name *other = find(names, text, length);
-    if (other && other->step < 0)
-        return td_error_set(err, TD_MALFORMED_REQUEST,
-                            "\"%s\" is already the name of an input; expected a new name",
-                            other->text);
     if (other)
-        return td_error_set(err, TD_MALFORMED_REQUEST,
-                            "\"%s\" is already the name of a result of step %d; expected a new "
-                            "name",
-                            other->text, other->step);
-    if (names->count == names->capacity && grow(names, arena, err) != TD_OK)
+        return taken(other, err);
+    names->at =
+        td_arena_grow(arena, names->at, names->count, &names->capacity, sizeof(*names->at), err);
+    if (!names->at)
         return err->status;
     char *copy = td_arena_text(arena, text, length, err);
     if (!copy)
@@ -107,7 +107,7 @@ static void suggest(const struct td_program_names *names, const char *text, size
     const char *known[MOST];
     int n = 0;
     for (int i = 0; i < names->count && n < MOST; i++)
-        if (names->at[i].step < step)
+        if (names->at[i].step < step && names->at[i].value != TD_PROGRAM_ARGUMENT)
             known[n++] = names->at[i].text;
     td_suggest(err, text, length, known, n);
 }
@@ -122,6 +122,11 @@ td_status td_program_names_use(struct td_program_names *names, const char *text,
         suggest(names, text, length, step, err);
         return TD_MALFORMED_REQUEST;
     }
+    if (name->value == TD_PROGRAM_ARGUMENT)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "\"%s\" is an argument, which sets attributes; expected an input or a "
+                            "result",
+                            name->text);
     if (name->step >= step) {
         td_error_set(err, TD_MALFORMED_REQUEST,
                      "\"%s\" does not exist yet: it is a result of step %d; a step can use inputs "

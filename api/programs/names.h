@@ -1,4 +1,5 @@
-/* names.h - the names of a program: its inputs and the results of its steps, which share one space.
+/* names.h - the names of a program: its inputs, its arguments and the results of its steps, which
+ * share one space.
  *
  * Ownership  Names are in the arena, NUL-terminated.
  * Errors     MALFORMED_REQUEST, without a pointer, which the caller adds. */
@@ -13,15 +14,20 @@
 
 struct td_program_name {
     const char *text;
-    int value; /* number of the value */
-    int step;  /* the step that computes the value, or -1 for an input */
+    int value; /* number of the value, or TD_PROGRAM_ARGUMENT */
+    int step;  /* the step that computes the value, or -1 for an input or an argument */
     bool used; /* a step or the outputs refer to the value */
 };
+#define TD_PROGRAM_ARGUMENT (-1)
 
 struct td_program_names {
     struct td_program_name *at;
     int count, capacity;
 };
+
+/* True if the text is [A-Za-z_][A-Za-z0-9_]{0,63}. */
+bool td_program_name_valid(const char *text, size_t length);
+#define TD_PROGRAM_NAME_EXPECTED "a letter or _, followed by at most 63 letters, digits or _"
 
 /* Adds a name. Fails if it is not [A-Za-z_][A-Za-z0-9_]{0,63}, if it is the name of a member of a
  * request, or if it is taken. */
@@ -29,8 +35,13 @@ TD_MUST_CHECK td_status td_program_names_add(struct td_program_names *names, con
                                              size_t length, int value, int step,
                                              struct td_arena *arena, struct td_error *err);
 
+/* True if the name is that of an argument. */
+bool td_program_names_has_argument(const struct td_program_names *names, const char *text,
+                                   size_t length);
+
 /* Finds a name and marks it as used. `step` is the step that refers to it, or the number of steps
- * for the outputs. Fails if the name does not exist, or is the result of this or a later step. */
+ * for the outputs. Fails if the name does not exist, is an argument, or is the result of this or
+ * a later step. */
 TD_MUST_CHECK td_status td_program_names_use(struct td_program_names *names, const char *text,
                                              size_t length, int step, int *value,
                                              struct td_error *err);

@@ -4,8 +4,9 @@
 #include "api/json/values.h"
 #include "api/message/attrs.h"
 #include "api/message/unknown_member.h"
-#include "api/programs/builder.h"
+#include "api/programs/declare.h"
 #include "api/programs/step.h"
+#include "api/text/suggest.h"
 #include "kernels/shown_text.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ static const char *const part_names[PARTS] = { "inputs", "steps", "outputs" };
 
 struct reader {
     struct td_program_builder *builder;
-    struct td_request *request;
+    struct td_request *request; /* NULL for a stored program */
     struct td_json_skipped parts[PARTS];
     bool has[PARTS];
     struct td_input_spec *specs; /* [TD_MAX_INPUTS] */
@@ -48,11 +49,26 @@ static struct td_json_path path_of(enum part part)
 
 /* ---- Parts ------------------------------------------------------------------------------- */
 
+/* Refuses a member that is not a part of a stored program. */
+static td_status refuse_option(const struct reader *reader, const struct td_json_path *path,
+                               struct td_json_name name)
+{
+    const bool is_option =
+        td_common_member_find(name.text, name.length, 2) != TD_COMMON_MEMBER_COUNT;
+    td_json_refuse(path, error_of(reader), "a stored program has no member \"%s\"; expected %s",
+                   TD_SHOWN(name.text, name.length),
+                   is_option ? "it in the call that runs the program" : "inputs, steps, outputs");
+    td_suggest(error_of(reader), name.text, name.length, part_names, PARTS);
+    return TD_MALFORMED_REQUEST;
+}
+
 static td_status read_option(struct reader *reader, const struct td_json_path *path,
                              struct td_json_name name)
 {
     struct td_attr_value value;
     bool known = false;
+    if (!reader->request)
+        return refuse_option(reader, path, name);
     td_status status = td_json_attr(scan_of(reader), arena_of(reader), &value, error_of(reader));
     if (status == TD_OK)
         status = td_attrs_set(reader->request, name.text, name.length, &value, arena_of(reader),
@@ -129,16 +145,26 @@ static td_status read_input(void *context, const struct td_json_path *path,
                             struct td_json_name name)
 {
     struct reader *reader = context;
+    struct td_program_builder *builder = reader->builder;
     const struct td_input_spec any = { .dtypes = TD_DTYPES_ALL };
-    const td_status status = add_input(reader, path, name);
+    td_status status = add_input(reader, path, name);
     if (status != TD_OK)
         return status;
     const int i = reader->n_inputs++;
-    reader->specs[i] = (struct td_input_spec){ .name = reader->builder->names.at[i].text,
-                                               .summary = "An input of the program.",
-                                               .dtypes = TD_DTYPES_ALL };
-    return td_json_tensor(&reader->builder->source, NULL, td_json_untyped(&any), path,
-                          &reader->tensors[i]);
+    struct td_input_spec *spec = &reader->specs[i];
+    *spec = (struct td_input_spec){ .name = builder->names.at[i].text,
+                                    .summary = "An input of the program.",
+                                    .dtypes = TD_DTYPES_ALL };
+    if (builder->form == TD_PROGRAM_RUN)
+        return td_json_tensor(&builder->source, NULL, td_json_untyped(&any), path,
+                              &reader->tensors[i]);
+    if (builder->form == TD_PROGRAM_PLAN)
+        return td_declare_or_read(builder, path, spec->name, &reader->tensors[i]);
+    td_dtype dtype = TD_DTYPE_FLOAT32;
+    status = td_declare_input(builder, path, &dtype, &builder->shapes[i]);
+    spec->dtypes = (td_dtype_set)1 << dtype;
+    spec->plain_as_dtype = true;
+    return status;
 }
 
 static td_status read_inputs(struct reader *reader)
@@ -148,7 +174,9 @@ static td_status read_inputs(struct reader *reader)
         td_arena_alloc(arena_of(reader), TD_MAX_INPUTS, sizeof(reader->specs[0]), error_of(reader));
     reader->tensors = td_arena_alloc(arena_of(reader), TD_MAX_INPUTS, sizeof(reader->tensors[0]),
                                      error_of(reader));
-    if (!reader->specs || !reader->tensors)
+    reader->builder->shapes = td_arena_alloc(arena_of(reader), TD_MAX_INPUTS,
+                                             sizeof(reader->builder->shapes[0]), error_of(reader));
+    if (!reader->specs || !reader->tensors || !reader->builder->shapes)
         return error_of(reader)->status;
     *scan_of(reader) = reader->parts[INPUTS].scan;
     const td_status status = td_json_object(scan_of(reader), &path, "inputs", read_input, reader,
@@ -267,17 +295,28 @@ static td_status check_uses(struct reader *reader)
 
 /* ---- The program ------------------------------------------------------------------------- */
 
-static td_status make_program(struct reader *reader)
+static td_status read_program(struct reader *reader)
+{
+    td_status status = read_parts(reader);
+    if (status == TD_OK)
+        status = read_inputs(reader);
+    if (status == TD_OK)
+        status = read_steps(reader);
+    if (status == TD_OK)
+        status = read_outputs(reader);
+    return status == TD_OK ? check_uses(reader) : status;
+}
+
+static void describe_program(struct reader *reader)
 {
     struct td_program_builder *builder = reader->builder;
-    struct td_program *program = builder->program;
-    struct td_op_args *args = &reader->request->args;
-    const struct td_common_members common = reader->request->common;
-    *program = (struct td_program){
+    *builder->program = (struct td_program){
         .op = { .name = "programs/run",
                 .summary = "Runs a program.",
                 .inputs = reader->specs,
                 .n_inputs = reader->n_inputs,
+                .attrs = builder->arguments,
+                .n_attrs = builder->n_arguments,
                 .outputs = reader->output_specs,
                 .n_outputs = reader->n_outputs },
         .values = builder->values,
@@ -285,42 +324,67 @@ static td_status make_program(struct reader *reader)
         .steps = builder->steps,
         .n_steps = builder->n_steps,
         .outputs = reader->outputs,
+        .shapes = builder->form == TD_PROGRAM_STORED ? builder->shapes : NULL,
+        .letters = builder->letters,
+        .n_letters = builder->n_letters,
         .complete = td_step_complete,
         .context = builder,
     };
-    td_program_describe(program, reader->specs);
-    td_request_init(reader->request, &program->op);
-    reader->request->common = common;
-    reader->request->has_complex_base64 = builder->source.has_complex_base64;
-    for (int i = 0; i < reader->n_inputs; i++)
-        args->inputs[i] = (struct td_operand){ &reader->tensors[i], 1 };
-    return TD_OK;
+    td_program_describe(builder->program, reader->specs);
 }
 
-td_status td_program_read_request(const char *body, size_t bytes, struct td_resolver *resolver,
-                                  struct td_arena *arena, struct td_request *request,
-                                  struct td_error *err)
+static void set_request(struct reader *reader)
+{
+    struct td_request *request = reader->request;
+    const struct td_common_members common = request->common;
+    td_request_init(request, &reader->builder->program->op);
+    request->common = common;
+    request->has_complex_base64 = reader->builder->source.has_complex_base64;
+    for (int i = 0; i < reader->n_inputs; i++)
+        request->args.inputs[i] = (struct td_operand){ &reader->tensors[i], 1 };
+}
+
+static struct td_program_builder *begin(td_program_form form, const char *text, size_t bytes,
+                                        struct td_resolver *resolver, struct td_arena *arena,
+                                        struct td_error *err)
 {
     struct td_program_builder *builder = td_arena_alloc(arena, 1, sizeof(*builder), err);
     struct td_program *program = td_arena_alloc(arena, 1, sizeof(*program), err);
-    struct reader reader = { .builder = builder, .request = request };
     if (!builder || !program)
-        return err->status;
-    *builder = (struct td_program_builder){
-        .source = { .scan = { .begin = body, .at = body, .end = body + bytes },
-                    .resolver = resolver,
-                    .arena = arena,
-                    .err = err },
-        .program = program,
-    };
-    td_status status = read_parts(&reader);
-    if (status == TD_OK)
-        status = read_inputs(&reader);
-    if (status == TD_OK)
-        status = read_steps(&reader);
-    if (status == TD_OK)
-        status = read_outputs(&reader);
-    if (status == TD_OK)
-        status = check_uses(&reader);
-    return status == TD_OK ? make_program(&reader) : status;
+        return NULL;
+    memset(builder, 0, sizeof(*builder));
+    builder->source =
+        (struct td_json_source){ .scan = { .begin = text, .at = text, .end = text + bytes },
+                                 .resolver = resolver,
+                                 .arena = arena,
+                                 .err = err };
+    builder->form = form;
+    builder->program = program;
+    return builder;
+}
+
+td_status td_program_read_request(td_program_form form, const char *body, size_t bytes,
+                                  struct td_resolver *resolver, struct td_arena *arena,
+                                  struct td_request *request, struct td_error *err)
+{
+    struct reader reader = { .builder = begin(form, body, bytes, resolver, arena, err),
+                             .request = request };
+    const td_status status = reader.builder ? read_program(&reader) : err->status;
+    if (status != TD_OK)
+        return status;
+    describe_program(&reader);
+    set_request(&reader);
+    return TD_OK;
+}
+
+td_status td_program_read_declared(const char *text, size_t bytes, struct td_arena *arena,
+                                   struct td_program_builder **out, struct td_error *err)
+{
+    struct reader reader = { .builder = begin(TD_PROGRAM_STORED, text, bytes, NULL, arena, err) };
+    const td_status status = reader.builder ? read_program(&reader) : err->status;
+    if (status != TD_OK)
+        return status;
+    describe_program(&reader);
+    *out = reader.builder;
+    return TD_OK;
 }

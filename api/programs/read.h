@@ -20,14 +20,23 @@
 #define TD_API_PROGRAMS_READ_H
 
 #include "api/message/message.h"
+#include "api/programs/builder.h"
 #include "kernels/program/program.h"
 
 /* Reads the body of a request that contains a program and its inputs. Sets request->op to the
- * program, and the inputs and the common members of the request. At least TD_JSON_PADDING readable
- * bytes must follow the body. */
-TD_MUST_CHECK td_status td_program_read_request(const char *body, size_t bytes,
-                                                struct td_resolver *resolver,
+ * program, and the inputs and the common members of the request. With TD_PROGRAM_PLAN, inputs can
+ * have a dtype and a shape without data. At least TD_JSON_PADDING readable bytes must follow the
+ * body. */
+TD_MUST_CHECK td_status td_program_read_request(td_program_form form, const char *body,
+                                                size_t bytes, struct td_resolver *resolver,
                                                 struct td_arena *arena, struct td_request *request,
                                                 struct td_error *err);
+
+/* Reads a program whose inputs are declared, for stored.h. *out is the builder of the program, in
+ * the arena. */
+TD_MUST_CHECK td_status td_program_read_declared(const char *text, size_t bytes,
+                                                 struct td_arena *arena,
+                                                 struct td_program_builder **out,
+                                                 struct td_error *err);
 
 #endif

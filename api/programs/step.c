@@ -5,6 +5,7 @@
 #include "api/message/attrs.h"
 #include "api/message/common_members.h"
 #include "api/message/unknown_member.h"
+#include "api/programs/arguments.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "kernels/shown_text.h"
@@ -12,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OP "op"
-#define AS "as"
+#define OP  "op"
+#define AS  "as"
+#define REF "ref"
 
 /* A step that is being read. */
 struct reader {
@@ -24,7 +26,8 @@ struct reader {
     bool has_as;
     /* The op with the attributes of the step. */
     struct td_request request;
-    struct td_program_operand *inputs; /* [n_inputs] */
+    struct td_program_operand *inputs;   /* [n_inputs] */
+    struct td_program_binding *bindings; /* [n_attrs], of a stored program */
 };
 
 static struct td_program_step *step_of(const struct reader *reader)
@@ -287,6 +290,54 @@ static td_status read_reference(struct reader *reader, const struct td_json_path
     return status;
 }
 
+/* The name of a resident tensor: {"ref": NAME}. */
+struct ref {
+    struct reader *reader;
+    const char *name;
+    size_t length;
+};
+
+static td_status read_ref_member(void *context, const struct td_json_path *path,
+                                 struct td_json_name name)
+{
+    struct ref *ref = context;
+    if (!td_json_name_is(name, REF))
+        return td_json_refuse(path, error_of(ref->reader),
+                              "a tensor with ref cannot have other members");
+    return td_json_text(scan_of(ref->reader), ref->reader->builder->source.arena, path, REF,
+                        &ref->name, &ref->length, error_of(ref->reader));
+}
+
+/* Reads {"ref": NAME} in a stored program if it is at the scan, and otherwise sets *value to -1.
+ * Each call looks the table up. */
+static td_status read_table(struct reader *reader, int input, const struct td_json_path *path,
+                            int *value)
+{
+    struct td_program_builder *builder = reader->builder;
+    struct ref ref = { .reader = reader };
+    bool is_ref;
+    *value = -1;
+    td_status status =
+        td_json_begins_with(scan_of(reader), builder->source.arena, REF, &is_ref, error_of(reader));
+    if (status != TD_OK || !is_ref)
+        return status;
+    status = td_json_object(scan_of(reader), path, "a tensor", read_ref_member, &ref,
+                            builder->source.arena, error_of(reader));
+    if (status == TD_OK)
+        status =
+            td_builder_value(builder, (struct td_program_value){ .step = -1, .output = -1 }, value);
+    const char *name = status == TD_OK ? td_arena_text(builder->source.arena, ref.name, ref.length,
+                                                       error_of(reader))
+                                       : NULL;
+    if (!name)
+        return error_of(reader)->status;
+    return td_builder_table(
+        builder, &(struct td_program_table){ .name = name,
+                                             .value = *value,
+                                             .step = reader->number,
+                                             .input = step_of(reader)->op->inputs[input].name });
+}
+
 /* Reads a constant. */
 static td_status read_constant(struct reader *reader, int input, int index,
                                const struct td_json_path *path, int *value)
@@ -318,6 +369,8 @@ static td_status read_tensor(struct reader *reader, int input, int index,
 {
     const struct td_input_spec *spec = &step_of(reader)->op->inputs[input];
     td_status status = read_reference(reader, path, value);
+    if (status == TD_OK && *value < 0 && reader->builder->form == TD_PROGRAM_STORED)
+        status = read_table(reader, input, path, value);
     if (status == TD_OK && *value < 0)
         status = read_constant(reader, input, index, path, value);
     if (status == TD_OK)
@@ -344,16 +397,10 @@ static td_status read_element(void *context, const struct td_json_path *path)
         td_json_set_pointer(path->up, err);
         return TD_RESOURCE_LIMIT;
     }
-    if (list->count == list->capacity) {
-        list->capacity = list->capacity ? 2 * list->capacity : 4;
-        int *larger = td_arena_alloc(list->reader->builder->source.arena, (size_t)list->capacity,
-                                     sizeof(*larger), err);
-        if (!larger)
-            return err->status;
-        if (list->count)
-            memcpy(larger, list->values, (size_t)list->count * sizeof(*larger));
-        list->values = larger;
-    }
+    list->values = td_arena_grow(list->reader->builder->source.arena, list->values, list->count,
+                                 &list->capacity, sizeof(*list->values), err);
+    if (!list->values)
+        return err->status;
     const td_status status = read_tensor(list->reader, list->input, list->count, path, &value);
     list->values[list->count++] = value;
     return status;
@@ -380,16 +427,13 @@ static td_status read_input(struct reader *reader, int input, const struct td_js
 
 /* ---- Attributes -------------------------------------------------------------------------- */
 
-static td_status read_attribute(struct reader *reader, const struct td_json_path *path,
-                                struct td_json_name name)
+/* Reads the value of an attribute. */
+static td_status read_value(struct reader *reader, const struct td_json_path *path,
+                            struct td_json_name name)
 {
     struct td_attr_value value;
     struct td_arena *arena = reader->builder->source.arena;
     bool known;
-    if (td_common_member_find(name.text, name.length, 2) != TD_COMMON_MEMBER_COUNT)
-        return td_json_refuse(path, error_of(reader),
-                              "%s belongs to the whole program, not to a step",
-                              TD_SHOWN(name.text, name.length));
     td_status status = td_json_attr(scan_of(reader), arena, &value, error_of(reader));
     if (status != TD_OK)
         return status;
@@ -401,6 +445,52 @@ static td_status read_attribute(struct reader *reader, const struct td_json_path
     if (status != TD_OK)
         td_json_set_pointer(path, error_of(reader));
     return status;
+}
+
+/* Reads {"attr": NAME, "default": VALUE} in a stored program. */
+static td_status read_bound(struct reader *reader, const struct td_json_path *path, int attr)
+{
+    struct td_program_step *step = step_of(reader);
+    const struct td_attr_spec *spec = &step->op->attrs[attr];
+    struct td_argument argument;
+    td_status status = td_argument_read(&reader->builder->source, path, &argument);
+    if (status != TD_OK)
+        return status;
+    if (argument.has_default) {
+        const struct td_json_scan end = *scan_of(reader);
+        const struct td_json_path of_default =
+            td_json_member(path, TD_ARGUMENT_DEFAULT, strlen(TD_ARGUMENT_DEFAULT));
+        *scan_of(reader) = argument.value;
+        status = read_value(reader, &of_default,
+                            (struct td_json_name){ spec->name, strlen(spec->name) });
+        *scan_of(reader) = end;
+    }
+    if (status == TD_OK)
+        status =
+            td_argument_add(reader->builder, &argument, reader->number, attr, &reader->request.args,
+                            path, &reader->bindings[step->n_bindings].attr);
+    reader->bindings[step->n_bindings].step_attr = attr;
+    step->n_bindings += status == TD_OK;
+    return status;
+}
+
+static td_status read_attribute(struct reader *reader, const struct td_json_path *path,
+                                struct td_json_name name)
+{
+    const struct td_op *op = step_of(reader)->op;
+    if (td_common_member_find(name.text, name.length, 2) != TD_COMMON_MEMBER_COUNT)
+        return td_json_refuse(path, error_of(reader),
+                              "%s belongs to the whole program, not to a step",
+                              TD_SHOWN(name.text, name.length));
+    for (int i = 0; i < op->n_attrs && td_json_peek(scan_of(reader)) == '{'; i++)
+        if (td_json_name_is(name, op->attrs[i].name))
+            return reader->builder->form == TD_PROGRAM_STORED
+                       ? read_bound(reader, path, i)
+                       : td_json_refuse(path, error_of(reader),
+                                        "%s is an object; expected a value. Only a stored program "
+                                        "has arguments",
+                                        op->attrs[i].name);
+    return read_value(reader, path, name);
 }
 
 static td_status read_argument(void *context, const struct td_json_path *path,
@@ -422,12 +512,15 @@ static td_status read_arguments(struct reader *reader)
     struct td_arena *arena = reader->builder->source.arena;
     reader->inputs = td_arena_alloc(arena, (size_t)step->op->n_inputs, sizeof(reader->inputs[0]),
                                     error_of(reader));
-    if (!reader->inputs)
+    reader->bindings = td_arena_alloc(arena, (size_t)step->op->n_attrs, sizeof(reader->bindings[0]),
+                                      error_of(reader));
+    if (!reader->inputs || !reader->bindings)
         return error_of(reader)->status;
     memset(reader->inputs, 0, (size_t)step->op->n_inputs * sizeof(reader->inputs[0]));
     const td_status status = td_json_object(scan_of(reader), &reader->path, "a step", read_argument,
                                             reader, arena, error_of(reader));
     step->inputs = reader->inputs;
+    step->bindings = reader->bindings;
     memcpy(step->attrs, reader->request.args.attrs, sizeof(step->attrs));
     step->attrs_set = reader->request.args.attrs_set;
     return status;

@@ -30,18 +30,33 @@ static bool needs_values(const struct td_input_spec *spec, const struct td_tenso
     return spec->sets_shape || (spec->role == TD_ROLE_KEY && td_key_is_narrow(tensor->dtype));
 }
 
-/* True if the value is described, and has data if infer reads it. */
+/* True if the value is described, and has data if infer reads it. A constant that `complete` sets
+ * is ready. */
 static bool is_ready(const struct td_program_plan *plan, const struct td_input_spec *spec, int v)
 {
+    const struct td_program_value *value = &plan->program->values[v];
     const struct td_tensor *tensor = &plan->values[v].tensor;
-    if (plan->program->values[v].step < 0)
-        return true;
-    return plan->values[v].is_known && (tensor->data || !needs_values(spec, tensor));
+    if (value->step < 0 && v >= plan->program->op.n_inputs)
+        return !value->is_missing;
+    return plan->values[v].is_known &&
+           (tensor->data || !needs_values(spec, tensor) || (value->step < 0 && tensor->numel == 0));
+}
+
+/* True if the attributes that the step takes from the program have values. */
+static bool has_attributes(const struct td_program_plan *plan, const struct td_program_step *step)
+{
+    for (int b = 0; b < step->n_bindings; b++)
+        if (!(plan->call->attrs_set >> step->bindings[b].attr & 1) &&
+            !(step->attrs_set >> step->bindings[b].step_attr & 1))
+            return false;
+    return true;
 }
 
 static bool can_infer(const struct td_program_plan *plan, int s)
 {
     const struct td_program_step *step = &plan->program->steps[s];
+    if (!has_attributes(plan, step))
+        return false;
     for (int i = 0; i < step->op->n_inputs; i++)
         for (int k = 0; k < step->inputs[i].count; k++)
             if (!is_ready(plan, &step->op->inputs[i], step->inputs[i].values[k]))
@@ -111,6 +126,21 @@ static void keep_results(struct td_program_plan *plan, int s)
         td_program_share(plan, s);
 }
 
+/* Gives the step the attributes that the call sets. */
+static void bind_attributes(const struct td_program_plan *plan, int s, struct td_op_args *args)
+{
+    const struct td_program_step *step = &plan->program->steps[s];
+    for (int b = 0; b < step->n_bindings; b++) {
+        const struct td_program_binding *binding = &step->bindings[b];
+        const struct td_attr_spec *from = &plan->program->op.attrs[binding->attr],
+                                  *to = &step->op->attrs[binding->step_attr];
+        if (!(plan->call->attrs_set >> binding->attr & 1))
+            continue;
+        memcpy(args->attrs + to->offset, plan->call->attrs + from->offset, td_attr_size(to->kind));
+        args->attrs_set |= UINT32_C(1) << binding->step_attr;
+    }
+}
+
 static td_status infer_step(struct td_program_plan *plan, int s, struct td_arena *arena,
                             struct td_error *err)
 {
@@ -121,6 +151,7 @@ static td_status infer_step(struct td_program_plan *plan, int s, struct td_arena
     td_op_set_defaults(step->op, args);
     memcpy(args->attrs, step->attrs, sizeof(args->attrs));
     args->attrs_set = step->attrs_set;
+    bind_attributes(plan, s, args);
     td_status status = set_inputs(plan, s, args, arena, err);
     if (status == TD_OK && program->complete)
         status = program->complete(program, s, args, arena, err);
@@ -258,6 +289,7 @@ td_status td_program_plan_make(const struct td_program *program, const struct td
         return err->status;
     *plan = (struct td_program_plan){
         .program = program,
+        .call = args,
         .steps = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(plan->steps[0]), err),
         .values = td_arena_alloc(arena, (size_t)program->n_values, sizeof(plan->values[0]), err),
     };

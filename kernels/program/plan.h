@@ -12,6 +12,7 @@
 
 struct td_program_plan {
     const struct td_program *program;
+    const struct td_op_args *call; /* the arguments of the program */
     struct {
         struct td_op_args args;
         bool is_inferred;
@@ -31,7 +32,9 @@ struct td_program_plan {
     size_t block_bytes; /* size of the block that holds the results */
 };
 
-/* Describes all steps that do not depend on computed values. */
+/* Describes all steps that do not depend on computed values, missing constants or missing
+ * attributes. Inputs can be tensors without data: a step that must read their values is then not
+ * described. */
 TD_MUST_CHECK td_status td_program_plan_make(const struct td_program *program,
                                              const struct td_op_args *args, struct td_arena *arena,
                                              struct td_program_plan **out, struct td_error *err);

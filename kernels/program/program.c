@@ -2,34 +2,41 @@
 
 #include "kernels/program/plan.h"
 #include "kernels/program/run.h"
+#include "kernels/program/signature.h"
 
 /* ---- Inputs ------------------------------------------------------------------------------ */
 
-/* An input that several steps use has the role with the most consequences: a tensor whose values
- * determine addresses is copied. */
-static td_role stronger(td_role a, td_role b)
+/* Marks the values whose elements determine addresses. A reshaped value shares the elements of the
+ * value before it, so the steps are visited from the last to the first. */
+static void mark_indices(struct td_program *program)
 {
-    static const int strength[TD_ROLE_COUNT] = {
-        [TD_ROLE_DATA] = 0, [TD_ROLE_CONDITION] = 1, [TD_ROLE_KEY] = 2, [TD_ROLE_INDEX] = 3
-    };
-    return strength[a] > strength[b] ? a : b;
+    for (int s = program->n_steps - 1; s >= 0; s--) {
+        const struct td_program_step *step = &program->steps[s];
+        const bool is_passed_on = step->op->reshapes && program->values[step->results[0]].is_index;
+        for (int i = 0; i < step->op->n_inputs; i++)
+            for (int k = 0; k < step->inputs[i].count; k++)
+                program->values[step->inputs[i].values[k]].is_index |=
+                    step->op->inputs[i].role == TD_ROLE_INDEX || (i == 0 && is_passed_on);
+    }
 }
 
-static void use_input(struct td_input_spec *input, const struct td_input_spec *by)
-{
-    input->role = stronger(input->role, by->role);
-    input->reads_values |= td_input_reads_values(by);
-    input->sets_shape |= by->sets_shape;
-}
-
+/* An input is data unless it is used as indices. Keys that other steps use as data must keep their
+ * dtype, so each step widens its own keys. */
 static void describe_inputs(const struct td_program *program, struct td_input_spec *inputs)
 {
+    for (int i = 0; i < program->op.n_inputs; i++)
+        if (program->values[i].is_index)
+            inputs[i].role = TD_ROLE_INDEX;
     for (int s = 0; s < program->n_steps; s++) {
         const struct td_program_step *step = &program->steps[s];
         for (int i = 0; i < step->op->n_inputs; i++)
-            for (int k = 0; k < step->inputs[i].count; k++)
-                if (step->inputs[i].values[k] < program->op.n_inputs)
-                    use_input(&inputs[step->inputs[i].values[k]], &step->op->inputs[i]);
+            for (int k = 0; k < step->inputs[i].count; k++) {
+                const int v = step->inputs[i].values[k];
+                if (v >= program->op.n_inputs)
+                    continue;
+                inputs[v].reads_values |= td_input_reads_values(&step->op->inputs[i]);
+                inputs[v].sets_shape |= step->op->inputs[i].sets_shape;
+            }
     }
 }
 
@@ -39,7 +46,9 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 {
     const struct td_program *program = td_program_of(args->op);
     struct td_program_plan *plan;
-    td_status status = td_program_plan_make(program, args, arena, &plan, err);
+    td_status status = td_program_check_shapes(program, args, err);
+    if (status == TD_OK)
+        status = td_program_plan_make(program, args, arena, &plan, err);
     if (status == TD_OK)
         status = td_op_outputs(args, program->op.n_outputs, arena, err);
     if (status != TD_OK)
@@ -92,6 +101,7 @@ const struct td_program *td_program_of(const struct td_op *op)
 void td_program_describe(struct td_program *program, struct td_input_spec *inputs)
 {
     static const td_status errors[] = { TD_OK };
+    mark_indices(program);
     describe_inputs(program, inputs);
     program->op.named_outputs = true;
     program->op.errors = errors;

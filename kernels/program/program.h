@@ -16,6 +16,7 @@
  *            its arena.
  * Threads    A program is constant once it is described. infer, cost and run are reentrant.
  * Errors     The errors of the steps, with the step and its name (td_error.step, as, op).
+ *            SHAPE_MISMATCH if an input does not have its declared shape.
  *            MALFORMED_REQUEST if a step returns a list of another length than `as` has names. */
 #ifndef TD_KERNELS_PROGRAM_H
 #define TD_KERNELS_PROGRAM_H
@@ -33,6 +34,34 @@ struct td_program_value {
      * constant has one reader. */
     const struct td_tensor *constant;
     int output; /* number of the program's output, or -1 */
+    /* True for a constant that is not known yet, such as a table that does not exist. A step that
+     * uses it cannot be described. */
+    bool is_missing;
+    /* Set by td_program_describe: a step uses the values as indices, perhaps after a reshape, so
+     * they must not change while the program runs. */
+    bool is_index;
+};
+
+/* A size in the declared shape of an input, or in the shape of a result. */
+struct td_program_size {
+    int64_t size; /* used if `letter` is TD_SIZE_NUMBER */
+    /* Number of the letter, which stands for the same size wherever it occurs; or TD_SIZE_NUMBER;
+     * or TD_SIZE_UNKNOWN, for results only. */
+    int letter;
+};
+#define TD_SIZE_NUMBER  (-1)
+#define TD_SIZE_UNKNOWN (-2)
+
+struct td_program_shape {
+    int rank; /* -1 if it is not known, for results only */
+    struct td_program_size sizes[TD_MAX_RANK];
+};
+
+/* Gives an attribute of a step the value of an attribute of the program. A step whose attribute has
+ * no value yet cannot be described. */
+struct td_program_binding {
+    int attr;      /* of the program */
+    int step_attr; /* of the step */
 };
 
 /* The tensors of one input of a step. */
@@ -47,6 +76,8 @@ struct td_program_step {
     const struct td_program_operand *inputs; /* [op->n_inputs] */
     _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
     uint32_t attrs_set;
+    const struct td_program_binding *bindings;
+    int n_bindings;
     /* The value of each result, also of a result that nobody uses. A list of outputs has n_results
      * elements, and otherwise n_results is op->n_outputs. */
     const int *results;
@@ -55,11 +86,15 @@ struct td_program_step {
 
 struct td_program {
     struct td_op op; /* set by td_program_describe, except `inputs`, `outputs` and their numbers */
-    const struct td_program_value *values;
+    struct td_program_value *values;
     int n_values;
     const struct td_program_step *steps;
     int n_steps;
     const int *outputs; /* [op.n_outputs]: the values of the outputs */
+    /* The declared shapes of the inputs [op.n_inputs], or NULL if any shape is accepted. */
+    const struct td_program_shape *shapes;
+    const char *const *letters;
+    int n_letters;
     /* Sets the tensors of the constants of a step whose dtype depends on other inputs of the step.
      * The inputs of `args` that are not such constants are set. NULL if there are no such
      * constants. */
@@ -68,8 +103,9 @@ struct td_program {
     void *context; /* for `complete` */
 };
 
-/* Describes the program: sets the functions of program->op, and for each input its role and whether
- * its values are read, from the steps that use it. `inputs` is the array of program->op.inputs. */
+/* Describes the program: sets the functions of program->op; for each value whether steps use it as
+ * indices; and for each input, from the steps that use it, its role (indices or data) and whether
+ * its values are read. `inputs` is the array of program->op.inputs. */
 void td_program_describe(struct td_program *program, struct td_input_spec *inputs);
 
 /* The program of an op that td_program_describe has described, or NULL for any other op. */

@@ -16,6 +16,7 @@ struct job {
     struct td_arena *held;             /* [n_values]: memory of results that have no place */
     int *chained;                      /* [n_values]: for td_program_run_chain */
     struct td_step_replaced *replaced; /* [n_steps] */
+    struct td_step_time *times;        /* [n_steps] */
     uint64_t output_bytes;             /* of the outputs that were described by this run */
 };
 
@@ -31,12 +32,15 @@ static td_status begin(struct job *job, struct td_error *err)
     job->held = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->held[0]), err);
     job->chained = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->chained[0]), err);
     job->replaced = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->replaced[0]), err);
+    job->times = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->times[0]), err);
     for (int v = 0; job->held && v < program->n_values; v++)
         td_arena_init(&job->held[v], NULL, 0, arena->memory);
-    if (!job->block || !job->held || !job->chained || !job->replaced)
+    if (!job->block || !job->held || !job->chained || !job->replaced || !job->times)
         return err->status;
     job->args->replaced_in = job->replaced;
     job->args->n_replaced_in = 0;
+    job->args->times = job->times;
+    job->args->n_times = 0;
     for (int i = 0; i < program->op.n_outputs; i++)
         if (plan->values[program->outputs[i]].is_known)
             plan->values[program->outputs[i]].tensor = job->args->outputs[i];
@@ -203,9 +207,17 @@ td_status td_program_run(struct td_op_args *args, struct td_exec *exec, struct t
     struct td_program_plan *plan = (struct td_program_plan *)(uintptr_t)args->plan;
     struct job job = { .plan = plan, .args = args, .exec = exec };
     td_status status = begin(&job, err);
+    uint64_t begin_ns = exec->now ? exec->now() : 0;
     for (int s = 0; s < plan->program->n_steps && status == TD_OK; s = plan->steps[s].last + 1) {
         status = td_program_blame(plan->program, s, run_step(&job, s, err), err);
         release(&job, plan->steps[s].last);
+        if (!exec->now)
+            continue;
+        const uint64_t end_ns = exec->now();
+        const int last = plan->steps[s].last;
+        job.times[args->n_times++] =
+            (struct td_step_time){ s, last, plan->program->steps[last].as, end_ns - begin_ns };
+        begin_ns = end_ns;
     }
     release_all(&job);
     return status;

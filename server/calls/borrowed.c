@@ -1,5 +1,6 @@
 #include "server/calls/borrowed.h"
 
+#include "kernels/program/program.h"
 #include "kernels/shown_text.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/store.h"
@@ -68,35 +69,68 @@ void td_borrowed_begin(struct td_borrowed *borrowed, struct td_resolver *store,
 
 /* True if the tensor must be copied before it is checked. An index of an unsupported dtype is
  * refused without being read, so it is not copied. */
-static bool must_copy(const struct td_input_spec *spec, const struct td_tensor *tensor)
+static bool must_copy(td_role role, td_dtype_set dtypes, const struct td_tensor *tensor)
 {
-    return spec->role == TD_ROLE_INDEX && (spec->dtypes >> tensor->dtype & 1) &&
-           td_store_is_mapped(tensor);
+    return role == TD_ROLE_INDEX && (dtypes >> tensor->dtype & 1) && td_store_is_mapped(tensor);
+}
+
+/* True if the value is a constant of a program that must be copied, because its steps use it as
+ * indices. */
+static bool must_copy_value(const struct td_program_value *value)
+{
+    return value->constant && value->is_index &&
+           must_copy(TD_ROLE_INDEX, TD_DTYPES_INDEX, value->constant);
 }
 
 uint64_t td_borrowed_index_bytes(const struct td_request *request)
 {
+    const struct td_program *program = td_program_of(request->op);
     uint64_t bytes = 0;
     for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &request->op->inputs[i];
         const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; j < operand->count; j++)
-            if (must_copy(&request->op->inputs[i], &operand->tensors[j]))
+            if (must_copy(spec->role, spec->dtypes, &operand->tensors[j]))
                 bytes += operand->tensors[j].bytes;
     }
+    for (int v = 0; program && v < program->n_values; v++)
+        if (must_copy_value(&program->values[v]))
+            bytes += program->values[v].constant->bytes;
     return bytes;
+}
+
+/* Copies the constants of a program that its steps use as indices. */
+static td_status copy_constants(const struct td_program *program, struct td_arena *arena,
+                                struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (int v = 0; v < program->n_values && status == TD_OK; v++) {
+        struct td_program_value *value = &program->values[v];
+        if (!must_copy_value(value))
+            continue;
+        struct td_tensor *copy = td_arena_alloc(arena, 1, sizeof *copy, err);
+        if (!copy)
+            return err->status;
+        *copy = *value->constant;
+        status = td_tensor_copy(copy, arena, err);
+        value->constant = copy;
+    }
+    return status;
 }
 
 td_status td_borrowed_copy_indices(struct td_request *request, struct td_arena *arena,
                                    struct td_error *err)
 {
+    const struct td_program *program = td_program_of(request->op);
     td_status status = TD_OK;
     for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &request->op->inputs[i];
         const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; status == TD_OK && j < operand->count; j++)
-            if (must_copy(&request->op->inputs[i], &operand->tensors[j]))
+            if (must_copy(spec->role, spec->dtypes, &operand->tensors[j]))
                 status = td_tensor_copy(&operand->tensors[j], arena, err);
     }
-    return status;
+    return status == TD_OK && program ? copy_constants(program, arena, err) : status;
 }
 
 bool td_borrowed_is_table(const struct td_borrowed *borrowed, const struct td_tensor *tensor)

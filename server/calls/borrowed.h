@@ -27,9 +27,9 @@ struct td_borrowed {
 void td_borrowed_begin(struct td_borrowed *borrowed, struct td_resolver *store,
                        struct td_regions *shm);
 
-/* Replaces indices in mapped files with copies, whose total size is td_borrowed_index_bytes. Called
- * before admission. Indices determine addresses and lengths and are read more than once, and the
- * file might be truncated between two reads. */
+/* Replaces indices in mapped files, also in the constants of a program, with copies, whose total
+ * size is td_borrowed_index_bytes. Called before admission. Indices determine addresses and lengths
+ * and are read more than once, and the file might be truncated between two reads. */
 TD_MUST_CHECK td_status td_borrowed_copy_indices(struct td_request *request, struct td_arena *arena,
                                                  struct td_error *err);
 uint64_t td_borrowed_index_bytes(const struct td_request *request);

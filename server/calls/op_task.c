@@ -21,6 +21,7 @@
 #include "server/calls/row_keys.h"
 #include "server/calls/services.h"
 #include "server/calls/store_option.h"
+#include "server/observe/clock.h"
 
 /* ---- before the body ------------------------------------------------------------------------- */
 
@@ -202,12 +203,18 @@ static td_status alloc_outputs(struct td_call *call)
     return status;
 }
 
+static uint64_t now(void)
+{
+    return (uint64_t)td_now_ns();
+}
+
 void td_op_task_exec(struct td_call *call, struct td_worker *worker, struct td_pool_exec *exec)
 {
     td_pool_exec_init(exec, worker, &call->arena, td_call_stopped, call);
     exec->base.hash_seed = call->services->hash_seed;
     exec->base.output_limit = (uint64_t)call->services->config.max_output;
     exec->base.isa = call->services->config.isa;
+    exec->base.now = call->request.common.timing ? now : NULL;
 }
 
 /* Allocates the outputs only now, so a queued call holds only its inputs. */

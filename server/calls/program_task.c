@@ -31,9 +31,9 @@ static td_status refuse_device(struct td_call *call)
 static td_status decode_body(struct td_call *call)
 {
     call->op = &td_posted_program;
-    const td_status status =
-        td_program_read_request(call->body, call->body_bytes, &call->borrowed.resolver,
-                                &call->arena, &call->request, &call->error);
+    const td_status status = td_program_read_request(TD_PROGRAM_RUN, call->body, call->body_bytes,
+                                                     &call->borrowed.resolver, &call->arena,
+                                                     &call->request, &call->error);
     if (status == TD_OK)
         call->op = call->request.op;
     return status;

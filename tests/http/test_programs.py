@@ -26,6 +26,18 @@ class Programs(HttpTest):
         self.assertIn("compute", reply.headers["Server-Timing"])
         self.assertProblem(self.run_program({**program(SQUARE, ["y"], x=[2]), "inptus": {}}), 400, "MALFORMED_REQUEST", pointer="/inptus")
 
+    def test_timing_tells_how_long_each_step_took(self):
+        steps = [{"op": "gather", "params": "$x", "indices": [0, 7], "bounds": "zero", "as": "a"}, {"op": "square", "x": "$a", "as": "b"},
+                 {"op": "negative", "x": "$b", "as": "y"}]
+        reply = self.run_program(program(steps, ["y"], x=[2, 3]), "?timing=1").json()
+        self.assertEqual([{k: v for k, v in step.items() if k != "ms"} for step in reply["steps"]],
+                         [{"step": 0, "as": "a"}, {"step": 1, "last": 2, "as": "y"}])
+        self.assertTrue(all(step["ms"] >= 0 for step in reply["steps"]))
+        binary = self.run_program(program(steps, ["y"], x=[2, 3]), "?timing=1", {"Accept": "application/vnd.safetensors"})
+        metadata = json.loads(binary.body[8:8 + int.from_bytes(binary.body[:8], "little")])["__metadata__"]
+        self.assertEqual(sorted(metadata), ["bounds.0.policy", "bounds.0.replaced", "steps.0.ms", "steps.1.ms"])
+        self.assertNotIn("steps", self.run_program(program(steps, ["y"], x=[2, 3])).json())
+
     def test_steps_read_resident_tables(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/rows", [[1, 2], [3, 4], [5, 6]]), 201)
         steps = [{"op": "gather", "params": {"ref": "rows"}, "indices": "$i", "as": "picked"},

@@ -27,8 +27,8 @@ static void read_body(struct body *body, const char *text)
     for (size_t i = 0; i < length; i++)
         body->text[i] = (char)(text[i] == '\'' ? '"' : text[i]);
     td_request_init(&body->request, &posted);
-    body->status =
-        td_program_read_request(body->text, length, NULL, &test_arena, &body->request, &body->err);
+    body->status = td_program_read_request(TD_PROGRAM_RUN, body->text, length, NULL, &test_arena,
+                                           &body->request, &body->err);
 }
 
 /* ---- Programs ------------------------------------------------------------------------------ */
@@ -214,8 +214,9 @@ TD_TEST(a_program_has_at_most_256_steps)
         length += (size_t)snprintf(text + length, sizeof text - length, "%s{}", i ? "," : "");
     length += (size_t)snprintf(text + length, sizeof text - length, "],\"outputs\":[\"y\"]}");
     td_request_init(&request, &posted);
-    ck_assert_int_eq(td_program_read_request(text, length, NULL, &test_arena, &request, &err),
-                     TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(
+        td_program_read_request(TD_PROGRAM_RUN, text, length, NULL, &test_arena, &request, &err),
+        TD_RESOURCE_LIMIT);
     ck_assert_str_eq(err.resource, "steps");
     ck_assert_str_eq(err.pointer, "/steps");
 }

@@ -195,6 +195,41 @@ TD_TEST(a_result_can_be_used_twice_in_a_step)
     expect_tensor(&call.args.outputs[1], "float32[3] 2 4 6", "a");
 }
 
+TD_TEST(keys_that_are_also_data_keep_their_dtype)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int ids = add_input(&sample, tensor("int32[3] 3 1 2"));
+    const int keys = add_constant(&sample, tensor("int64[3] 1 2 3"));
+    add_output(&sample, add_step(&sample, "find", "", OPERANDS(keys, NEXT, ids), 1));
+    add_output(&sample, add_step(&sample, "negative", "", OPERANDS(ids), 1));
+    run(&sample, &call, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "int64[3] 2 0 1", "found");
+    expect_tensor(&call.args.outputs[1], "int32[3] -3 -1 -2", "negative");
+}
+
+TD_TEST(values_that_become_indices_after_a_reshape_are_indices)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int given = add_input(&sample, tensor("int32[2,1] 1 0"));
+    const int other = add_input(&sample, tensor("int32[2] 1 0"));
+    const int constant = add_constant(&sample, tensor("int32[1,2] 0 1"));
+    const int flat = add_step(&sample, "reshape", "shape=-1", OPERANDS(given), 1);
+    const int flat2 = add_step(&sample, "reshape", "shape=-1", OPERANDS(constant), 1);
+    const int a = add_step(&sample, "gather", "", OPERANDS(other, NEXT, flat), 1);
+    add_output(&sample, add_step(&sample, "gather", "", OPERANDS(a, NEXT, flat2), 1));
+    run(&sample, &call, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "int32[2] 0 1", "gathered");
+    ck_assert_int_eq(sample.inputs[0].role, TD_ROLE_INDEX);
+    ck_assert_int_eq(sample.inputs[1].role, TD_ROLE_DATA);
+    ck_assert(sample.values[constant].is_index);
+}
+
 TD_TEST(strings_pass_through_steps)
 {
     struct sample sample;

@@ -1,0 +1,22 @@
+/* declare.h - reads the dtype and shape of an input that is declared without data:
+ *
+ *     {"dtype": "float32", "shape": ["n", 64]}
+ *
+ * Errors     MALFORMED_REQUEST with a JSON Pointer; RESOURCE_LIMIT (rank, letters). */
+#ifndef TD_API_PROGRAMS_DECLARE_H
+#define TD_API_PROGRAMS_DECLARE_H
+
+#include "api/programs/builder.h"
+
+/* Reads the declaration at the scan, and adds its letters to the program. */
+TD_MUST_CHECK td_status td_declare_input(struct td_program_builder *builder,
+                                         const struct td_json_path *path, td_dtype *dtype,
+                                         struct td_program_shape *shape);
+
+/* Reads an input of a plan: a tensor, or a dtype and a shape of numbers without data. `name` is the
+ * name of the input, for messages. */
+TD_MUST_CHECK td_status td_declare_or_read(struct td_program_builder *builder,
+                                           const struct td_json_path *path, const char *name,
+                                           struct td_tensor *out);
+
+#endif

@@ -1,0 +1,41 @@
+/* describe.h - describes programs in JSON: GET /v1/programs/{name}, and plans.
+ *
+ * A size in a shape is a number, a letter, or null if only data or the sum of several sizes decide
+ * it. A shape is null if its rank is not known.
+ *
+ * Errors     MEMORY_EXHAUSTED. */
+#ifndef TD_API_PROGRAMS_DESCRIBE_H
+#define TD_API_PROGRAMS_DESCRIBE_H
+
+#include "api/message/plan_limits.h"
+#include "api/programs/stored.h"
+
+/* A stored program as the store knows it. */
+struct td_program_listing {
+    const char *name;
+    uint64_t version;
+    const char *etag;
+    const char *source; /* file in the data folder, or NULL */
+    bool persisted;
+    uint64_t bytes; /* length of the text */
+};
+
+/* Writes {"name", "version", "etag", ..., "inputs", "arguments", "outputs", "steps", "program"}. */
+TD_MUST_CHECK td_status td_describe_program(const struct td_program_listing *listing,
+                                            const struct td_stored_program *stored,
+                                            const struct td_program_signature *signature,
+                                            struct td_arena *arena, struct td_reply *reply,
+                                            struct td_error *err);
+
+/* Writes {"programs": [{"name", "version", "etag", ...}, ...], "next"}. */
+TD_MUST_CHECK td_status td_describe_programs(const struct td_program_listing *list, int count,
+                                             bool more, struct td_arena *arena,
+                                             struct td_reply *reply, struct td_error *err);
+
+/* Writes the plan of a program whose plan td_op_infer has made. */
+TD_MUST_CHECK td_status td_describe_program_plan(const struct td_op_args *args,
+                                                 const struct td_plan_limits *limits,
+                                                 struct td_arena *arena, struct td_reply *reply,
+                                                 struct td_error *err);
+
+#endif

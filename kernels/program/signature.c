@@ -1,0 +1,250 @@
+#include "kernels/program/signature.h"
+
+#include "kernels/program/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Shapes of a call -------------------------------------------------------------------- */
+
+/* Writes a declared shape, such as "[n,64]". */
+static const char *declared_text(const struct td_program *program,
+                                 const struct td_program_shape *shape, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < shape->rank && used < size; i++) {
+        const struct td_program_size *of = &shape->sizes[i];
+        const char *comma = i > 0 ? "," : "";
+        used += (size_t)(of->letter >= 0
+                             ? snprintf(text + used, size - used, "%s%s", comma,
+                                        program->letters[of->letter])
+                             : snprintf(text + used, size - used, "%s%" PRId64, comma, of->size));
+    }
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+    return text;
+}
+
+static void show_shape(struct td_error *err, const char *name, const struct td_shape *shape)
+{
+    snprintf(err->shapes[err->n_shapes].name, sizeof(err->shapes[0].name), "%s", name);
+    err->shapes[err->n_shapes++].shape = *shape;
+}
+
+static td_status wrong_shape(const struct td_program *program, int input,
+                             const struct td_shape *shape, struct td_error *err)
+{
+    char declared[256], given[TD_SHAPE_TEXT];
+    const char *name = program->op.inputs[input].name;
+    td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; expected %s", name,
+                 td_shape_text(shape, given, sizeof(given)),
+                 declared_text(program, &program->shapes[input], declared, sizeof(declared)));
+    show_shape(err, name, shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
+}
+
+/* The first input that has the letter in its shape, and the size of the letter there. */
+struct letter {
+    bool known;
+    int64_t size;
+    int input;
+};
+
+static td_status wrong_letter(const struct td_program *program, const struct td_op_args *args,
+                              int input, int number, const struct letter *letter, int64_t size,
+                              struct td_error *err)
+{
+    const char *name = program->op.inputs[input].name,
+               *other = program->op.inputs[letter->input].name;
+    if (input == letter->input)
+        td_error_set(err, TD_SHAPE_MISMATCH,
+                     "%s is both %" PRId64 " and %" PRId64 " in %s; a letter is one size",
+                     program->letters[number], letter->size, size, name);
+    else
+        td_error_set(err, TD_SHAPE_MISMATCH,
+                     "%s is %" PRId64 " in %s, but %" PRId64 " in %s; a letter is one size",
+                     program->letters[number], letter->size, other, size, name);
+    if (input != letter->input)
+        show_shape(err, other, &args->inputs[letter->input].tensors[0].shape);
+    show_shape(err, name, &args->inputs[input].tensors[0].shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
+}
+
+static td_status check_shape(const struct td_program *program, const struct td_op_args *args,
+                             int input, struct letter *letters, struct td_error *err)
+{
+    const struct td_program_shape *declared = &program->shapes[input];
+    const struct td_shape *shape = &args->inputs[input].tensors[0].shape;
+    bool same = shape->rank == declared->rank;
+    for (int i = 0; same && i < shape->rank; i++)
+        same = declared->sizes[i].letter >= 0 || declared->sizes[i].size == shape->dim[i];
+    if (!same)
+        return wrong_shape(program, input, shape, err);
+    for (int i = 0; i < shape->rank; i++) {
+        const int number = declared->sizes[i].letter;
+        if (number < 0)
+            continue;
+        if (!letters[number].known)
+            letters[number] = (struct letter){ true, shape->dim[i], input };
+        else if (letters[number].size != shape->dim[i])
+            return wrong_letter(program, args, input, number, &letters[number], shape->dim[i], err);
+    }
+    return TD_OK;
+}
+
+td_status td_program_check_shapes(const struct td_program *program, const struct td_op_args *args,
+                                  struct td_error *err)
+{
+    struct letter letters[TD_PROGRAM_LETTERS] = { 0 };
+    td_status status = TD_OK;
+    for (int i = 0; program->shapes && i < program->op.n_inputs && status == TD_OK; i++)
+        status = check_shape(program, args, i, letters, err);
+    return status;
+}
+
+/* ---- Shapes of results ------------------------------------------------------------------- */
+
+/* Sizes for the letters. Ops often divide a size or take the first elements along it, so most of
+ * them have many divisors and are large. */
+enum { SAMPLES = 6 };
+
+static int64_t sample_size(int sample, int letter)
+{
+    static const int primes[2 * TD_PROGRAM_LETTERS] = { 7,   11,  13,  17,  19,  23,  29,  31,
+                                                        37,  41,  43,  47,  53,  59,  61,  67,
+                                                        71,  73,  79,  83,  89,  97,  101, 103,
+                                                        107, 109, 113, 127, 131, 137, 139, 149 };
+    static const int equal[SAMPLES - 2] = { 1, 2, 16, 1024 };
+    return sample < 2 ? (int64_t)48 * primes[sample * TD_PROGRAM_LETTERS + letter]
+                      : equal[sample - 2];
+}
+
+static td_status describe_inputs(const struct td_program *program, int sample,
+                                 struct td_arena *arena, struct td_op_args *args,
+                                 struct td_error *err)
+{
+    const int n = program->op.n_inputs;
+    struct td_tensor *tensors = td_arena_alloc(arena, (size_t)n, sizeof(*tensors), err);
+    td_status status = tensors ? TD_OK : err->status;
+    memset(args, 0, sizeof(*args));
+    args->op = &program->op;
+    for (int i = 0; i < n && status == TD_OK; i++) {
+        const struct td_program_shape *declared = &program->shapes[i];
+        const td_dtype dtype = (td_dtype)__builtin_ctz(program->op.inputs[i].dtypes);
+        struct td_shape shape = { .rank = declared->rank };
+        for (int d = 0; d < declared->rank; d++)
+            shape.dim[d] = declared->sizes[d].letter >= 0
+                               ? sample_size(sample, declared->sizes[d].letter)
+                               : declared->sizes[d].size;
+        status = td_tensor_describe(&tensors[i], program->op.inputs[i].name, dtype, &shape, err);
+        args->inputs[i] = (struct td_operand){ &tensors[i], 1 };
+    }
+    return status;
+}
+
+static td_status describe(const struct td_program *program, int sample, struct td_arena *arena,
+                          struct td_program_plan **plan, struct td_error *err)
+{
+    struct td_op_args *args = td_arena_alloc(arena, 1, sizeof(*args), err);
+    td_status status = args ? describe_inputs(program, sample, arena, args, err) : err->status;
+    return status == TD_OK ? td_program_plan_make(program, args, arena, plan, err) : status;
+}
+
+/* Appends the sizes of the letters to an error, because the caller has not chosen them. */
+static void tell_sizes(const struct td_program *program, struct td_error *err)
+{
+    char text[256] = "";
+    size_t used = 0;
+    for (int i = 0; i < program->n_letters && used < sizeof(text); i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s = %" PRId64, i ? ", " : "",
+                                 program->letters[i], sample_size(0, i));
+    if (program->n_letters > 0 && used < sizeof(text))
+        td_error_hint(err, "this is with %s, and the step fails with other sizes, too", text);
+}
+
+/* Finds the size of a dimension from its sizes in both plans. */
+static struct td_program_size size_of(const struct td_program *program, int64_t a, int64_t b)
+{
+    if (a == b)
+        return (struct td_program_size){ .size = a, .letter = TD_SIZE_NUMBER };
+    for (int i = 0; i < program->n_letters; i++)
+        if (a == sample_size(0, i) && b == sample_size(1, i))
+            return (struct td_program_size){ .letter = i };
+    return (struct td_program_size){ .letter = TD_SIZE_UNKNOWN };
+}
+
+/* Describes a value that both plans describe. */
+static void describe_value(const struct td_program *program, const struct td_tensor *a,
+                           const struct td_tensor *b, struct td_program_result *out)
+{
+    *out = (struct td_program_result){ .has_dtype = true, .dtype = a->dtype, .shape.rank = -1 };
+    if (a->shape.rank != b->shape.rank)
+        return;
+    out->shape.rank = a->shape.rank;
+    for (int i = 0; i < a->shape.rank; i++)
+        out->shape.sizes[i] = size_of(program, a->shape.dim[i], b->shape.dim[i]);
+}
+
+/* Finds the dtype of a result of a step that is not described: the dtype of an input or of an
+ * attribute, or the only dtype that the op returns. */
+static void find_dtype(const struct td_program_plan *plan, int s, int r,
+                       const struct td_program_result *values, struct td_program_result *out)
+{
+    const struct td_program_step *step = &plan->program->steps[s];
+    const struct td_output_spec *spec = &step->op->outputs[step->op->outputs[0].list ? 0 : r];
+    const td_dtype_set only = spec->dtype_of ? 0 : spec->dtypes;
+    *out = (struct td_program_result){ .shape.rank = -1 };
+    if (only && !(only & (only - 1))) {
+        out->has_dtype = true;
+        out->dtype = (td_dtype)__builtin_ctz(only);
+    }
+    for (int i = 0; spec->dtype_of && i < step->op->n_inputs; i++)
+        if (strcmp(step->op->inputs[i].name, spec->dtype_of) == 0 && step->inputs[i].count > 0) {
+            out->has_dtype = values[step->inputs[i].values[0]].has_dtype;
+            out->dtype = values[step->inputs[i].values[0]].dtype;
+        }
+}
+
+/* Describes all values from two plans, which are the same plan if the program can be described with
+ * equal sizes only. */
+static void describe_values(const struct td_program_plan *a, const struct td_program_plan *b,
+                            struct td_program_result *out)
+{
+    const struct td_program *program = a->program;
+    for (int v = 0; v < program->n_values; v++) {
+        const struct td_program_value *value = &program->values[v];
+        const bool is_known = a->values[v].is_known && b->values[v].is_known &&
+                              (v < program->op.n_inputs || value->step >= 0 || value->constant);
+        if (is_known)
+            describe_value(program, &a->values[v].tensor, &b->values[v].tensor, &out[v]);
+        else if (value->step >= 0)
+            find_dtype(a, value->step, value->result, out, &out[v]);
+        else
+            out[v] = (struct td_program_result){ .shape.rank = -1 };
+        for (int i = 0; a == b && program->n_letters > 0 && i < out[v].shape.rank; i++)
+            out[v].shape.sizes[i].letter = TD_SIZE_UNKNOWN;
+    }
+}
+
+td_status td_program_results(const struct td_program *program, struct td_arena *arena,
+                             struct td_program_result *out, struct td_error *err)
+{
+    struct td_program_plan *first = NULL, *second = NULL;
+    struct td_error why = { 0 };
+    td_status status = describe(program, 0, arena, &first, err);
+    if (status == TD_MEMORY_EXHAUSTED)
+        return status;
+    if (status == TD_OK && describe(program, 1, arena, &second, &why) != TD_OK)
+        second = first;
+    for (int sample = 2; status != TD_OK && program->n_letters > 0 && sample < SAMPLES; sample++)
+        if (describe(program, sample, arena, &first, &why) == TD_OK) {
+            second = first;
+            status = TD_OK;
+        }
+    if (status == TD_OK)
+        describe_values(first, second, out);
+    else
+        tell_sizes(program, err);
+    return status;
+}
