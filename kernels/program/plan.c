@@ -82,18 +82,67 @@ static td_status set_inputs(const struct td_program_plan *plan, int s, struct td
     return TD_OK;
 }
 
+static bool is_used(const struct td_program *program, int v)
+{
+    bool used = program->values[v].output >= 0;
+    for (int s = program->values[v].step + 1; s < program->n_steps && !used; s++) {
+        const struct td_program_step *step = &program->steps[s];
+        for (int i = 0; i < step->op->n_inputs; i++)
+            for (int k = 0; k < step->inputs[i].count; k++)
+                used |= step->inputs[i].values[k] == v;
+    }
+    return used;
+}
+
+static td_status refuse_as(int s, const char *output, struct td_error *err)
+{
+    err->has_pointer = true;
+    err->pointer_length = (size_t)snprintf(err->pointer, sizeof(err->pointer), "/steps/%d/as%s%s",
+                                           s, *output ? "/" : "", output);
+    return TD_MALFORMED_REQUEST;
+}
+
 /* A step that returns a list has a fixed number of names for it. */
-static td_status check_results(const struct td_program *program, int s,
-                               const struct td_op_args *args, struct td_error *err)
+static td_status check_list(const struct td_program *program, int s, const struct td_op_args *args,
+                            struct td_error *err)
 {
     const int names = program->steps[s].n_results;
     if (args->n_outputs == names)
         return TD_OK;
     td_error_set(err, TD_MALFORMED_REQUEST, "the step returns %d tensors; as has %d names",
                  args->n_outputs, names);
-    err->has_pointer = true;
-    err->pointer_length = (size_t)snprintf(err->pointer, sizeof(err->pointer), "/steps/%d/as", s);
-    return TD_MALFORMED_REQUEST;
+    return refuse_as(s, "", err);
+}
+
+/* Some ops leave out the last of their named outputs, if they lack an optional input. A program
+ * cannot use such an output. */
+static td_status check_named(const struct td_program *program, int s, const struct td_op_args *args,
+                             struct td_error *err)
+{
+    const struct td_program_step *step = &program->steps[s];
+    for (int r = args->n_outputs; r < step->n_results; r++) {
+        if (!is_used(program, step->results[r]))
+            continue;
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s does not return %s with these inputs",
+                     step->op->name, step->op->outputs[r].name);
+        return refuse_as(s, step->op->outputs[r].name, err);
+    }
+    return TD_OK;
+}
+
+static td_status check_results(const struct td_program *program, int s,
+                               const struct td_op_args *args, struct td_error *err)
+{
+    return td_op_output_form(program->steps[s].op) == TD_OUTPUT_NAMED
+               ? check_named(program, s, args, err)
+               : check_list(program, s, args, err);
+}
+
+int td_program_result_count(const struct td_program_plan *plan, int step)
+{
+    const int known = plan->steps[step].args.n_outputs;
+    const int results = plan->program->steps[step].n_results;
+    return known < results ? known : results;
 }
 
 bool td_program_shares(const struct td_program *program, int step)
@@ -118,7 +167,7 @@ static void keep_results(struct td_program_plan *plan, int s)
 {
     const struct td_program_step *step = &plan->program->steps[s];
     const struct td_op_args *args = &plan->steps[s].args;
-    for (int r = 0; r < step->n_results; r++) {
+    for (int r = 0; r < td_program_result_count(plan, s); r++) {
         plan->values[step->results[r]].tensor = args->outputs[r];
         plan->values[step->results[r]].is_known = true;
     }

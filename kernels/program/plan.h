@@ -43,6 +43,10 @@ TD_MUST_CHECK td_status td_program_plan_make(const struct td_program *program,
 TD_MUST_CHECK td_status td_program_plan_step(struct td_program_plan *plan, int step,
                                              struct td_arena *arena, struct td_error *err);
 
+/* Number of results of a step that is described. Ops with named outputs can leave out the last
+ * ones. */
+int td_program_result_count(const struct td_program_plan *plan, int step);
+
 /* True if the step only reshapes its input, whose data its result shares. An output of the program
  * has memory of its own. */
 bool td_program_shares(const struct td_program *program, int step);

@@ -35,7 +35,9 @@ static void describe_inputs(const struct td_program *program, struct td_input_sp
                 if (v >= program->op.n_inputs)
                     continue;
                 inputs[v].reads_values |= td_input_reads_values(&step->op->inputs[i]);
-                inputs[v].sets_shape |= step->op->inputs[i].sets_shape;
+                /* infer widens keys, so it reads their values. */
+                inputs[v].sets_shape |=
+                    step->op->inputs[i].sets_shape || step->op->inputs[i].role == TD_ROLE_KEY;
             }
     }
 }

@@ -17,7 +17,8 @@
  * Threads    A program is constant once it is described. infer, cost and run are reentrant.
  * Errors     The errors of the steps, with the step and its name (td_error.step, as, op).
  *            SHAPE_MISMATCH if an input does not have its declared shape.
- *            MALFORMED_REQUEST if a step returns a list of another length than `as` has names. */
+ *            MALFORMED_REQUEST if a step returns a list of another length than `as` has names, or
+ *            does not return a named output that is used. */
 #ifndef TD_KERNELS_PROGRAM_H
 #define TD_KERNELS_PROGRAM_H
 

@@ -107,7 +107,7 @@ static td_status set_outputs(struct job *job, int s, struct td_error *err)
 {
     const struct td_program_step *step = &job->plan->program->steps[s];
     td_status status = TD_OK;
-    for (int r = 0; r < step->n_results && status == TD_OK; r++) {
+    for (int r = 0; r < td_program_result_count(job->plan, s) && status == TD_OK; r++) {
         status = allocate(job, step->results[r], err);
         job->plan->steps[s].args.outputs[r] = job->plan->values[step->results[r]].tensor;
     }
@@ -161,7 +161,7 @@ static void keep_outputs(struct job *job, int s)
 {
     const struct td_program *program = job->plan->program;
     const struct td_program_step *step = &program->steps[s];
-    for (int r = 0; r < step->n_results; r++) {
+    for (int r = 0; r < td_program_result_count(job->plan, s); r++) {
         const int value = step->results[r], output = program->values[value].output;
         job->plan->values[value].tensor = job->plan->steps[s].args.outputs[r];
         if (output >= 0)

@@ -247,6 +247,38 @@ TD_TEST(strings_pass_through_steps)
     expect_tensor(&call.args.outputs[0], "string[2] 'none' 'c'", "picked");
 }
 
+/* search returns keys only if it gets keys. */
+static int add_search(struct sample *sample)
+{
+    const int params = add_input(sample, tensor("float32[2,1] 1 2"));
+    const int queries = add_input(sample, tensor("float32[1] 1"));
+    return add_step(sample, "search", "k=1", OPERANDS(params, NEXT, queries), 3);
+}
+
+TD_TEST(a_step_can_leave_out_an_output_that_is_not_used)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    add_output(&sample, add_search(&sample));
+    run(&sample, &call, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "float32[1] 2", "scores");
+}
+
+TD_TEST(an_output_that_a_step_leaves_out_cannot_be_used)
+{
+    struct sample sample;
+    struct op_call call;
+    begin(&sample);
+    const int scores = add_search(&sample);
+    const int y = add_step(&sample, "abs", "", OPERANDS(scores + 2), 1);
+    add_output(&sample, y);
+    ck_assert_int_eq(infer(&sample, &call), TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(call.err.message, "search does not return keys with these inputs");
+    ck_assert_str_eq(call.err.pointer, "/steps/0/as/keys");
+}
+
 /* ---- Memory ------------------------------------------------------------------------------ */
 
 TD_TEST(results_of_a_chain_have_no_memory)
