@@ -243,6 +243,7 @@ struct td_cost {
     uint64_t bytes_written;
     uint64_t random_reads; /* rows read from unpredictable addresses, one cache miss each */
     uint64_t flops;
+    uint64_t steps; /* of a program; each has a fixed cost */
     /* Bytes in addition to inputs and outputs, for all threads together. */
     uint64_t workspace;
     uint64_t workspace_per_thread; /* additional bytes per thread */

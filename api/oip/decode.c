@@ -198,7 +198,7 @@ td_status td_oip_decode(const char *body, size_t bytes, const struct td_oip_sour
     *oip = (struct td_oip_request){ .model = source->model ? source->model : request->op->name,
                                     .version = source->version ? source->version : "1",
                                     .pairs = table && td_dtype_is_complex(table->dtype) };
-    request->row_keys_name = source->model ? TD_OIP_KEYS : NULL;
+    request->row_keys_name = request->table ? TD_OIP_KEYS : NULL;
     *timeout_us = 0;
     struct td_oip_reader reader = {
         .source = source,

@@ -35,7 +35,7 @@ struct td_oip_model td_oip_model_of(const struct td_op *op)
 
 static const char *platform(const struct td_oip_model *model)
 {
-    return model->table ? "tensord_table" : "tensord_op";
+    return model->table ? "tensord_table" : model->inputs ? "tensord_program" : "tensord_op";
 }
 
 /* True if the model takes keys. The metadata of a table with keys mentions only keys, not row
@@ -69,26 +69,43 @@ struct model_tensor {
     const char *name;
     bool list, optional;
     td_dtype_set dtypes;
-    /* Table whose rows the op looks up. NULL if the shape is not known. */
+    /* Table whose rows the op looks up, or NULL. */
     const struct td_tensor *table;
+    /* Shape of an input or output of a program. NULL if the shape is not known. */
+    const struct td_oip_shape *shape;
 };
+
+/* Returns the datatypes of an input or output of a program. */
+static td_dtype_set dtypes_of(const struct td_oip_shape *shape, td_dtype_set others)
+{
+    return shape && shape->has_dtype ? (td_dtype_set)1 << shape->dtype : others;
+}
 
 static struct model_tensor input_of(const struct td_oip_model *model, int i)
 {
     const struct td_input_spec *spec = &model->op->inputs[i];
     if (takes_keys(model) && td_input_is_row_numbers(spec))
-        return (struct model_tensor){ TD_OIP_KEYS, false, false, 1U << model->table->keys->dtype,
-                                      NULL };
-    return (struct model_tensor){ spec->name, spec->list, spec->optional, spec->dtypes, NULL };
+        return (struct model_tensor){ .name = TD_OIP_KEYS,
+                                      .dtypes = 1U << model->table->keys->dtype };
+    return (struct model_tensor){ .name = spec->name,
+                                  .list = spec->list,
+                                  .optional = spec->optional,
+                                  .dtypes = spec->dtypes,
+                                  .shape = model->inputs ? &model->inputs[i] : NULL };
 }
 
 static struct model_tensor output_of(const struct td_oip_model *model, int i)
 {
     const struct td_output_spec *spec = &model->op->outputs[i];
-    return (struct model_tensor){ spec->name, spec->list, false,
-                                  model->table ? 1U << model->table->dtype
-                                               : td_op_output_dtypes(model->op, spec),
-                                  model->table };
+    const struct td_oip_shape *shape = model->outputs ? &model->outputs[i] : NULL;
+    return (struct model_tensor){
+        .name = spec->name,
+        .list = spec->list,
+        .dtypes = model->table ? 1U << model->table->dtype
+                               : dtypes_of(shape, td_op_output_dtypes(model->op, spec)),
+        .table = model->table,
+        .shape = shape,
+    };
 }
 
 /* Returns the datatype to show in a tensor's metadata. Complex numbers have the datatype of their
@@ -103,16 +120,36 @@ static td_dtype datatype_of(const struct model_tensor *tensor)
 
 static bool add_name(cJSON *object, const struct model_tensor *tensor)
 {
-    char text[64];
+    char text[96];
     snprintf(text, sizeof text, "%s%s", tensor->name, tensor->list ? ".0" : "");
     return td_document_text(object, "name", text);
 }
 
-/* Adds the shape [-1], which is one dimension of any size or, for rows of a table, the shape [-1,
- * dimensions of a row...]. */
-static bool add_dims(cJSON *object, const char *name, const struct td_tensor *table)
+/* True if the rank of the tensor is known. */
+static bool has_rank(const struct model_tensor *tensor)
 {
+    return tensor->shape && tensor->shape->rank >= 0;
+}
+
+/* Adds the shape of a tensor of a program. Complex numbers are pairs. */
+static bool add_known_dims(cJSON *list, const struct model_tensor *tensor)
+{
+    const struct td_oip_shape *shape = tensor->shape;
+    bool complete = list != NULL;
+    for (int i = 0; i < shape->rank && complete; i++)
+        complete = td_document_append(list, td_document_integer(shape->dim[i]));
+    return complete && (!shape->has_dtype || !td_dtype_is_complex(shape->dtype) ||
+                        td_document_append(list, cJSON_CreateNumber(2)));
+}
+
+/* Adds the shape of a tensor of a program if it is known; for rows of a table, the shape [-1,
+ * dimensions of a row...]; and otherwise [-1], which is one dimension of any size. */
+static bool add_dims(cJSON *object, const char *name, const struct model_tensor *tensor)
+{
+    const struct td_tensor *table = tensor->table;
     cJSON *list = cJSON_AddArrayToObject(object, name);
+    if (has_rank(tensor))
+        return add_known_dims(list, tensor);
     bool complete = td_document_append(list, cJSON_CreateNumber(-1));
     if (!table)
         return complete;
@@ -127,7 +164,7 @@ static bool add_dims(cJSON *object, const char *name, const struct td_tensor *ta
 static bool add_tensor_parameters(cJSON *object, const struct model_tensor *tensor)
 {
     cJSON *parameters = cJSON_AddObjectToObject(object, "parameters");
-    bool complete = td_document_add(parameters, "any_rank", cJSON_CreateTrue());
+    bool complete = td_document_add(parameters, "any_rank", cJSON_CreateBool(!has_rank(tensor)));
     cJSON *list = complete ? cJSON_AddArrayToObject(parameters, "datatypes") : NULL;
     complete = list != NULL;
     for (int i = 0; i < TD_DTYPE_COUNT && complete; i++) {
@@ -151,7 +188,7 @@ static bool add_metadata(cJSON *list, const struct model_tensor *tensor)
     cJSON *item = cJSON_CreateObject();
     return td_document_append(list, item) && add_name(item, tensor) &&
            td_document_text(item, "datatype", td_dtype_info(datatype_of(tensor))->oip) &&
-           add_dims(item, "shape", tensor->table) && add_tensor_parameters(item, tensor);
+           add_dims(item, "shape", tensor) && add_tensor_parameters(item, tensor);
 }
 
 /* Adds a parameter that every model has. */
@@ -212,7 +249,7 @@ static bool add_config(cJSON *list, const struct model_tensor *tensor)
     return td_document_append(list, item) && add_name(item, tensor) &&
            td_document_text(item, "data_type",
                             td_oip_config_name(datatype_of(tensor), type, sizeof type)) &&
-           add_dims(item, "dims", tensor->table);
+           add_dims(item, "dims", tensor);
 }
 
 static bool add_input_config(cJSON *list, const struct model_tensor *tensor)

@@ -1,10 +1,10 @@
 /* oip.h - the Open Inference Protocol (KServe V2): requests, replies and documents of /v2.
  *
- * Every op and every table is a model; an op has version "1". The tensors of a list input `indices`
- * are named indices.0, indices.1, ..., as are lists of outputs. The protocol defines the datatypes
- * and the forms of tensors. If the request or an input has the parameter "complex": true, complex
- * numbers are pairs of floats. A request parameter "params.ref" names a resident tensor to use as
- * the input params.
+ * Every op, every table and every stored program is a model; an op has version "1". The tensors of
+ * a list input `indices` are named indices.0, indices.1, ..., as are lists of outputs. The protocol
+ * defines the datatypes and the forms of tensors. If the request or an input has the parameter
+ * "complex": true, complex numbers are pairs of floats. A request parameter "params.ref" names a
+ * resident tensor to use as the input params.
  *
  * A body is JSON, or JSON followed by the bytes of the tensors that have a binary_data_size. The
  * header Inference-Header-Content-Length is the length of the JSON.
@@ -97,12 +97,24 @@ TD_MUST_CHECK td_status td_oip_describe_server(const struct td_oip_server *serve
 /* Name of the input that takes keys instead of row numbers if the model is a table. */
 #define TD_OIP_KEYS "keys"
 
-/* A model: either an op, or a table whose rows the op looks up. */
+/* The dtype and shape of an input or output of a program. */
+struct td_oip_shape {
+    bool has_dtype;
+    td_dtype dtype;
+    int rank;                 /* -1 if it is not known */
+    int64_t dim[TD_MAX_RANK]; /* -1 for a size that is not known */
+};
+
+/* A model: an op, a table whose rows the op looks up, or a stored program. */
 struct td_oip_model {
     const char *name, *version;
     const struct td_op *op;
     /* First input of the op, or NULL if the request provides it. */
     const struct td_tensor *table;
+    /* Of a program: [op->n_inputs] and [op->n_outputs]. NULL for other models. */
+    const struct td_oip_shape *inputs, *outputs;
+    /* Of a program: the resident tensor that is its text, for its counts. */
+    const struct td_tensor *text;
 };
 struct td_oip_model td_oip_model_of(const struct td_op *op);
 
@@ -119,9 +131,10 @@ struct td_oip_entry {
     const char *name;
     size_t name_length;
     const char *version;
+    const char *reason; /* why the model is not ready, without characters to escape; or NULL */
 };
 /* td_oip_check_index checks the body of POST .../repository/index. The body can be empty.
- * td_oip_write_index writes the reply, which lists all entries as ready. */
+ * td_oip_write_index writes the reply. */
 TD_MUST_CHECK td_status td_oip_check_index(const char *body, size_t bytes, struct td_arena *arena,
                                            struct td_error *err);
 TD_MUST_CHECK td_status td_oip_write_index(const struct td_oip_entry *entries, int count,

@@ -63,7 +63,8 @@ static td_status read_index_member(void *context, const struct td_json_path *pat
 enum {
     /* Size of an element of the index, including the comma but excluding the name and the
      * version. */
-    ENTRY_BYTES = sizeof "{\"name\":\"\",\"version\":\"\",\"state\":\"READY\",\"reason\":\"\"},"
+    ENTRY_BYTES =
+        sizeof "{\"name\":\"\",\"version\":\"\",\"state\":\"UNAVAILABLE\",\"reason\":\"\"},"
 };
 
 static void write_entry(struct td_text *text, const struct td_oip_entry *entry)
@@ -72,7 +73,10 @@ static void write_entry(struct td_text *text, const struct td_oip_entry *entry)
     td_text_add(text, entry->name, entry->name_length);
     td_text_string(text, "\",\"version\":\"");
     td_text_string(text, entry->version);
-    td_text_string(text, "\",\"state\":\"READY\",\"reason\":\"\"},");
+    td_text_string(text, entry->reason ? "\",\"state\":\"UNAVAILABLE\",\"reason\":\""
+                                       : "\",\"state\":\"READY\",\"reason\":\"");
+    td_text_string(text, entry->reason ? entry->reason : "");
+    td_text_string(text, "\"},");
 }
 
 td_status td_oip_check_index(const char *body, size_t bytes, struct td_arena *arena,
@@ -87,7 +91,8 @@ td_status td_oip_write_index(const struct td_oip_entry *entries, int count, stru
 {
     size_t size = sizeof "[]";
     for (int i = 0; i < count; i++)
-        size += ENTRY_BYTES + entries[i].name_length + strlen(entries[i].version);
+        size += ENTRY_BYTES + entries[i].name_length + strlen(entries[i].version) +
+                (entries[i].reason ? strlen(entries[i].reason) : 0);
     char *begin = td_arena_alloc(arena, size, 1, err);
     if (!begin)
         return err->status;
@@ -107,7 +112,9 @@ static td_status read_load_parameter(void *context, const struct td_json_path *p
     struct small_body *small = context;
     if (td_json_name_is(name, "config") || td_name_begins("file:", name.text, name.length)) {
         td_json_refuse(path, small->err, "%s has a fixed configuration, which cannot be replaced",
-                       small->model->table ? "a resident tensor" : "a built-in op");
+                       small->model->table  ? "a resident tensor"
+                       : small->model->text ? "a stored program"
+                                            : "a built-in op");
         return TD_MALFORMED_REQUEST;
     }
     return td_json_skip(&small->scan, 2, small->arena, small->err);

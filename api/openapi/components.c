@@ -104,7 +104,37 @@ static const struct component schemas[] = {
                  "'bounds':{'description':'The steps in which a bounds policy replaced indices.',"
                  "'type':'array','items':{'type':'object','required':['step','policy','replaced'],"
                  "'properties':{'step':{'type':'integer'},'policy':{'type':'string'},"
-                 "'replaced':{'type':'integer'}}}}}}" },
+                 "'replaced':{'type':'integer'}}}},"
+                 "'steps':{'description':'With timing, the time of each step.','type':'array',"
+                 "'items':{'type':'object','required':['step','as','ms'],'properties':{"
+                 "'step':{'type':'integer'},'last':{'type':'integer'},'as':{'type':'string'},"
+                 "'ms':{'type':'number'}}}}}}" },
+    { "StoredProgram",
+      "{'description':'A program whose inputs have dtypes and shapes.','type':'object',"
+      "'required':['inputs','steps','outputs'],'properties':{"
+      "'inputs':{'type':'object','additionalProperties':{'type':'object',"
+      "'required':['dtype','shape'],'properties':{'dtype':{'type':'string'},"
+      "'shape':{'description':'Numbers, and letters that stand for sizes.','type':'array',"
+      "'items':{'type':['integer','string']}}}}},"
+      "'steps':{'description':'As in Program. An attribute can be an argument of a call: "
+      "{attr: NAME, default: VALUE}.','type':'array','minItems':1,'maxItems':256,"
+      "'items':{'type':'object','required':['op','as']}},"
+      "'outputs':{'type':'array','minItems':1,'items':{'type':'string'}}}}" },
+    { "ProgramDescription",
+      "{'type':'object','required':['name','version','etag','ready','inputs','arguments','outputs',"
+      "'steps','program'],'properties':{'name':{'type':'string'},'version':{'type':'integer'},"
+      "'etag':{'type':'string'},'bytes':{'type':'integer'},'source':{'type':'string'},"
+      "'persisted':{'type':'boolean'},'ready':{'type':'boolean'},"
+      "'reason':{'description':'Why the program is not ready.','type':'string'},"
+      "'inputs':{'type':'array','items':{'type':'object'}},"
+      "'arguments':{'type':'array','items':{'type':'object'}},"
+      "'outputs':{'type':'array','items':{'type':'object'}},"
+      "'steps':{'type':'array','items':{'type':'object'}},'program':{'$ref':'#/components/schemas/"
+      "StoredProgram'}}}" },
+    { "ProgramList",
+      "{'type':'object','required':['programs'],'properties':{'programs':{'type':'array',"
+      "'items':{'type':'object','required':['name','version','etag','bytes','persisted']}},"
+      "'next':{'type':'string'}}}" },
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':'object','properties':{'ready':{'type':['boolean','null']}}}" },
     { "Load", "{'type':'object','properties':{'parameters':{'type':['object','null']}}}" },

@@ -356,7 +356,8 @@ static bool add_route(const struct parts *parts, const struct td_openapi_route *
         return add_ops(parts, route, true);
     if (route->op && route->op->change)
         return add_change(parts, route);
-    if (route->op && td_name_ends("/plan", route->pattern, strlen(route->pattern)))
+    if (route->op && route->op->explain &&
+        td_name_ends("/plan", route->pattern, strlen(route->pattern)))
         return add_plan(parts, route);
     return add_operation(parts, route);
 }

@@ -12,6 +12,15 @@
     "{\"inputs\":{\"x\":[1.5,-2]},\"steps\":[{\"op\":\"abs\",\"x\":\"$x\",\"as\":\"size\"}],"      \
     "\"outputs\":[\"size\"]}"
 
+#define PLAN_EXAMPLE                                                                               \
+    "{\"inputs\":{\"x\":{\"dtype\":\"float32\",\"shape\":[1000,64]}},\"steps\":[{\"op\":\"abs\","  \
+    "\"x\":\"$x\",\"as\":\"size\"}],\"outputs\":[\"size\"]}"
+
+#define STORED_EXAMPLE                                                                             \
+    "{\"inputs\":{\"x\":{\"dtype\":\"float32\",\"shape\":[\"n\"]}},\"steps\":[{\"op\":\"top_k\","  \
+    "\"x\":\"$x\",\"k\":{\"attr\":\"k\",\"default\":2},\"as\":{\"values\":\"best\"}}],"            \
+    "\"outputs\":[\"best\"]}"
+
 static const struct td_openapi_operation operations[] = {
     { "get", "/", "get_console", "The web console.", NULL, "Text", "IfNoneMatch", NULL, 200, 304,
       TEXT },
@@ -59,6 +68,20 @@ static const struct td_openapi_operation operations[] = {
       "ChangedAliases", "persist", NULL, 200, 0, JSON },
     { "post", "/v1/programs/run", "run_program", "Runs a program: several ops in one call.",
       "Program", "Outputs", "timing", PROGRAM_EXAMPLE, 200, 0, JSON },
+    { "post", "/v1/programs/plan", "plan_program",
+      "Tells the shapes, operations and memory of a program from shapes alone.", "Program",
+      "Object", "", PLAN_EXAMPLE, 200, 0, JSON },
+    { "get", "/v1/programs", "list_programs", "Lists the stored programs.", NULL, "ProgramList",
+      "prefix after limit", NULL, 200, 0, JSON },
+    { "get", "/v1/programs/{program}", "get_program",
+      "Describes a stored program: its text, its inputs and its outputs.", NULL,
+      "ProgramDescription", CONDITIONS, NULL, 200, 304, JSON },
+    { "put", "/v1/programs/{program}", "put_program", "Stores a program.", "StoredProgram",
+      "ProgramDescription", CONDITIONS "persist", STORED_EXAMPLE, 200, 201, JSON },
+    { "delete", "/v1/programs/{program}", "delete_program", "Deletes a stored program.", NULL, NULL,
+      CONDITIONS, NULL, 204, 0, JSON },
+    { "post", "/v1/programs/{program}", "run_stored_program", "Runs a stored program.", "Object",
+      "Outputs", "timing", NULL, 200, 0, JSON },
     { "get", "/v2", "get_server_metadata", "Describes the server and its extensions.", NULL,
       "Object", "", NULL, 200, 0, JSON },
     { "get", "/v2/", "get_server_metadata_with_slash", "Describes the server and its extensions.",

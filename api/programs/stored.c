@@ -48,6 +48,15 @@ td_status td_stored_program_read(const char *text, size_t bytes, struct td_store
     return status;
 }
 
+td_status td_program_check_text(const char *text, size_t bytes, struct td_error *err)
+{
+    struct td_stored_program *stored = NULL;
+    const td_status status = td_stored_program_read(text, bytes, &stored, err);
+    if (stored)
+        td_buffer_unref(&stored->base);
+    return status;
+}
+
 /* ---- Binding ----------------------------------------------------------------------------- */
 
 /* Copies the parts of the program that differ between calls: its op and its values. */

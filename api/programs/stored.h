@@ -13,7 +13,7 @@
 #include "api/programs/builder.h"
 #include "kernels/buffer.h"
 
-/* Maximum length of the text of a stored program. */
+/* Maximum size in bytes of the text of a stored program. */
 #define TD_PROGRAM_BYTES ((size_t)1 << 20)
 
 struct td_stored_program {
@@ -28,6 +28,9 @@ struct td_stored_program {
 TD_MUST_CHECK td_status td_stored_program_read(const char *text, size_t bytes,
                                                struct td_stored_program **out,
                                                struct td_error *err);
+
+/* Returns an error that says why the text is not a program. Does not look at tables. */
+TD_MUST_CHECK td_status td_program_check_text(const char *text, size_t bytes, struct td_error *err);
 
 /* Makes the program of a call: looks up the tables. `name` is the name of the op, and must live as
  * long as the arena. */

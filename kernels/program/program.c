@@ -75,7 +75,7 @@ static uint64_t plus(uint64_t a, uint64_t b)
 static struct td_cost cost(const struct td_op_args *args)
 {
     const struct td_program_plan *plan = args->plan;
-    struct td_cost sum = { .single_threaded = true };
+    struct td_cost sum = { .steps = (uint64_t)plan->program->n_steps, .single_threaded = true };
     for (int s = 0; s < plan->program->n_steps; s++) {
         const struct td_op *op = plan->program->steps[s].op;
         if (!plan->steps[s].is_inferred)

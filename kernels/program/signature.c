@@ -143,11 +143,32 @@ static td_status describe_inputs(const struct td_program *program, int sample,
     return status;
 }
 
-static td_status describe(const struct td_program *program, int sample, struct td_arena *arena,
-                          struct td_program_plan **plan, struct td_error *err)
+/* Adds a number to the defaults of the arguments that are integers, because sizes that follow from
+ * an argument are not known. */
+static void change_arguments(const struct td_program *program, int64_t more,
+                             struct td_op_args *args)
+{
+    for (int i = 0; i < program->op.n_attrs; i++) {
+        const struct td_attr_spec *spec = &program->op.attrs[i];
+        int64_t value;
+        if (spec->kind != TD_ATTR_INT || spec->required ||
+            __builtin_add_overflow(spec->default_int, more, &value) ||
+            (spec->range && (value < spec->range->min || value > spec->range->max)))
+            continue;
+        memcpy(args->attrs + spec->offset, &value, sizeof(value));
+        args->attrs_set |= UINT32_C(1) << i;
+    }
+}
+
+/* Describes the program with the sizes of a sample. `more` is added to arguments. */
+static td_status describe(const struct td_program *program, int sample, int64_t more,
+                          struct td_arena *arena, struct td_program_plan **plan,
+                          struct td_error *err)
 {
     struct td_op_args *args = td_arena_alloc(arena, 1, sizeof(*args), err);
     td_status status = args ? describe_inputs(program, sample, arena, args, err) : err->status;
+    if (status == TD_OK && more != 0)
+        change_arguments(program, more, args);
     return status == TD_OK ? td_program_plan_make(program, args, arena, plan, err) : status;
 }
 
@@ -206,25 +227,36 @@ static void find_dtype(const struct td_program_plan *plan, int s, int r,
         }
 }
 
-/* Describes all values from two plans, which are the same plan if the program can be described with
+/* Describes a value from two plans, which are the same plan if the program can be described with
  * equal sizes only. */
+static void describe_both(const struct td_program_plan *a, const struct td_program_plan *b, int v,
+                          struct td_program_result *out)
+{
+    const struct td_program *program = a->program;
+    const struct td_program_value *value = &program->values[v];
+    const bool is_known = a->values[v].is_known && b->values[v].is_known &&
+                          (v < program->op.n_inputs || value->step >= 0 || value->constant);
+    out[v] = (struct td_program_result){ .shape.rank = -1 };
+    if (is_known)
+        describe_value(program, &a->values[v].tensor, &b->values[v].tensor, &out[v]);
+    else if (value->step >= 0)
+        find_dtype(a, value->step, value->result, out, &out[v]);
+    for (int i = 0; a == b && program->n_letters > 0 && i < out[v].shape.rank; i++)
+        out[v].shape.sizes[i].letter = TD_SIZE_UNKNOWN;
+}
+
+/* Describes inputs and constants, and then the results in the order of the steps, because the dtype
+ * of a result can follow from the values that its step uses. */
 static void describe_values(const struct td_program_plan *a, const struct td_program_plan *b,
                             struct td_program_result *out)
 {
     const struct td_program *program = a->program;
-    for (int v = 0; v < program->n_values; v++) {
-        const struct td_program_value *value = &program->values[v];
-        const bool is_known = a->values[v].is_known && b->values[v].is_known &&
-                              (v < program->op.n_inputs || value->step >= 0 || value->constant);
-        if (is_known)
-            describe_value(program, &a->values[v].tensor, &b->values[v].tensor, &out[v]);
-        else if (value->step >= 0)
-            find_dtype(a, value->step, value->result, out, &out[v]);
-        else
-            out[v] = (struct td_program_result){ .shape.rank = -1 };
-        for (int i = 0; a == b && program->n_letters > 0 && i < out[v].shape.rank; i++)
-            out[v].shape.sizes[i].letter = TD_SIZE_UNKNOWN;
-    }
+    for (int v = 0; v < program->n_values; v++)
+        if (program->values[v].step < 0)
+            describe_both(a, b, v, out);
+    for (int s = 0; s < program->n_steps; s++)
+        for (int r = 0; r < program->steps[s].n_results; r++)
+            describe_both(a, b, program->steps[s].results[r], out);
 }
 
 td_status td_program_results(const struct td_program *program, struct td_arena *arena,
@@ -232,13 +264,15 @@ td_status td_program_results(const struct td_program *program, struct td_arena *
 {
     struct td_program_plan *first = NULL, *second = NULL;
     struct td_error why = { 0 };
-    td_status status = describe(program, 0, arena, &first, err);
+    td_status status = describe(program, 0, 0, arena, &first, err);
     if (status == TD_MEMORY_EXHAUSTED)
         return status;
-    if (status == TD_OK && describe(program, 1, arena, &second, &why) != TD_OK)
+    if (status == TD_OK && describe(program, 1, 1, arena, &second, &why) != TD_OK &&
+        describe(program, 1, -1, arena, &second, &why) != TD_OK &&
+        describe(program, 1, 0, arena, &second, &why) != TD_OK)
         second = first;
     for (int sample = 2; status != TD_OK && program->n_letters > 0 && sample < SAMPLES; sample++)
-        if (describe(program, sample, arena, &first, &why) == TD_OK) {
+        if (describe(program, sample, 0, arena, &first, &why) == TD_OK) {
             second = first;
             status = TD_OK;
         }

@@ -4,7 +4,7 @@
  * A letter stands for a size that a call chooses. The shapes of results are found by describing the
  * program twice, with different sizes for all letters: a size that is the same both times is a
  * number, and a size that follows a letter both times is that letter. Other sizes, such as the sum
- * of two letters, stay unknown, and so do sizes that only data decide.
+ * of two letters, stay unknown, and so do sizes that an argument or only data decide.
  *
  * Threads    Reentrant.
  * Errors     td_program_check_shapes: SHAPE_MISMATCH. td_program_results: the error of a step that

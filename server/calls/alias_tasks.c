@@ -84,7 +84,7 @@ static void add_problems(struct td_text *text, const struct lists *lists)
 
 static bool may_name(const struct td_call *call, const char *name)
 {
-    return td_access_has_table(&call->catalog.access, name, strlen(name));
+    return td_store_allows(&call->catalog.access, name, strlen(name));
 }
 
 static td_status read_lists(struct td_call *call, struct lists *lists)
@@ -267,14 +267,14 @@ static td_status check_rights(const struct td_call *call, struct td_error *err)
     const struct td_alias_flip *flip = &state->flip;
     td_status status = TD_OK;
     for (int i = 0; i < flip->n_set && status == TD_OK; i++) {
-        status = td_catalog_may_write(&call->catalog, flip->set[i].name, err);
+        status = td_catalog_may_write_alias(&call->catalog, flip->set[i].name, err);
         if (status == TD_OK && flip->set[i].target)
-            status = td_catalog_may_name(&call->catalog, flip->set[i].target, err);
+            status = td_catalog_may_name_alias(&call->catalog, flip->set[i].target, err);
     }
     for (int i = 0; i < flip->n_wanted && status == TD_OK; i++) {
-        status = td_catalog_may_name(&call->catalog, flip->wanted[i].name, err);
+        status = td_catalog_may_name_alias(&call->catalog, flip->wanted[i].name, err);
         if (status == TD_OK && flip->wanted[i].target)
-            status = td_catalog_may_name(&call->catalog, flip->wanted[i].target, err);
+            status = td_catalog_may_name_alias(&call->catalog, flip->wanted[i].target, err);
     }
     return status;
 }

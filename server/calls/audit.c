@@ -33,10 +33,11 @@ void td_audit_table(const struct td_call *call, const char *operation,
     write_line(call, &change);
 }
 
-void td_audit_table_deleted(const struct td_call *call, const char *table, bool persisted)
+void td_audit_deleted(const struct td_call *call, const char *operation, const char *table,
+                      bool persisted)
 {
-    write_line(call, &(struct change){
-                         .operation = "delete_tensor", .table = table, .persisted = persisted });
+    write_line(call,
+               &(struct change){ .operation = operation, .table = table, .persisted = persisted });
 }
 
 void td_audit_alias(const struct td_call *call, const char *alias, const char *target,

@@ -19,8 +19,10 @@
 void td_audit_table(const struct td_call *call, const char *operation,
                     const struct td_tensor_listing *made);
 
-/* Logs that a table was deleted. `persisted` is true if the data folder changed too. */
-void td_audit_table_deleted(const struct td_call *call, const char *table, bool persisted);
+/* Logs that an operation such as "delete_tensor" deleted a table or a program. `persisted` is true
+ * if the data folder changed too. */
+void td_audit_deleted(const struct td_call *call, const char *operation, const char *table,
+                      bool persisted);
 
 /* Logs that an alias was set to `target`, or deleted if `target` is NULL. */
 void td_audit_alias(const struct td_call *call, const char *alias, const char *target,

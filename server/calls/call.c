@@ -3,6 +3,7 @@
 #include "api/json/decode.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "kernels/program/program.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/drain.h"
 #include "server/calls/path_table.h"
@@ -296,7 +297,7 @@ void td_call_count_unsent(struct td_call *call)
 static void release_request(struct td_call *call)
 {
     call->request.decoded = false;
-    if (call->task == &td_program_run_task) /* the program is in the arena */
+    if (call->op && td_program_of(call->op)) /* the program is in the arena */
         call->op = call->request.op = &td_posted_program;
     call->schedule.away = NULL;
     call->schedule.pass = NULL;

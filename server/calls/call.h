@@ -216,7 +216,10 @@ struct td_call {
     const char *arguments[TD_PATH_ARGUMENTS]; /* arguments in the path, allocated in the arena */
     struct td_path_table table;
     const struct td_op *op; /* NULL: none */
-    td_handler *handler;    /* either handler or task is set */
+    /* Stored program that the path names, NAME or NAME@VERSION, or NULL. The decode stage sets `op`
+     * to it. */
+    const char *program;
+    td_handler *handler; /* either handler or task is set */
     const struct td_task *task;
     void *state;       /* private to the task, in the arena */
     size_t body_limit; /* from the task; TD_BODY_NONE for a handler */

@@ -1,9 +1,11 @@
 #include "server/calls/catalog.h"
 
+#include "kernels/name.h"
 #include "kernels/shown_text.h"
 #include "server/store/aliases/aliases.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The table to which a name refers: X if the name is "X.keys". */
@@ -28,15 +30,35 @@ static td_status need(const struct td_catalog *catalog, const char *name, size_t
                       struct td_error *err)
 {
     struct meant meant;
+    char program[TD_TENSOR_NAME];
+    if (td_table_of_program(name, length, program, &length))
+        return td_access_need_table(&catalog->access, program, length, err);
     parse_name(name, length, &meant);
     const td_status status = td_access_need_table(&catalog->access, name, length, err);
     return status != TD_OK ? status
                            : td_access_need_table(&catalog->access, meant.name, meant.length, err);
 }
 
+/* Like need, and also refuses the name of a program. */
+static td_status need_tensor(const struct td_catalog *catalog, const char *name, size_t length,
+                             struct td_error *err)
+{
+    struct meant meant;
+    char program[TD_TENSOR_NAME];
+    size_t program_length;
+    const td_status status = need(catalog, name, length, err);
+    parse_name(name, length, &meant);
+    if (status != TD_OK || !td_table_of_program(meant.name, meant.length, program, &program_length))
+        return status;
+    return td_error_set(err, TD_INVALID_ARGUMENT,
+                        "'%s' is the name of the program '%s', not of a tensor; use "
+                        "/v1/programs/%s",
+                        TD_SHOWN(meant.name, meant.length), program, program);
+}
+
 static bool has_table(const struct td_catalog *catalog, const char *name)
 {
-    return td_access_has_table(&catalog->access, name, strlen(name));
+    return td_store_allows(&catalog->access, name, strlen(name));
 }
 
 /* Hides other names in the error for an unknown name. The error then suggests only names that the
@@ -136,17 +158,22 @@ static td_status take_agreed(struct td_catalog *catalog, struct td_tensor *out)
     return TD_OK;
 }
 
-static td_status resolve(struct td_resolver *resolver, const char *name, size_t length,
-                         struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+/* Finds a tensor that the request is allowed to name. The name must live as long as the arena. */
+static td_status find(struct td_catalog *catalog, const char *name, size_t length,
+                      struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    struct td_catalog *catalog = (struct td_catalog *)(void *)resolver;
-    const td_status status = need(catalog, name, length, err);
-    if (status != TD_OK)
-        return status;
     const td_status found = catalog->again && catalog->next
                                 ? take_agreed(catalog, out)
                                 : look_up(catalog, name, length, arena, out, err);
     return found == TD_OK ? check_target(catalog, name, length, out, err) : found;
+}
+
+static td_status resolve(struct td_resolver *resolver, const char *name, size_t length,
+                         struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    struct td_catalog *catalog = (struct td_catalog *)(void *)resolver;
+    const td_status status = need_tensor(catalog, name, length, err);
+    return status == TD_OK ? find(catalog, name, length, arena, out, err) : status;
 }
 
 bool td_catalog_name_of(const struct td_catalog *catalog, const struct td_tensor *tensor,
@@ -213,7 +240,7 @@ td_status td_catalog_agree(struct td_catalog *catalog, struct td_arena *arena, b
 td_status td_catalog_may_name(const struct td_catalog *catalog, const char *name,
                               struct td_error *err)
 {
-    return need(catalog, name, strlen(name), err);
+    return need_tensor(catalog, name, strlen(name), err);
 }
 
 td_status td_catalog_may_write(const struct td_catalog *catalog, const char *name,
@@ -223,16 +250,34 @@ td_status td_catalog_may_write(const struct td_catalog *catalog, const char *nam
     return status != TD_OK ? status : td_catalog_may_name(catalog, name, err);
 }
 
+td_status td_catalog_may_name_alias(const struct td_catalog *catalog, const char *name,
+                                    struct td_error *err)
+{
+    return need(catalog, name, strlen(name), err);
+}
+
+td_status td_catalog_may_write_alias(const struct td_catalog *catalog, const char *name,
+                                     struct td_error *err)
+{
+    const td_status status = td_access_need_role(&catalog->access, TD_ACCESS_WRITE, err);
+    return status != TD_OK ? status : td_catalog_may_name_alias(catalog, name, err);
+}
+
+/* Gets a tensor that the request is allowed to name. */
+static td_status get(const struct td_catalog *catalog, const char *name, struct td_arena *arena,
+                     struct td_tensor_listing *out, struct td_error *err)
+{
+    const size_t length = strlen(name);
+    const td_status status = td_store_get(catalog->store, name, length, arena, out, err);
+    return status == TD_OK ? check_target(catalog, name, length, out->tensor, err)
+                           : refuse(catalog, name, length, status, err);
+}
+
 td_status td_catalog_get(const struct td_catalog *catalog, const char *name, struct td_arena *arena,
                          struct td_tensor_listing *out, struct td_error *err)
 {
-    const size_t length = strlen(name);
-    td_status status = td_catalog_may_name(catalog, name, err);
-    if (status != TD_OK)
-        return status;
-    status = td_store_get(catalog->store, name, length, arena, out, err);
-    return status == TD_OK ? check_target(catalog, name, length, out->tensor, err)
-                           : refuse(catalog, name, length, status, err);
+    const td_status status = td_catalog_may_name(catalog, name, err);
+    return status == TD_OK ? get(catalog, name, arena, out, err) : status;
 }
 
 bool td_catalog_know(const struct td_catalog *catalog, const char *name)
@@ -242,7 +287,8 @@ bool td_catalog_know(const struct td_catalog *catalog, const char *name)
 
 bool td_catalog_has_table(const struct td_catalog *catalog, const char *name)
 {
-    return td_store_has_table(catalog->store, name, &catalog->access);
+    return !td_is_program_name(name, strlen(name)) &&
+           td_store_has_table(catalog->store, name, &catalog->access);
 }
 
 /* A part that is deleted between the two lookups counts as nonexistent. */
@@ -276,6 +322,7 @@ td_status td_catalog_list(const struct td_catalog *catalog, const struct td_name
     const int limit = range->limit;
     struct td_name_range asked = *range;
     int n;
+    asked.kind = TD_NAMES_TENSORS;
     asked.limit = limit && catalog->access.n_prefixes == 0 ? limit + 1 : 0;
     const td_status status = td_store_list_range(catalog->store, &asked, arena, list, &n, err);
     *count = 0;
@@ -311,6 +358,121 @@ td_status td_catalog_newest(const struct td_catalog *catalog, const char *table,
     *out = list[newest];
     return TD_OK;
 }
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+td_status td_catalog_may_name_program(const struct td_catalog *catalog, const char *program,
+                                      struct td_error *err)
+{
+    return td_access_need_table(&catalog->access, program, strlen(program), err);
+}
+
+td_status td_catalog_may_write_program(const struct td_catalog *catalog, const char *program,
+                                       struct td_error *err)
+{
+    const td_status status = td_access_need_role(&catalog->access, TD_ACCESS_WRITE, err);
+    return status != TD_OK ? status : td_catalog_may_name_program(catalog, program, err);
+}
+
+/* Checks that the request is allowed to name the program, and writes the name of its tensor. No
+ * program has a name that is too long. */
+static td_status name_program(const struct td_catalog *catalog, const char *program,
+                              char name[TD_TENSOR_NAME], struct td_error *err)
+{
+    const td_status status = td_catalog_may_name_program(catalog, program, err);
+    if (status != TD_OK || td_program_name(program, name))
+        return status;
+    return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no program '%s'",
+                        TD_SHOWN(program, strlen(program)));
+}
+
+/* Replaces the name of a program's tensor in a listing with the name of the program. */
+static td_status show_program(struct td_tensor_listing *listing, struct td_arena *arena,
+                              struct td_error *err)
+{
+    char program[TD_TENSOR_NAME];
+    size_t length = 0;
+    (void)td_table_of_program(listing->name, strlen(listing->name), program, &length);
+    listing->name = td_arena_text(arena, program, length, err);
+    return listing->name ? TD_OK : TD_MEMORY_EXHAUSTED;
+}
+
+td_status td_catalog_get_program(const struct td_catalog *catalog, const char *program,
+                                 struct td_arena *arena, struct td_tensor_listing *out,
+                                 struct td_error *err)
+{
+    char name[TD_TENSOR_NAME];
+    td_status status = name_program(catalog, program, name, err);
+    if (status == TD_OK)
+        status = get(catalog, name, arena, out, err);
+    return status == TD_OK ? show_program(out, arena, err) : status;
+}
+
+td_status td_catalog_resolve_program(struct td_catalog *catalog, const char *program,
+                                     struct td_arena *arena, struct td_tensor *out,
+                                     struct td_error *err)
+{
+    char name[TD_TENSOR_NAME];
+    const td_status status = name_program(catalog, program, name, err);
+    const char *kept = status == TD_OK ? td_arena_text(arena, name, strlen(name), err) : NULL;
+    if (!kept)
+        return err->status;
+    return find(catalog, kept, strlen(kept), arena, out, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct td_tensor_listing *)a)->name,
+                  ((const struct td_tensor_listing *)b)->name);
+}
+
+static bool is_in(const struct td_name_range *range, const char *name)
+{
+    return td_name_begins(range->prefix, name, strlen(name)) && strcmp(name, range->after) > 0;
+}
+
+static td_status list_programs(const struct td_catalog *catalog, struct td_arena *arena,
+                               struct td_tensor_listing **list, int *count, struct td_error *err)
+{
+    const struct td_name_range all = { .prefix = "", .after = "", .kind = TD_NAMES_PROGRAMS };
+    return td_store_list_range(catalog->store, &all, arena, list, count, err);
+}
+
+td_status td_catalog_count_programs(const struct td_catalog *catalog, struct td_arena *arena,
+                                    int *count, struct td_error *err)
+{
+    struct td_tensor_listing *list;
+    return list_programs(catalog, arena, &list, count, err);
+}
+
+/* Lists all programs, because their order differs from the order of their tensors: "a" comes before
+ * "a-b", but "a-b.program" before "a.program". */
+td_status td_catalog_list_programs(const struct td_catalog *catalog,
+                                   const struct td_name_range *range, struct td_arena *arena,
+                                   struct td_tensor_listing **list, int *count, bool *more,
+                                   struct td_error *err)
+{
+    int n;
+    td_status status = list_programs(catalog, arena, list, &n, err);
+    *count = 0;
+    *more = false;
+    for (int i = 0; status == TD_OK && i < n; i++) {
+        struct td_tensor_listing *next = &(*list)[*count];
+        *next = (*list)[i];
+        status = show_program(next, arena, err);
+        *count += status == TD_OK && is_in(range, next->name) &&
+                  td_access_has_table(&catalog->access, next->name, strlen(next->name));
+    }
+    if (status != TD_OK)
+        return status;
+    qsort(*list, (size_t)*count, sizeof **list, by_name);
+    *more = range->limit && *count > range->limit;
+    if (*more)
+        *count = range->limit;
+    return TD_OK;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Checks the name that the tensor had when the ETag was read, because by now an alias might name
  * another version. */

@@ -1,5 +1,9 @@
-/* catalog.h - the resident tensors that a request is allowed to name. All names in requests reach
- * the store through this file.
+/* catalog.h - the resident tensors and programs that a request is allowed to name. All names in
+ * requests reach the store through this file.
+ *
+ * Tensors and programs have separate names. A program NAME is the tensor NAME.program of the store,
+ * but a request cannot use NAME.program as the name of a tensor: the functions for tensors, and the
+ * resolver, return INVALID_ARGUMENT, and lists omit it. Only aliases name programs in this way.
  *
  * Other files of server/calls do not call td_store_get, td_store_knows, td_store_list or
  * td_store_resolver, and change a name only after td_catalog_may_write; tests/http/test_tokens.py
@@ -50,11 +54,54 @@ TD_MUST_CHECK td_status td_catalog_agree(struct td_catalog *catalog, struct td_a
 bool td_catalog_name_of(const struct td_catalog *catalog, const struct td_tensor *tensor,
                         char name[TD_KEYS_NAME]);
 
-/* Check that the request is allowed to name this tensor, or to change it. */
+/* Check that the request is allowed to name this tensor, or to change it. Return INVALID_ARGUMENT
+ * for the name of a program. */
 TD_MUST_CHECK td_status td_catalog_may_name(const struct td_catalog *catalog, const char *name,
                                             struct td_error *err);
 TD_MUST_CHECK td_status td_catalog_may_write(const struct td_catalog *catalog, const char *name,
                                              struct td_error *err);
+
+/* Like the two functions above, for the names and targets of aliases: also allow the name of a
+ * program, NAME.program or NAME.program@VERSION. */
+TD_MUST_CHECK td_status td_catalog_may_name_alias(const struct td_catalog *catalog,
+                                                  const char *name, struct td_error *err);
+TD_MUST_CHECK td_status td_catalog_may_write_alias(const struct td_catalog *catalog,
+                                                   const char *name, struct td_error *err);
+
+/* Check that the request is allowed to name the program NAME or NAME@VERSION, or to change it. */
+TD_MUST_CHECK td_status td_catalog_may_name_program(const struct td_catalog *catalog,
+                                                    const char *program, struct td_error *err);
+TD_MUST_CHECK td_status td_catalog_may_write_program(const struct td_catalog *catalog,
+                                                     const char *program, struct td_error *err);
+
+/* Gets the program NAME or NAME@VERSION; the name can be an alias. out->name is the name of the
+ * version without ".program", and out->tensor is its text. Returns TENSOR_NOT_FOUND, with the most
+ * similar program, or an error of td_store_get. */
+TD_MUST_CHECK td_status td_catalog_get_program(const struct td_catalog *catalog,
+                                               const char *program, struct td_arena *arena,
+                                               struct td_tensor_listing *out, struct td_error *err);
+
+/* Like td_catalog_get_program, for a call that runs the program: td_catalog_agree finds the program
+ * and the tensors of the call at one moment. Call this function before the body is decoded, and
+ * again before it is decoded again. */
+TD_MUST_CHECK td_status td_catalog_resolve_program(struct td_catalog *catalog, const char *program,
+                                                   struct td_arena *arena, struct td_tensor *out,
+                                                   struct td_error *err);
+
+/* Lists the programs that the request is allowed to name, sorted by name. The names have no
+ * ".program", and the range refers to these names. Ignores range->kind. Sets *more if there are
+ * programs beyond the limit. */
+TD_MUST_CHECK td_status td_catalog_list_programs(const struct td_catalog *catalog,
+                                                 const struct td_name_range *range,
+                                                 struct td_arena *arena,
+                                                 struct td_tensor_listing **list, int *count,
+                                                 bool *more, struct td_error *err);
+
+/* Sets *count to the number of all programs, also of those that the request is not allowed to
+ * name. */
+TD_MUST_CHECK td_status td_catalog_count_programs(const struct td_catalog *catalog,
+                                                  struct td_arena *arena, int *count,
+                                                  struct td_error *err);
 
 /* Like td_store_get and td_store_list_range, but only for tensors that the request is allowed to
  * name. Sets *more if there are tensors beyond the limit. */

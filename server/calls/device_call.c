@@ -1,5 +1,6 @@
 #include "server/calls/device_call.h"
 
+#include "kernels/program/program.h"
 #include "server/calls/away.h"
 #include "server/calls/reply_outputs.h"
 #include "server/calls/services.h"
@@ -175,6 +176,13 @@ static td_status refuse_row_keys(struct td_error *err)
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "device");
 }
 
+static td_status refuse_program(struct td_error *err)
+{
+    td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                 "device is gpu, but the device has no kernel for programs; expected auto or cpu");
+    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
+}
+
 td_status td_device_call_place(struct td_call *call)
 {
     const struct td_admission *admission = &call->schedule.admission;
@@ -183,6 +191,8 @@ td_status td_device_call_place(struct td_call *call)
     bool there;
     if (call->request.n_row_keys > 0) /* the CPU finds the row numbers when the op runs */
         return choice == TD_DEVICE_GPU ? refuse_row_keys(&call->error) : TD_OK;
+    if (call->op && td_program_of(call->op))
+        return choice == TD_DEVICE_GPU ? refuse_program(&call->error) : TD_OK;
     if (!call->task->on_device || choice == TD_DEVICE_CPU ||
         (choice == TD_DEVICE_AUTO && admission->compute_ns < TD_DEVICES_MIN_NS))
         return TD_OK;

@@ -4,6 +4,7 @@
 #include "kernels/name.h"
 #include "kernels/shown_text.h"
 #include "server/calls/services.h"
+#include "server/calls/stored_programs.h"
 #include "server/store/aliases/aliases.h"
 #include "server/store/table_name.h"
 
@@ -132,6 +133,103 @@ static td_status scalar(const struct td_tensor_listing *listing, struct td_error
     return TD_NOT_FOUND;
 }
 
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Gets the program for a model and a version, as get_version does for a table. */
+static td_status get_program(struct td_call *call, const char *model, struct td_tensor_listing *out,
+                             struct td_error *err)
+{
+    const struct td_path_table *table = &call->table;
+    if (table->version && !td_table_version(model)) {
+        const size_t size = strlen(model) + strlen(table->version) + sizeof "@";
+        char *name = td_arena_alloc(&call->arena, size, 1, err);
+        if (!name)
+            return TD_MEMORY_EXHAUSTED;
+        snprintf(name, size, "%s@%s", model, table->version);
+        const td_status status =
+            td_catalog_get_program(&call->catalog, name, &call->arena, out, err);
+        if (status != TD_TENSOR_NOT_FOUND)
+            return status;
+    }
+    const td_status status = td_catalog_get_program(&call->catalog, model, &call->arena, out, err);
+    return status == TD_OK && table->version &&
+                   strcmp(td_model_version(out->name), table->version) != 0
+               ? TD_TENSOR_NOT_FOUND
+               : status;
+}
+
+static void set_shape(const struct td_program_shape *from, struct td_oip_shape *to)
+{
+    to->rank = from->rank;
+    for (int i = 0; i < from->rank; i++)
+        to->dim[i] = from->sizes[i].letter == TD_SIZE_NUMBER ? from->sizes[i].size : -1;
+}
+
+td_status td_model_describe_program(struct td_call *call, struct td_oip_model *model,
+                                    struct td_error *problem)
+{
+    struct td_program_signature signature;
+    const struct td_stored_program *stored = td_stored_program_of(model->text, &call->error);
+    td_status status = stored
+                           ? td_stored_program_check(stored, model->name, &call->catalog.resolver,
+                                                     &call->arena, &signature, &call->error)
+                           : call->error.status;
+    if (status != TD_OK)
+        return status;
+    problem->status = TD_OK;
+    if (!signature.is_ready)
+        *problem = signature.problem;
+    const struct td_op *op = &signature.program->op;
+    const size_t n = (size_t)op->n_inputs + (size_t)op->n_outputs;
+    struct td_oip_shape *shapes = td_arena_alloc(&call->arena, n, sizeof *shapes, &call->error);
+    if (!shapes)
+        return call->error.status;
+    model->inputs = shapes;
+    model->outputs = shapes + op->n_inputs;
+    for (int i = 0; i < op->n_inputs; i++, shapes++) {
+        *shapes = (struct td_oip_shape){ .has_dtype = true,
+                                         .dtype = (td_dtype)__builtin_ctz(op->inputs[i].dtypes) };
+        set_shape(&signature.program->shapes[i], shapes);
+    }
+    for (int i = 0; i < op->n_outputs; i++, shapes++) {
+        const struct td_program_result *result = &signature.results[signature.program->outputs[i]];
+        *shapes = (struct td_oip_shape){ .has_dtype = result->has_dtype, .dtype = result->dtype };
+        set_shape(&result->shape, shapes);
+    }
+    return TD_OK;
+}
+
+/* Makes the program of this name the model of the call, if there is one. */
+static td_status find_program(struct td_call *call, const char *model, struct td_oip_model *out,
+                              bool *found)
+{
+    struct td_tensor_listing listing;
+    struct td_error err = { 0 };
+    const td_status status = get_program(call, model, &listing, &err);
+    *found = status == TD_OK;
+    if (status != TD_OK) {
+        if (status == TD_MEMORY_EXHAUSTED || status == TD_DEVICE_UNAVAILABLE)
+            call->error = err;
+        return status;
+    }
+    if (call->operation == td_operation_of(call->op))
+        call->operation = TD_OPERATION_RUN_PROGRAM;
+    call->program = listing.name;
+    call->table.model = model;
+    call->table.name = NULL;
+    call->table.known = true;
+    const struct td_stored_program *stored = td_stored_program_of(listing.tensor, &call->error);
+    if (!stored)
+        return call->error.status;
+    call->op = &stored->builder->program->op;
+    call->error.status = TD_OK; /* the error was that there is no table of this name */
+    *out = (struct td_oip_model){ .name = model,
+                                  .version = td_model_version(listing.name),
+                                  .op = call->op,
+                                  .text = listing.tensor };
+    return TD_OK;
+}
+
 static td_status find_table(struct td_call *call, struct td_tensor_listing *out)
 {
     const struct td_path_table *table = &call->table;
@@ -181,11 +279,18 @@ static td_status check_op_version(struct td_call *call)
 td_status td_model_find(struct td_call *call, struct td_oip_model *out)
 {
     struct td_tensor_listing listing;
+    bool is_program = false;
     prefer_table(call);
     *out = td_oip_model_of(call->op);
-    if (!call->table.model)
-        return check_op_version(call);
+    if (!call->table.model) {
+        const td_status status = find_program(call, call->op->name, out, &is_program);
+        return is_program ? status : check_op_version(call);
+    }
     const td_status status = find_table(call, &listing);
+    if (status == TD_UNKNOWN_OP || status == TD_NOT_FOUND) {
+        const td_status program = find_program(call, call->table.model, out, &is_program);
+        return is_program ? program : status;
+    }
     if (status != TD_OK)
         return status;
     call->table.known = true;
@@ -202,7 +307,8 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
 struct named {
     struct td_tensor_listing *tensors;
     struct td_alias_change *aliases;
-    int n_tensors, n_aliases;
+    struct td_tensor_listing *programs;
+    int n_tensors, n_aliases, n_programs;
 };
 
 static td_status read_named(const struct td_catalog *catalog, struct td_arena *arena,
@@ -210,8 +316,11 @@ static td_status read_named(const struct td_catalog *catalog, struct td_arena *a
 {
     const struct td_name_range all = { .prefix = "", .after = "" };
     bool more;
-    const td_status status =
+    td_status status =
         td_catalog_list(catalog, &all, arena, &out->tensors, &out->n_tensors, &more, err);
+    if (status == TD_OK)
+        status = td_catalog_list_programs(catalog, &all, arena, &out->programs, &out->n_programs,
+                                          &more, err);
     return status != TD_OK
                ? status
                : td_store_list_aliases(catalog->store, arena, &out->aliases, &out->n_aliases, err);
@@ -220,15 +329,44 @@ static td_status read_named(const struct td_catalog *catalog, struct td_arena *a
 static void add_entry(struct td_oip_entry *entries, int *count, const char *name, size_t length,
                       const char *version)
 {
-    entries[(*count)++] = (struct td_oip_entry){ name, length, version };
+    entries[(*count)++] = (struct td_oip_entry){ name, length, version, NULL };
+}
+
+/* Returns why a program cannot run now, or NULL. */
+static const char *why_not_ready(const struct td_catalog *catalog, const struct td_tensor *text)
+{
+    const struct td_stored_program *stored = td_stored_program_of(text, TD_IGNORED);
+    if (!stored)
+        return "the program cannot be compiled";
+    for (int i = 0; i < stored->builder->n_tables; i++)
+        if (!td_catalog_know(catalog, stored->builder->tables[i].name))
+            return "a table of the program does not exist";
+    return NULL;
+}
+
+/* True if a program of this name is not a model, because the name is reserved or a table has it. */
+static bool is_taken(const struct td_catalog *catalog, const char *name, size_t length)
+{
+    char base[TD_TENSOR_NAME];
+    snprintf(base, sizeof base, "%.*s", (int)length, name);
+    return is_reserved(name, length) || td_catalog_has_table(catalog, base);
+}
+
+/* True if a program has this name, which has no version. */
+static bool is_program(const struct named *named, const char *name)
+{
+    for (int i = 0; i < named->n_programs; i++)
+        if (td_name_is(name, named->programs[i].name, td_table_base(named->programs[i].name)))
+            return true;
+    return false;
 }
 
 /* True if the list contains the alias. If an alias has the name of its target's table, it is listed
- * as a version of that table. */
+ * as a version of that table. Aliases of programs are not tables. */
 static bool is_listed(const struct td_catalog *catalog, const struct td_alias_change *alias)
 {
     const size_t length = strlen(alias->name);
-    if (is_reserved(alias->name, length) ||
+    if (is_reserved(alias->name, length) || td_is_program_name(alias->name, length) ||
         td_name_is(alias->name, alias->target, td_table_base(alias->target)))
         return false;
     return td_access_has_table(&catalog->access, alias->name, length) &&
@@ -245,7 +383,8 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
         return status;
     *count = 0;
     *entries = td_arena_alloc(&call->arena,
-                              (size_t)n_ops + (size_t)named.n_tensors + (size_t)named.n_aliases,
+                              (size_t)n_ops + (size_t)named.n_tensors + (size_t)named.n_aliases +
+                                  (size_t)named.n_programs,
                               sizeof **entries, &call->error);
     if (!*entries)
         return call->error.status;
@@ -261,8 +400,17 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
             add_entry(*entries, count, alias->name, strlen(alias->name),
                       td_model_version(alias->target));
     }
+    for (int i = 0; i < named.n_programs; i++) {
+        const char *name = named.programs[i].name;
+        const size_t length = td_table_base(name);
+        if (is_taken(&call->catalog, name, length))
+            continue;
+        add_entry(*entries, count, name, length, td_model_version(name));
+        (*entries)[*count - 1].reason = why_not_ready(&call->catalog, named.programs[i].tensor);
+    }
     for (int i = 0; i < n_ops; i++)
-        if (!td_catalog_has_table(&call->catalog, ops[i]->name))
+        if (!td_catalog_has_table(&call->catalog, ops[i]->name) &&
+            !is_program(&named, ops[i]->name))
             add_entry(*entries, count, ops[i]->name, strlen(ops[i]->name), only_version);
     return TD_OK;
 }
@@ -273,6 +421,10 @@ static td_status find_counted(struct td_call *call, const char *name, struct td_
 {
     if (is_reserved(name, strlen(name)))
         return TD_TENSOR_NOT_FOUND;
+    char program[TD_TENSOR_NAME];
+    size_t length;
+    if (td_table_of_program(name, strlen(name), program, &length))
+        return td_catalog_get_program(&call->catalog, program, &call->arena, out, err);
     const td_status status = td_catalog_get(&call->catalog, name, &call->arena, out, err);
     return status == TD_TENSOR_NOT_FOUND || status == TD_FORBIDDEN
                ? td_catalog_newest(&call->catalog, name, &call->arena, out, err)

@@ -1,5 +1,5 @@
-/* models.h - the models of /v2: every resident tensor that has rows, which `gather` looks up, and
- * every op whose name no tensor has.
+/* models.h - the models of /v2: every resident tensor that has rows, which `gather` looks up; every
+ * stored program whose name no such tensor has; and every op whose name neither has.
  *
  * A model path names a table with or without its version: /v2/models/movies/versions/V is the
  * tensor movies@V. The only version of a model whose name has no version is "1". For an alias, or a
@@ -19,14 +19,20 @@
 #include "server/calls/call.h"
 
 /* Finds the model that the path names. The model's texts and table live as long as the call. For a
- * table, also sets call->table.name to the tensor's name. If the path names an op, and a table has
- * this name, makes td_table_op the call's op. */
+ * table, also sets call->table.name to the tensor's name, and for a program, call->program and the
+ * call's op. If the path names an op, and a table has this name, makes td_table_op the call's
+ * op. */
 TD_MUST_CHECK td_status td_model_find(struct td_call *call, struct td_oip_model *out);
+
+/* Sets the dtypes and shapes of the inputs and outputs of a program's model. *problem is the reason
+ * that a table of the program cannot be found, or has the status TD_OK. */
+TD_MUST_CHECK td_status td_model_describe_program(struct td_call *call, struct td_oip_model *model,
+                                                  struct td_error *problem);
 
 /* Returns the version of the model for the tensor `name`. */
 const char *td_model_version(const char *name);
 
-/* Lists all models that the call is allowed to name: tables, aliases, and then ops. */
+/* Lists all models that the call is allowed to name: tables, aliases, programs, and then ops. */
 TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry **entries,
                                        int *count);
 

@@ -17,6 +17,15 @@ static struct td_oip_server server_properties(const struct td_call *call)
                                    .workers = (int)call->services->config.workers };
 }
 
+/* Finds the model that the path names, with the shapes of a program. */
+static td_status find_described(struct td_call *call, struct td_oip_model *out,
+                                struct td_error *problem)
+{
+    problem->status = TD_OK;
+    const td_status status = td_model_find(call, out);
+    return status == TD_OK && out->text ? td_model_describe_program(call, out, problem) : status;
+}
+
 /* ---- metadata -------------------------------------------------------------------------------- */
 
 td_status td_oip_server_metadata(struct td_call *call)
@@ -29,9 +38,14 @@ td_status td_oip_model_ready(struct td_call *call)
 {
     enum { SIZE = 256 }; /* large enough for the longest tensor name */
     struct td_oip_model model;
+    struct td_error problem;
     td_status status = td_health_check(call);
     if (status == TD_OK)
-        status = td_model_find(call, &model);
+        status = find_described(call, &model, &problem);
+    if (status == TD_OK && problem.status != TD_OK) {
+        call->error = problem;
+        return problem.status;
+    }
     char *text = status == TD_OK ? td_arena_alloc(&call->arena, SIZE, 1, &call->error) : NULL;
     if (!text)
         return call->error.status;
@@ -46,7 +60,8 @@ td_status td_oip_model_ready(struct td_call *call)
 td_status td_oip_model_metadata(struct td_call *call)
 {
     struct td_oip_model model;
-    const td_status status = td_model_find(call, &model);
+    struct td_error problem;
+    const td_status status = find_described(call, &model, &problem);
     return status != TD_OK
                ? status
                : td_oip_describe_model(&model, &call->arena, &call->reply, &call->error);
@@ -56,7 +71,8 @@ td_status td_oip_model_config(struct td_call *call)
 {
     const struct td_oip_server server = server_properties(call);
     struct td_oip_model model;
-    const td_status status = td_model_find(call, &model);
+    struct td_error problem;
+    const td_status status = find_described(call, &model, &problem);
     return status != TD_OK
                ? status
                : td_oip_describe_config(&model, &server, &call->arena, &call->reply, &call->error);
@@ -104,8 +120,8 @@ static td_status model_statistics(struct td_call *call)
     const td_status status = td_model_find(call, &model);
     if (status != TD_OK)
         return status;
-    if (model.table) {
-        td_table_reads_totals(metrics, model.table, &totals);
+    if (model.table || model.text) {
+        td_table_reads_totals(metrics, model.table ? model.table : model.text, &totals);
         stats = stats_of(model.name, model.version, &totals);
     } else {
         stats = op_stats(metrics, model.op);

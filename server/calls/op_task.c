@@ -21,6 +21,7 @@
 #include "server/calls/row_keys.h"
 #include "server/calls/services.h"
 #include "server/calls/store_option.h"
+#include "server/calls/stored_programs.h"
 #include "server/observe/clock.h"
 
 /* ---- before the body ------------------------------------------------------------------------- */
@@ -93,6 +94,9 @@ static td_status decode_oip(struct td_call *call)
 
 static td_status decode_body(struct td_call *call)
 {
+    const td_status status = call->program ? td_stored_program_use(call) : TD_OK;
+    if (status != TD_OK)
+        return status;
     return call->body_format == TD_FORMAT_OIP
                ? td_foreign_explain_body(decode_oip(call), TD_FORMAT_OIP, call->body,
                                          call->body_bytes, &call->error)

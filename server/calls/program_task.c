@@ -1,8 +1,14 @@
 #include "server/calls/program_task.h"
 
+#include "api/codec.h"
+#include "api/programs/describe.h"
 #include "api/programs/read.h"
+#include "kernels/op_check.h"
+#include "server/calls/conditions.h"
 #include "server/calls/op_task.h"
+#include "server/calls/services.h"
 #include "server/calls/store_option.h"
+#include "server/calls/stored_programs.h"
 
 static const struct td_output_spec results[] = { { .name = "output" } };
 
@@ -18,14 +24,6 @@ static td_status begin(struct td_call *call)
     return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
                         "a program is read as application/json; a stored program also takes its "
                         "inputs as application/vnd.safetensors");
-}
-
-/* Refuses a program that the client wants to run on the device. */
-static td_status refuse_device(struct td_call *call)
-{
-    td_error_set(&call->error, TD_UNSUPPORTED_DTYPE,
-                 "device is gpu, but the device has no kernel for programs; expected auto or cpu");
-    return td_error_at_device(&call->error, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 
 static td_status decode_body(struct td_call *call)
@@ -44,21 +42,125 @@ static td_status decode(struct td_call *call)
     return td_op_decode_with(call, decode_body);
 }
 
-/* A fault of the program is reported before the device. */
-static td_status admit(struct td_call *call, struct td_admission *admission)
-{
-    const td_status status = td_op_admit(call, admission);
-    return status == TD_OK && call->request.common.device == TD_DEVICE_GPU ? refuse_device(call)
-                                                                           : status;
-}
-
 const struct td_task td_program_run_task = { .begin = begin,
                                              .argument = td_op_argument,
                                              .decode = decode,
-                                             .admit = admit,
+                                             .admit = td_op_admit,
                                              .compute = td_op_compute,
                                              .effect = td_store_option_effect,
                                              .change = td_op_change_stage,
                                              .encode = td_op_encode,
                                              .body_limit = TD_BODY_ANY,
                                              .admit_bytes = td_op_admit_bytes };
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+static td_status begin_plan(struct td_call *call)
+{
+    const td_status status = begin(call);
+    call->reply_format = TD_FORMAT_JSON;
+    return status == TD_OK ? td_conditions_refuse(call, TD_CHANGES_NOTHING) : status;
+}
+
+static td_status decode_plan(struct td_call *call)
+{
+    td_borrowed_begin(&call->borrowed, &call->catalog.resolver, NULL);
+    call->op = &td_posted_program;
+    const td_status status = td_program_read_request(TD_PROGRAM_PLAN, call->body, call->body_bytes,
+                                                     &call->borrowed.resolver, &call->arena,
+                                                     &call->request, &call->error);
+    if (status == TD_OK)
+        call->op = call->request.op;
+    return status;
+}
+
+static td_status encode_plan(struct td_call *call)
+{
+    const struct td_config *config = &call->services->config;
+    const struct td_plan_limits limits = { .threads = (int)config->workers,
+                                           .max_flops = (uint64_t)config->max_flops,
+                                           .max_output = (uint64_t)config->max_output,
+                                           .memory = (uint64_t)config->memory_limit };
+    td_status status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
+    if (status == TD_OK)
+        status = td_program_of(call->op)->op.infer(&call->request.args, &call->arena, &call->error);
+    return status == TD_OK ? td_describe_program_plan(&call->request.args, &limits, &call->arena,
+                                                      &call->reply, &call->error)
+                           : status;
+}
+
+const struct td_task td_program_plan_task = { .begin = begin_plan,
+                                              .argument = td_op_argument,
+                                              .decode = decode_plan,
+                                              .encode = encode_plan,
+                                              .body_limit = TD_BODY_ANY,
+                                              .admit_bytes = td_op_admit_bytes };
+
+/* ---- Stored programs ------------------------------------------------------------------------- */
+
+/* A query parameter, which is read when the program is known. */
+struct argument {
+    struct argument *next;
+    const char *name, *value;
+    size_t length, value_length;
+};
+
+static td_status begin_stored(struct td_call *call)
+{
+    call->program = call->arguments[0];
+    const td_status status =
+        td_catalog_may_name_program(&call->catalog, call->program, &call->error);
+    return status == TD_OK ? td_op_begin(call) : status;
+}
+
+static td_status keep_argument(struct td_call *call, const char *name, size_t length,
+                               const char *value, size_t value_length)
+{
+    struct argument *argument = td_arena_alloc(&call->arena, 1, sizeof *argument, &call->error);
+    struct argument **last = (struct argument **)&call->state;
+    if (!argument)
+        return call->error.status;
+    *argument = (struct argument){ NULL, name, value, length, value_length };
+    while (*last)
+        last = &(*last)->next;
+    *last = argument;
+    return TD_OK;
+}
+
+static td_status decode_inputs(struct td_call *call)
+{
+    td_status status = td_stored_program_use(call);
+    const struct argument *argument = call->state;
+    for (; argument && status == TD_OK; argument = argument->next)
+        status = td_op_argument(call, argument->name, argument->length, argument->value,
+                                argument->value_length);
+    return status == TD_OK ? td_codec_decode(call->body_format, call->body, call->body_bytes,
+                                             &call->borrowed.resolver, &call->arena, &call->request,
+                                             &call->error)
+                           : status;
+}
+
+static td_status decode_stored(struct td_call *call)
+{
+    return td_op_decode_with(call, decode_inputs);
+}
+
+/* A JSON Pointer of a step's error leads into the stored text, not into the body. */
+static td_status admit_stored(struct td_call *call, struct td_admission *admission)
+{
+    const td_status status = td_op_admit(call, admission);
+    if (status != TD_OK && call->error.has_step)
+        call->error.has_pointer = false;
+    return status;
+}
+
+const struct td_task td_stored_program_task = { .begin = begin_stored,
+                                                .argument = keep_argument,
+                                                .decode = decode_stored,
+                                                .admit = admit_stored,
+                                                .compute = td_op_compute,
+                                                .effect = td_store_option_effect,
+                                                .change = td_op_change_stage,
+                                                .encode = td_op_encode,
+                                                .body_limit = TD_BODY_ANY,
+                                                .admit_bytes = td_op_admit_bytes };

@@ -1,6 +1,7 @@
 #include "server/calls/stage_costs.h"
 
 #include "api/oip/oip.h"
+#include "kernels/program/program.h"
 #include "server/calls/reply_outputs.h"
 #include "server/calls/services.h"
 
@@ -11,6 +12,8 @@ enum {
     BINARY_FIXED = 500,
     BYTES_PER_NS = 8, /* speed of moving data in the cache */
     RANDOM_READ = 20, /* a read from a random position in a table */
+    STEP = 400,       /* a step of a program, in addition to the work of its op */
+    STEP_INFER = 600, /* the inference of a step */
     FLOPS_PER_NS = 4, /* speed for small numbers of FLOPs, including packing and tails */
     FEW_FLOPS = 1000000,
     /* A value between 3 (complex, plain C) and 100 (float32, AVX-512). */
@@ -52,7 +55,9 @@ uint64_t td_stage_decode_ns(const struct td_call *call)
 
 uint64_t td_stage_admit_ns(const struct td_call *call)
 {
-    return call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0;
+    const struct td_program *program = call->op ? td_program_of(call->op) : NULL;
+    const uint64_t steps = program ? STEP_INFER * (uint64_t)program->n_steps : 0;
+    return steps + (call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0);
 }
 
 static uint64_t flops_cost(uint64_t flops)
@@ -64,7 +69,7 @@ static uint64_t flops_cost(uint64_t flops)
 uint64_t td_stage_compute_ns(const struct td_cost *cost)
 {
     return (cost->bytes_read + cost->bytes_written) / BYTES_PER_NS +
-           cost->random_reads * RANDOM_READ + flops_cost(cost->flops);
+           cost->random_reads * RANDOM_READ + cost->steps * STEP + flops_cost(cost->flops);
 }
 
 static uint64_t deflate_cost(const struct td_call *call, const struct td_admission *admission)

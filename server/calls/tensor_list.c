@@ -6,6 +6,7 @@
 #include "kernels/name.h"
 #include "kernels/shown_text.h"
 #include "server/calls/services.h"
+#include "server/calls/stored_programs.h"
 
 #include <limits.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static td_status unknown(struct td_call *call, const char *name, size_t length)
 {
     const char *shown = TD_SHOWN(name, length);
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "the list of tensors has no query parameter \"%s\"; expected prefix, after or "
+                 "the list has no query parameter \"%s\"; expected prefix, after or "
                  "limit",
                  shown);
     td_suggest(&call->error, name, length, names, N_PARAMETERS);
@@ -117,4 +118,27 @@ static td_status encode_list(struct td_call *call)
 
 const struct td_task td_tensor_list_task = {
     .begin = begin_list, .argument = list_argument, .admit = admit_list, .encode = encode_list
+};
+
+static td_status encode_programs(struct td_call *call)
+{
+    const struct state *state = call->state;
+    struct td_tensor_listing *list;
+    int count;
+    bool more;
+    const td_status status = td_catalog_list_programs(&call->catalog, &state->range, &call->arena,
+                                                      &list, &count, &more, &call->error);
+    struct td_program_listing *programs =
+        status == TD_OK
+            ? td_arena_alloc(&call->arena, (size_t)count, sizeof *programs, &call->error)
+            : NULL;
+    if (!programs)
+        return call->error.status;
+    for (int i = 0; i < count; i++)
+        programs[i] = td_stored_program_listing(&list[i]);
+    return td_describe_programs(programs, count, more, &call->arena, &call->reply, &call->error);
+}
+
+const struct td_task td_program_list_task = {
+    .begin = begin_list, .argument = list_argument, .admit = admit_list, .encode = encode_programs
 };

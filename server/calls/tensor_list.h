@@ -1,5 +1,5 @@
-/* tensor_list.h - the task of GET /v1/tensors: lists the resident tensors that the request is
- * allowed to name, either all at once or in pages.
+/* tensor_list.h - the tasks of GET /v1/tensors and GET /v1/programs: list the resident tensors or
+ * the stored programs that the request is allowed to name, either all at once or in pages.
  *
  *     prefix   only names that start with this text
  *     after    only names after this name, which need not exist: "next" of the previous page
@@ -14,6 +14,6 @@
 
 #include "server/calls/call.h"
 
-extern const struct td_task td_tensor_list_task;
+extern const struct td_task td_tensor_list_task, td_program_list_task;
 
 #endif

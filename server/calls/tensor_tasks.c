@@ -311,7 +311,7 @@ static td_status change_delete(struct td_call *call, struct td_worker *worker)
     if (status == TD_OK && is_alias)
         td_audit_alias(call, name, NULL, persisted);
     else if (status == TD_OK)
-        td_audit_table_deleted(call, name, persisted);
+        td_audit_deleted(call, "delete_tensor", name, persisted);
     return td_catalog_hide(&call->catalog, name, status, &call->error);
 }
 

@@ -227,7 +227,9 @@ static void note_read(void *context, const char *file, int tensors)
 {
     struct check *check = context;
     const int taken = tensors - check->skipped;
-    if (taken > 0 || tensors == 0)
+    if (taken > 0 && td_data_file_is(file, TD_PROGRAM_SUFFIX))
+        say(check, OK, "%s: a program", file);
+    else if (taken > 0 || tensors == 0)
         say(check, OK, "%s: %d tensor%s", file, taken, taken == 1 ? "" : "s");
     check->skipped = 0;
 }
@@ -290,8 +292,9 @@ static void check_store(struct check *check, struct td_store *store)
     const uint64_t quota = (uint64_t)config->disk_quota, bytes = td_store_counted_bytes(store);
     if (bytes > quota && !config->read_only)
         say(check, WARNING,
-            "disk-quota %llu: the .tensord files in the data folder have %llu bytes. Until some "
-            "are deleted, a write succeeds only if it replaces a file that is at least as large",
+            "disk-quota %llu: the .tensord and .program.json files in the data folder have %llu "
+            "bytes. Until some are deleted, a write succeeds only if it replaces a file that is at "
+            "least as large",
             (unsigned long long)quota, (unsigned long long)bytes);
     if (!td_store_reading(store).aliases)
         say(check, WARNING,

@@ -14,6 +14,7 @@
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/plan_task.h"
+#include "server/calls/program_store_tasks.h"
 #include "server/calls/program_task.h"
 #include "server/calls/statistics_task.h"
 #include "server/calls/tensor_list.h"
@@ -96,6 +97,18 @@ static const struct route {
 #undef TD_OP
     { POST, "/v1/programs/run", TD_ACCESS_READ, NULL, &td_program_run_task, &td_posted_program,
       TD_OPERATION_RUN_PROGRAM },
+    { POST, "/v1/programs/plan", TD_ACCESS_READ, NULL, &td_program_plan_task, &td_posted_program,
+      TD_OPERATION_PLAN },
+    { GET, "/v1/programs", TD_ACCESS_READ, NULL, &td_program_list_task, NULL,
+      TD_OPERATION_LIST_PROGRAMS },
+    { GET, "/v1/programs/{program}", TD_ACCESS_READ, NULL, &td_program_get_task, NULL,
+      TD_OPERATION_GET_PROGRAM },
+    { PUT, "/v1/programs/{program}", TD_ACCESS_WRITE, NULL, &td_program_put_task, NULL,
+      TD_OPERATION_PUT_PROGRAM },
+    { DELETE, "/v1/programs/{program}", TD_ACCESS_WRITE, NULL, &td_program_delete_task, NULL,
+      TD_OPERATION_DELETE_PROGRAM },
+    { POST, "/v1/programs/{program}", TD_ACCESS_READ, NULL, &td_stored_program_task,
+      &td_posted_program, TD_OPERATION_RUN_PROGRAM },
     { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, NULL, OP },
     { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task, NULL,
       OP },

@@ -22,6 +22,10 @@
 #define TD_OPERATIONS(X)                                                                           \
     X(PLAN, "plan")                                                                                \
     X(RUN_PROGRAM, "run_program")                                                                  \
+    X(LIST_PROGRAMS, "list_programs")                                                              \
+    X(GET_PROGRAM, "get_program")                                                                  \
+    X(PUT_PROGRAM, "put_program")                                                                  \
+    X(DELETE_PROGRAM, "delete_program")                                                            \
     X(LIST_TENSORS, "list_tensors")                                                                \
     X(GET_TENSOR, "get_tensor")                                                                    \
     X(TENSOR_STATISTICS, "tensor_statistics")                                                      \

@@ -118,9 +118,24 @@ static bool has_rows(const struct td_entry *entry)
     return entry->current->tensor.shape.rank > 0;
 }
 
+bool td_store_allows(const struct td_access *access, const char *name, size_t length)
+{
+    char program[TD_TENSOR_NAME];
+    if (!access)
+        return true;
+    return td_table_of_program(name, length, program, &length)
+               ? td_access_has_table(access, program, length)
+               : td_access_has_table(access, name, length);
+}
+
 static bool allows(const struct td_access *access, const char *name)
 {
-    return td_access_has_table(access, name, strlen(name));
+    return td_store_allows(access, name, strlen(name));
+}
+
+static bool is_program(const struct td_entry *entry)
+{
+    return td_is_program_name(entry->name, strlen(entry->name));
 }
 
 /* True if the name, or the target of the alias of this name, has rows. The rows of a missing target
@@ -185,15 +200,16 @@ void td_store_set_leaving_locked(struct td_store *store, const char *name, bool 
 int td_store_neighbours(struct td_store *store, const char *name, size_t length,
                         const struct td_access *access, int most, char (*names)[TD_TENSOR_NAME])
 {
+    const bool of_program = td_is_program_name(name, length);
     bool found;
     pthread_rwlock_rdlock(&store->lock);
     const int place = place_of(store, name, length, &found);
     int before = place - 1, after = place, n = 0;
     while (n < most && (before >= 0 || after < store->n_entries)) {
         const bool back = before >= 0 && (n % 2 == 0 || after >= store->n_entries);
-        const char *neighbour = store->entries[back ? before-- : after++]->name;
-        if (!access || td_access_has_table(access, neighbour, strlen(neighbour)))
-            memcpy(names[n++], neighbour, TD_TENSOR_NAME);
+        const struct td_entry *neighbour = store->entries[back ? before-- : after++];
+        if (is_program(neighbour) == of_program && allows(access, neighbour->name))
+            memcpy(names[n++], neighbour->name, TD_TENSOR_NAME);
     }
     pthread_rwlock_unlock(&store->lock);
     return n;
@@ -209,24 +225,39 @@ static bool is_in(const struct td_name_range *range, const struct td_entry *entr
     return td_name_begins(range->prefix, entry->name, strlen(entry->name));
 }
 
+static bool is_of_kind(const struct td_name_range *range, const struct td_entry *entry)
+{
+    return range->kind == TD_NAMES_ALL || is_program(entry) == (range->kind == TD_NAMES_PROGRAMS);
+}
+
+/* Sets `found`, unless it is NULL, to the current versions of a range of names, which starts at the
+ * entry `first`. Returns the number of names. Call with store->lock held. */
+static int select_range(const struct td_store *store, const struct td_name_range *range, int first,
+                        struct td_version **found)
+{
+    const int limit = range->limit ? range->limit : store->n_entries;
+    int n = 0;
+    for (int i = first; n < limit && i < store->n_entries && is_in(range, store->entries[i]); i++) {
+        if (!is_of_kind(range, store->entries[i]))
+            continue;
+        if (found)
+            found[n] = ref_current(store->entries[i]);
+        n++;
+    }
+    return n;
+}
+
 struct td_version **td_store_all_current(struct td_store *store, const struct td_name_range *range,
                                          int *count)
 {
     bool found;
-    int n = 0;
     pthread_rwlock_rdlock(&store->lock);
     const int begin = place_of(store, range->prefix, strlen(range->prefix), &found);
     const int after = place_of(store, range->after, strlen(range->after), &found) + found;
     const int first = after > begin ? after : begin;
-    const int limit = range->limit ? range->limit : store->n_entries;
-    while (n < limit && first + n < store->n_entries && is_in(range, store->entries[first + n]))
-        n++;
+    const int n = select_range(store, range, first, NULL);
     struct td_version **versions = malloc(((size_t)n + 1) * sizeof *versions);
-    *count = versions ? n : 0;
-    for (int i = 0; i < *count && versions; i++) {
-        versions[i] = store->entries[first + i]->current;
-        td_buffer_ref(&versions[i]->base);
-    }
+    *count = versions ? select_range(store, range, first, versions) : 0;
     pthread_rwlock_unlock(&store->lock);
     return versions;
 }

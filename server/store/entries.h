@@ -55,7 +55,8 @@ void td_store_resolve_names(struct td_store *store, const struct td_store_name *
 bool td_store_has_rows(struct td_store *store, const char *name, const struct td_access *access);
 
 /* Copies at most `most` names that `access` allows, alternately from before and from after the
- * place of `name` in the order of names. NULL allows all names. Returns the number of names. */
+ * place of `name` in the order of names. If `name` is the name of a program, copies only names of
+ * programs, otherwise no names of programs. NULL allows all names. Returns the number of names. */
 int td_store_neighbours(struct td_store *store, const char *name, size_t length,
                         const struct td_access *access, int most, char (*names)[TD_TENSOR_NAME]);
 

@@ -15,6 +15,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a name names, as errors show it: "resident tensor" and "w", or "program" and "score" for
+ * "score.program". */
+struct subject {
+    bool is_program;
+    const char *kind, *name;
+    size_t length;
+    char program[TD_TENSOR_NAME];
+};
+
+static void set_subject(struct subject *subject, const char *name, size_t length)
+{
+    subject->is_program = td_table_of_program(name, length, subject->program, &subject->length);
+    subject->kind = subject->is_program ? "program" : "resident tensor";
+    subject->name = subject->is_program ? subject->program : name;
+    if (!subject->is_program)
+        subject->length = length;
+}
+
 /* ---- 404 ------------------------------------------------------------------------------------- */
 
 /* Adds a hint to the error for a name such as "w@2.keys" or "w@2.scale", because the client
@@ -42,17 +60,24 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     enum { NEIGHBOURS = 512 };
     const char *names[NEIGHBOURS];
     struct td_unicode_reason reason;
-    const char *why = td_name_fault(name, length, &reason);
+    struct subject wanted;
+    set_subject(&wanted, name, length);
+    const char *why = td_name_fault(wanted.name, wanted.length, &reason);
     if (why)
-        return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no resident tensor '%s': %s",
-                            TD_SHOWN(name, length), why);
+        return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no %s '%s': %s", wanted.kind,
+                            TD_SHOWN(wanted.name, wanted.length), why);
+    struct subject *known = malloc(NEIGHBOURS * sizeof *known);
     char(*copies)[TD_TENSOR_NAME] = malloc(NEIGHBOURS * sizeof *copies);
-    const int n = copies ? td_store_neighbours(store, name, length, access, NEIGHBOURS, copies) : 0;
-    for (int i = 0; i < n; i++)
-        names[i] = copies[i];
-    td_unknown_name(err, TD_TENSOR_NOT_FOUND, "resident tensor", name, length, names, n,
-                    "GET /v1/tensors");
+    const int n =
+        known && copies ? td_store_neighbours(store, name, length, access, NEIGHBOURS, copies) : 0;
+    for (int i = 0; i < n; i++) {
+        set_subject(&known[i], copies[i], strlen(copies[i]));
+        names[i] = known[i].name;
+    }
+    td_unknown_name(err, TD_TENSOR_NOT_FOUND, wanted.kind, wanted.name, wanted.length, names, n,
+                    wanted.is_program ? "GET /v1/programs" : "GET /v1/tensors");
     free(copies);
+    free(known);
     hint_part_of_version(name, length, err);
     return TD_TENSOR_NOT_FOUND;
 }
@@ -113,11 +138,13 @@ const char *td_store_explain_absence(struct td_store *store, const char *name, c
  * read. */
 static td_status may_be_alias(const char *name, size_t length, struct td_error *err)
 {
+    struct subject subject;
+    set_subject(&subject, name, length);
     return td_error_set(
         err, TD_DEVICE_UNAVAILABLE,
-        "there is no resident tensor '%s', but it might be an alias: %s in the data folder could "
+        "there is no %s '%s', but it might be an alias: %s in the data folder could "
         "not be read at startup; repair the file, or restore it from a backup, and send SIGHUP",
-        TD_SHOWN(name, length), TD_ALIASES_FILE);
+        subject.kind, TD_SHOWN(subject.name, subject.length), TD_ALIASES_FILE);
 }
 
 /* True if aliases.json cannot be read, so the name might be an alias. An alias never has the name
@@ -132,14 +159,17 @@ static bool is_alias_unread(const struct td_store *store, const char *name, size
 static td_status check_file(struct td_store *store, const char *name, struct td_error *err)
 {
     struct td_refused_file refused;
+    struct subject subject;
     if (!td_store_find_refused_file(store, name, &refused))
         return TD_OK;
+    set_subject(&subject, name, strlen(name));
     return refused.own
                ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "the file %s of '%s' %s; put the tensor with ?persist=1, or replace "
+                              "the file %s of '%s' %s; put the %s with ?persist=1, or replace "
                               "the file and send "
                               "SIGHUP",
-                              refused.file, name, refused.reason)
+                              refused.file, subject.name, refused.reason,
+                              subject.is_program ? "program" : "tensor")
                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
                               "there is no resident tensor '%s', but it might be in %s, which %s; "
                               "repair or remove that file and send SIGHUP",
@@ -155,11 +185,13 @@ static td_status check_folder(struct td_store *store, const char *name, struct t
     const char *version = td_name_valid(name) ? td_table_version(name) : NULL;
     if (!version || !td_store_find_refused_folder(store, version, NULL, 0))
         return TD_OK;
+    struct subject subject;
+    set_subject(&subject, name, strlen(name));
     return td_error_set(
         err, TD_DEVICE_UNAVAILABLE,
-        "there is no resident tensor '%s', but it might be in the folder %s, which is refused; "
+        "there is no %s '%s', but it might be in the folder %s, which is refused; "
         "'problems' of GET /v1/aliases says why. Repair or remove that folder and send SIGHUP",
-        name, version);
+        subject.kind, subject.name, version);
 }
 
 td_status td_store_check_refused(struct td_store *store, const char *name, struct td_error *err)

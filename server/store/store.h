@@ -5,6 +5,8 @@
  *     scatter      ──────► ┘              │
  *                                         └─ persist ─► NAME.tensord in the data folder
  *
+ * A stored program NAME is the tensor NAME.program: a vector of uint8, the JSON text.
+ *
  * A published version never changes. Replacing or deleting a name does not affect the versions that
  * requests hold. The last reference frees a version.
  *
@@ -13,9 +15,11 @@
  *            mapped, not read. Data in another byte order or in Fortran order is converted in
  *            memory. `NAME.tensord` becomes NAME and takes precedence over the other kinds of file.
  *            It is a safetensors file with dtype and shape in its metadata, and can hold strings
- *            and complex128. A malformed file, or a tensor with an invalid name, is logged and
- *            skipped; the rest is served. The store reads only headers, bool data (bytes other than
- *            0 and 1 are invalid), and the offsets of strings (which must be within the file).
+ *            and complex128. `NAME.program.json` becomes NAME.program. Its text is copied into
+ *            memory. No other file can hold a program. A malformed file, or a tensor with an
+ *            invalid name, is logged and skipped; the rest is served. The store reads only headers,
+ *            bool data (bytes other than 0 and 1 are invalid), and the offsets of strings (which
+ *            must be within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder. After a crash at any point the
  *            folder has either the complete old version or the complete new version, and the next
  *            start removes the temporary file. A PUT, update or DELETE that fails changes neither
@@ -23,7 +27,7 @@
  *            can be neither fsynced nor restored, both have changed. A tensor persisted by PUT is
  *            mapped from its file afterwards, as after a restart. Only the offsets of its strings
  *            count against the quota, because they are in memory. A tensor persisted by an update
- *            remains in memory for the next update.
+ *            remains in memory for the next update, and a program remains in memory.
  * Lock       Only the process that holds the lock of a data folder changes it. Other processes
  *            serve its files, and a PUT, update or DELETE that would change the folder fails with
  *            DATA_DIR_LOCKED until they get the lock (td_store_retry_lock, td_store_rescan).
@@ -181,16 +185,27 @@ const struct td_statistics *td_store_statistics(const struct td_tensor *tensor);
 void td_store_keep_statistics(struct td_store *store, const struct td_tensor *tensor,
                               const struct td_statistics *statistics);
 
+/* td_store_compiled returns what td_store_keep_compiled stored with the version of a program's
+ * tensor, or NULL. td_store_keep_compiled takes over the reference to `compiled`. If the version
+ * already has a compiled form, keeps that form and releases `compiled`. Returns the form that the
+ * version keeps. The tensor must be resident. Returned buffers are borrowed and live as long as the
+ * version. They do not count against the quota. */
+struct td_buffer *td_store_compiled(const struct td_tensor *tensor);
+struct td_buffer *td_store_keep_compiled(const struct td_tensor *tensor,
+                                         struct td_buffer *compiled);
+
 /* Sets *name and *number to the name and the number of a resident tensor's version. The name lives
  * as long as the version. Returns false if the tensor is not resident. */
 bool td_store_identity(const struct td_tensor *tensor, const char **name, uint64_t *number);
 
-/* A range of sorted names: at most `limit` names that start with `prefix` and sort after `after`.
- * `after` need not exist. An empty `prefix` or `after` and a `limit` of 0 do not restrict the
- * range. */
+/* A range of sorted names: at most `limit` names of the kind that start with `prefix` and sort
+ * after `after`. `after` need not exist. An empty `prefix` or `after` and a `limit` of 0 do not
+ * restrict the range. */
+typedef enum td_name_kind { TD_NAMES_ALL, TD_NAMES_TENSORS, TD_NAMES_PROGRAMS } td_name_kind;
 struct td_name_range {
     const char *prefix, *after;
     int limit;
+    td_name_kind kind;
 };
 
 /* List the current versions of all names, or of a range of names, sorted by name. */
@@ -202,8 +217,13 @@ TD_MUST_CHECK td_status td_store_list_range(struct td_store *store,
                                             struct td_arena *arena, struct td_tensor_listing **list,
                                             int *count, struct td_error *err);
 
-/* Sets and returns TENSOR_NOT_FOUND, with the most similar adjacent name that `access` allows. NULL
- * allows all names. */
+/* True if the access allows the name of a tensor or of an alias. The name of a program,
+ * NAME.program, is allowed if NAME is allowed. NULL allows all names. */
+bool td_store_allows(const struct td_access *access, const char *name, size_t length);
+
+/* Sets and returns TENSOR_NOT_FOUND, with the most similar adjacent name of the same kind that
+ * `access` allows. NULL allows all names. The error for NAME.program says that there is no program
+ * NAME. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err);
 

@@ -92,6 +92,23 @@ bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME
     return cut_suffix(name, length, ".keys", table, table_length);
 }
 
+bool td_table_of_program(const char *name, size_t length, char program[TD_TENSOR_NAME],
+                         size_t *program_length)
+{
+    return cut_suffix(name, length, ".program", program, program_length);
+}
+
+bool td_is_program_name(const char *name, size_t length)
+{
+    char program[TD_TENSOR_NAME];
+    return td_table_of_program(name, length, program, &length);
+}
+
+bool td_program_name(const char *program, char name[TD_TENSOR_NAME])
+{
+    return td_table_part_name(program, "program", name);
+}
+
 bool td_table_of_part(const char *name, const char *part, char table[TD_TENSOR_NAME])
 {
     char suffix[TD_TENSOR_NAME];

@@ -45,6 +45,19 @@ bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME
 enum { TD_KEYS_NAME = TD_TENSOR_NAME + 5 };
 void td_table_keys_name(const char *table, char name[TD_KEYS_NAME]);
 
+/* A program is stored as the tensor NAME.program, or NAME.program@VERSION: a vector of bytes, the
+ * JSON text.
+ *
+ * td_table_of_program is true if the name is the name of a program's tensor, because its BASE ends
+ * in ".program". It sets `program` to the name of the program: "score@v" for "score.program@v".
+ * td_program_name does the reverse. It returns false if the name is too long. */
+bool td_table_of_program(const char *name, size_t length, char program[TD_TENSOR_NAME],
+                         size_t *program_length);
+bool td_program_name(const char *program, char name[TD_TENSOR_NAME]);
+
+/* True if the name is the name of a program's tensor. */
+bool td_is_program_name(const char *name, size_t length);
+
 /* A table of integers can have parts: separate tensors that belong to its rows, such as "t.scale"
  * for the table "t". td_op_table_part in kernels/op.h returns the names of the parts, which are
  * also the names of the ops' inputs.

@@ -60,6 +60,8 @@ struct td_version {
     /* struct td_statistics of the rows and of the keys, or NULL until a reader has computed
      * them. */
     _Atomic(struct td_buffer *) statistics, statistics_of_keys;
+    /* The compiled form of a program, or NULL until a reader has compiled it. */
+    _Atomic(struct td_buffer *) compiled;
     /* Checksums of the mapped file. */
     struct td_checksums checksums;
     _Atomic(td_integrity) integrity;

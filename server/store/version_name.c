@@ -27,7 +27,7 @@ const char *td_version_name_part(const char *version)
     for (int i = 0; (part = td_op_table_part(i)); i++)
         if (ends_in(version, part))
             return part;
-    return ends_in(version, "keys") ? "keys" : NULL;
+    return ends_in(version, "keys") ? "keys" : ends_in(version, "program") ? "program" : NULL;
 }
 
 bool td_version_name_valid(const char *version)

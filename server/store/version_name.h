@@ -22,13 +22,13 @@
 const char *td_table_version(const char *name);
 size_t td_table_base(const char *name);
 
-/* True if the text can be the VERSION of a name. A text that ends in ".keys", or in the name of a
- * part of a table, cannot be a VERSION. Otherwise, "w@v.keys" would be a version of w, although
- * "w.keys@v" was meant. */
+/* True if the text can be the VERSION of a name. A text that ends in ".keys", in ".program" or in
+ * the name of a part of a table cannot be a VERSION. Otherwise, "w@v.keys" would be a version of w,
+ * although "w.keys@v" was meant. */
 bool td_version_name_valid(const char *version);
 
-/* Returns the suffix of the version if it is "keys" or the name of a part of a table, otherwise
- * NULL. */
+/* Returns the suffix of the version if it is "keys", "program" or the name of a part of a table,
+ * otherwise NULL. */
 const char *td_version_name_part(const char *version);
 
 /* Compares versions in natural order, in which numbers compare by value: v9 sorts before v10.

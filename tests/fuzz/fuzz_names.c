@@ -47,14 +47,17 @@ static void expect_name(const char *name)
 /* Requires that a file of keys and the file of its table name each other. */
 static void expect_file(const char *file)
 {
-    char keys[TD_FILE_NAME], table[TD_FILE_NAME], stem[TD_TENSOR_NAME], name[TD_NAME_IN_FILE];
+    char keys[TD_FILE_NAME], table[TD_FILE_NAME], stem[TD_FILE_NAME], name[TD_NAME_IN_FILE];
     int place = 0;
     if (strlen(file) < TD_TENSOR_NAME && file[0] != '@' && td_data_keys_file(file, keys))
         REQUIRE(td_data_table_of_keys_file(keys, table) && strcmp(table, file) == 0, "%s, %s", keys,
                 table);
     if (!td_name_valid(file))
         return;
-    for (int stems = 0; td_data_next_stem(file, &place, stem); stems++) {
+    for (int stems = 0; td_data_next_file(file, &place, stem); stems++) {
+        if (!td_data_file_is(stem, TD_SAFETENSORS_SUFFIX))
+            continue;
+        stem[strlen(stem) - strlen(TD_SAFETENSORS_SUFFIX)] = '\0';
         const char *colon = file + strcspn(stem, "@");
         char tensor[TD_TENSOR_NAME];
         REQUIRE(stems < 2 * TD_TENSOR_NAME && *colon == ':', "%s of %s", stem, file);

@@ -295,7 +295,7 @@ class OpenApi(HttpTest):
                 with self.subTest(path, method=method):
                     query = self.query_of(document, operation)
                     self.assertEqual(set(query), expected)
-                    url = path.replace("{name}", "described").replace("{table}", "described")
+                    url = path.replace("{name}", "described").replace("{table}", "described").replace("{program}", "described")
                     for name, parameter in query.items():  # none is unknown, and no other is known
                         values = values_of(document, parameter["schema"]).get("enum")
                         value = values[0] if values else {"boolean": "false", "integer": "1", "number": "1", "array": "0,1"}.get(parameter["schema"]["type"], "x")
@@ -334,7 +334,7 @@ class OpenApi(HttpTest):
             for method, operation in item.items():
                 for body in self.examples_of(operation):
                     count += 1
-                    reply = self.request(method.upper(), path.replace("{name}", "of-an-example"), json.dumps(body).encode(), {"Content-Type": "application/json"})
+                    reply = self.request(method.upper(), path.replace("{name}", "of-an-example").replace("{program}", "of-an-example"), json.dumps(body).encode(), {"Content-Type": "application/json"})
                     with self.subTest(path):
                         self.assertIn(reply.status, (200, 201), str(reply))
         self.assertGreater(count, 30)

@@ -45,6 +45,12 @@ ROUTES = {
     ("POST", "/v1/aliases"): MAY_WRITE,
     ("POST", "/v1/einsum/plan"): MAY_READ,
     ("POST", "/v1/programs/run"): MAY_READ,
+    ("POST", "/v1/programs/plan"): MAY_READ,
+    ("GET", "/v1/programs"): MAY_READ,
+    ("GET", "/v1/programs/{program}"): MAY_READ,
+    ("PUT", "/v1/programs/{program}"): MAY_WRITE,
+    ("DELETE", "/v1/programs/{program}"): MAY_WRITE,
+    ("POST", "/v1/programs/{program}"): MAY_READ,
     ("POST", "/v1/{op}"): MAY_READ,
     ("POST", "/v2/models/{model}/infer"): MAY_READ,
     ("POST", "/v2/models/{model}/versions/{version}/infer"): MAY_READ,
@@ -492,6 +498,10 @@ class Prefixes(Guarded):
         yield "POST", "/v1/einsum/plan", {"equation": "i,i->i", "inputs": [[1, 2], ref]}, {}
         yield "POST", "/v1/programs/run", {"inputs": {"i": [0]}, "outputs": ["y"],
                                            "steps": [{"op": "gather", "params": ref, "indices": "$i", "as": "y"}]}, {}
+        yield "POST", "/v1/programs/plan", {"inputs": {"i": [0]}, "outputs": ["y"],
+                                            "steps": [{"op": "gather", "params": ref, "indices": "$i", "as": "y"}]}, {}
+        yield "PUT", "/v1/programs/team.program", {"inputs": {"i": {"dtype": "int32", "shape": [1]}}, "outputs": ["y"],
+                                                   "steps": [{"op": "gather", "params": ref, "indices": "$i", "as": "y"}]}, {}
         for aliases in ({"set": {name: "team.t@1"}}, {"set": {"team.alias": name}}, {"set": {}, "if": {name: None}}, {"set": {}, "if": {"team.alias": name}},
                         {"set": {name + ".scale": "team.scale@1"}}, {"set": {name: None}}):
             yield "POST", "/v1/aliases", aliases, {}

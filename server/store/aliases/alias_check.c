@@ -13,7 +13,7 @@
 /* True if the token grants the name. `access` is NULL for a request that needs no token. */
 static bool may_know(const struct td_access *access, const char *name)
 {
-    return !access || td_access_has_table(access, name, strlen(name));
+    return td_store_allows(access, name, strlen(name));
 }
 
 /* ---- one alias ------------------------------------------------------------------------------- */
@@ -92,6 +92,12 @@ static td_status check_persisted(const struct td_alias *alias, const struct td_v
                             alias->name, alias->target, version->file);
     if (version->persisted)
         return TD_OK;
+    if (td_is_program_name(alias->target, strlen(alias->target)))
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%s' cannot name '%s': aliases are kept in the data folder, "
+                            "and this version is in memory only; put the program with ?persist=1 "
+                            "as another version",
+                            alias->name, alias->target);
     return version->keys
                ? td_error_set(
                      err, TD_CONFLICT,

@@ -18,6 +18,16 @@ static void print_digest(const char *text, size_t bytes, char digest[DIGEST_TEXT
     snprintf(digest, DIGEST_TEXT, DIGEST "%016" PRIx64, (uint64_t)XXH3_64bits(text, bytes));
 }
 
+td_status td_alias_check_kind(const char *name, const char *target, struct td_error *err)
+{
+    if (td_is_program_name(name, strlen(name)) == td_is_program_name(target, strlen(target)))
+        return TD_OK;
+    return td_error_set(err, TD_INVALID_ARGUMENT,
+                        "the alias '%s' cannot name '%s': an alias of a program has a name "
+                        "ALIAS.program, and names NAME.program@VERSION",
+                        name, target);
+}
+
 td_status td_alias_check(const char *name, const char *target, struct td_error *err)
 {
     char table[TD_TENSOR_NAME];
@@ -41,7 +51,7 @@ td_status td_alias_check(const char *name, const char *target, struct td_error *
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "the alias '%s' cannot name '%.140s': expected a version, NAME@VERSION",
                             name, target);
-    return TD_OK;
+    return target ? td_alias_check_kind(name, target, err) : TD_OK;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

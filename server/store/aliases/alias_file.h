@@ -39,6 +39,10 @@ TD_MUST_CHECK td_status td_alias_file_read(const char *text, size_t bytes, struc
 char *td_alias_file_text(const struct td_alias_list *list, const struct td_taken_folder *taken,
                          int n, size_t *bytes);
 
+/* Returns INVALID_ARGUMENT if only one of the two valid names is the name of a program. */
+TD_MUST_CHECK td_status td_alias_check_kind(const char *name, const char *target,
+                                            struct td_error *err);
+
 /* Returns INVALID_ARGUMENT unless `name` can be an alias and `target` is a version or NULL. */
 TD_MUST_CHECK td_status td_alias_check(const char *name, const char *target, struct td_error *err);
 

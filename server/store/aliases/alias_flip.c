@@ -43,6 +43,8 @@ static td_status make_edits(const struct td_alias_flip *flip, struct td_alias_li
         status = td_alias_check(set->name, NULL, err);
         if (status == TD_OK && set->target)
             status = td_name_check(set->target, err);
+        if (status == TD_OK && set->target)
+            status = td_alias_check_kind(set->name, set->target, err);
         if (status != TD_OK)
             return at_set(status, err);
         td_alias_edit(edits, set->name, set->target);

@@ -15,7 +15,7 @@
 static bool is_ours(const struct td_store *store, const struct td_version *version)
 {
     char own[TD_FILE_NAME];
-    snprintf(own, sizeof own, "%s.tensord", version->name);
+    td_data_own_file(version->name, own);
     return !version->file[0] ||
            (strcmp(version->file, own) == 0 &&
             (store->inspector || (!store->read_only && td_data_dir_is_locked(store->dir))));

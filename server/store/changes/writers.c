@@ -117,24 +117,14 @@ static td_status serve_file(struct td_version *version, const struct td_data_ten
                                version->file, version->name);
 }
 
-/* Removes a file from the list of problems. */
-static void solve_problem(struct td_store *store, const char *stem, const char *suffix)
-{
-    char file[TD_FILE_NAME];
-    snprintf(file, sizeof file, "%s%s", stem, suffix);
-    td_store_solve_problem(store, file);
-}
-
 /* Returns CONFLICT if the file was added to the folder, or changed, after the last scan. The server
  * has not read that file, and a change of its name would replace or remove it. A damaged file can
  * be replaced. */
-static td_status check_file_is_known(struct td_store *store, const char *name, const char *suffix,
+static td_status check_file_is_known(struct td_store *store, const char *file,
                                      const struct td_version *before, struct td_error *err)
 {
-    char file[TD_FILE_NAME];
     struct td_file_id now;
     struct td_known_file *known;
-    snprintf(file, sizeof file, "%s%s", name, suffix);
     if (td_data_dir_stat(store->dir, file, &now) != TD_FILE_PRESENT ||
         (before && strcmp(before->file, file) == 0 &&
          td_version_check(before, TD_IGNORED) != TD_OK))
@@ -157,12 +147,24 @@ static td_status check_file_is_known(struct td_store *store, const char *name, c
 static td_status check_files_are_known(struct td_store *store, const char *name,
                                        struct td_error *err)
 {
+    char own[TD_FILE_NAME], npy[TD_FILE_NAME];
     struct td_version *before = td_store_current(store, name, strlen(name));
-    td_status status = check_file_is_known(store, name, TD_OWN_SUFFIX, before, err);
-    if (status == TD_OK)
-        status = check_file_is_known(store, name, TD_NPY_SUFFIX, before, err);
+    td_data_own_file(name, own);
+    td_status status = check_file_is_known(store, own, before, err);
+    if (status == TD_OK && td_data_npy_file(name, npy))
+        status = check_file_is_known(store, npy, before, err);
     td_buffer_unref(before ? &before->base : NULL);
     return status;
+}
+
+/* Removes the files that a new file of the name replaces from the list of problems. */
+static void solve_replaced(struct td_store *store, const char *name)
+{
+    char file[TD_FILE_NAME];
+    td_data_own_file(name, file);
+    td_store_solve_problem(store, file);
+    if (td_data_npy_file(name, file))
+        td_store_solve_problem(store, file);
 }
 
 td_status td_version_persist(struct td_store *store, struct td_version *version,
@@ -179,7 +181,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
         status = check_files_are_known(store, version->name, err);
     if (status != TD_OK)
         return status;
-    snprintf(version->file, sizeof version->file, "%s.tensord", version->name);
+    td_data_own_file(version->name, version->file);
     if (serve && version->keys && !(mapped = td_keys_new(err)))
         return TD_MEMORY_EXHAUSTED;
     struct td_known_file *known = td_store_reserve_file(store, version->file, 1, err);
@@ -205,8 +207,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
         known->seen_version = version->number;
         td_known_file_add(known, version->name, false);
         td_store_file_written(store, known);
-        solve_problem(store, version->name, TD_OWN_SUFFIX);
-        solve_problem(store, version->name, TD_NPY_SUFFIX);
+        solve_replaced(store, version->name);
     } else {
         td_store_unreserve_file(store, known);
     }
@@ -221,16 +222,21 @@ td_status td_version_fill(struct td_store *store, struct td_version *version,
 {
     version->number = td_store_next_number(store, 0);
     const struct td_tensor *keys = version->keys ? &version->keys->tensor : NULL;
-    const uint64_t rows = persist ? td_version_mapped_held(tensor) : td_tensor_footprint(tensor);
+    /* The text of a program stays in memory, as after a restart. */
+    const bool map = persist && !td_is_program_name(version->name, strlen(version->name));
+    const uint64_t rows = map ? td_version_mapped_held(tensor) : td_tensor_footprint(tensor);
     const uint64_t footprint =
-        rows + (persist && keys ? td_version_mapped_held(keys) : td_version_keys_held(version));
-    const td_status status =
+        rows + (map && keys ? td_version_mapped_held(keys) : td_version_keys_held(version));
+    td_status status =
         td_store_reserve(store, before ? before->held : 0, footprint, &version->outgoing, err);
     if (status != TD_OK)
         return status;
     version->held = footprint;
-    return persist ? td_version_persist(store, version, tensor, true, stop, err)
-                   : take_bytes(store, version, tensor, stop, err);
+    if (!map)
+        status = take_bytes(store, version, tensor, stop, err);
+    if (status == TD_OK && persist)
+        status = td_version_persist(store, version, tensor, map, stop, err);
+    return status;
 }
 
 struct td_version *td_version_publish(struct td_store *store, struct td_version *version,
@@ -257,11 +263,9 @@ td_status td_version_check_folder(const struct td_version *version, struct td_er
  * were removed. */
 static void solve_problems(struct td_store *store, const char *name)
 {
-    char stem[TD_TENSOR_NAME];
-    solve_problem(store, name, TD_OWN_SUFFIX);
-    solve_problem(store, name, TD_NPY_SUFFIX);
-    for (int place = 0; td_data_next_stem(name, &place, stem);)
-        solve_problem(store, stem, TD_SAFETENSORS_SUFFIX);
+    char file[TD_FILE_NAME];
+    for (int place = 0; td_data_next_file(name, &place, file);)
+        td_store_solve_problem(store, file);
 }
 
 td_status td_version_delete(struct td_store *store, const char *name,

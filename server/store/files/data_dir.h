@@ -13,6 +13,8 @@
  *                               them to 64 bytes. "checksums" follows the data (checksums.h), and
  *                               the metadata "checksum" names the kind of checksum. Files of older
  *                               servers have neither checksums nor this metadata.
+ *            NAME.program.json  Holds the tensor NAME.program: a vector of uint8, the text of a
+ *                               program. The text is copied into the arena, not mapped.
  *            X.keys.npy         This file of keys and X.npy are one source: load and stat of X.npy
  *                               include X.keys.npy. data_dir_index.c stores the index of the keys.
  *            file_name.h has the rules for the names of these and other files.
@@ -27,9 +29,9 @@
  * Access     Files get mode 0640, regardless of the umask. A written file is closed, and opened
  *            again for reading, before it gets its name. No descriptor or mapping can therefore
  *            write to it.
- * Quota      The sizes of the NAME.tensord files count, including files that are being written. A
- *            write that would make the sum exceed the quota is refused before it starts. A write
- *            that does not increase the sum is never refused.
+ * Quota      The sizes of the NAME.tensord and NAME.program.json files count, including files that
+ *            are being written. A write that would make the sum exceed the quota is refused before
+ *            it starts. A write that does not increase the sum is never refused.
  * Failures   A failed change of the folder is undone. If the folder can be neither fsynced nor
  *            restored, the change remains, *done is true, and the error says so. Until the next
  *            successful fsync of the folder, a power failure can leave either state. Each file is
@@ -118,7 +120,7 @@ struct td_data_content {
 };
 
 /* Opens the folder and tries to take its lock. Failure to take the lock is only logged. `quota` is
- * the maximum total size of the NAME.tensord files, or 0 for no limit. With `read_only`, changes
+ * the maximum total size of the files that count, or 0 for no limit. With `read_only`, changes
  * nothing in the folder and takes no lock. Returns NULL, and logs the reason, if the folder cannot
  * be opened. */
 struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, bool read_only,
@@ -215,15 +217,17 @@ TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *fi
 uint64_t td_data_dir_counted_bytes(struct td_data_dir *dir);
 
 /* Returns RESOURCE_LIMIT if the quota or the disk has no room for a file of `bytes` bytes in place
- * of NAME.tensord. td_data_dir_write checks again, because its file is slightly larger. */
+ * of the server's own file of the name. td_data_dir_write checks again, because a NAME.tensord is
+ * slightly larger. */
 TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t bytes,
                                           struct td_error *err);
 
-/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL. Sets *out
- * like td_data_dir_load. Removes the NAME.npy that the new file replaces, and the file of its keys.
- * `ranges` are the fault guard's ranges of the tensor, of its keys and of their index, or -1.
- * Writes no file if a source was truncated, or if arena->stop ends the writing. *done is true if
- * the folder has the new file, which is always the case on success. */
+/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL. For the
+ * name of a program, writes the text to NAME.program.json, and returns MALFORMED_REQUEST if the
+ * text is not a program. Sets *out like td_data_dir_load. Removes the NAME.npy that the new file
+ * replaces, and the file of its keys. `ranges` are the fault guard's ranges of the tensor, of its
+ * keys and of their index, or -1. Writes no file if a source was truncated, or if arena->stop ends
+ * the writing. *done is true if the folder has the new file, as always on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                                           const struct td_tensor *tensor,
                                           const struct td_tensor *keys, const int *ranges,
@@ -232,9 +236,9 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
                                           struct td_error *err);
 
 /* Removes every file that holds `name`, and NAME.keys.npy. Returns FORBIDDEN, and removes nothing,
- * if one of the files also holds other tensors or, with `own_only`, is not NAME.tensord. Logs
- * file_removed for each removed file. *done is true if the files are removed, which is always the
- * case on success. *had is true if files existed and are removed. */
+ * if one of the files also holds other tensors or, with `own_only`, is not of a kind that the
+ * server writes. Logs file_removed for each removed file. *done is true if the files are removed,
+ * which is always the case on success. *had is true if files existed and are removed. */
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,
                                            bool *had, bool *done, struct td_error *err);
 

@@ -66,7 +66,7 @@ struct td_data_dir {
     uint64_t seed;
     /* Number of hidden names so far. */
     atomic_uint_fast64_t temporaries;
-    /* Maximum total size of the .tensord files, or 0 for no limit. */
+    /* Maximum total size of the files that the server writes, or 0 for no limit. */
     uint64_t quota;
     /* Limits the log lines about changes that the disk refused. */
     struct td_log_limit failed;

@@ -238,7 +238,7 @@ bool td_data_dir_is_locked(struct td_data_dir *dir)
 td_status td_data_dir_check_change(struct td_data_dir *dir, const char *name, struct td_error *err)
 {
     char file[TD_FILE_NAME];
-    snprintf(file, sizeof file, "%s%s", name, TD_OWN_SUFFIX);
+    td_data_own_file(name, file);
     td_data_hold(dir);
     const td_status status = td_data_check_lock(dir, file, 0, err);
     td_data_release(dir);

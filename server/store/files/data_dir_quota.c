@@ -1,4 +1,5 @@
-/* The quota of the data folder, which limits the total size of its .tensord files.
+/* The quota of the data folder, which limits the total size of its .tensord and
+ * .program.json files.
  *
  * Each write computes the sum from the folder, so the sum is right even if files were deleted,
  * replaced or added by hand. Without a quota, this costs nothing. With a quota, it takes about 1 us
@@ -15,7 +16,7 @@
 
 static int is_own(const struct dirent *item)
 {
-    return item->d_name[0] != '.' && td_data_file_is(item->d_name, TD_OWN_SUFFIX);
+    return td_data_file_is_own(item->d_name);
 }
 
 static uint64_t add(uint64_t a, uint64_t b)

@@ -1,7 +1,9 @@
 #include "api/files/foreign.h"
 #include "api/files/npy.h"
 #include "api/files/safetensors.h"
+#include "api/programs/stored.h"
 #include "api/text/sorted_names.h"
+#include "kernels/shown_text.h"
 #include "server/config/read_error.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/files/checksums.h"
@@ -448,16 +450,63 @@ static td_status read_own(struct td_mapping *mapping, const char *stem, struct t
     return status == TD_OK ? read_own_keys(mapping, &file, arena, found, err) : status;
 }
 
+/* Returns MALFORMED_REQUEST, with the place in the text, unless the text is a program. */
+static td_status check_program(const char *text, size_t bytes, struct td_error *err)
+{
+    struct td_error why = { 0 };
+    const td_status status = td_program_check_text(text, bytes, &why);
+    if (status == TD_MEMORY_EXHAUSTED)
+        *err = why;
+    if (status == TD_OK || status == TD_MEMORY_EXHAUSTED)
+        return status;
+    return td_error_set(err, TD_MALFORMED_REQUEST, "%s%s%s",
+                        TD_SHOWN(why.pointer, why.pointer_length),
+                        why.pointer_length > 0 ? ": " : "", why.message);
+}
+
+/* Reads the text of a program. The text is copied into the arena, because a file of text is likely
+ * to be edited in place, and is checked after it was copied. */
+static td_status read_program(const struct td_mapping *mapping, const char *program,
+                              struct td_arena *arena, struct td_data_content *out,
+                              struct td_error *err)
+{
+    const struct td_shape shape = { .rank = 1, .dim = { (int64_t)mapping->base.size } };
+    struct td_data_tensor *found;
+    char name[TD_TENSOR_NAME];
+    if (mapping->base.size > TD_PROGRAM_BYTES)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "it has %zu bytes, but a program has at most %zu", mapping->base.size,
+                            TD_PROGRAM_BYTES);
+    if (!td_program_name(program, name))
+        return refuse(err, "its name is too long for the name of a program");
+    td_status status = make_room(out, 1, arena, err);
+    if (status != TD_OK)
+        return status;
+    found = &out->tensors[0];
+    *found = (struct td_data_tensor){ .name = td_arena_text(arena, name, strlen(name), err),
+                                      .range = -1 };
+    status = td_tensor_describe(&found->tensor, "program", TD_DTYPE_UINT8, &shape, err);
+    char *text = found->name ? td_arena_alloc(arena, mapping->base.size, 1, err) : NULL;
+    if (status != TD_OK || !text)
+        return err->status;
+    memcpy(text, mapping->base.data, mapping->base.size);
+    found->tensor.data = text;
+    out->count = 1;
+    return check_program(text, mapping->base.size, err);
+}
+
 td_status td_mapping_read(struct td_mapping *mapping, const char *file, struct td_arena *arena,
                           struct td_data_content *out, struct td_error *err)
 {
-    const char *stem = td_arena_text(arena, file, (size_t)(strrchr(file, '.') - file), err);
+    const char *stem = td_arena_text(arena, file, (size_t)(td_data_file_suffix(file) - file), err);
     if (!td_arena_keep(arena, &mapping->base, err) || !stem)
         return err->status;
     const td_status status =
         td_data_file_is(file, TD_OWN_SUFFIX)   ? read_own(mapping, stem, arena, out, err)
         : td_data_file_is(file, TD_NPY_SUFFIX) ? read_npy(mapping, stem, arena, out, err)
-                                               : read_safetensors(mapping, stem, arena, out, err);
+        : td_data_file_is(file, TD_PROGRAM_SUFFIX)
+            ? read_program(mapping, stem, arena, out, err)
+            : read_safetensors(mapping, stem, arena, out, err);
     return td_foreign_explain_file(status, mapping->base.data, mapping->base.size, err);
 }
 

@@ -37,15 +37,14 @@ static td_status count_others(struct td_data_dir *dir, const char *file, const c
         name, why.message);
 }
 
-/* Adds the file of this stem to the list if it exists and contains the name. */
-static td_status add_file(struct td_data_dir *dir, const char *name, const char *stem,
-                          const char *suffix, struct hidden_file *list, int *count,
-                          struct td_error *err)
+/* Adds the file to the list if it exists and contains the name. `added` is the next item of the
+ * list, which holds the name of the file. */
+static td_status add_file(struct td_data_dir *dir, const char *name,
+                          const struct hidden_file *added, int *count, struct td_error *err)
 {
-    char *file = list[*count].file;
+    const char *file = added->file;
     bool found;
-    snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
-    const bool of_several = strcmp(suffix, TD_SAFETENSORS_SUFFIX) == 0;
+    const bool of_several = td_data_file_is(file, TD_SAFETENSORS_SUFFIX);
     const int reason = td_data_file_exists(dir, file, &found);
     if (reason == EISDIR && of_several)
         return TD_OK; /* it holds no tensors */
@@ -77,15 +76,10 @@ static int served_last_first(const void *a, const void *b)
 static td_status find_files(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                             int *count, struct td_error *err)
 {
-    char stem[TD_TENSOR_NAME];
     td_status status = TD_OK;
     *count = 0;
-    for (int place = 0; status == TD_OK && td_data_next_stem(name, &place, stem);)
-        status = add_file(dir, name, stem, TD_SAFETENSORS_SUFFIX, list, count, err);
-    if (status == TD_OK)
-        status = add_file(dir, name, name, TD_NPY_SUFFIX, list, count, err);
-    if (status == TD_OK)
-        status = add_file(dir, name, name, TD_OWN_SUFFIX, list, count, err);
+    for (int place = 0; status == TD_OK && td_data_next_file(name, &place, list[*count].file);)
+        status = add_file(dir, name, &list[*count], count, err);
     if (status == TD_OK)
         qsort(list, (size_t)*count, sizeof *list, served_last_first);
     return status;
@@ -135,11 +129,12 @@ static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_f
     return td_data_disk_error(dir, list[count - 1].file, reason, 0, err);
 }
 
-static size_t count_stems(const char *name)
+/* Returns the number of files that can hold the name. */
+static size_t count_files(const char *name)
 {
-    char stem[TD_TENSOR_NAME];
+    char file[TD_FILE_NAME];
     size_t n = 0;
-    for (int place = 0; td_data_next_stem(name, &place, stem);)
+    for (int place = 0; td_data_next_file(name, &place, file);)
         n++;
     return n;
 }
@@ -149,7 +144,7 @@ static td_status check_own(const char *name, const struct hidden_file *list, int
                            struct td_error *err)
 {
     for (int i = 0; i < count; i++)
-        if (!td_data_file_is(list[i].file, TD_OWN_SUFFIX))
+        if (!td_data_file_is_own(list[i].file))
             return td_error_set(err, TD_FORBIDDEN, "'%s' is in %s, which the server did not write",
                                 name, list[i].file);
     return TD_OK;
@@ -160,7 +155,7 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own
 {
     int count = 0;
     *had = *done = false;
-    struct hidden_file *list = calloc(count_stems(name) + 2, sizeof *list);
+    struct hidden_file *list = calloc(count_files(name) + 1, sizeof *list);
     if (!list)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to delete '%s'", name);
     td_data_hold(dir);

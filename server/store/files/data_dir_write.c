@@ -16,7 +16,7 @@ td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t 
 {
     char file[TD_FILE_NAME];
     struct statvfs room;
-    snprintf(file, sizeof file, "%s%s", name, TD_OWN_SUFFIX);
+    td_data_own_file(name, file);
     td_data_hold(dir);
     td_status status = td_data_check_lock(dir, file, bytes, err);
     if (status == TD_OK)
@@ -98,12 +98,13 @@ int td_data_write_parts(struct td_data_dir *dir, const char *file, const struct 
 }
 
 /* Removes NAME.npy and the file of its keys, because the new file replaces them. Otherwise they
- * would be served again if the new file were removed. */
+ * would be served again if the new file were removed. A program replaces no such file. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
 {
     char file[TD_FILE_NAME];
     bool found;
-    snprintf(file, sizeof file, "%s%s", name, TD_NPY_SUFFIX);
+    if (!td_data_npy_file(name, file))
+        return;
     int reason = td_data_file_exists(dir, file, &found);
     if (reason == 0 && found && unlinkat(dir->folder.fd, file, 0) != 0)
         reason = errno;
@@ -225,8 +226,11 @@ td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
     struct new_file new = { .dir = dir, .name = name, .ranges = ranges };
     *done = false;
     *out = (struct td_data_content){ 0 };
-    snprintf(new.file, sizeof new.file, "%s%s", name, TD_OWN_SUFFIX);
-    td_tensor_file_plan(&new.content, tensor, keys, version);
+    td_data_own_file(name, new.file);
+    if (td_data_file_is(new.file, TD_PROGRAM_SUFFIX))
+        td_tensor_file_plan_bytes(&new.content, tensor);
+    else
+        td_tensor_file_plan(&new.content, tensor, keys, version);
     struct td_reserved_file reserved = { .file = new.file, .bytes = new.content.bytes };
     td_data_hold(dir);
     td_status status = td_data_check_lock(dir, new.file, new.content.bytes, err);

@@ -3,11 +3,67 @@
 #include <stdio.h>
 #include <string.h>
 
+bool td_data_file_is_own(const char *file)
+{
+    return file[0] != '.' &&
+           (td_data_file_is(file, TD_OWN_SUFFIX) || td_data_file_is(file, TD_PROGRAM_SUFFIX));
+}
+
 bool td_data_file_wanted(const char *name)
 {
-    return name[0] != '.' &&
-           (td_data_file_is(name, TD_OWN_SUFFIX) || td_data_file_is(name, TD_NPY_SUFFIX) ||
-            td_data_file_is(name, TD_SAFETENSORS_SUFFIX));
+    return td_data_file_is_own(name) ||
+           (name[0] != '.' &&
+            (td_data_file_is(name, TD_NPY_SUFFIX) || td_data_file_is(name, TD_SAFETENSORS_SUFFIX)));
+}
+
+const char *td_data_file_suffix(const char *file)
+{
+    return td_data_file_is(file, TD_PROGRAM_SUFFIX)
+               ? file + strlen(file) - (sizeof TD_PROGRAM_SUFFIX - 1)
+               : strrchr(file, '.');
+}
+
+void td_data_own_file(const char *name, char file[TD_FILE_NAME])
+{
+    char program[TD_TENSOR_NAME];
+    size_t length;
+    const bool of_program = td_table_of_program(name, strlen(name), program, &length);
+    snprintf(file, TD_FILE_NAME, "%s%s", of_program ? program : name,
+             of_program ? TD_PROGRAM_SUFFIX : TD_OWN_SUFFIX);
+}
+
+bool td_data_npy_file(const char *name, char file[TD_FILE_NAME])
+{
+    snprintf(file, TD_FILE_NAME, "%s%s", name, TD_NPY_SUFFIX);
+    return !td_is_program_name(name, strlen(name));
+}
+
+bool td_data_only_name(const char *file, char name[TD_TENSOR_NAME])
+{
+    char stem[TD_TENSOR_NAME];
+    const size_t length = (size_t)(td_data_file_suffix(file) - file);
+    if (td_data_file_is(file, TD_SAFETENSORS_SUFFIX) || length >= sizeof stem)
+        return false;
+    snprintf(stem, sizeof stem, "%.*s", (int)length, file);
+    if (!td_data_file_is(file, TD_PROGRAM_SUFFIX))
+        memcpy(name, stem, sizeof stem);
+    else if (!td_program_name(stem, name))
+        return false;
+    return td_name_valid(name);
+}
+
+td_status td_data_check_name(const char *file, const char *name, struct td_error *err)
+{
+    char program[TD_TENSOR_NAME];
+    size_t length;
+    const td_status status = td_name_check(name, err);
+    if (status != TD_OK || td_data_file_is(file, TD_PROGRAM_SUFFIX) ||
+        !td_table_of_program(name, strlen(name), program, &length))
+        return status;
+    return td_error_set(err, TD_INVALID_ARGUMENT,
+                        "'%s' is the name of the program '%s', not of a tensor; a program is read "
+                        "from its text in %s" TD_PROGRAM_SUFFIX,
+                        name, program, program);
 }
 
 bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME])
@@ -54,24 +110,39 @@ void td_data_name_in_file(const char *stem, const char *tensor, char name[TD_NAM
     snprintf(name, TD_NAME_IN_FILE, "%.*s:%.128s%.128s", shown, stem, tensor, stem + base);
 }
 
-bool td_data_next_stem(const char *name, int *place, char stem[TD_TENSOR_NAME])
+/* Writes the name of the next .safetensors file that can hold the tensor. Each ':' in the name ends
+ * one or two stems: without and with the version. */
+static bool next_safetensors(const char *name, int *place, char file[TD_FILE_NAME])
 {
     const int base = (int)td_table_base(name);
-    while (*place < 2 * base) {
+    for (; *place < 2 * base; ++*place) {
         const int colon = *place / 2;
         const bool with_version = *place % 2 == 1;
-        ++*place;
         if (colon < 1 || name[colon] != ':' || (with_version && !name[base]))
             continue;
-        snprintf(stem, TD_TENSOR_NAME, "%.*s%s", colon, name, with_version ? name + base : "");
+        snprintf(file, TD_FILE_NAME, "%.*s%s%s", colon, name, with_version ? name + base : "",
+                 TD_SAFETENSORS_SUFFIX);
         return true;
     }
     return false;
 }
 
+bool td_data_next_file(const char *name, int *place, char file[TD_FILE_NAME])
+{
+    const int at = *place;
+    bool found = true;
+    if (at == 0)
+        td_data_own_file(name, file);
+    else if (at == 1)
+        found = td_data_npy_file(name, file);
+    else
+        found = next_safetensors(name, place, file);
+    ++*place;
+    return found;
+}
+
 int td_data_file_order(const char *file, const char *other)
 {
-    const bool own = td_data_file_is(file, TD_OWN_SUFFIX),
-               other_own = td_data_file_is(other, TD_OWN_SUFFIX);
+    const bool own = td_data_file_is_own(file), other_own = td_data_file_is_own(other);
     return own != other_own ? other_own - own : strcmp(file, other);
 }

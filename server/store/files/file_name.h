@@ -2,6 +2,9 @@
  * of them holds, and which file is served if several hold the same name.
  *
  *     NAME.tensord        holds the tensor NAME, and was written by the server
+ *     NAME.program.json   holds the text of the program NAME: the tensor NAME.program, or
+ *                         BASE.program@VERSION for BASE@VERSION.program.json; written by the server
+ *                         or by hand. No other file can hold a program.
  *     STEM.npy            holds the tensor STEM
  *     X.keys.npy          holds the keys of the rows in X.npy;
  *                         X.keys@V.npy holds the keys of the rows in X@V.npy
@@ -26,6 +29,7 @@
 #define TD_OWN_SUFFIX         ".tensord"
 #define TD_NPY_SUFFIX         ".npy"
 #define TD_SAFETENSORS_SUFFIX ".safetensors"
+#define TD_PROGRAM_SUFFIX     ".program.json"
 #define TD_INDEX_SUFFIX       ".index.tensord"
 #define TD_TEMPORARY_PREFIX   ".tensord-tmp-"
 #define TD_LOCK_FILE          ".tensord.lock"
@@ -41,6 +45,29 @@ static inline bool td_data_file_is(const char *name, const char *suffix)
 
 /* True if the server loads files with this name, judging by the suffix. */
 bool td_data_file_wanted(const char *name);
+
+/* Returns the suffix of a file that td_data_file_wanted accepts, such as ".npy". */
+const char *td_data_file_suffix(const char *file);
+
+/* True for the kinds of file that the server writes for a name: NAME.tensord and NAME.program.json.
+ * Hidden files are not included. */
+bool td_data_file_is_own(const char *file);
+
+/* Writes the name of the file that the server writes for a name: "t@v.tensord" for the tensor
+ * "t@v", and "score@v.program.json" for the program's tensor "score.program@v". */
+void td_data_own_file(const char *name, char file[TD_FILE_NAME]);
+
+/* Writes the name of the .npy file that holds a tensor. Returns false for the name of a program. */
+bool td_data_npy_file(const char *name, char file[TD_FILE_NAME]);
+
+/* Writes the name of the only tensor that a file can hold. Returns false if the name is not valid,
+ * or if the file can hold several tensors. */
+bool td_data_only_name(const char *file, char name[TD_TENSOR_NAME]);
+
+/* Returns INVALID_ARGUMENT if the name is not valid, or if it is the name of a program but the file
+ * is not a file of a program. */
+TD_MUST_CHECK td_status td_data_check_name(const char *file, const char *name,
+                                           struct td_error *err);
 
 /* td_data_keys_file writes the name of the file that holds the keys of a table: "m.keys@v.npy" for
  * "m@v.npy". It returns false if the file of the table is not a .npy file.
@@ -60,12 +87,14 @@ bool td_data_keys_file_of_index(const char *file, char keys[TD_FILE_NAME]);
 enum { TD_NAME_IN_FILE = 3 * TD_TENSOR_NAME };
 void td_data_name_in_file(const char *stem, const char *tensor, char name[TD_NAME_IN_FILE]);
 
-/* Writes to `stem` the next stem of a .safetensors file that can contain the name. Returns false
- * after the last stem. *place must be 0 before the first call. */
-bool td_data_next_stem(const char *name, int *place, char stem[TD_TENSOR_NAME]);
+/* Writes to `file` the name of the next file that can hold the tensor: the server's own file, then
+ * the .npy file, then each .safetensors file. Returns false after the last file. *place must be 0
+ * before the first call. A program has only the server's own file. */
+bool td_data_next_file(const char *name, int *place, char file[TD_FILE_NAME]);
 
 /* Compares two file names, with a result like strcmp. If two files hold the same name, the earlier
- * file is served. NAME.tensord comes before the other files, and each group is sorted by name. */
+ * file is served. The server's own files come before the other files, and each group is sorted by
+ * name. */
 int td_data_file_order(const char *file, const char *other);
 
 #endif

@@ -111,8 +111,18 @@ void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *te
     if (keys)
         add_keys(file, keys);
     file->header_bytes = print_header(file, tensor, version);
+    file->has_checksums = true;
     file->bytes = file->header_bytes + file->data_bytes +
                   td_checksum_digests(file->data_bytes) * TD_DIGEST_BYTES;
+}
+
+void td_tensor_file_plan_bytes(struct td_tensor_file *file, const struct td_tensor *tensor)
+{
+    file->parts[0] = (struct td_tensor_part){ .data = tensor->data, .bytes = tensor->bytes };
+    file->n_parts = 1;
+    file->header_bytes = 0;
+    file->has_checksums = false;
+    file->bytes = file->data_bytes = tensor->bytes;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -234,7 +244,7 @@ int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct
     int reason = write_all(&output, file->header, file->header_bytes);
     for (int i = 0; i < file->n_parts && reason == 0; i++)
         reason = write_part(&output, &file->parts[i]);
-    if (reason == 0)
+    if (reason == 0 && file->has_checksums)
         reason = write_digests(&output);
     if (reason == 0 && fsync(fd) != 0)
         reason = errno;

@@ -1,4 +1,5 @@
-/* tensor_file.h - writes the content of a NAME.tensord file. data_dir.h describes the format.
+/* tensor_file.h - writes the content of a NAME.tensord or NAME.program.json file. data_dir.h
+ * describes the formats.
  *
  * Ownership  Borrows the tensor and the keys.
  * Threads    Reentrant. */
@@ -30,6 +31,8 @@ struct td_tensor_file {
     int n_parts;
     uint64_t data_bytes; /* total bytes of all parts */
     size_t header_bytes;
+    /* True if the checksums of the data follow the data. */
+    bool has_checksums;
     uint64_t bytes; /* size of the file */
     char header[TD_TENSOR_FILE_HEADER];
 };
@@ -38,6 +41,9 @@ struct td_tensor_file {
  * NULL. */
 void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *tensor,
                          const struct td_tensor *keys, uint64_t version);
+
+/* Plans a file that holds only the bytes of the tensor. */
+void td_tensor_file_plan_bytes(struct td_tensor_file *file, const struct td_tensor *tensor);
 
 /* Writes the planned content to an empty file and fsyncs the file. Returns 0 or errno, or ECANCELED
  * with err filled if `stop` ended the writing. */

@@ -269,12 +269,11 @@ void td_store_note_damaged_files(struct td_store *store)
         td_store_note_file_problem(store, file, reason);
 }
 
-/* True if the file, or the tensor of this name in it, is refused. Call with files_mutex held. */
-static bool is_refused(const struct td_store *store, const char *name, const char *stem,
-                       const char *suffix, struct td_refused_file *out)
+/* True if the file out->file, or the tensor of this name in it, is refused. Call with files_mutex
+ * held. */
+static bool is_refused(const struct td_store *store, const char *name, struct td_refused_file *out)
 {
     bool found;
-    snprintf(out->file, sizeof out->file, "%s%s", stem, suffix);
     const int place = known_place(store, out->file, &found);
     const struct td_known_file *known = found ? store->files[place] : NULL;
     if (!known || !known->refused)
@@ -288,14 +287,12 @@ static bool is_refused(const struct td_store *store, const char *name, const cha
 bool td_store_find_refused_file(struct td_store *store, const char *name,
                                 struct td_refused_file *out)
 {
-    char stem[TD_TENSOR_NAME];
+    bool found = false;
     pthread_mutex_lock(&store->files_mutex);
-    out->own = is_refused(store, name, name, TD_OWN_SUFFIX, out) ||
-               is_refused(store, name, name, TD_NPY_SUFFIX, out);
-    bool found = out->own;
-    for (int place = 0; !found && td_data_next_stem(name, &place, stem);)
-        found = is_refused(store, name, stem, TD_SAFETENSORS_SUFFIX, out);
+    for (int place = 0; !found && td_data_next_file(name, &place, out->file);)
+        found = is_refused(store, name, out);
     pthread_mutex_unlock(&store->files_mutex);
+    out->own = found && !td_data_file_is(out->file, TD_SAFETENSORS_SUFFIX);
     return found;
 }
 
@@ -335,16 +332,13 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
     return gives;
 }
 
-/* Writes the file name (`stem` and `suffix`) to `file`. Returns true if this file certainly
- * contains the tensor. Call with files_mutex held. */
-static bool is_certain(const struct td_store *store, const char *name, const char *stem,
-                       const char *suffix, char file[TD_FILE_NAME])
+/* True if the file certainly contains the tensor. Call with files_mutex held. */
+static bool is_certain(const struct td_store *store, const char *name, const char *file)
 {
     bool found;
-    snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
     const int place = known_place(store, file, &found);
     const struct td_known_file *known = found ? store->files[place] : NULL;
-    if (!known || strcmp(suffix, TD_SAFETENSORS_SUFFIX) != 0)
+    if (!known || !td_data_file_is(file, TD_SAFETENSORS_SUFFIX))
         return found;
     const bool content_known = !known->refused || known->partly;
     return content_known && td_known_file_find(known, name) != NULL;
@@ -352,12 +346,10 @@ static bool is_certain(const struct td_store *store, const char *name, const cha
 
 bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME])
 {
-    char stem[TD_TENSOR_NAME];
+    bool has = false;
     pthread_mutex_lock(&store->files_mutex);
-    bool has = is_certain(store, name, name, TD_OWN_SUFFIX, file) ||
-               is_certain(store, name, name, TD_NPY_SUFFIX, file);
-    for (int place = 0; !has && td_data_next_stem(name, &place, stem);)
-        has = is_certain(store, name, stem, TD_SAFETENSORS_SUFFIX, file);
+    for (int place = 0; !has && td_data_next_file(name, &place, file);)
+        has = is_certain(store, name, file);
     pthread_mutex_unlock(&store->files_mutex);
     return has;
 }
@@ -376,10 +368,11 @@ char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME]
 
 void td_store_file_written(struct td_store *store, struct td_known_file *known)
 {
-    char plain[TD_FILE_NAME];
-    snprintf(plain, sizeof plain, "%s.npy", known->names[0].name);
+    char npy[TD_FILE_NAME];
+    const bool replaces = td_data_npy_file(known->names[0].name, npy);
     td_store_remember_file(store, known);
-    td_store_forget_file(store, plain);
+    if (replaces)
+        td_store_forget_file(store, npy);
 }
 
 /* True if a tensor of this name is the only content that the server can read from the file. */
@@ -393,13 +386,13 @@ static bool has_only(const struct td_known_file *known, const char *name)
 
 void td_store_files_removed(struct td_store *store, const char *name)
 {
-    /* Forget NAME.tensord and NAME.npy by their file names, because the record of a refused file
-     * has no names. */
-    char own[TD_FILE_NAME];
-    snprintf(own, sizeof own, "%s.tensord", name);
-    td_store_forget_file(store, own);
-    snprintf(own, sizeof own, "%s.npy", name);
-    td_store_forget_file(store, own);
+    /* Forget the files that hold only this name by their file names, because the record of a
+     * refused file has no names. */
+    char file[TD_FILE_NAME];
+    td_data_own_file(name, file);
+    td_store_forget_file(store, file);
+    if (td_data_npy_file(name, file))
+        td_store_forget_file(store, file);
     pthread_mutex_lock(&store->files_mutex);
     for (int i = store->n_files - 1; i >= 0; i--)
         if (has_only(store->files[i], name))

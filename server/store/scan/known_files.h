@@ -103,7 +103,7 @@ void td_store_note_damaged_files(struct td_store *store);
 struct td_refused_file {
     char file[TD_FILE_NAME];
     char reason[TD_KNOWN_REASON]; /* "is not served: ..." */
-    /* True for NAME.tensord and NAME.npy, which hold only this tensor. */
+    /* True for NAME.tensord, NAME.program.json and NAME.npy, which hold only this tensor. */
     bool own;
 };
 bool td_store_find_refused_file(struct td_store *store, const char *name,
@@ -121,16 +121,17 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
                          bool *not_served);
 
 /* Finds a file that certainly contains a tensor of this name, served or not. The file is
- * NAME.tensord or NAME.npy, damaged or not, or a file whose content the last scan or this process
- * knows. Returns false if there is none. */
+ * the server's own file of the name or NAME.npy, damaged or not, or a file whose content the last
+ * scan or this process knows. Returns false if there is none. */
 bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME]);
 
 /* Returns the names of all known files, or NULL if no memory is available. The caller frees the
  * array with free(). */
 char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME];
 
-/* Record changes that the store itself made. Call td_store_file_written after writing NAME.tensord,
- * whose record was reserved, and td_store_files_removed after removing the files of a name. */
+/* Record changes that the store itself made. Call td_store_file_written after writing the server's
+ * own file of a name, whose record was reserved, and td_store_files_removed after removing the
+ * files of a name. */
 void td_store_file_written(struct td_store *store, struct td_known_file *known);
 void td_store_files_removed(struct td_store *store, const char *name);
 

@@ -34,13 +34,14 @@ static td_status name_file(struct reader *reader, const struct td_json_path *pat
 {
     char stem[TD_FILE_NAME], versioned[TD_FILE_NAME];
     const char *text = td_arena_text(reader->arena, name.text, name.length, reader->err);
-    const char *suffix = text ? strrchr(text, '.') : NULL;
     if (!text)
         return reader->err->status;
-    if (strlen(text) != name.length || !suffix || !td_data_file_wanted(text))
-        return td_json_refuse(path, reader->err,
-                              "'%s' is not the name of a .npy, .safetensors or .tensord file",
-                              TD_SHOWN(name.text, name.length));
+    if (strlen(text) != name.length || !td_data_file_wanted(text))
+        return td_json_refuse(
+            path, reader->err,
+            "'%s' is not the name of a .npy, .safetensors, .tensord or .program.json file",
+            TD_SHOWN(name.text, name.length));
+    const char *suffix = td_data_file_suffix(text);
     const int length = (int)(suffix - text);
     if ((size_t)length + strlen(reader->version) + 1 < TD_TENSOR_NAME)
         snprintf(stem, sizeof stem, "%.*s@%s", length, text, reader->version);

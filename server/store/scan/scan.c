@@ -169,15 +169,13 @@ static bool is_unchanged_since_read(const struct file_scan *scan, const struct t
             td_file_id_equal(&now, id));
 }
 
-/* Returns TD_FILE_PRESENT if the file of this stem contains the name and takes precedence over the
+/* Returns TD_FILE_PRESENT if the file contains the name and takes precedence over the
  * scanned file. Returns TD_FILE_UNKNOWN if that file could not be read, is malformed, or contains a
  * tensor of the name that cannot be served. Otherwise returns TD_FILE_GONE. */
-static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *stem,
-                                   const char *suffix, char file[TD_FILE_NAME])
+static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *file)
 {
     struct td_file_id id;
     bool not_served;
-    snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
     if (td_data_file_order(file, scan->file) >= 0)
         return TD_FILE_GONE;
     for (int i = 0; i < scan->unread->count; i++)
@@ -193,12 +191,9 @@ static td_file_state check_earlier(const struct file_scan *scan, const char *nam
 static td_file_state find_earlier(const struct file_scan *scan, const char *name,
                                   char file[TD_FILE_NAME])
 {
-    char stem[TD_TENSOR_NAME];
-    td_file_state found = check_earlier(scan, name, name, TD_OWN_SUFFIX, file);
-    if (found == TD_FILE_GONE)
-        found = check_earlier(scan, name, name, TD_NPY_SUFFIX, file);
-    for (int place = 0; found == TD_FILE_GONE && td_data_next_stem(name, &place, stem);)
-        found = check_earlier(scan, name, stem, TD_SAFETENSORS_SUFFIX, file);
+    td_file_state found = TD_FILE_GONE;
+    for (int place = 0; found == TD_FILE_GONE && td_data_next_file(name, &place, file);)
+        found = check_earlier(scan, name, file);
     return found;
 }
 
@@ -402,7 +397,7 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
     }
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];
-        if (td_name_check(found->name, &err) != TD_OK) {
+        if (td_data_check_name(scan->file, found->name, &err) != TD_OK) {
             skipped(scan, found->name, err.message);
             known->n_refused++;
             continue;
@@ -546,15 +541,6 @@ done:
     td_known_file_free(before);
 }
 
-/* Returns the name of the tensor in a file that can contain only one tensor, or NULL for other
- * files. */
-static const char *only_name(const char *file, char stem[TD_FILE_NAME])
-{
-    const char *suffix = strrchr(file, '.');
-    snprintf(stem, TD_FILE_NAME, "%.*s", (int)(suffix - file), file);
-    return strcmp(suffix, TD_SAFETENSORS_SUFFIX) != 0 && td_name_valid(stem) ? stem : NULL;
-}
-
 /* Reports a file of keys that has no table. Other files of keys are read with the files of their
  * tables. */
 static void scan_keys(const struct file_scan *scan, const char *table)
@@ -583,16 +569,16 @@ static void scan_file(struct td_store *store, struct td_scan_report *report,
                               .unserved = &unserved,
                               .file = file };
     struct td_writer writer = { .names = &scan.locked_name, .n_names = 1 };
-    char stem[TD_FILE_NAME];
-    if (td_data_table_of_keys_file(file, stem)) {
-        scan_keys(&scan, stem);
+    char table[TD_FILE_NAME], name[TD_TENSOR_NAME];
+    if (td_data_table_of_keys_file(file, table)) {
+        scan_keys(&scan, table);
         note_unserved(&scan);
         td_scan_report_file(report, file);
         return;
     }
     /* A writer might be writing this file of a single tensor now, so lock the name of that tensor
      * first. */
-    scan.locked_name = only_name(file, stem);
+    scan.locked_name = td_data_only_name(file, name) ? name : NULL;
     if (scan.locked_name)
         td_writer_wait(store, &writer);
     scan_known(&scan);
@@ -612,13 +598,16 @@ static void remove_vanished(struct td_store *store, struct td_scan_report *repor
     struct td_error err;
     struct file_scan scan = { .store = store, .report = report, .file = file, .vanished = true };
     struct td_writer writer = { .names = &scan.locked_name, .n_names = 1 };
-    char stem[TD_FILE_NAME];
+    char name[TD_TENSOR_NAME];
     bool ok = true;
     if (td_store_recall_file(store, file, &known, &err) != TD_OK) {
         skipped(&scan, NULL, err.message);
         return;
     }
-    scan.locked_name = known && known->n_names == 1 ? known->names[0].name : only_name(file, stem);
+    if (known && known->n_names == 1)
+        scan.locked_name = known->names[0].name;
+    else
+        scan.locked_name = td_data_only_name(file, name) ? name : NULL;
     if (scan.locked_name)
         td_writer_wait(store, &writer);
     for (int i = 0; known && i < known->n_names; i++)

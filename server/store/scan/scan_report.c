@@ -71,13 +71,14 @@ const char *td_scan_other_reason(const char *name)
         { ".bin", pickled },        { ".ckpt", checkpoint },
         { ".pkl", any_pickle },     { ".pickle", any_pickle },
         { ".npy", upper_case },     { ".safetensors", upper_case },
-        { ".tensord", upper_case }, { ".h5", not_read },
-        { ".hdf5", not_read },      { ".onnx", not_read },
-        { ".gguf", not_read },      { ".arrow", imported },
-        { ".feather", imported },   { ".mat", not_read },
-        { ".msgpack", not_read },   { ".pb", not_read },
-        { ".tflite", not_read },    { ".gz", compressed },
-        { ".zst", compressed },     { ".zip", compressed },
+        { ".tensord", upper_case }, { ".program.json", upper_case },
+        { ".h5", not_read },        { ".hdf5", not_read },
+        { ".onnx", not_read },      { ".gguf", not_read },
+        { ".arrow", imported },     { ".feather", imported },
+        { ".mat", not_read },       { ".msgpack", not_read },
+        { ".pb", not_read },        { ".tflite", not_read },
+        { ".gz", compressed },      { ".zst", compressed },
+        { ".zip", compressed },
     };
     const size_t length = strlen(name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

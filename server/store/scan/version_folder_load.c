@@ -138,7 +138,7 @@ static td_status list_tensors(struct td_folder_load *load, struct td_error *err)
     qsort(load->tensors, (size_t)n, sizeof *load->tensors, by_name);
     for (int i = 0; i < n && status == TD_OK; i++) {
         const char *name = load->tensors[i].found->name;
-        status = td_name_check(name, err);
+        status = td_data_check_name(load->tensors[i].file->name, name, err);
         if (status == TD_OK && i > 0 && strcmp(name, load->tensors[i - 1].found->name) == 0)
             return td_error_set(err, TD_MALFORMED_REQUEST,
                                 "two of its files contain the tensor "

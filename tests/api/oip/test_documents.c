@@ -273,8 +273,8 @@ TD_TEST_EACH(the_index_has_a_small_body, index_bodies)
 
 TD_TEST(the_index_lists_all_models)
 {
-    static const struct td_oip_entry entries[] = { { "gather", 6, "1" },
-                                                   { "movies@20261122", 6, "20261122" } };
+    static const struct td_oip_entry entries[] = { { "gather", 6, "1", NULL },
+                                                   { "movies@20261122", 6, "20261122", NULL } };
     ck_assert_int_eq(td_oip_write_index(entries, 2, &test_arena, &reply, &err), TD_OK);
     ck_assert_str_eq(text(),
                      "[{\"name\":\"gather\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"},"

@@ -175,6 +175,11 @@ TD_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
     put_npy("short.npy", 0, 2);
     put_keys_npy("short.keys.npy", (const int64_t[]){ 7 }, 1);
     put_keys_npy("lone.keys.npy", (const int64_t[]){ 7 }, 1);
+    put_text("score.program.json", "{\"inputs\":{\"x\":{\"dtype\":\"float32\",\"shape\":[2]}},"
+                                   "\"steps\":[{\"op\":\"exp\",\"x\":\"$x\",\"as\":\"y\"}],"
+                                   "\"outputs\":[\"y\"]}");
+    put_text("broken.program.json", "[]");
+    put_npy("score.program.npy", 0, 2);
     put_text("t.npz", "");
     put_text("notes.txt", "");
     put_text("two\nlines.txt", "");
@@ -190,7 +195,11 @@ TD_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
               "ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
               "warning  empty.npy: skipped: it is empty or not a regular file\n",
               "warning  bad.npy: skipped: not a .npy file: ",
-              "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored; ",
+              "warning  sp ace.npy: tensor sp ace is skipped: ",
+              "ok       score.program.json: a program\n", "warning  broken.program.json: skipped: ",
+              "warning  score.program.npy: tensor score.program is skipped: 'score.program' is the "
+              "name of the program 'score'",
+              "ok       notes.txt: ignored; ",
               "warning  t.npz: skipped: this format is not supported; use deploy/import "
               "to convert it to tables\n",
               "ok       two?lines.txt: ignored; "));
@@ -292,7 +301,8 @@ TD_TEST(a_disk_quota_that_the_files_exceed_is_a_warning)
     put_text("b.tensord", "0123456789");
     put_text("c.npy", "does not count");
     expect(check_options("--disk-quota=19", NULL), true,
-           LINES("warning  disk-quota 19: the .tensord files in the data folder have 20 bytes. "));
+           LINES("warning  disk-quota 19: the .tensord and .program.json files in the data folder "
+                 "have 20 bytes. "));
     ck_assert(!says(check_options("--disk-quota=20", NULL), "disk-quota"));
     ck_assert(!says(check_options("--disk-quota=0", NULL), "disk-quota"));
     ck_assert(!says(check_options("--disk-quota=19", "--read-only"), "disk-quota"));

@@ -91,3 +91,42 @@ TD_TEST_EACH(the_name_of_a_part_has_its_table_and_version, parts)
     ck_assert(td_table_of_part(name, parts[_i].part, table));
     ck_assert_str_eq(table, parts[_i].table);
 }
+
+static const struct {
+    const char *program, *name;
+} programs[] = {
+    { "score", "score.program" },
+    { "score@v", "score.program@v" },
+    { "m:w@v", "m:w.program@v" },
+    { "score.program", "score.program.program" },
+};
+
+TD_TEST_EACH(the_name_of_a_program_has_its_version, programs)
+{
+    char name[TD_TENSOR_NAME], program[TD_TENSOR_NAME];
+    size_t length;
+    ck_assert(td_program_name(programs[_i].program, name));
+    ck_assert_str_eq(name, programs[_i].name);
+    ck_assert(td_is_program_name(name, strlen(name)));
+    ck_assert(td_table_of_program(name, strlen(name), program, &length));
+    ck_assert_str_eq(program, programs[_i].program);
+    ck_assert_uint_eq(length, strlen(program));
+}
+
+static const char *const no_programs[] = { "score",      ".program",      "program",
+                                           ".program@v", "score@program", "score.programs" };
+
+TD_TEST_EACH(other_names_are_not_names_of_programs, no_programs)
+{
+    ck_assert(!td_is_program_name(no_programs[_i], strlen(no_programs[_i])));
+}
+
+TD_TEST(the_name_of_a_program_is_at_most_as_long_as_any)
+{
+    char program[TD_TENSOR_NAME] = "", name[TD_TENSOR_NAME];
+    memset(program, 'a', 120);
+    ck_assert(td_program_name(program, name));
+    ck_assert_uint_eq(strlen(name), 128);
+    program[120] = 'a';
+    ck_assert(!td_program_name(program, name));
+}

@@ -119,9 +119,11 @@ TD_TEST(versions_increase_and_etags_differ)
         ck_assert_str_ne(found(store, "b")->etag, tags[j]);
 }
 
-static const char *const wrong_names[] = { "",     ".a",        "a b",       "a/b",
-                                           "../a", "e\xcc\x81", "a\n",       "a\\b",
-                                           "%41",  "a@1.keys",  "a@1.scale", "a@zero.zero_point" };
+static const char *const wrong_names[] = { "",           ".a",        "a b",
+                                           "a/b",        "../a",      "e\xcc\x81",
+                                           "a\n",        "a\\b",      "%41",
+                                           "a@1.keys",   "a@1.scale", "a@zero.zero_point",
+                                           "a@1.program" };
 
 TD_TEST_EACH(invalid_names_are_rejected, wrong_names)
 {

@@ -1,0 +1,66 @@
+"""NAME.program is the name of the program NAME: no request takes it for a tensor, and no list shows it."""
+import os, struct
+from oip_client import *
+
+TEXT = b'{"inputs": {"x": {"dtype": "float32", "shape": [2]}}, "steps": [{"op": "exp", "x": "$x", "as": "y"}], "outputs": ["y"]}'
+
+
+class ProgramNames(HttpTest):
+    folder = temporary_folder()
+    options = ("--data-dir", folder)
+
+    @classmethod
+    def setUpClass(cls):
+        for file in ("score.program.json", "score@1.program.json", "old@1.program.json", "score.program.npy"):
+            with open(os.path.join(cls.folder, file), "wb") as out:
+                out.write(npy("<f4", (2,), struct.pack("<2f", 1, 2)) if file.endswith(".npy") else TEXT)
+        super().setUpClass()
+
+    def test_no_route_takes_it_for_a_tensor(self):
+        name, files = "score.program", os.listdir(self.folder)
+        for method, path, body in (("GET", f"/v1/tensors/{name}", None), ("GET", f"/v1/tensors/{name}@1", None),
+                                   ("GET", f"/v1/tensors/{name}.keys", None), ("GET", f"/v1/tensors/{name}/statistics", None),
+                                   ("PUT", f"/v1/tensors/{name}", [1]), ("PUT", "/v1/tensors/another.program", [1]),
+                                   ("DELETE", f"/v1/tensors/{name}", None), ("PUT", f"/v1/tensors/{name}/keys", [1]),
+                                   ("DELETE", f"/v1/tensors/{name}/keys", None),
+                                   ("POST", f"/v1/tensors/{name}/gather", {"indices": [0]}),
+                                   ("POST", f"/v1/tensors/{name}/scatter", {"indices": [[0]], "updates": [5]}),
+                                   ("POST", f"/v1/tensors/{name}/upsert", {"keys": [1], "rows": [5]}),
+                                   ("POST", "/v1/gather", {"params": {"ref": name}, "indices": [0]}),
+                                   ("POST", "/v1/gather", {"params": [1, 2], "indices": [0], "store": name}),
+                                   ("POST", "/v1/programs/run", {"inputs": {"x": {"ref": name}}, "outputs": ["y"],
+                                                                 "steps": [{"op": "negative", "x": "$x", "as": "y"}]}),
+                                   ("GET", f"/v2/models/{name}", None), ("GET", f"/v2/models/{name}/versions/1", None)):
+            with self.subTest(method=method, path=path):
+                reply = self.request(method, path, body)
+                self.assertStatus(reply, 422 if path.startswith("/v1") else 400)
+                text = reply.body.decode()
+                self.assertRegex(text, r"'(score|another)\.program(@1)?' is the name of the program '(score|another)(@1)?', not of a tensor; "
+                                       r"use /v1/programs/(score|another)(@1)?")
+        self.assertEqual(sorted(os.listdir(self.folder)), sorted(files))
+
+    def test_no_list_shows_it(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/scores", [1]), 201)
+        self.assertEqual([t["name"] for t in self.get("/v1/tensors").json()["tensors"]], ["scores"])
+        models = {m["name"] for m in self.request("POST", "/v2/repository/index", b"").json()}
+        self.assertIn("scores", models)
+        self.assertFalse({m for m in models if "program" in m})
+        # Nor does an error suggest it.
+        problem = self.assertProblem(self.get("/v1/tensors/score"), 404, "TENSOR_NOT_FOUND")
+        self.assertEqual(problem["did_you_mean"], "scores")
+
+    def test_another_file_of_the_name_is_a_problem(self):
+        problems = self.get("/v1/aliases").json()["problems"]
+        self.assertEqual([p["source"] for p in problems], ["score.program.npy"])
+        self.assertIn("'score.program' is the name of the program 'score', not of a tensor; a program is read from its text in score.program.json",
+                      problems[0]["reason"])
+
+    def test_an_alias_names_a_version_of_a_program(self):
+        reply = self.post("/v1/aliases", {"set": {"new.program": "old.program@1"}})
+        self.assertStatus(reply, 200)
+        self.assertEqual(self.get("/v1/aliases").json()["aliases"], {"new.program": "old.program@1"})
+        self.assertNotIn("new.program", [m["name"] for m in self.request("POST", "/v2/repository/index", b"").json()])
+        for name, target in (("new", "old.program@1"), ("new.program", "old@1")):
+            problem = self.assertProblem(self.post("/v1/aliases", {"set": {name: target}}), 422, "INVALID_ARGUMENT")
+            self.assertIn("an alias of a program has a name ALIAS.program", problem["detail"])
+        self.assertStatus(self.post("/v1/aliases", {"set": {"new.program": None}}), 200)

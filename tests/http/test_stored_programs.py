@@ -1,0 +1,327 @@
+"""Stored programs: PUT, GET, DELETE and POST of /v1/programs/{program}, /v1/programs/plan, versions and aliases, the data folder,
+tokens, and models of /v2. What the text of a program can contain is tested in process: tests/api/programs."""
+import os, struct
+from oip_client import *
+
+FLOATS = {"dtype": "float32", "shape": ["n"]}
+BEST = {"inputs": {"x": FLOATS}, "outputs": ["best"],
+        "steps": [{"op": "top_k", "x": "$x", "k": {"attr": "k", "default": 1}, "as": {"values": "best"}}]}
+LOOKUP = {"inputs": {"i": {"dtype": "int32", "shape": ["n"]}}, "outputs": ["y"],
+          "steps": [{"op": "gather", "params": {"ref": "rows"}, "indices": "$i", "as": "y"}]}
+
+
+def square(n):
+    """x to the power of 2 ** n"""
+    names = ["x"] + [f"y{i}" for i in range(n)]
+    return {"inputs": {"x": FLOATS}, "outputs": names[-1:],
+            "steps": [{"op": "square", "x": f"${names[i]}", "as": names[i + 1]} for i in range(n)]}
+
+
+class ProgramTest(HttpTest):
+    def put_program(self, name, program, status=201, query="", headers=None):
+        self.addCleanup(self.request, "DELETE", f"/v1/programs/{name}")
+        reply = self.request("PUT", f"/v1/programs/{name}{query}", program, headers)
+        self.assertStatus(reply, status)
+        return reply
+
+    def call(self, name, body, query="", headers=None):
+        return self.request("POST", f"/v1/programs/{name}{query}", body, headers)
+
+    def values(self, reply):
+        self.assertStatus(reply, 200)
+        return {name: tensor["data"] for name, tensor in reply.json()["outputs"].items()}
+
+
+class Stored(ProgramTest):
+    def test_a_program_is_stored_described_replaced_and_deleted(self):
+        reply = self.put_program("best", BEST)
+        self.assertEqual(reply.headers["Location"], "/v1/programs/best")
+        first = reply.json()
+        self.assertEqual(reply.headers["ETag"], first["etag"])
+        self.assertEqual((first["name"], first["ready"], first["persisted"]), ("best", True, False))
+        self.assertEqual(first["inputs"], [{"name": "x", **FLOATS}])
+        self.assertEqual(first["outputs"], [{"name": "best", "dtype": "float32", "shape": [None]}])
+        self.assertEqual([a["name"] for a in first["arguments"]], ["k"])
+        self.assertEqual(first["steps"][0]["op"], "top_k")
+        self.assertEqual(first["program"], BEST)
+        got = self.get("/v1/programs/best")
+        self.assertEqual(got.json(), first)
+        self.assertStatus(self.request("GET", "/v1/programs/best", headers={"If-None-Match": first["etag"]}), 304)
+        second = self.put_program("best", square(1), 200).json()
+        self.assertGreater(second["version"], first["version"])
+        self.assertEqual(self.get("/v1/programs/best").json()["program"], square(1))
+        self.assertStatus(self.request("DELETE", "/v1/programs/best"), 204)
+        self.assertProblem(self.get("/v1/programs/best"), 404, "TENSOR_NOT_FOUND")
+        self.assertProblem(self.request("DELETE", "/v1/programs/best"), 404, "TENSOR_NOT_FOUND")
+
+    def test_the_text_keeps_its_form(self):
+        text = b'{"inputs": {"x": {"dtype": "float32", "shape": []}},\n "steps": [{"op": "abs", "x": "$x", "as": "y"}],\n "outputs": ["y"]}\n'
+        self.put_program("form", text)
+        self.assertIn(b'"program":' + text.strip(), self.get("/v1/programs/form").body)
+
+    def test_conditions_apply_to_writes(self):
+        etag = self.put_program("best", BEST).json()["etag"]
+        self.assertProblem(self.request("PUT", "/v1/programs/best", square(1), {"If-None-Match": "*"}), 412, "PRECONDITION_FAILED")
+        self.put_program("best", square(1), 200, headers={"If-Match": etag})
+        self.assertProblem(self.request("PUT", "/v1/programs/best", BEST, {"If-Match": etag}), 412, "PRECONDITION_FAILED")
+        self.assertProblem(self.request("DELETE", "/v1/programs/best", None, {"If-Match": etag}), 412, "PRECONDITION_FAILED")
+
+    def test_programs_are_listed_in_pages(self):
+        for name in ("list-b", "list-a", "list-a@2"):
+            self.put_program(name, BEST)
+        names = lambda query: [p["name"] for p in self.get("/v1/programs?prefix=list-" + query).json()["programs"]]
+        self.assertEqual(names(""), ["list-a", "list-a@2", "list-b"])
+        self.assertEqual(self.get("/v1/programs?prefix=list-&limit=2").json()["next"], "list-a@2")
+        self.assertEqual(names("&after=list-a@2"), ["list-b"])
+        self.assertProblem(self.get("/v1/programs?name=x"), 400, "MALFORMED_REQUEST")
+
+    def test_a_program_that_is_wrong_is_not_stored(self):
+        wrong = {"inputs": {"x": FLOATS}, "steps": [{"op": "squar", "x": "$x", "as": "y"}], "outputs": ["y"]}
+        self.assertProblem(self.request("PUT", "/v1/programs/wrong", wrong), 404, "UNKNOWN_OP", pointer="/steps/0/op", did_you_mean="square")
+        wrong["steps"][0] = {"op": "einsum", "equation": "ij->i", "inputs": ["$x"], "as": "y"}
+        problem = self.assertProblem(self.request("PUT", "/v1/programs/wrong", wrong), 422, "SHAPE_MISMATCH", step=0)
+        self.assertRegex(problem["detail"], "n = [0-9]+")
+        self.assertProblem(self.request("PUT", "/v1/programs/wrong", b"{"), 400, "MALFORMED_REQUEST")
+        self.assertProblem(self.request("PUT", "/v1/programs/wrong", b"x" * ((1 << 20) + 1)), 413, "PAYLOAD_TOO_LARGE")
+        self.assertProblem(self.request("PUT", "/v1/programs/wrong?persits=1", BEST), 400, "MALFORMED_REQUEST", did_you_mean="persist")
+        self.assertProblem(self.request("PUT", "/v1/programs/wrong?persist=1", BEST), 422, "INVALID_ARGUMENT")  # there is no data folder
+        self.assertProblem(self.request("PUT", "/v1/programs/wrong", BEST, {"Content-Type": "application/x-npy"}), 415, "UNSUPPORTED_MEDIA_TYPE")
+        self.assertProblem(self.get("/v1/programs/wrong"), 404, "TENSOR_NOT_FOUND")
+
+    def test_names(self):
+        for name in ("run", "plan"):
+            for method in ("GET", "PUT", "DELETE"):
+                self.assertProblem(self.request(method, f"/v1/programs/{name}", BEST if method == "PUT" else None), 405, "METHOD_NOT_ALLOWED")
+        for name in ("run@1", ".x", "a" * 125, "x@", "x.keys"):
+            problem = self.assertProblem(self.request("PUT", f"/v1/programs/{name}", BEST), 422, "INVALID_ARGUMENT")
+            self.assertNotIn(".program", problem["detail"])
+        self.assertProblem(self.call("bset", {}), 404, "TENSOR_NOT_FOUND")
+        self.put_program("best", BEST)
+        self.assertProblem(self.call("bset", {}), 404, "TENSOR_NOT_FOUND", did_you_mean="best")
+
+
+class Calls(ProgramTest):
+    def test_inputs_and_arguments_stand_side_by_side(self):
+        self.put_program("best", BEST)
+        self.assertEqual(self.values(self.call("best", {"x": [3, 5, 4]})), {"best": [5.0]})
+        self.assertEqual(self.values(self.call("best", {"x": [3, 5, 4], "k": 2})), {"best": [5.0, 4.0]})
+        self.assertEqual(self.values(self.call("best", {"x": [3, 5, 4]}, "?k=3")), {"best": [5.0, 4.0, 3.0]})
+        self.assertProblem(self.call("best", {"x": [3, 5], "k": 1}, "?k=2"), 400, "MALFORMED_REQUEST", attribute="k")
+        self.assertProblem(self.call("best", {"x": [3, 5], "k": "a"}), 400, "MALFORMED_REQUEST", attribute="k")
+        self.assertProblem(self.call("best", {"x": [3, 5], "K": 1}), 400, "MALFORMED_REQUEST", pointer="/K")
+        self.assertProblem(self.call("best", {}), 422, "INVALID_ARGUMENT", input="x")
+        self.assertProblem(self.call("best", {"x": [3], "k": 2}), 422, "INVALID_ARGUMENT", step=0)
+        self.assertEqual(self.call("best", {"x": [3], "response": "base64"}).json()["outputs"]["best"]["base64"], "AABAQA==")
+
+    def test_an_argument_without_a_default_is_required(self):
+        steps = [{"op": "top_k", "x": "$x", "k": {"attr": "k"}, "as": {"values": "best"}}, {"op": "slice", "x": "$best", "starts": [0], "stops": [1], "as": "y"}]
+        self.put_program("required", {"inputs": {"x": FLOATS}, "steps": steps, "outputs": ["y"]})
+        self.assertProblem(self.call("required", {"x": [1, 2]}), 422, "INVALID_ARGUMENT", attribute="k")
+        self.assertEqual(self.values(self.call("required", {"x": [1, 2], "k": 2})), {"y": [2.0]})
+
+    def test_inputs_are_binary(self):
+        self.put_program("best", BEST)
+        header = json.dumps({"x": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}, "__metadata__": {"k": "2"}}).encode()
+        header += b" " * (-len(header) % 8)
+        body = struct.pack("<Q", len(header)) + header + struct.pack("<3f", 3, 5, 4)
+        reply = self.call("best", body, headers={"Content-Type": "application/vnd.safetensors"})
+        self.assertStatus(reply, 200)
+        self.assertEqual(struct.unpack("<2f", reply.body[-8:]), (5, 4))
+
+    def test_dtypes_and_shapes_are_checked(self):
+        two = {"inputs": {"a": {"dtype": "float64", "shape": ["n", 2]}, "b": {"dtype": "float64", "shape": ["n"]}}, "outputs": ["y"],
+               "steps": [{"op": "einsum", "equation": "nd,n->d", "inputs": ["$a", "$b"], "as": "y"}]}
+        self.put_program("two", two)
+        reply = self.call("two", {"a": [[1, 2], [3, 4]], "b": [1, 0.5]}).json()["outputs"]["y"]
+        self.assertEqual(reply, {"dtype": "float64", "shape": [2], "data": [2.5, 4.0]})
+        self.assertProblem(self.call("two", {"a": [[1, 2, 3]], "b": [1]}), 422, "SHAPE_MISMATCH", input="a")
+        problem = self.assertProblem(self.call("two", {"a": [[1, 2]], "b": [1, 2]}), 422, "SHAPE_MISMATCH", input="b")
+        self.assertEqual(problem["shapes"], {"a": [1, 2], "b": [2]})
+        self.assertProblem(self.call("two", {"a": [[1, 2]], "b": {"dtype": "float32", "shape": [1], "data": [1]}}), 422, "UNSUPPORTED_DTYPE", input="b")
+
+    def test_tables_are_looked_up_by_each_call(self):
+        described = self.put_program("lookup", LOOKUP).json()
+        self.assertEqual((described["ready"], described["outputs"][0]["shape"]), (False, None))
+        self.assertIn("rows", described["reason"])
+        self.assertProblem(self.call("lookup", {"i": [0]}), 404, "TENSOR_NOT_FOUND", step=0, input="params", **{"as": "y"})
+        for rows in ([[1, 2], [3, 4]], [[5], [6]]):
+            self.assertIn(self.request("PUT", "/v1/tensors/rows", rows).status, (200, 201))
+            self.assertEqual(self.values(self.call("lookup", {"i": [1]})), {"y": rows[1:]})
+        self.assertTrue(self.get("/v1/programs/lookup").json()["ready"])
+        problem = self.assertProblem(self.call("lookup", {"i": [7]}), 422, "INDEX_OUT_OF_BOUNDS", step=0, index=7, bound=2)
+        self.assertNotIn("pointer", problem)
+        self.request("DELETE", "/v1/tensors/rows")
+
+    def test_results_can_be_stored_and_timed(self):
+        self.put_program("squares", square(2))
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/kept.y1")
+        self.assertEqual(self.call("squares", {"x": [2], "store": "kept"}).json()["outputs"]["y1"]["name"], "kept.y1")
+        self.assertEqual(self.get("/v1/tensors/kept.y1?response=nested").json()["data"], [16.0])
+        self.assertEqual([step["as"] for step in self.call("squares", {"x": [2]}, "?timing=1").json()["steps"]], ["y1"])
+        self.assertProblem(self.call("squares", {"x": [2], "device": "gpu"}), 422, "UNSUPPORTED_DTYPE")
+
+    def test_calls_are_counted(self):
+        self.put_program("counted", square(1))
+        for x in ([1], [2], [[3]]):
+            self.call("counted", {"x": x})
+        self.assertIn('table="counted.program"', self.get("/metrics").body.decode())
+        stats = self.get("/v2/models/counted/stats").json()["model_stats"][0]
+        self.assertEqual([stats["inference_stats"][kind]["count"] for kind in ("success", "fail")], [2, 1])
+        self.assertIn("counted", [model["name"] for model in self.get("/v2/models/stats").json()["model_stats"]] + ["counted"])
+
+
+class Versions(ProgramTest):
+    folder = temporary_folder()
+    options = ("--data-dir", folder)
+
+    def test_a_version_never_changes(self):
+        self.put_program("power@1", square(1))
+        self.assertProblem(self.request("PUT", "/v1/programs/power@1", square(2)), 409, "CONFLICT")
+        self.assertEqual(self.values(self.call("power@1", {"x": [3]})), {"y0": [9.0]})
+        self.assertProblem(self.call("power", {"x": [3]}), 404, "TENSOR_NOT_FOUND", did_you_mean="power@1")
+
+    def test_a_program_and_its_table_switch_together(self):
+        for version, rows in ((1, [1, 2]), (2, [3, 4])):
+            self.request("PUT", f"/v1/tensors/switched@{version}?persist=1", rows)
+            program = {**LOOKUP, "steps": [{**LOOKUP["steps"][0], "params": {"ref": "switched"}}] +
+                       [{"op": "multiply", "x": "$y", "y": 10 ** version, "as": "z"}], "outputs": ["z"]}
+            self.put_program(f"switched@{version}", program, query="?persist=1")
+            self.addCleanup(self.request, "DELETE", f"/v1/tensors/switched@{version}")
+        for version, expected in ((1, [20]), (2, [400]), (1, [20])):
+            flip = {"switched": f"switched@{version}", "switched.program": f"switched.program@{version}"}
+            self.assertStatus(self.post("/v1/aliases", {"set": flip}), 200)
+            self.assertEqual(self.values(self.call("switched", {"i": [1]})), {"z": expected})
+        self.assertProblem(self.request("PUT", "/v1/programs/switched", BEST), 409, "CONFLICT")
+        self.assertProblem(self.request("DELETE", "/v1/programs/switched@1"), 409, "CONFLICT")
+        self.assertStatus(self.post("/v1/aliases", {"set": {"switched": None, "switched.program": None}}), 200)
+
+    def test_programs_survive_in_the_data_folder(self):
+        self.put_program("kept", square(1), query="?persist=1")
+        path = os.path.join(self.folder, "kept.program.json")
+        with open(path) as file:
+            self.assertEqual(json.load(file), square(1))
+        self.assertTrue(self.get("/v1/programs/kept").json()["persisted"])
+        self.put_program("kept", square(2), 200, query="?persist=1")
+        with open(path) as file:
+            self.assertEqual(json.load(file), square(2))
+        self.assertStatus(self.request("DELETE", "/v1/programs/kept"), 204)
+        self.assertFalse(os.path.exists(path))
+
+
+class Models(ProgramTest):
+    def infer(self, name, x, **parameters):
+        tensor = {"name": "x", "datatype": "FP32", "shape": [len(x)], "data": x}
+        return self.request("POST", f"/v2/models/{name}/infer", {"inputs": [tensor], "parameters": parameters})
+
+    def test_a_program_is_a_model(self):
+        self.put_program("best", BEST)
+        model = self.get("/v2/models/best").json()
+        self.assertEqual((model["platform"], model["versions"]), ("tensord_program", ["1"]))
+        self.assertEqual([(t["name"], t["datatype"], t["shape"]) for t in model["inputs"] + model["outputs"]],
+                         [("x", "FP32", [-1]), ("best", "FP32", [-1])])
+        self.assertIn("k", model["parameters"])
+        self.assertEqual(self.get("/v2/models/best/config").json()["input"][0]["dims"], [-1])
+        self.assertEqual(self.get("/v2/models/best/ready").json(), {"name": "best", "ready": True})
+        reply = self.infer("best", [3, 5, 4], k=2).json()
+        self.assertEqual((reply["model_name"], reply["model_version"], reply["outputs"][0]["data"]), ("best", "1", [5.0, 4.0]))
+        self.assertEqual(self.infer("best", []).status, 400)
+        self.assertIn({"name": "best", "version": "1", "state": "READY", "reason": ""}, self.request("POST", "/v2/repository/index", b"").json())
+
+    def test_versions_of_a_program_are_versions_of_the_model(self):
+        for version in (1, 2):
+            self.put_program(f"powers@{version}", square(version))
+        for version, expected in ((1, 9), (2, 81)):
+            path = f"/v2/models/powers/versions/{version}"
+            self.assertEqual(self.get(path).json()["versions"], [str(version)])
+            tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [3]}
+            reply = self.request("POST", path + "/infer", {"inputs": [tensor]}).json()
+            self.assertEqual((reply["model_version"], reply["outputs"][0]["data"]), (str(version), [expected]))
+        self.assertEqual(self.get("/v2/models/powers/versions/3").status, 404)
+
+    def test_a_table_of_the_same_name_is_the_model(self):
+        self.put_program("both", BEST)
+        self.assertStatus(self.request("PUT", "/v1/tensors/both", [1, 2]), 201)
+        self.assertEqual(self.get("/v2/models/both").json()["platform"], "tensord_table")
+        self.request("DELETE", "/v1/tensors/both")
+        self.assertEqual(self.get("/v2/models/both").json()["platform"], "tensord_program")
+
+    def test_a_program_takes_the_place_of_an_op(self):
+        self.put_program("gather", square(1))
+        self.assertEqual(self.get("/v2/models/gather").json()["platform"], "tensord_program")
+        self.assertEqual(self.infer("gather", [3]).json()["outputs"][0]["data"], [9.0])
+        self.assertEqual(self.infer("gather", [3], device="gpu").status, 400)
+        self.assertEqual(self.post("/v1/gather", {"params": [5], "indices": [0]}).json()["output"]["data"], [5])
+        self.request("DELETE", "/v1/programs/gather")
+        self.assertEqual(self.get("/v2/models/gather").json()["platform"], "tensord_op")
+
+    def test_a_program_without_its_table_is_not_ready(self):
+        self.put_program("lookup", LOOKUP)
+        self.assertNotEqual(self.get("/v2/models/lookup/ready").status, 200)
+        entry = [m for m in self.request("POST", "/v2/repository/index", b"").json() if m["name"] == "lookup"]
+        self.assertEqual([m["state"] for m in entry], ["UNAVAILABLE"])
+        self.assertEqual(self.get("/v2/models/lookup").json()["outputs"][0]["shape"], [-1])
+
+
+class Plans(ProgramTest):
+    def plan(self, steps, outputs, **inputs):
+        return self.post("/v1/programs/plan", {"inputs": inputs, "steps": steps, "outputs": outputs})
+
+    def test_a_plan_tells_shapes_and_costs(self):
+        steps = [{"op": "square", "x": "$x", "as": "a"}, {"op": "negative", "x": "$a", "as": "b"},
+                 {"op": "reshape", "x": "$b", "shape": [-1], "as": "c"}, {"op": "reduce_sum", "x": "$c", "as": "y"}]
+        plan = self.plan(steps, ["y"], x={"dtype": "float32", "shape": [1000, 64]}).json()
+        self.assertEqual(plan["outputs"], {"y": {"dtype": "float32", "shape": [], "bytes": 4}})
+        self.assertEqual([step["runs"] for step in plan["steps"]], ["fused", "fused", "shared", "alone"])
+        self.assertEqual((plan["admitted"], plan["exceeds"], plan["results_bytes"]), (True, [], 256000))
+        self.assertEqual(plan["steps"][2]["results"], [{"dtype": "float32", "shape": [64000], "bytes": 256000}])
+
+    def test_sizes_that_data_decide_are_null(self):
+        steps = [{"op": "dynamic_partition", "data": "$x", "partitions": "$p", "num_partitions": 2, "as": ["y", "z"]}]
+        plan = self.plan(steps, ["y", "z"], x={"dtype": "int8", "shape": [4]}, p={"dtype": "int32", "shape": [4]}).json()
+        self.assertEqual((plan["outputs"], plan["steps"][0]["results"]), ({"y": None, "z": None}, [None, None]))
+        with_data = self.plan(steps, ["y", "z"], x={"dtype": "int8", "shape": [4]}, p=[0, 1, 1, 1]).json()
+        self.assertEqual(with_data["outputs"]["z"]["shape"], [3])
+
+    def test_what_would_be_refused(self):
+        steps = [{"op": "stack", "inputs": ["$x"] * 64, "as": "y"}]
+        plan = self.plan(steps, ["y"], x={"dtype": "float32", "shape": [1 << 26]}).json()
+        self.assertEqual((plan["admitted"], plan["exceeds"]), (False, ["output_bytes", "workspace_bytes"]))
+        wrong = [{"op": "add", "x": "$x", "y": "$z", "as": "y"}]
+        self.assertProblem(self.plan(wrong, ["y"], x={"dtype": "float32", "shape": [2]}, z={"dtype": "float32", "shape": [3]}), 422, "SHAPE_MISMATCH", step=0)
+        self.assertProblem(self.plan(wrong, ["y"], x={"dtype": "float32", "shape": ["n"]}, z=1), 400, "MALFORMED_REQUEST", pointer="/inputs/x/shape/0")
+
+
+READ, WRITE, TEAM = ("%s-token-of-programs" % name for name in ("read", "write", "team"))
+
+
+class Tokens(HttpTest):
+    path = os.path.join(temporary_folder(), "tokens")
+    options = ("--token-file", path)
+
+    @classmethod
+    def setUpClass(cls):
+        with open(cls.path, "w") as file:
+            file.write(f"read {READ}\nwrite {WRITE}\nwrite {TEAM} team.\n")
+        os.chmod(cls.path, 0o600)
+        super().setUpClass()
+
+    def as_(self, token, method, path, body=None):
+        return self.request(method, path, body, {"Authorization": f"Bearer {token}"})
+
+    def test_roles_and_prefixes(self):
+        self.assertProblem(self.as_(READ, "PUT", "/v1/programs/team.p", BEST), 403, "FORBIDDEN")
+        self.assertStatus(self.as_(TEAM, "PUT", "/v1/programs/team.p", BEST), 201)
+        self.assertStatus(self.as_(WRITE, "PUT", "/v1/programs/other", BEST), 201)
+        self.assertStatus(self.as_(READ, "POST", "/v1/programs/team.p", {"x": [1]}), 200)
+        for method, body in (("GET", None), ("PUT", BEST), ("DELETE", None), ("POST", {"x": [1]})):
+            self.assertProblem(self.as_(TEAM, method, "/v1/programs/other", body), 403, "FORBIDDEN")
+        self.assertEqual([p["name"] for p in self.as_(TEAM, "GET", "/v1/programs?prefix=team.p").json()["programs"]], ["team.p"])
+        self.assertNotIn("other", [p["name"] for p in self.as_(TEAM, "GET", "/v1/programs").json()["programs"]])
+        self.assertEqual(self.as_(TEAM, "GET", "/v2/models/other").status, 403)
+
+    def test_a_program_reads_tables_with_the_token_of_its_caller(self):
+        self.as_(WRITE, "PUT", "/v1/tensors/rows", [1, 2])
+        self.assertStatus(self.as_(WRITE, "PUT", "/v1/programs/team.lookup", LOOKUP), 201)
+        self.assertStatus(self.as_(WRITE, "POST", "/v1/programs/team.lookup", {"i": [0]}), 200)
+        self.assertProblem(self.as_(TEAM, "POST", "/v1/programs/team.lookup", {"i": [0]}), 403, "FORBIDDEN")
+        self.assertProblem(self.as_(TEAM, "PUT", "/v1/programs/team.own", LOOKUP), 403, "FORBIDDEN")
