@@ -12,7 +12,9 @@ from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, Dat
                      ShapeMismatch, TensorNotFound, TensordError, Timeout, Unauthenticated,
                      UnknownOp, UnsupportedDtype, UnsupportedMediaType)
 from .inputs import bfloat16
+from .programs import Program, program
 from .serving import Server, serve
+from .tracing import Traced, steps
 
 __version__ = "0.3.0"
 __all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "ClientLimit", "Conflict", "ConnectionLimit",
@@ -20,7 +22,7 @@ __all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "
            "Found", "IndexOutOfBounds", "Internal", "InvalidArgument", "InvalidAxis",
            "InvalidBatchDims", "InvalidEquation", "KeyNotFound", "Keys", "MalformedRequest",
            "Matches", "MemoryExhausted", "MethodNotAllowed", "NotAcceptable", "NotFound", "NotSupported",
-           "PayloadTooLarge", "PreconditionFailed", "ProblemError", "ProtocolError", "QueueFull",
+           "PayloadTooLarge", "PreconditionFailed", "ProblemError", "Program", "ProtocolError", "QueueFull",
            "RangeNotSatisfiable", "Ref", "ReplyTooLarge", "RequestTimeout", "ResourceLimit", "Selected", "Server",
-           "ShapeMismatch", "Store", "Table", "Tables", "TensorNotFound", "TensordError", "Timeout", "Unauthenticated",
-           "UnknownOp", "UnsupportedDtype", "UnsupportedMediaType", "bfloat16", "serve"]
+           "ShapeMismatch", "Store", "Table", "Tables", "TensorNotFound", "TensordError", "Timeout", "Traced", "Unauthenticated",
+           "UnknownOp", "UnsupportedDtype", "UnsupportedMediaType", "bfloat16", "program", "serve", "steps"]

@@ -49,7 +49,11 @@ class Floats(NamedTuple):
     name: str  # name of the argument, for errors
 
 
-Input = Union[Ref, Tensor, Plain]
+class Symbol:
+    """A tensor in a traced function, which has no values yet."""
+
+
+Input = Union[Ref, Tensor, Plain, Symbol]
 Given = Union[Input, Floats]
 
 
@@ -133,4 +137,6 @@ def to_json(value: Input) -> Any:
         return {"ref": value.name}
     if isinstance(value, Plain):
         return value.value
+    if isinstance(value, Symbol):
+        raise TypeError("a tensor of a traced function has no values to send; in the function, call the ops of tensord.steps, not methods of a client or of a table")
     return {"dtype": value.dtype, "shape": list(value.shape), "base64": base64.b64encode(value.data).decode("ascii")}

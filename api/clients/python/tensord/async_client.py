@@ -2,19 +2,20 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterable
-from typing import Any, Literal, Optional, TypeVar, Union
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Literal, Optional, TypeVar, Union, cast
 from urllib.parse import quote
 
 import numpy as np
 
-from . import calls, streams
-from .arrays import Array, Keys, Ref, Tensor, to_array
+from . import calls, programs, streams
+from .arrays import Array, Keys, Ref, Symbol, Tensor, to_array
 from .async_ops import AsyncOps
-from .calls import Call, Conditions, Description, Found, Matches, Selected, tensor_path
-from .errors import IndexOutOfBounds, TensorNotFound, about_keys
+from .calls import Call, Conditions, Description, Found, Matches, OpCall, Selected, tensor_path
+from .errors import IndexOutOfBounds, TensorNotFound, about_keys, about_steps
 from .exchange import DEFAULT_URL, Pool, Settings, exchange
 from .inputs import as_input, as_row_numbers, is_text
+from .programs import Program
 from .progress import Progress
 from .tls import Certificate, context_of
 
@@ -52,8 +53,18 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected, Matches]):
         """Runs a call made by tensord.calls."""
         return await streams.run(exchange(call, self.settings, self.pool, timeout), self.settings, self.context)
 
-    async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
-        return await self.send(call, timeout=timeout)
+    async def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
+        return await self.send(calls.op_request(call), timeout=timeout)
+
+    async def run(self, program: Union[Program, Mapping[str, Any]], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
+                  **inputs: Any) -> Any:
+        """Runs a function with the decorator @tensord.program in the daemon, in one request.
+
+        Example: client.run(best, query, ids, k=5). The arrays in the result have the places that they have in the result of the
+        function. A program can also be its JSON as a dict, with the inputs by name; its result is a dict."""
+        request = programs.request(program, args, inputs)
+        with about_steps(request.places):
+            return await self.send(calls.program_call(request.body(output_dtype), request.results), timeout=timeout)
 
     def store(self, name: Union[str, AsyncTable], *, outputs: Optional[Iterable[str]] = None, ttl_s: Optional[int] = None,
               if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> AsyncStore:
@@ -110,7 +121,17 @@ class AsyncStore(AsyncOps[Description, list[Description], dict[str, Description]
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.client!r}, {self.name!r})"
 
-    async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
+    async def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
+        return await self._send(calls.op_request(call), timeout)
+
+    async def run(self, program: Union[Program, Mapping[str, Any]], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
+                  **inputs: Any) -> dict[str, Description]:
+        """Runs a program as Client.run does, and stores its results, by the names of the steps that compute them."""
+        request = programs.request(program, args, inputs)
+        with about_steps(request.places):
+            return cast("dict[str, Description]", await self._send(calls.program_call(request.body(output_dtype), request.results), timeout))
+
+    async def _send(self, call: Call[Any], timeout: Optional[float]) -> Any:
         return await self.client.send(calls.stored(call, self.name, self.outputs, self.ttl_s, self.conditions), timeout=timeout)
 
 
@@ -359,6 +380,8 @@ def is_mask(which: Any) -> bool:
 
 def refuse_index(which: Any) -> None:
     """Raises TypeError for an invalid index, such as table[None], table[1, 2], a mask or a slice of keys."""
+    if isinstance(which, Symbol):
+        raise TypeError("a table is not indexed by a tensor of a traced function; use tensord.steps.gather(table, x), or make the table a parameter of the function")
     if which is None:
         raise TypeError("table[None]: expected a row number, a key, a list of row numbers or keys, or a slice")
     if which is Ellipsis:

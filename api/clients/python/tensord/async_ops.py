@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, Literal, Optional, Sequence, TypeVar
 
 from . import calls
-from .calls import Call, op_call
+from .calls import OpCall, op_call
 
 One = TypeVar("One")
 Many = TypeVar("Many")
@@ -38,7 +38,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top, Best]):
     """
 
     @abstractmethod
-    async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
+    async def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         ...
 
     async def gather(self, params: Any, indices: Any, axis: Optional[int] = None, *,

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import numpy as np
 
 from . import safetensors
-from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Plain, Ref, Tensor, from_json, numel, split_strings, to_json
+from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Plain, Ref, Symbol, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
 from .inputs import KEYS, as_input, as_operand, as_row_numbers, common_float, dtype_name, is_text, refused, typed, with_all_digits
@@ -43,6 +43,16 @@ class Call(Generic[T]):
     progress: Optional[Progress] = None
     untyped: Optional[Untyped] = None  # set while `body` cannot be built
     otherwise: Optional[Call[T]] = None  # call to send instead if safetensors lacks the dtype of the reply
+
+
+class OpCall(NamedTuple):
+    """A call of an op: its name, what converts its reply, its inputs by their names in a safetensors file, and its attributes.
+    `indices` names the inputs that are row numbers."""
+    op: str
+    decode: Callable[[Reply], Any]
+    inputs: dict[str, Given]
+    attributes: dict[str, Any]
+    indices: tuple[str, ...]
 
 
 class Found(NamedTuple):
@@ -190,17 +200,18 @@ def binary_body(inputs: dict[str, Input], attributes: dict[str, Any]) -> list[An
     return safetensors.pack(tensors, metadata)
 
 
-def json_body(inputs: dict[str, Input], attributes: dict[str, Any]) -> list[Any]:
-    body: dict[str, Any] = dict(attributes)
+def json_members(inputs: Mapping[str, Input], convert: Callable[[Input], Any] = to_json) -> dict[str, Any]:
+    """Returns the inputs as members of a JSON request. `convert` converts each of them to JSON."""
+    members: dict[str, Any] = {}
     for name, value in inputs.items():
         base, _, last = name.rpartition(".")
         if last.isdigit():
-            body.setdefault(base, []).append(to_json(value))
+            members.setdefault(base, []).append(convert(value))
         elif last == "keys" and base:
-            body[base] = {"keys": to_json(value)}
+            members[base] = {"keys": convert(value)}
         else:
-            body[name] = to_json(value)
-    return [json_text(body)]
+            members[name] = convert(value)
+    return members
 
 
 def json_text(value: Any) -> bytes:
@@ -212,7 +223,7 @@ def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[A
     without a dtype. Returns the body and its content type."""
     binary = all(isinstance(value, Ref) or isinstance(value, Tensor) and value.dtype in safetensors.CODES
                  for value in inputs.values())
-    return (binary_body(inputs, attributes), SAFETENSORS) if binary else (json_body(inputs, attributes), JSON)
+    return (binary_body(inputs, attributes), SAFETENSORS) if binary else ([json_text({**attributes, **json_members(inputs)})], JSON)
 
 
 def data_tables(inputs: Mapping[str, Given], indices: tuple[str, ...]) -> list[str]:
@@ -266,19 +277,30 @@ def present(attributes: dict[str, Any]) -> dict[str, Any]:
 def attribute(name: str, value: Any) -> Any:
     """Converts NumPy numbers and arrays in an attribute to Python values."""
     value = value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+    if isinstance(value, Symbol):
+        raise refused(name, "a tensor of a traced function, but an attribute cannot depend on values",
+                      f"pass a number, or give the parameter of the function a default, such as {name}=10")
     if not isinstance(value, (bool, int, float, str, list, tuple)):
         raise refused(name, f"a {type(value).__name__}", "pass a number, a bool, a str or a list of integers")
     return value
 
 
-def op_call(op: str, decode: Callable[[Reply], T], arguments: dict[str, Any], attributes: dict[str, Any],
+def op_call(op: str, decode: Callable[[Reply], Any], arguments: dict[str, Any], attributes: dict[str, Any],
             lists: tuple[str, ...] = (), indices: tuple[str, ...] = (), optional: tuple[str, ...] = (),
-            keys: tuple[str, ...] = KEYS) -> Call[T]:
-    call = Call("POST", "/v1/" + op, decode, headers={"Accept": ACCEPT})
+            keys: tuple[str, ...] = KEYS) -> OpCall:
     inputs, given = flat_inputs(arguments, lists, indices, optional, keys), present(attributes)
     if len(inputs) == 1 and given.get("dtype") in ("float64", "complex128"):
         inputs = {name: with_all_digits(value, name) for name, value in inputs.items()}
-    return with_body(call, inputs, {**given, "response": "base64"}, indices)
+    return OpCall(op, decode, inputs, given, indices)
+
+
+def op_request(given: OpCall) -> Call[Any]:
+    call: Call[Any] = Call("POST", "/v1/" + given.op, given.decode, headers={"Accept": ACCEPT})
+    return with_body(call, given.inputs, {**given.attributes, "response": "base64"}, given.indices)
+
+
+def program_call(body: dict[str, Any], decode: Callable[[Reply], T]) -> Call[T]:
+    return Call("POST", "/v1/programs/run", decode, [json_text({**body, "response": "base64"})], {"Accept": ACCEPT, "Content-Type": JSON})
 
 
 def tensor_path(name: str, *parts: str, **query: Any) -> str:

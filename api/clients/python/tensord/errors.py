@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional
 
@@ -61,13 +61,15 @@ class ProblemError(TensordError):
     positions: Optional[list[int]]
     resource: Optional[str]
     shapes: Any
+    step: Optional[int]
     title: Optional[str]
     type: Optional[str]
 
     def __init__(self, problem: dict[str, Any], status: int = 0):
         self.detail = str(problem.get("detail", problem.get("title", f"status {status}")))
         self.is_of_rows = problem.get("code") == "TENSOR_NOT_FOUND" and problem.get("input") == "indices" and problem.get("op") in WITH_KEYS
-        super().__init__(in_python(self.detail) + (BFLOAT16_HINT if TO_BFLOAT16 in self.detail else KEYS_HINT if self.is_of_rows else ""))
+        hint = BFLOAT16_HINT if TO_BFLOAT16 in self.detail else KEYS_HINT if self.is_of_rows else ""
+        super().__init__(in_python(self.detail) + hint + problem.get("place", ""))
         self.problem = problem
         self.status = status
         self.code = str(problem.get("code", ""))
@@ -145,6 +147,17 @@ def about_keys() -> Iterator[None]:
             detail = re.sub(r"^indices\b", "keys", error.detail)
             detail = re.sub("(has no keys to find rows by; )give row numbers as indices", r"\1pass row numbers to table.iloc[...], or to lookup --rows", detail)
             raise type(error)({**error.problem, "detail": detail, "input": "keys"}, error.status) from None
+        raise
+
+
+@contextmanager
+def about_steps(places: Sequence[str]) -> Iterator[None]:
+    """Adds to errors of a step the place in the traced function that made the step. `places` has the place of each step."""
+    try:
+        yield
+    except ProblemError as error:
+        if error.step is not None and error.step < len(places):
+            raise type(error)({**error.problem, "place": "\n" + places[error.step]}, error.status) from None
         raise
 
 

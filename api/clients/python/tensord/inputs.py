@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain, Ref, Tensor, raw, to_array
+from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain, Ref, Symbol, Tensor, raw, to_array
 
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers can also be strings"
 ONE_LENGTH = "make all lists of a level the same length"
@@ -74,7 +74,7 @@ def refuse_float_keys(made: Given, name: str) -> None:
 def of_any(value: Any, name: str, index: bool) -> Given:
     if isinstance(value, str):
         return Ref(value)
-    if isinstance(value, (Ref, Tensor, Plain)):
+    if isinstance(value, (Ref, Tensor, Plain, Symbol)):
         return value
     if isinstance(value, dict) and [*value] == ["ref"] and isinstance(value["ref"], str):
         return Ref(value["ref"])  # the notation of the daemon's errors
@@ -98,6 +98,8 @@ def bfloat16(x: Any) -> Tensor:
     NumPy does not have bfloat16, so client.cast returns float32 instead. The numbers are rounded as the op cast does.
     """
     given = as_input(x, "x")
+    if isinstance(given, Symbol):
+        raise refused("x", "a tensor of a traced function", "tensord.steps.cast(x, 'bfloat16') converts it")
     if isinstance(given, Ref):
         raise refused("x", "a resident tensor", "client.store(NAME).cast(x, 'bfloat16') stores it in bfloat16 as the table NAME")
     if isinstance(given, Tensor) and given.dtype == "bfloat16":
@@ -339,6 +341,8 @@ def missing_hint(name: str, beside: Iterable[Any]) -> str:
 
 def way_out_of(value: Any, in_list: bool, name: str) -> str:
     """Returns what to pass instead of a value that is neither a number nor a string."""
+    if isinstance(value, Symbol):
+        return "pass tensord.steps.stack(x)"
     if is_torch(value):
         return "pass torch.stack(x)"
     if hasattr(value, "__array__") and not isinstance(value, type):

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, Literal, Optional, Sequence, TypeVar
 
 from . import calls
-from .calls import Call, op_call
+from .calls import OpCall, op_call
 
 One = TypeVar("One")
 Many = TypeVar("Many")
@@ -38,7 +38,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top, Best]):
     """
 
     @abstractmethod
-    def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
+    def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         ...
 
     def gather(self, params: Any, indices: Any, axis: Optional[int] = None, *,

@@ -1,0 +1,91 @@
+"""Names of the results of steps: keys of the returned dict, variables of the function, or the op with a number."""
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple, Optional
+
+from .tracing import Place, Step, Traced
+
+VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
+# Members of requests and parameters of the Open Inference Protocol, which the daemon reserves.
+RESERVED = frozenset(("inputs", "outputs", "steps", "ttl_s", "priority", "timeout", "headers", "binary_data_output", "sequence_id", "sequence_start",
+                      "sequence_end", "complex", "content_type", "device", "response", "timing", "store", "output_dtype"))
+
+
+def is_valid(name: object) -> bool:
+    return isinstance(name, str) and VALID.match(name) is not None and name not in RESERVED
+
+
+class Assignment(NamedTuple):
+    """An assignment to variables, and its lines."""
+    first: int
+    last: int
+    variables: tuple[str, ...]
+
+
+@lru_cache(maxsize=64)
+def assignments(text: str) -> list[Assignment]:
+    """Returns the assignments in the text of a file, `x = ...` or `x, y = ...`."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return []
+    found = []
+    for node in nodes:
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and not isinstance(node.value, ast.Tuple):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+            if all(isinstance(part, ast.Name) for part in parts):
+                found.append(Assignment(node.lineno, node.end_lineno or node.lineno, tuple(part.id for part in parts if isinstance(part, ast.Name))))
+    return found
+
+
+def assignment_at(place: Place) -> Optional[Assignment]:
+    """Returns the innermost assignment around a place, if the source of the function is known."""
+    around = (one for one in assignments("".join(linecache.getlines(place.file))) if one.first <= place.line <= one.last)
+    return min(around, key=lambda one: one.last - one.first, default=None)
+
+
+def variables_of(steps: Iterable[Step]) -> dict[int, tuple[str, ...]]:
+    """Returns the variables that get the results of steps, by id(step). In an assignment, the last instruction computes what is assigned."""
+    last: dict[tuple[str, Assignment], int] = {}
+    found = [(step, assignment) for step in steps if (assignment := assignment_at(step.place)) is not None]
+    for step, assignment in found:
+        key = (step.place.file, assignment)
+        last[key] = max(step.place.instruction, last.get(key, -1))
+    return {id(step): assignment.variables for step, assignment in found if step.place.instruction == last[step.place.file, assignment]}
+
+
+def suggestions(step: Step, variables: tuple[str, ...]) -> list[str]:
+    """Returns a name for each result of a step."""
+    if len(variables) == len(step.results):
+        return list(variables)
+    if len(step.results) == 1:
+        return [step.op]
+    base = variables[0] if len(variables) == 1 else step.op
+    return [f"{base}_{output}" for output in step.outputs]
+
+
+def set_names(inputs: Iterable[Traced], keys: Iterable[tuple[str, Traced]], steps: Iterable[Step]) -> None:
+    """Names the results of the steps. `keys` are the results that the function returns by name."""
+    taken = {one._name for one in inputs}
+
+    def set_name(result: Traced, name: str) -> None:
+        name = name[:56] if is_valid(name[:56]) else f"{name[:56]}_" if is_valid(name[:56] + "_") else "result"
+        names = (name if n == 1 else f"{name}_{n}" for n in range(1, len(taken) + 2))
+        result._name = next(one for one in names if one not in taken)
+        taken.add(result._name)
+
+    for key, result in keys:
+        if result._name is None and is_valid(key):
+            set_name(result, key)
+    steps = list(steps)
+    variables = variables_of(steps)
+    for step in steps:
+        for result, name, used in zip(step.results, suggestions(step, variables.get(id(step), ())), step.used):
+            if used and result._name is None:
+                set_name(result, name)

@@ -1,0 +1,183 @@
+"""Programs: functions that are traced into the steps of one request."""
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any
+
+import numpy as np
+
+from . import calls
+from .arrays import Input, Ref, Symbol, Tensor, to_json
+from .calls import json_members
+from .http1 import Reply
+from .inputs import as_input, dtype_name
+from .naming import is_valid, set_names
+from .tracing import CURRENT, Step, Trace, Traced, tracing
+
+NAMED = "a parameter needs the name of an input: letters, digits and _, and no member of requests, such as device"
+
+
+@dataclass
+class Request:
+    """A program with its inputs, the places of its steps in the function, and what converts its reply."""
+    program: dict[str, Any]
+    places: list[str]
+    results: Callable[[Reply], Any]
+
+    def body(self, output_dtype: Any = None) -> dict[str, Any]:
+        return self.program if output_dtype is None else {**self.program, "output_dtype": dtype_name(output_dtype)}
+
+
+def request(program: Any, args: tuple[Any, ...], inputs: dict[str, Any]) -> Request:
+    """Returns the request that runs a traced function, or a program given as a dict."""
+    if isinstance(program, Program):
+        return program._request(program.signature.bind(*args, **inputs))
+    if not isinstance(program, Mapping):
+        raise TypeError(f"program: a {type(program).__name__}; pass a function with the decorator @tensord.program, or the JSON of a program as a dict")
+    if args:
+        raise TypeError("a program given as a dict takes its inputs by name")
+    given = {name: to_json(as_input(value, name)) for name, value in inputs.items()}
+    return Request({**program, "inputs": {**program.get("inputs", {}), **given}}, [], calls.arrays)
+
+
+def program(function: Callable[..., Any]) -> Program:
+    """Makes a program of a function: its ops run in the daemon, in one request.
+
+        @tensord.program
+        def best(query, ids, movies, k=10):
+            scores = tensord.steps.einsum("nd,d->n", movies[ids], query)
+            values, place = tensord.steps.top_k(scores, k)
+            return {"who": ids[place], "best": values}
+
+        client.run(best, query, ids, "movies", k=5)
+
+    Parameters without a default are tensors: arrays, or tables by name. Parameters with a default, such as k, are ordinary Python
+    values, which can be attributes of ops and decide what the function does; an array as default is a tensor.
+
+    The function computes with the ops of tensord.steps, which have the arguments of the client's methods, and with operators and
+    x[...]. It returns a tensor, or tuples, lists and dicts of tensors."""
+    return Program(function)
+
+
+class Program:
+    """A function with the decorator @tensord.program. client.run(program, ...) runs it."""
+
+    def __init__(self, function: Callable[..., Any]):
+        if not callable(function) or inspect.iscoroutinefunction(function):
+            raise TypeError("@tensord.program takes a function that is not async: it runs in this process, and records what the daemon computes")
+        self.function, self.signature = function, inspect.signature(function)
+        self.tensors = [one.name for one in self.signature.parameters.values() if is_tensor(one)]
+        update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<program {self._title}{self.signature}>"
+
+    @property
+    def _title(self) -> str:
+        return str(getattr(self.function, "__name__", "function"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """In another traced function, records the steps of this function."""
+        if CURRENT.get() is None:
+            raise TypeError(f"{self._title} is a program; client.run({self._title}, ...) runs it")
+        return self.function(*args, **kwargs)
+
+    def to_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Returns the program with these arguments as the body of POST /v1/programs/run. Tensors that are not passed are missing in "inputs"."""
+        return self._request(self.signature.bind_partial(*args, **kwargs)).program
+
+    def json(self, *args: Any, **kwargs: Any) -> str:
+        """Returns to_dict(...) as JSON, with a line for each step."""
+        parts = self.to_dict(*args, **kwargs)
+        steps = ",\n".join("  " + json.dumps(step) for step in parts["steps"])
+        return f'{{"inputs": {json.dumps(parts["inputs"])},\n "steps": [\n{steps}],\n "outputs": {json.dumps(parts["outputs"])}}}\n'
+
+    def _request(self, bound: inspect.BoundArguments) -> Request:
+        bound.apply_defaults()
+        given = {name: bound.arguments[name] for name in self.tensors if name in bound.arguments}
+        with tracing(self._title) as trace:
+            inputs = {name: Traced(trace, f"the input {name}") for name in self.tensors}
+            bound.arguments.update(inputs)
+            returned = self.function(*bound.args, **bound.kwargs)
+        found = leaves(returned, trace)
+        live = live_steps(trace, [one for _, one in found])
+        self._refuse_unused(inputs, live)
+        for name, one in inputs.items():
+            one._name = name
+        set_names(inputs.values(), found, live)
+        names = list(dict.fromkeys(str(one._name) for _, one in found))
+        body = {"inputs": {name: to_json(as_input(value, name)) for name, value in given.items()}, "steps": [step_json(step) for step in live],
+                "outputs": names}
+        return Request(body, [str(step.place) for step in live], lambda reply: arranged(returned, calls.arrays(reply)))
+
+    def _refuse_unused(self, inputs: dict[str, Traced], live: list[Step]) -> None:
+        used = {id(value) for step in live for value in step.inputs.values()}
+        unused = [name for name, one in inputs.items() if id(one) not in used]
+        if unused:
+            raise TypeError(f"{self._title}: no result depends on the input {unused[0]}; remove this parameter, or give it a default if it is not a tensor")
+
+
+def is_tensor(parameter: inspect.Parameter) -> bool:
+    """True if the parameter is a tensor, and not a Python value."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise TypeError(f"{parameter}: a program needs a parameter for each input")
+    if not is_valid(parameter.name):
+        raise TypeError(f"{parameter.name}: {NAMED}")
+    default = parameter.default
+    return default is parameter.empty or isinstance(default, (np.ndarray, Ref, Tensor)) or isinstance(getattr(default, "reference", None), Ref)
+
+
+def leaves(returned: Any, trace: Trace, key: str = "") -> list[tuple[str, Traced]]:
+    """Returns the tensors that a function returned, each with the key of the dict that contains it, if any."""
+    if isinstance(returned, Mapping):
+        return [leaf for name, one in returned.items() for leaf in leaves(one, trace, str(name))]
+    if isinstance(returned, (tuple, list)):
+        return [leaf for one in returned for leaf in leaves(one, trace, key)]
+    if not isinstance(returned, Traced):
+        raise TypeError(f"{trace.function} returns {returned!r}; expected tensors that it has computed, or tuples, lists and dicts of them")
+    if returned._trace is not trace or all(returned is not result for step in trace.steps for result in step.results):
+        raise TypeError(f"{trace.function} returns {returned._what}; expected results of its own steps")
+    return [(key, returned)]
+
+
+def arranged(returned: Any, arrays: dict[str, Any]) -> Any:
+    """Returns what the function returned, with the arrays in place of the tensors."""
+    if isinstance(returned, Traced):
+        return calls.pick(arrays, str(returned._name))
+    if isinstance(returned, Mapping):
+        return {name: arranged(one, arrays) for name, one in returned.items()}
+    made = [arranged(one, arrays) for one in returned]
+    return type(returned)(*made) if hasattr(returned, "_fields") else tuple(made) if isinstance(returned, tuple) else made
+
+
+def live_steps(trace: Trace, results: list[Traced]) -> list[Step]:
+    """Returns the steps on which the results depend."""
+    if not results:
+        raise TypeError(f"{trace.function} returns no tensor")
+    used, live = {id(one) for one in results}, []
+    for step in reversed(trace.steps):
+        if any(id(result) in used for result in step.results):
+            used.update(id(value) for value in step.inputs.values() if isinstance(value, Symbol))
+            live.append(step)
+        step.used = [id(result) in used for result in step.results]
+    return live[::-1]
+
+
+def step_json(step: Step) -> dict[str, Any]:
+    return {"op": step.op, **json_members(step.inputs, reference), **step.attributes, "as": result_names(step)}
+
+
+def reference(value: Input) -> Any:
+    return f"${value._name}" if isinstance(value, Traced) else to_json(value)
+
+
+def result_names(step: Step) -> Any:
+    """Returns the names of the results that are used, in the form of the op's outputs."""
+    names = [result._name if used else None for result, used in zip(step.results, step.used)]
+    if step.outputs == (None,):
+        return names[0]
+    return names if step.outputs == tuple(range(len(names))) else {output: name for output, name in zip(step.outputs, names) if name is not None}

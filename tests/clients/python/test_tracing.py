@@ -1,0 +1,258 @@
+"""Programs that are traced from functions."""
+import json
+
+import numpy as np
+import pytest
+import tensord
+from tensord import steps
+
+X = np.arange(24, dtype="float32").reshape(2, 3, 4)
+
+
+@tensord.program
+def best(query, ids, movies, k=10):
+    rows = movies[ids]
+    scores = steps.einsum("nd,d->n", rows, query)
+    values, place = steps.top_k(scores, k)
+    return {"who": ids[place], "best": values}
+
+
+@pytest.fixture
+def movies(client):
+    table = client.tables["movies"]
+    table.put(np.array([[0.1, 0.9], [0.8, 0.1], [0.5, 0.5], [0.2, 0.7]], "f4"))
+    yield table
+    table.delete()
+
+
+def text(function, *args, **kwargs):
+    return tensord.program(function).to_dict(*args, **kwargs)
+
+
+def ops(function, *args, **kwargs):
+    return [step["op"] for step in text(function, *args, **kwargs)["steps"]]
+
+
+# ---------------------------------------------------------------- running
+def test_a_program_is_run_with_arrays_lists_and_tables(using, daemon, movies):
+    for table in ("movies", tensord.Ref("movies"), movies):
+        found = using(daemon.url, lambda client: client.run(best, [0.0, 1.0], np.array([3, 1, 2]), table, k=2))
+        assert found["who"].tolist() == [3, 2] and found["who"].dtype == np.int64
+        np.testing.assert_array_equal(found["best"], np.array([0.7, 0.5], "f4"))
+
+
+def test_the_result_has_the_structure_that_the_function_returns(client):
+    one = client.run(tensord.program(lambda x: x + 1), X)
+    np.testing.assert_array_equal(one, X + 1)
+
+    def several(x):
+        y = x * 2
+        return {"a": [y, (x - 1, y)], "b": steps.top_k(x, 1)}
+    found = client.run(tensord.program(several), X)
+    np.testing.assert_array_equal(found["a"][0], X * 2)
+    np.testing.assert_array_equal(found["a"][1][0], X - 1)
+    assert found["a"][1][1] is found["a"][0] and isinstance(found["a"][1], tuple)
+    assert isinstance(found["b"], tensord.Selected) and found["b"].indices.tolist() == [[[3]] * 3] * 2
+
+
+def test_the_results_can_be_stored(using, daemon, client, movies):
+    made = using(daemon.url, lambda client: client.store("kept", ttl_s=600).run(best, [0.0, 1.0], [3, 1, 2], "movies", k=2))
+    assert {key: info["name"] for key, info in made.items()} == {"who": "kept.who", "best": "kept.best"}
+    assert client.tables["kept.who"].get().tolist() == [3, 2]
+
+
+def test_the_results_can_be_rounded(client, movies):
+    assert client.run(best, [0.0, 1.0], [3, 1], movies, k=1, output_dtype="float16")["best"].dtype == np.float16
+
+
+def test_a_program_given_as_a_dict_takes_its_inputs_by_name(using, daemon, movies):
+    program = best.to_dict(k=2)
+    found = using(daemon.url, lambda client: client.run(program, query=[0.0, 1.0], ids=[3, 1, 2], movies=movies))
+    assert list(found) == ["who", "best"] and found["who"].tolist() == [3, 2]
+    assert program["inputs"] == {}
+    with pytest.raises(TypeError, match="takes its inputs by name"):
+        using(daemon.url, lambda client: client.run(program, [0.0, 1.0]))
+
+
+def test_a_program_records_the_steps_of_another_one(client, movies):
+    @tensord.program
+    def first(query, ids, movies):
+        return best(query, ids, movies, k=1)["who"][0]
+    assert client.run(first, [0.0, 1.0], [3, 1, 2], movies) == 3
+    with pytest.raises(TypeError, match=r"best is a program; client\.run\(best, \.\.\.\) runs it"):
+        best([0.0], [1], "movies")
+
+
+def test_values_keep_their_bits(client):
+    values = np.array([0.1, 1e-310, -0.0, np.inf, 2 ** 53 + 2.0, np.nan])
+    np.testing.assert_array_equal(client.run(tensord.program(lambda x: steps.reshape(x, [2, 3])), values).reshape(-1).view("u8"), values.view("u8"))
+    np.testing.assert_array_equal(client.run(tensord.program(lambda i: steps.gather(values, i)), range(6)).view("u8"), values.view("u8"))
+    big = np.array([2 ** 63 + 1, 2 ** 64 - 1], "u8")
+    assert client.run(tensord.program(lambda x: x * np.uint64(1)), big).tolist() == big.tolist()
+    words = client.run(tensord.program(lambda x: x[[1, 0]]), np.array(["a", "$x"], object))
+    assert words.tolist() == ["$x", "a"]
+
+
+def test_each_op_can_be_traced():
+    for name in tensord.tracing.OPS:
+        assert getattr(steps, name).__func__ is getattr(tensord.Client, name)
+
+
+# ---------------------------------------------------------------- operators
+@pytest.mark.parametrize("function", [
+    lambda x: 2 * x + x - 1.5, lambda x: 1 - x, lambda x: 3 / (x + 1), lambda x: x // 2 % 3, lambda x: (x % 5) ** 2, lambda x: 2 ** (x % 3), lambda x: -x,
+    lambda x: abs(x - 10), lambda x: 7 // (x + 1), lambda x: 7 % (x + 1), lambda x: x + np.arange(4, dtype="f4"), lambda x: np.arange(4, dtype="f4") - x,
+    lambda x: np.float32(2) * x, lambda x: x == 3, lambda x: x != 3, lambda x: 3 < x, lambda x: x <= 3, lambda x: (x > 3) & (x >= 7) | ~(x != 1),
+    lambda x: (x > 3) ^ True, lambda x: x @ np.ones((4, 2), "f4"), lambda x: np.ones((2, 5, 3), "f4") @ x], ids=range(21))
+def test_operators_are_those_of_numpy(client, function):
+    np.testing.assert_array_equal(client.run(tensord.program(function), X), function(X))
+
+
+@pytest.mark.parametrize("index", [
+    1, -1, (1, 2, 3), (-1, -1, -1), slice(1, None), slice(None, None, -1), slice(5, 1, -1), slice(-2, -1), (slice(None), slice(1, None)), (..., -1), (..., 0, 1),
+    (..., slice(None, None, -2)), None, (..., None), (slice(None), None, 1), (0, None, ..., None, -1), (..., slice(1, 3), None, 0), (slice(0, -1), ..., slice(-2, None), None),
+    [1, 0, 1], np.array(1), (slice(None), [2, 0]), (..., [1, 1]), (slice(1, None), slice(None), [[1, 2], [0, 3]]), ..., np.int64(1)], ids=str)
+def test_an_index_selects_what_it_selects_in_numpy(client, index):
+    np.testing.assert_array_equal(client.run(tensord.program(lambda x: x[index] + 0), X), X[index])
+
+
+def test_an_index_can_be_traced(client):
+    found = client.run(tensord.program(lambda x, i: (x[i], x[..., i], x[:, 1:, i])), X, [[1, 0]])
+    np.testing.assert_array_equal(found[0], X[[[1, 0]]])
+    np.testing.assert_array_equal(found[1], X[..., [[1, 0]]])
+    np.testing.assert_array_equal(found[2], X[:, 1:, [[1, 0]]])
+    with pytest.raises(tensord.IndexOutOfBounds):
+        client.run(tensord.program(lambda x, i: x[i]), X, -1)
+
+
+@pytest.mark.parametrize("index, message", [
+    (True, "an index is True"), ("a", "an index is 'a'"), ([True, False], "an index is .True, False."), (([0], [1]), "several arrays"),
+    (([0], 1), r"x\[:, ids\]\[0\]"), ((None, [1]), "beside integers, None"), ((..., ...), "only one ellipsis"), (1.5, "an index is 1.5")], ids=str)
+def test_other_indices_are_refused(index, message):
+    with pytest.raises(TypeError, match=message):
+        text(lambda x: x[index])
+
+
+# ---------------------------------------------------------------- the text of a program
+def test_numbers_stay_plain_and_arrays_and_tables_are_typed():
+    assert text(lambda x: x * 2.5)["steps"][0]["y"] == 2.5
+    assert text(lambda x: x * np.float32(2.5))["steps"][0]["y"] == {"dtype": "float32", "shape": [], "base64": "AAAgQA=="}
+    assert text(lambda i: steps.gather("movies", i))["steps"][0]["params"] == {"ref": "movies"}
+    assert text(lambda x: x + 1, np.array([1.5], "f2"))["inputs"] == {"x": {"dtype": "float16", "shape": [1], "base64": "AD4="}}
+    assert text(lambda x: steps.where(x > 0, x, -np.inf))["steps"][1]["y"]["dtype"] == "float32"
+    assert text(lambda x: steps.where(x > 0, np.zeros(1), -np.inf))["steps"][1]["y"]["dtype"] == "float64"
+
+
+def test_a_default_that_is_an_array_or_a_table_is_an_input(client, movies):
+    weights = np.array([1.0, 2.0], "f4")
+    assert text(lambda x, weights=weights, table=movies: x + weights + table)["inputs"]["table"] == {"ref": "movies"}
+    assert client.run(tensord.program(lambda x, weights=weights: x * weights), [1.0, 1.0]).tolist() == [1, 2]
+
+
+def test_steps_that_no_result_needs_are_dropped():
+    def function(x):
+        steps.exp(x)
+        left, right = steps.dynamic_partition(x, [0, 1], 2)
+        return right + steps.top_k(x, 1).values
+    partition, top, _ = text(function)["steps"]
+    assert partition["as"] == [None, "right"] and top["as"] == {"values": "top_k_values"}
+
+
+def test_results_are_named_after_keys_and_variables():
+    def function(x):
+        scaled = (x +
+                  1) * 2
+        for _ in range(2):
+            scaled = -scaled
+        high = steps.top_k(scaled, 1)
+        größe = high.values + 1
+        outputs = größe + high.indices
+        return {"sum": outputs, "not a name": outputs * 1, "x": outputs * 2}
+    made = text(function)
+    assert [step["as"] for step in made["steps"]] == [
+        "add", "scaled", "scaled_2", "scaled_3", {"values": "high_values", "indices": "high_indices"}, "result", "sum", "multiply", "x_2"]
+    assert made["outputs"] == ["sum", "multiply", "x_2"]
+    unknown = {}
+    exec(compile("def function(x):\n    y = x + 1\n    return y", "<no file>", "exec"), unknown)
+    assert text(unknown["function"])["outputs"] == ["add"]
+
+
+def test_the_json_is_the_body_of_a_request(client, movies):
+    made = json.loads(best.json([0.0, 1.0], [3, 1, 2], movies))
+    assert made == best.to_dict([0.0, 1.0], [3, 1, 2], movies) and made["steps"][2] == {"op": "top_k", "x": "$scores", "k": 10, "as": {"values": "best", "indices": "place"}}
+    assert made["inputs"] == {"query": [0.0, 1.0], "ids": [3, 1, 2], "movies": {"ref": "movies"}}
+    assert best.json().count("\n") == 7
+
+
+# ---------------------------------------------------------------- errors
+def test_an_error_of_a_step_shows_the_line_that_made_it(using, daemon, movies):
+    with pytest.raises(tensord.IndexOutOfBounds) as caught:
+        using(daemon.url, lambda client: client.run(best, [0.0, 1.0], [3, 9], "movies", k=1))
+    line = best.function.__code__.co_firstlineno + 2
+    assert str(caught.value) == f'indices[1] = 9 is not in [0, 4)\n  File "{__file__}", line {line}, in best\n    rows = movies[ids]'
+    assert caught.value.detail == "indices[1] = 9 is not in [0, 4)" and caught.value.step == 0 and caught.value.position == [1]
+
+
+def test_the_line_is_right_although_a_step_before_it_was_dropped(client):
+    def function(x):
+        steps.exp(x)
+        return helper(x)
+
+    def helper(x):
+        return steps.reshape(x, [5])
+    with pytest.raises(tensord.ShapeMismatch, match=r"in helper\n    return steps\.reshape\(x, \[5\]\)$"):
+        client.run(tensord.program(function), [1.0])
+
+
+@pytest.mark.parametrize("function, message", [
+    (lambda x: x if x > 0 else -x, r"the result of greater .* a bool: .*tensord\.steps\.where"), (lambda x: 0 < x < 1, "chained comparisons"),
+    (lambda x: x and 1, "a bool"), (lambda x: 1 in x, "reduce_any"), (lambda x: len(x), "the input x .* a length"), (lambda x: list(x), r"x\[i\]"),
+    (lambda x: float(x), "a number: .*cast"), (lambda x: int(x), "a number"), (lambda x: range(x), "an integer"), (lambda x: x[:x], "the bound of a slice"),
+    (lambda x: "movies"[x], r"tensord\.steps\.gather\(name, x\)"), (lambda x: np.asarray(x), "NumPy cannot compute"), (lambda x: np.exp(x), "does not support ufuncs"),
+    (lambda x: {x: 1}, "unhashable"), (lambda x: x.__setitem__(0, 1), "where or dynamic_stitch"), (lambda x: steps.add(x, [x, 1]), r"y: .*steps\.stack"),
+    (lambda x: steps.top_k(x, x), "k: .* cannot depend on values.*default, such as k=10"), (lambda x: steps.concat(x), "an iterator"),
+    (lambda x: steps.add(x, None), "y: None"), (lambda x: steps.add(x, 1, device="cpu"), "device: .*CPU"), (lambda x: steps.add(x, 1, timeout=1), "timeout: .*client.run"),
+    (lambda x: steps.add(x, 1, output_dtype="float16"), "output_dtype: .*cast"), (lambda x: tensord.bfloat16(x), r"steps\.cast\(x, 'bfloat16'\)"),
+    (lambda x: x, "returns the input x"), (lambda x: {"a": 3}, "returns 3"), (lambda x: [], "returns no tensor"), (lambda x: None, "returns None"),
+    (lambda x, y: x + 1, "no result depends on the input y"), (lambda x: steps.where(x > 0, np.zeros(1, "f2"), [np.inf, 1e30]), "1e.30 does not fit float16")],
+    ids=range(29))
+def test_what_cannot_be_traced_is_refused(function, message):
+    with pytest.raises(TypeError, match=message):
+        text(function)
+
+
+def test_an_unknown_attribute_names_the_op():
+    with pytest.raises(AttributeError, match=r"'sum'.*tensord\.steps\.reduce_sum\(x\)"):
+        text(lambda x: x.sum())
+    with pytest.raises(AttributeError, match="'shape': .*nor a shape until the program runs$"):
+        text(lambda x: x.shape)
+
+
+def test_methods_of_clients_and_tables_are_refused_in_a_function(client, movies):
+    for use in (lambda x: client.exp(x), lambda x: movies.put(x), lambda x: movies.rows(x), lambda x: client.run(best, x, x, x)):
+        with pytest.raises(TypeError, match=r"call the ops of tensord\.steps"):
+            text(use)
+    with pytest.raises(TypeError, match=r"steps\.gather\(table, x\)"):
+        text(lambda x: movies[x])
+
+
+def test_steps_are_refused_outside_of_a_function(client):
+    with pytest.raises(TypeError, match=r"only in a function with the decorator @tensord\.program; elsewhere, use client\.exp"):
+        steps.exp([1.0])
+    kept = []
+    text(lambda x: kept.append(x) or x + 1)
+    for function in (lambda x: x + kept[0], lambda x: kept[0]):
+        with pytest.raises(TypeError, match="another run of a traced function|its own steps"):
+            text(function)
+
+
+def test_functions_whose_inputs_have_no_names_are_refused():
+    async def waits(x):
+        return x
+    for function, message in ((lambda *x: x, "a parameter for each input"), (lambda **x: x, "a parameter for each input"), (lambda device: device, "device: .*name"),
+                              (lambda größe: größe, "größe: .*name"), (waits, "not async"), (3, "takes a function")):
+        with pytest.raises(TypeError, match=message):
+            tensord.program(function)
+    for wrong in (lambda x: x, "best", None):
+        with pytest.raises(TypeError, match="pass a function with the decorator"):
+            tensord.Client().run(wrong)
