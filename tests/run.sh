@@ -185,6 +185,7 @@ for client in curl python triton node go c; do
     stage clients-$client -wl  build-release clients $client
 done
 stage python-package      -wl  build-release python3 tests/clients/python/run.py
+stage programs            -wl  build-release python3 tests/programs/run.py
 stage progress            qwl  -             tests/deploy/progress.sh
 stage dependencies        -wl  -             tests/deploy/dependencies.sh
 stage install             -wl  build-release tests/deploy/install.sh
