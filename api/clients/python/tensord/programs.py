@@ -92,9 +92,7 @@ class Program:
 
     def json(self, *args: Any, **kwargs: Any) -> str:
         """Returns to_dict(...) as JSON, with a line for each step."""
-        parts = self.to_dict(*args, **kwargs)
-        steps = ",\n".join("  " + json.dumps(step) for step in parts["steps"])
-        return f'{{"inputs": {json.dumps(parts["inputs"])},\n "steps": [\n{steps}],\n "outputs": {json.dumps(parts["outputs"])}}}\n'
+        return program_text(self.to_dict(*args, **kwargs))
 
     def _request(self, bound: inspect.BoundArguments) -> Request:
         bound.apply_defaults()
@@ -119,6 +117,12 @@ class Program:
         unused = [name for name, one in inputs.items() if id(one) not in used]
         if unused:
             raise TypeError(f"{self._title}: no result depends on the input {unused[0]}; remove this parameter, or give it a default if it is not a tensor")
+
+
+def program_text(program: Mapping[str, Any]) -> str:
+    """Returns a program as JSON, with a line for each step."""
+    steps = ",\n".join("  " + json.dumps(step) for step in program["steps"])
+    return f'{{"inputs": {json.dumps(program["inputs"])},\n "steps": [\n{steps}],\n "outputs": {json.dumps(program["outputs"])}}}\n'
 
 
 def is_tensor(parameter: inspect.Parameter) -> bool:
