@@ -101,7 +101,7 @@ def test_dlrm(client):
         bottom = np.maximum(linear(bottom, made[f"bottom_{at}"]), 0)
     pooled = [np.where(ids[:, at, :, None] > 0, table[ids[:, at]], 0).sum(1) for at, table in enumerate(tables)]
     vectors = np.stack([bottom, *pooled], 1)
-    top = np.concatenate([bottom, (vectors @ vectors.transpose(0, 2, 1))[:, *np.tril_indices(27, -1)]], 1)
+    top = np.concatenate([bottom, (vectors @ vectors.transpose(0, 2, 1))[(slice(None), *np.tril_indices(27, -1))]], 1)
     for at in range(2):
         top = np.maximum(linear(top, made[f"top_{at}"]), 0)
     np.testing.assert_allclose(found["click"], 1 / (1 + np.exp(-linear(top, made["top_2"]))), 1e-5, 1e-6)

@@ -72,6 +72,19 @@ def test_a_program_given_as_a_dict_takes_its_inputs_by_name(using, daemon, movie
     assert program["inputs"] == {}
     with pytest.raises(TypeError, match="takes its inputs by name"):
         using(daemon.url, lambda client: client.run(program, [0.0, 1.0]))
+    declared = {**program, "inputs": {"ids": {"dtype": "int64", "shape": ["n"]}}}
+    assert using(daemon.url, lambda client: client.run(declared, query=[0.0, 1.0], ids=[3, 1], movies=movies))["who"].tolist() == [3, 1]
+    with pytest.raises(TypeError, match=r"missing the input 'ids' of the program, .*int64"):
+        using(daemon.url, lambda client: client.run(declared, query=[0.0, 1.0], movies=movies))
+
+
+def test_an_error_in_a_program_given_as_a_dict_shows_the_step(client, movies):
+    with pytest.raises(tensord.IndexOutOfBounds, match=r'\n  in step 0 of the program, {"op": "gather", .*"as": "rows"}$'):
+        client.run(best.to_dict(k=1), query=[0.0, 1.0], ids=[9], movies=movies)
+    long = {"steps": [{"op": "reshape", "x": [0.5] * 99, "shape": [3], "as": "y"}], "outputs": ["y"]}
+    with pytest.raises(tensord.ShapeMismatch) as caught:
+        client.run(long)
+    assert str(caught.value).endswith("0…") and len(str(caught.value)) < 400
 
 
 def test_a_program_records_the_steps_of_another_one(client, movies):
@@ -138,6 +151,8 @@ def test_numbers_stay_plain_and_arrays_and_tables_are_typed():
     assert text(lambda x: x * 2.5)["steps"][0]["y"] == 2.5
     assert text(lambda x: x * np.float32(2.5))["steps"][0]["y"] == {"dtype": "float32", "shape": [], "base64": "AAAgQA=="}
     assert text(lambda i: steps.gather("movies", i))["steps"][0]["params"] == {"ref": "movies"}
+    with pytest.raises(TypeError, match="x: tensord.Keys; .*find or lookup"):
+        text(lambda x: x + 1, tensord.Keys(["a"]))
     assert text(lambda x: x + 1, np.array([1.5], "f2"))["inputs"] == {"x": {"dtype": "float16", "shape": [1], "base64": "AD4="}}
     assert text(lambda x: steps.where(x > 0, x, -np.inf))["steps"][1]["y"]["dtype"] == "float32"
     assert text(lambda x: steps.where(x > 0, np.zeros(1), -np.inf))["steps"][1]["y"]["dtype"] == "float64"

@@ -69,7 +69,7 @@ class ProblemError(TensordError):
         self.detail = str(problem.get("detail", problem.get("title", f"status {status}")))
         self.is_of_rows = problem.get("code") == "TENSOR_NOT_FOUND" and problem.get("input") == "indices" and problem.get("op") in WITH_KEYS
         hint = BFLOAT16_HINT if TO_BFLOAT16 in self.detail else KEYS_HINT if self.is_of_rows else ""
-        super().__init__(in_python(self.detail) + hint + problem.get("place", ""))
+        super().__init__(in_python(self.detail) + hint + str(problem.get("place", "")))
         self.problem = problem
         self.status = status
         self.code = str(problem.get("code", ""))
@@ -151,13 +151,13 @@ def about_keys() -> Iterator[None]:
 
 
 @contextmanager
-def about_steps(places: Sequence[str]) -> Iterator[None]:
-    """Adds to errors of a step the place in the traced function that made the step. `places` has the place of each step."""
+def about_steps(places: Sequence[object]) -> Iterator[None]:
+    """Adds to errors of a step its place in the program. str() of the elements of `places` describes the places of the steps."""
     try:
         yield
     except ProblemError as error:
-        if error.step is not None and error.step < len(places):
-            raise type(error)({**error.problem, "place": "\n" + places[error.step]}, error.status) from None
+        if type(error.step) is int and 0 <= error.step < len(places):
+            raise type(error)({**error.problem, "place": f"\n{places[error.step]}"}, error.status) from None
         raise
 
 

@@ -3,29 +3,30 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import calls
-from .arrays import Input, Ref, Symbol, Tensor, to_json
+from .arrays import Input, Keys, Ref, Symbol, Tensor, to_json
 from .calls import json_members
 from .http1 import Reply
-from .inputs import as_input, dtype_name
+from .inputs import as_input, dtype_name, refused
 from .naming import is_valid, set_names
 from .tracing import CURRENT, Step, Trace, Traced, tracing
 
 NAMED = "a parameter needs the name of an input: letters, digits and _, and no member of requests, such as device"
+SHOWN = 160  # maximum number of characters of a step in an error
 
 
 @dataclass
 class Request:
-    """A program with its inputs, the places of its steps in the function, and what converts its reply."""
+    """A program with its inputs, the places of its steps, which str() describes in errors, and what converts the reply."""
     program: dict[str, Any]
-    places: list[str]
+    places: Sequence[object]
     results: Callable[[Reply], Any]
 
     def body(self, output_dtype: Any = None) -> dict[str, Any]:
@@ -40,8 +41,28 @@ def request(program: Any, args: tuple[Any, ...], inputs: dict[str, Any]) -> Requ
         raise TypeError(f"program: a {type(program).__name__}; pass a function with the decorator @tensord.program, or the JSON of a program as a dict")
     if args:
         raise TypeError("a program given as a dict takes its inputs by name")
-    given = {name: to_json(as_input(value, name)) for name, value in inputs.items()}
-    return Request({**program, "inputs": {**program.get("inputs", {}), **given}}, [], calls.arrays)
+    given = {**program.get("inputs", {}), **{name: input_json(value, name) for name, value in inputs.items()}}
+    missing = [name for name, value in given.items() if isinstance(value, Mapping) and not value.keys() & {"data", "base64", "ref"}]
+    if missing:
+        raise TypeError(f"missing the input {missing[0]!r} of the program, {json.dumps(given[missing[0]])}")
+    return Request({**program, "inputs": given}, [StepText(*one) for one in enumerate(program.get("steps", []))], calls.arrays)
+
+
+def input_json(value: Any, name: str) -> Any:
+    """Returns an input of a program in JSON."""
+    if isinstance(value, Keys):
+        raise refused(name, "tensord.Keys", "pass the keys as an array, and find their rows with the op find or lookup")
+    return to_json(as_input(value, name))
+
+
+class StepText(NamedTuple):
+    """A step of a program given as a dict."""
+    number: int
+    step: Any
+
+    def __str__(self) -> str:
+        text = json.dumps(self.step)
+        return f"  in step {self.number} of the program, {text if len(text) <= SHOWN else text[:SHOWN] + '…'}"
 
 
 def program(function: Callable[..., Any]) -> Program:
@@ -108,9 +129,9 @@ class Program:
             one._name = name
         set_names(inputs.values(), found, live)
         names = list(dict.fromkeys(str(one._name) for _, one in found))
-        body = {"inputs": {name: to_json(as_input(value, name)) for name, value in given.items()}, "steps": [step_json(step) for step in live],
+        body = {"inputs": {name: input_json(value, name) for name, value in given.items()}, "steps": [step_json(step) for step in live],
                 "outputs": names}
-        return Request(body, [str(step.place) for step in live], lambda reply: arranged(returned, calls.arrays(reply)))
+        return Request(body, [step.place for step in live], lambda reply: arranged(returned, calls.arrays(reply)))
 
     def _refuse_unused(self, inputs: dict[str, Traced], live: list[Step]) -> None:
         used = {id(value) for step in live for value in step.inputs.values()}
