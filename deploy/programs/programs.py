@@ -59,11 +59,11 @@ def rank(query, ids, k=100):
 def semantic_search(words, offsets, k=5):
     """The texts nearest to sentences. `words` has the rows of their words in `words:rows`, and `offsets` where each sentence starts.
 
-    Row i of `messages` is the vector of element i of `texts`, and the texts differ."""
+    Row i of `messages` is the vector of element i of `texts`."""
     means = steps.embedding_bag("words:rows", words, offsets=offsets, mode="mean")
     queries = steps.l2_normalize(means)
-    best = steps.search("messages", queries, k, keys="texts")
-    return {"texts": best.keys, "scores": best.scores}
+    scores, rows, _ = steps.search("messages", queries, k)
+    return {"texts": steps.gather("texts", rows), "scores": scores}
 
 
 # ---------------------------------------------------------------- recommendation models
