@@ -484,9 +484,7 @@ def split(c, node, attributes):
     if len(node.input) > 1 and node.input[1]:
         sizes = c.integers(node.input[1], "the list of sizes")
     else:
-        extent = c.extent(node.input[0], axis)
-        part = -(-extent // n)
-        sizes = [min(part, extent - at * part) for at in range(n)]
+        sizes = [-(-c.extent(node.input[0], axis) // n)] * n  # The last part can be smaller: slices end with the dimension.
     ends = np.cumsum(sizes)
     for result, size, end in zip(node.output, sizes, ends):
         if result in c.consumers:

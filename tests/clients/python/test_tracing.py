@@ -187,6 +187,12 @@ def test_results_are_named_after_keys_and_variables():
     assert [step["as"] for step in made["steps"]] == [
         "add", "scaled", "scaled_2", "scaled_3", {"values": "high_values", "indices": "high_indices"}, "result", "sum", "multiply", "x_2"]
     assert made["outputs"] == ["sum", "multiply", "x_2"]
+
+    def unused(x):
+        low, high = steps.dynamic_partition(x, [0, 1], 2)
+        low = high + 1
+        return low
+    assert text(unused)["outputs"] == ["low"]
     unknown = {}
     exec(compile("def function(x):\n    y = x + 1\n    return y", "<no file>", "exec"), unknown)
     assert text(unknown["function"])["outputs"] == ["add"]
