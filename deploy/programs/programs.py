@@ -11,19 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import tensord
-from tensord import steps
-from tensord.programs import program_text
+from tensord import spec, steps
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = {}
-
-
-def declared(**inputs):
-    """Registers a program with the dtypes and shapes of its inputs."""
-    def register(program):
-        PROGRAMS[program.__name__] = program, {name: {"dtype": dtype, "shape": shape} for name, (dtype, *shape) in inputs.items()}
-        return program
-    return register
 
 
 def linear(x, layer, equation="bi,oi->bo"):
@@ -32,8 +22,7 @@ def linear(x, layer, equation="bi,oi->bo"):
 
 
 # ---------------------------------------------------------------- small programs
-@declared(x=("float32", "n"), positions=("int32", "n"))
-@tensord.program
+@tensord.program(x=spec("float32", "n"), positions=spec("int32", "n"))
 def partition_stitch(x, positions):
     """Adds 1 to the elements that are not -1."""
     part = steps.cast(x != -1.0, "int32")
@@ -44,8 +33,7 @@ def partition_stitch(x, positions):
     return {"result": result}
 
 
-@declared(query=("float32", 64), ids=("int64", "n"))
-@tensord.program
+@tensord.program(query=spec("float32", 64), ids=spec("int64", "n"))
 def rank(query, ids, k=100):
     """The k rows of `items` among `ids` with the largest products with the query."""
     rows = steps.gather("items", ids)
@@ -54,8 +42,7 @@ def rank(query, ids, k=100):
     return {"who": ids[place], "best": best}
 
 
-@declared(words=("int64", "n"), offsets=("int64", "b"))
-@tensord.program
+@tensord.program(words=spec("int64", "n"), offsets=spec("int64", "b"))
 def semantic_search(words, offsets, k=5):
     """The texts nearest to sentences. `words` has the rows of their words in `words:rows`, and `offsets` where each sentence starts.
 
@@ -72,8 +59,7 @@ def tower(x, name):
     return steps.l2_normalize(linear(hidden, f"two_tower:{name}_1"))
 
 
-@declared(user=("float32", "b", 32), items=("int64", "n"))
-@tensord.program
+@tensord.program(user=spec("float32", "b", 32), items=spec("int64", "n"))
 def two_tower(user, items, k=10):
     """The k best items for each user: two networks compute vectors of the users and of the items, whose products are the scores."""
     users = tower(user, "user")
@@ -86,8 +72,7 @@ def two_tower(user, items, k=10):
 TABLES = 26
 
 
-@declared(dense=("float32", "b", 13), ids=("int64", "b", TABLES, "h"))
-@tensord.program
+@tensord.program(dense=spec("float32", "b", 13), ids=spec("int64", "b", TABLES, "h"))
 def dlrm(dense, ids):
     """Facebook's deep learning recommendation model: sums of embeddings from 26 tables interact with dense features.
 
@@ -126,8 +111,7 @@ def attention(x, name, ignored, heads, size):
     return norm(x + output, f"{name}.output.LayerNorm")
 
 
-@declared(ids=("int64", "b", "s"), mask=("int64", "b", "s"))
-@tensord.program
+@tensord.program(ids=spec("int64", "b", "s"), mask=spec("int64", "b", "s"))
 def minilm(ids, mask, model="minilm:", layers=6, heads=12, size=32):
     """The vectors of sentences: the BERT encoder all-MiniLM-L6-v2 with mean pooling. `mask` is 1 for the tokens of a sentence, and 0 behind them.
 
@@ -147,10 +131,13 @@ def minilm(ids, mask, model="minilm:", layers=6, heads=12, size=32):
     return {"vectors": steps.l2_normalize(means)}
 
 
+PROGRAMS = {one.__name__: one for one in (partition_stitch, rank, semantic_search, two_tower, dlrm, minilm)}
+
+
 def main():
     check = sys.argv[1:] == ["--check"]
-    for name, (program, inputs) in PROGRAMS.items():
-        path, made = HERE / f"{name}.json", program_text({**program.to_dict(), "inputs": inputs})
+    for name, program in PROGRAMS.items():
+        path, made = HERE / f"{name}.json", program.json()
         if check and path.read_text(encoding="utf-8") != made:
             sys.exit(f"{path} is out of date; run programs.py")
         if not check:

@@ -205,6 +205,46 @@ def test_the_json_is_the_body_of_a_request(client, movies):
     assert best.json().count("\n") == 7
 
 
+# ---------------------------------------------------------------- declared inputs
+@tensord.program(query=tensord.spec("float32", "d"), ids=tensord.spec(np.int64, "n"), rows=tensord.spec("float32", "m", "d"))
+def declared(query, ids, rows):
+    return steps.einsum("nd,d->n", rows[ids], query)
+
+
+def test_declared_inputs_without_values_are_in_the_program():
+    made = declared.to_dict(ids=[1])["inputs"]
+    assert made == {"query": {"dtype": "float32", "shape": ["d"]}, "ids": {"dtype": "int64", "shape": [1], "data": [1]},
+                    "rows": {"dtype": "float32", "shape": ["m", "d"]}}
+
+
+def test_numbers_take_the_declared_dtype(client, movies):
+    rows = np.array([[0.5, 0.25], [1, 2]], "f4")
+    assert client.run(declared, [2, 1], [1, 0], rows).tolist() == [4, 1.25]
+    assert client.run(declared, [0, np.inf], [1], rows).tolist() == [np.inf]
+    np.testing.assert_array_equal(client.run(declared, [0, 1], [0, 3], "movies"), np.array([0.9, 0.7], "f4"))
+    half = tensord.program(x=tensord.spec("bfloat16", "n"))(lambda x: steps.cast(x, "float32"))
+    assert client.run(half, [1.5, np.inf]).tolist() == [1.5, np.inf] and client.run(half, tensord.bfloat16([2.5])).tolist() == [2.5]
+    with pytest.raises(tensord.MalformedRequest):
+        client.run(declared, [0, 1], [0.5], rows)
+
+
+@pytest.mark.parametrize("query, ids, rows, message", [
+    (np.ones(2), [0], [[1, 2]], r"query: an array of float64; the program declares float32; pass numpy\.asarray\(x, 'float32'\)"),
+    ([[1, 2]], [0], [[1, 2]], r"query: the shape \[1, 2\]; the program declares \['d'\]"),
+    ([1, 2, 3], [0], [[1, 2]], r"rows: the shape \[1, 2\]; the program declares \['m', 'd'\], where m = 1, d = 3"), ([1, 2], [0], [[1], [1, 2]], "rows: lists of different lengths")])
+def test_values_that_differ_from_their_declaration_are_refused(client, query, ids, rows, message):
+    with pytest.raises(TypeError, match=message):
+        client.run(declared, query, ids, rows)
+
+
+def test_declarations_of_something_else_are_refused():
+    for use, message in ((lambda: tensord.spec("float33", 2), "dtype: 'float33'; expected one of bool"), (lambda: tensord.spec("int8", -1), "shape: -1; expected sizes"),
+                         (lambda: tensord.spec("int8", "a b"), "shape: 'a b'"), (lambda: tensord.program(z=tensord.spec("int8"))(lambda x: x), "z: .*a parameter that is a tensor: x"),
+                         (lambda: tensord.program(k=tensord.spec("int8"))(lambda x, k=1: x), "k: .*expected tensord.spec"), (lambda: tensord.program(x="int8")(lambda x: x), "x: 'int8'; expected")):
+        with pytest.raises(TypeError, match=message):
+            use()
+
+
 # ---------------------------------------------------------------- errors
 def test_an_error_of_a_step_shows_the_line_that_made_it(using, daemon, movies):
     with pytest.raises(tensord.IndexOutOfBounds) as caught:

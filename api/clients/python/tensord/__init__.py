@@ -14,6 +14,7 @@ from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, Dat
 from .inputs import bfloat16
 from .programs import Program, program
 from .serving import Server, serve
+from .specs import Spec, spec
 from .tracing import Traced, steps
 
 __version__ = "0.3.0"
@@ -24,5 +25,5 @@ __all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "
            "Matches", "MemoryExhausted", "MethodNotAllowed", "NotAcceptable", "NotFound", "NotSupported",
            "PayloadTooLarge", "PreconditionFailed", "ProblemError", "Program", "ProtocolError", "QueueFull",
            "RangeNotSatisfiable", "Ref", "ReplyTooLarge", "RequestTimeout", "ResourceLimit", "Selected", "Server",
-           "ShapeMismatch", "Store", "Table", "Tables", "TensorNotFound", "TensordError", "Timeout", "Traced", "Unauthenticated",
-           "UnknownOp", "UnsupportedDtype", "UnsupportedMediaType", "bfloat16", "program", "serve", "steps"]
+           "ShapeMismatch", "Spec", "Store", "Table", "Tables", "TensorNotFound", "TensordError", "Timeout", "Traced", "Unauthenticated",
+           "UnknownOp", "UnsupportedDtype", "UnsupportedMediaType", "bfloat16", "program", "serve", "spec", "steps"]

@@ -5,17 +5,18 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import update_wrapper
-from typing import Any, NamedTuple
+from functools import partial, update_wrapper
+from typing import Any, NamedTuple, Optional, overload
 
 import numpy as np
 
 from . import calls
-from .arrays import Input, Keys, Ref, Symbol, Tensor, to_json
+from .arrays import Input, Ref, Symbol, Tensor, to_json
 from .calls import json_members
 from .http1 import Reply
-from .inputs import as_input, dtype_name, refused
+from .inputs import dtype_name
 from .naming import is_valid, set_names
+from .specs import Spec, declaration, declared_json, input_json
 from .tracing import CURRENT, Step, Trace, Traced, tracing
 
 NAMED = "a parameter needs the name of an input: letters, digits and _, and no member of requests, such as device"
@@ -48,13 +49,6 @@ def request(program: Any, args: tuple[Any, ...], inputs: dict[str, Any]) -> Requ
     return Request({**program, "inputs": given}, [StepText(*one) for one in enumerate(program.get("steps", []))], calls.arrays)
 
 
-def input_json(value: Any, name: str) -> Any:
-    """Returns an input of a program in JSON."""
-    if isinstance(value, Keys):
-        raise refused(name, "tensord.Keys", "pass the keys as an array, and find their rows with the op find or lookup")
-    return to_json(as_input(value, name))
-
-
 class StepText(NamedTuple):
     """A step of a program given as a dict."""
     number: int
@@ -65,7 +59,15 @@ class StepText(NamedTuple):
         return f"  in step {self.number} of the program, {text if len(text) <= SHOWN else text[:SHOWN] + '…'}"
 
 
-def program(function: Callable[..., Any]) -> Program:
+@overload
+def program(function: Callable[..., Any], /) -> Program: ...
+
+
+@overload
+def program(**inputs: Spec) -> Callable[[Callable[..., Any]], Program]: ...
+
+
+def program(function: Any = None, /, **inputs: Spec) -> Any:
     """Makes a program of a function: its ops run in the daemon, in one request.
 
         @tensord.program
@@ -79,19 +81,25 @@ def program(function: Callable[..., Any]) -> Program:
     Parameters without a default are tensors: arrays, or tables by name. Parameters with a default, such as k, are ordinary Python
     values, which can be attributes of ops and decide what the function does; an array as default is a tensor.
 
+    @tensord.program(query=tensord.spec("float32", 64), ids=tensord.spec("int64", "n")) declares the dtypes and shapes of inputs.
+
     The function computes with the ops of tensord.steps, which have the arguments of the client's methods, and with operators and
     x[...]. It returns a tensor, or tuples, lists and dicts of tensors."""
-    return Program(function)
+    return Program(function) if function is not None else partial(Program, inputs=inputs)
 
 
 class Program:
     """A function with the decorator @tensord.program. client.run(program, ...) runs it."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], inputs: Optional[Mapping[str, Spec]] = None):
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise TypeError("@tensord.program takes a function that is not async: it runs in this process, and records what the daemon computes")
         self.function, self.signature = function, inspect.signature(function)
         self.tensors = [one.name for one in self.signature.parameters.values() if is_tensor(one)]
+        self.specs = dict(inputs or {})
+        for name, one in self.specs.items():
+            if name not in self.tensors or not isinstance(one, Spec):
+                raise TypeError(f"{name}: {one!r}; expected tensord.spec(...) for a parameter that is a tensor: {', '.join(self.tensors)}")
         update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -108,7 +116,9 @@ class Program:
         return self.function(*args, **kwargs)
 
     def to_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Returns the program with these arguments as the body of POST /v1/programs/run. Tensors that are not passed are missing in "inputs"."""
+        """Returns the program with these arguments as the body of POST /v1/programs/run.
+
+        Tensors that are not passed are declared in "inputs", or missing there if they have no tensord.spec."""
         return self._request(self.signature.bind_partial(*args, **kwargs)).program
 
     def json(self, *args: Any, **kwargs: Any) -> str:
@@ -129,9 +139,21 @@ class Program:
             one._name = name
         set_names(inputs.values(), found, live)
         names = list(dict.fromkeys(str(one._name) for _, one in found))
-        body = {"inputs": {name: input_json(value, name) for name, value in given.items()}, "steps": [step_json(step) for step in live],
-                "outputs": names}
+        body = {"inputs": self._inputs(given), "steps": [step_json(step) for step in live], "outputs": names}
         return Request(body, [step.place for step in live], lambda reply: arranged(returned, calls.arrays(reply)))
+
+    def _inputs(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Returns the inputs in JSON: values, or declarations."""
+        sizes: dict[str, int] = {}
+        made = {}
+        for name in self.tensors:
+            if name in given and name in self.specs:
+                made[name] = declared_json(given[name], name, self.specs[name], sizes)
+            elif name in given:
+                made[name] = input_json(given[name], name)
+            elif name in self.specs:
+                made[name] = declaration(self.specs[name])
+        return made
 
     def _refuse_unused(self, inputs: dict[str, Traced], live: list[Step]) -> None:
         used = {id(value) for step in live for value in step.inputs.values()}
