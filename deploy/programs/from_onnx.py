@@ -260,8 +260,14 @@ class Converter:
         used = set(re.findall(r'"\$(\w+)"', json.dumps(self.steps)))
         for one in self.inputs:
             if self.name_of(one.name) in used:
-                declared[self.name_of(one.name)] = {"dtype": self.dtype(one.name), "shape": dims_of(one)}
+                declared[self.name_of(one.name)] = {"dtype": self.dtype(one.name), "shape": self.declared_shape(one)}
         return {"inputs": declared, "steps": self.steps, "outputs": [self.output_name(name) for name in self.outputs]}
+
+    def declared_shape(self, one):
+        """Returns the shape of an input, with a name for an extent that the request decides."""
+        names = [re.sub(r"\W", "_", dim.dim_param, flags=re.A) for dim in one.type.tensor_type.shape.dim]
+        return [name if re.match("[A-Za-z_]", name) else f"{self.name_of(one.name)}_{axis}" if extent is None else extent
+                for axis, (name, extent) in enumerate(zip(names, dims_of(one)))]
 
     def output_name(self, value):
         root = self.root(value)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs what the documents show: the blocks of README.md, docs/*.md, api/*.md, kernels/*/README.md, and the pages of the Python client
-and of imports, page by page, from top to bottom.
+"""Runs what the documents show: the blocks of README.md, docs/*.md, api/*.md, kernels/*/README.md, and the pages of the Python client,
+of imports and of programs, page by page, from top to bottom.
 
     run.py [--binary PATH] [PAGE...]
 
@@ -35,7 +35,7 @@ from cache import CACHE, own_folder
 from daemon import eventually, free_ports
 
 MODEL = os.path.join(CACHE, "real")  # of tests/real/run.sh
-PATTERNS = "docs/*.md", "api/*.md", "kernels/*/README.md", "api/clients/python/README.md", "deploy/import/README.md"
+PATTERNS = "docs/*.md", "api/*.md", "kernels/*/README.md", "api/clients/python/README.md", "deploy/import/README.md", "deploy/programs/README.md"
 RUN, SHOWN = ("console", "sh", "python"), ("c", "js", "json", "mermaid", "text", "yaml")
 LIMIT_S = 300
 START = re.compile(r"^((?:build/)?tensord\b.*?)&\s*(?:#.*)?$", re.S)

@@ -185,6 +185,11 @@ def test_names_are_valid_and_unique(client):
     np.testing.assert_allclose(client.run(program, a_x=[1.0, 2.0])["_9"], np.exp([1, 2]) - [1, 2], 1e-6)
 
 
+def test_extents_that_requests_decide_have_names():
+    model = chain([("Add", ["x", "y"], ["z"])], {"x": ["n", 2, None], "y": ["a.b", 2, "0"]}, ["z"])
+    assert {name: one["shape"] for name, one in from_onnx.convert(model)[0]["inputs"].items()} == {"x": ["n", 2, "x_2"], "y": ["a_b", 2, "y_2"]}
+
+
 def test_local_functions_are_inlined(client):
     function = helper.make_function("local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 17)])
     model = model_of("Twice", (X,), {}, 17, domain="local")
