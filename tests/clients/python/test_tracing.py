@@ -193,6 +193,11 @@ def test_results_are_named_after_keys_and_variables():
         low = high + 1
         return low
     assert text(unused)["outputs"] == ["low"]
+
+    def one_of_two(x):
+        best = steps.top_k(x, 1).indices
+        return best
+    assert text(one_of_two)["steps"][0]["as"] == {"indices": "best"}
     unknown = {}
     exec(compile("def function(x):\n    y = x + 1\n    return y", "<no file>", "exec"), unknown)
     assert text(unknown["function"])["outputs"] == ["add"]

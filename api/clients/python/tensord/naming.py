@@ -64,6 +64,8 @@ def suggestions(step: Step, variables: tuple[str, ...]) -> list[str]:
     """Returns a name for each result of a step."""
     if len(variables) == len(step.results):
         return list(variables)
+    if len(variables) == sum(step.used) == 1:
+        return list(variables) * len(step.results)
     if len(step.results) == 1:
         return [step.op]
     base = variables[0] if len(variables) == 1 else step.op
