@@ -47,7 +47,7 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected, Matches]):
         self.settings = Settings(url, token, timeout, retries, max_reply)
         self.context = context_of(self.settings.tls, tls, ca_file, certificate)
         self.pool = Pool(connections)
-        self.tables = AsyncTables(self)
+        self.tables, self.programs = AsyncTables(self), AsyncPrograms(self)
 
     async def send(self, call: Call[T], *, timeout: Optional[float] = None) -> T:
         """Runs a call made by tensord.calls."""
@@ -56,15 +56,16 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected, Matches]):
     async def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         return await self.send(calls.op_request(call), timeout=timeout)
 
-    async def run(self, program: Union[Program, Mapping[str, Any]], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
+    async def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
                   **inputs: Any) -> Any:
         """Runs a function with the decorator @tensord.program in the daemon, in one request.
 
         Example: client.run(best, query, ids, k=5). The arrays in the result have the places that they have in the result of the
-        function. A program can also be its JSON as a dict, with the inputs by name; its result is a dict."""
-        request = programs.request(program, args, inputs)
-        with about_steps(request.places):
-            return await self.send(calls.program_call(request.body(output_dtype), request.results), timeout=timeout)
+        function. A program can also be the name of a stored one, or its JSON as a dict, with the inputs by name; its result is a dict.
+        To a stored program, Python numbers and str are arguments, and other values are inputs."""
+        call, places = programs.call_of(program, args, inputs, output_dtype)
+        with about_steps(places):
+            return await self.send(call, timeout=timeout)
 
     def store(self, name: Union[str, AsyncTable], *, outputs: Optional[Iterable[str]] = None, ttl_s: Optional[int] = None,
               if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> AsyncStore:
@@ -124,15 +125,58 @@ class AsyncStore(AsyncOps[Description, list[Description], dict[str, Description]
     async def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         return await self._send(calls.op_request(call), timeout)
 
-    async def run(self, program: Union[Program, Mapping[str, Any]], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
+    async def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
                   **inputs: Any) -> dict[str, Description]:
         """Runs a program as Client.run does, and stores its results, by the names of the steps that compute them."""
-        request = programs.request(program, args, inputs)
-        with about_steps(request.places):
-            return cast("dict[str, Description]", await self._send(calls.program_call(request.body(output_dtype), request.results), timeout))
+        call, places = programs.call_of(program, args, inputs, output_dtype)
+        with about_steps(places):
+            return cast("dict[str, Description]", await self._send(call, timeout))
 
     async def _send(self, call: Call[Any], timeout: Optional[float]) -> Any:
         return await self.client.send(calls.stored(call, self.name, self.outputs, self.ttl_s, self.conditions), timeout=timeout)
+
+
+class AsyncPrograms:
+    """The stored programs. Iteration gives their names in order."""
+
+    def __init__(self, client: AsyncClient):
+        self.client = client
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.client!r})"
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        for one in await self.list():
+            yield one["name"]
+
+    async def length(self) -> int:
+        return len(await self.list())
+
+    async def contains(self, name: str) -> bool:
+        try:
+            await self.info(name)
+        except TensorNotFound:
+            return False
+        return True
+
+    async def list(self) -> list[Description]:
+        return await self.client.send(calls.list_call("/v1/programs", "programs"))
+
+    async def put(self, name: str, program: Union[Program, Mapping[str, Any]], *, persist: bool = False, if_match: Optional[str] = None,
+                  if_none_match: Optional[str] = None, **fixed: Any) -> Description:
+        """Stores a program, which client.run(name, ...) runs. Inputs of a function need tensord.spec.
+
+        The parameters of a function that have a default become arguments of the program, unless `fixed` has their values, or the
+        function computes with them in Python, as in range(layers). The description says what became an argument."""
+        request, path = programs.stored_request(program, fixed), calls.program_path(name, persist=persist)
+        with about_steps(request.places):
+            return await self.client.send(calls.json_call("PUT", path, request.program, Conditions(if_match, if_none_match)))
+
+    async def info(self, name: str) -> Description:
+        return await self.client.send(calls.json_call("GET", calls.program_path(name)))
+
+    async def delete(self, name: str, *, if_match: Optional[str] = None) -> None:
+        await self.client.send(calls.json_call("DELETE", calls.program_path(name), None, Conditions(if_match)))
 
 
 class AsyncTables:

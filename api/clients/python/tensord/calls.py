@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 import numpy as np
 
 from . import safetensors
+from .arguments import is_argument
 from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Plain, Ref, Symbol, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
@@ -276,6 +277,8 @@ def present(attributes: dict[str, Any]) -> dict[str, Any]:
 
 def attribute(name: str, value: Any) -> Any:
     """Converts NumPy numbers and arrays in an attribute to Python values."""
+    if is_argument(value):
+        return value
     value = value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
     if isinstance(value, Symbol):
         raise refused(name, "a tensor of a traced function, but an attribute cannot depend on values",
@@ -303,8 +306,24 @@ def program_call(body: dict[str, Any], decode: Callable[[Reply], T]) -> Call[T]:
     return Call("POST", "/v1/programs/run", decode, [json_text({**body, "response": "base64"})], {"Accept": ACCEPT, "Content-Type": JSON})
 
 
+def program_path(name: str, **query: Any) -> str:
+    return resource_path("/v1/programs", name, **query)
+
+
+def stored_program_call(name: str, given: dict[str, Any], output_dtype: Any) -> Call[dict[str, Array]]:
+    """Runs a stored program. Python numbers, bools and str are its arguments, and other values its inputs."""
+    attributes = present({**{key: value for key, value in given.items() if isinstance(value, (bool, int, float, str))}, "output_dtype": output_dtype})
+    inputs = {key: as_input(value, key) for key, value in given.items() if key not in attributes}
+    body, kind = encode(inputs, {**attributes, "response": "base64"})
+    return Call("POST", program_path(name), arrays, body, {"Accept": ACCEPT, "Content-Type": kind})
+
+
 def tensor_path(name: str, *parts: str, **query: Any) -> str:
-    path = "/".join(["/v1/tensors", quote(name, safe=":@"), *parts])
+    return resource_path("/v1/tensors", name, *parts, **query)
+
+
+def resource_path(base: str, name: str, *parts: str, **query: Any) -> str:
+    path = "/".join([base, quote(name, safe=":@"), *parts])
     given = {key: attribute_text(value) for key, value in query.items() if value not in (None, False)}
     return path + ("?" + urlencode(given) if given else "")
 

@@ -47,7 +47,7 @@ class Client(Ops[Array, list[Array], Found, Selected, Matches]):
         self.settings = Settings(url, token, timeout, retries, max_reply)
         self.context = context_of(self.settings.tls, tls, ca_file, certificate)
         self.pool = Pool(connections)
-        self.tables = Tables(self)
+        self.tables, self.programs = Tables(self), Programs(self)
 
     def send(self, call: Call[T], *, timeout: Optional[float] = None) -> T:
         """Runs a call made by tensord.calls."""
@@ -56,15 +56,16 @@ class Client(Ops[Array, list[Array], Found, Selected, Matches]):
     def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         return self.send(calls.op_request(call), timeout=timeout)
 
-    def run(self, program: Union[Program, Mapping[str, Any]], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
+    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
                   **inputs: Any) -> Any:
         """Runs a function with the decorator @tensord.program in the daemon, in one request.
 
         Example: client.run(best, query, ids, k=5). The arrays in the result have the places that they have in the result of the
-        function. A program can also be its JSON as a dict, with the inputs by name; its result is a dict."""
-        request = programs.request(program, args, inputs)
-        with about_steps(request.places):
-            return self.send(calls.program_call(request.body(output_dtype), request.results), timeout=timeout)
+        function. A program can also be the name of a stored one, or its JSON as a dict, with the inputs by name; its result is a dict.
+        To a stored program, Python numbers and str are arguments, and other values are inputs."""
+        call, places = programs.call_of(program, args, inputs, output_dtype)
+        with about_steps(places):
+            return self.send(call, timeout=timeout)
 
     def store(self, name: Union[str, Table], *, outputs: Optional[Iterable[str]] = None, ttl_s: Optional[int] = None,
               if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> Store:
@@ -124,15 +125,58 @@ class Store(Ops[Description, list[Description], dict[str, Description], dict[str
     def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         return self._send(calls.op_request(call), timeout)
 
-    def run(self, program: Union[Program, Mapping[str, Any]], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
+    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
                   **inputs: Any) -> dict[str, Description]:
         """Runs a program as Client.run does, and stores its results, by the names of the steps that compute them."""
-        request = programs.request(program, args, inputs)
-        with about_steps(request.places):
-            return cast("dict[str, Description]", self._send(calls.program_call(request.body(output_dtype), request.results), timeout))
+        call, places = programs.call_of(program, args, inputs, output_dtype)
+        with about_steps(places):
+            return cast("dict[str, Description]", self._send(call, timeout))
 
     def _send(self, call: Call[Any], timeout: Optional[float]) -> Any:
         return self.client.send(calls.stored(call, self.name, self.outputs, self.ttl_s, self.conditions), timeout=timeout)
+
+
+class Programs:
+    """The stored programs. Iteration gives their names in order."""
+
+    def __init__(self, client: Client):
+        self.client = client
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.client!r})"
+
+    def __iter__(self) -> Iterator[str]:
+        for one in self.list():
+            yield one["name"]
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def __contains__(self, name: str) -> bool:
+        try:
+            self.info(name)
+        except TensorNotFound:
+            return False
+        return True
+
+    def list(self) -> list[Description]:
+        return self.client.send(calls.list_call("/v1/programs", "programs"))
+
+    def put(self, name: str, program: Union[Program, Mapping[str, Any]], *, persist: bool = False, if_match: Optional[str] = None,
+                  if_none_match: Optional[str] = None, **fixed: Any) -> Description:
+        """Stores a program, which client.run(name, ...) runs. Inputs of a function need tensord.spec.
+
+        The parameters of a function that have a default become arguments of the program, unless `fixed` has their values, or the
+        function computes with them in Python, as in range(layers). The description says what became an argument."""
+        request, path = programs.stored_request(program, fixed), calls.program_path(name, persist=persist)
+        with about_steps(request.places):
+            return self.client.send(calls.json_call("PUT", path, request.program, Conditions(if_match, if_none_match)))
+
+    def info(self, name: str) -> Description:
+        return self.client.send(calls.json_call("GET", calls.program_path(name)))
+
+    def delete(self, name: str, *, if_match: Optional[str] = None) -> None:
+        self.client.send(calls.json_call("DELETE", calls.program_path(name), None, Conditions(if_match)))
 
 
 class Tables:

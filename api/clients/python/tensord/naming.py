@@ -72,9 +72,9 @@ def suggestions(step: Step, variables: tuple[str, ...]) -> list[str]:
     return [f"{base}_{output}" for output in step.outputs]
 
 
-def set_names(inputs: Iterable[Traced], keys: Iterable[tuple[str, Traced]], steps: Iterable[Step]) -> None:
-    """Names the results of the steps. `keys` are the results that the function returns by name."""
-    taken = {one._name for one in inputs}
+def set_names(parameters: Iterable[str], keys: Iterable[tuple[str, Traced]], steps: Iterable[Step]) -> None:
+    """Names the results of the steps. `keys` are the results that the function returns by name. Names of parameters are not used."""
+    taken: set[Optional[str]] = set(parameters)
 
     def set_name(result: Traced, name: str) -> None:
         name = name[:56] if is_valid(name[:56]) else f"{name[:56]}_" if is_valid(name[:56] + "_") else "result"

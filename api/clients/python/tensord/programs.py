@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Optional, overload
 import numpy as np
 
 from . import calls
+from .arguments import Argument, Fixed, argument_json, is_argument
 from .arrays import Input, Ref, Symbol, Tensor, to_json
-from .calls import json_members
+from .calls import Call, attribute, json_members
 from .http1 import Reply
 from .inputs import dtype_name
 from .naming import is_valid, set_names
@@ -39,14 +40,37 @@ def request(program: Any, args: tuple[Any, ...], inputs: dict[str, Any]) -> Requ
     if isinstance(program, Program):
         return program._request(program.signature.bind(*args, **inputs))
     if not isinstance(program, Mapping):
-        raise TypeError(f"program: a {type(program).__name__}; pass a function with the decorator @tensord.program, or the JSON of a program as a dict")
+        raise TypeError(f"program: a {type(program).__name__}; pass a function with the decorator @tensord.program, the name of a stored program, or the JSON of a program as a dict")
     if args:
         raise TypeError("a program given as a dict takes its inputs by name")
     given = {**program.get("inputs", {}), **{name: input_json(value, name) for name, value in inputs.items()}}
     missing = [name for name, value in given.items() if isinstance(value, Mapping) and not value.keys() & {"data", "base64", "ref"}]
     if missing:
         raise TypeError(f"missing the input {missing[0]!r} of the program, {json.dumps(given[missing[0]])}")
-    return Request({**program, "inputs": given}, [StepText(*one) for one in enumerate(program.get("steps", []))], calls.arrays)
+    return Request({**program, "inputs": given}, step_texts(program), calls.arrays)
+
+
+def stored_request(program: Any, fixed: dict[str, Any]) -> Request:
+    """Returns the request that stores a traced function, or a program given as a dict. `fixed` has values of parameters of the function."""
+    if isinstance(program, Program):
+        return program._stored(fixed)
+    if not isinstance(program, Mapping) or fixed:
+        raise TypeError("program: pass a function with the decorator @tensord.program, with values of its parameters, or the JSON of a program as a dict")
+    return Request(dict(program), step_texts(program), calls.arrays)
+
+
+def call_of(program: Any, args: tuple[Any, ...], inputs: dict[str, Any], output_dtype: Any) -> tuple[Call[Any], Sequence[object]]:
+    """Returns the call that runs a program, and the places of its steps."""
+    if isinstance(program, str) and args:
+        raise TypeError("a stored program takes its inputs and arguments by name")
+    if isinstance(program, str):
+        return calls.stored_program_call(program, inputs, output_dtype), []
+    made = request(program, args, inputs)
+    return calls.program_call(made.body(output_dtype), made.results), made.places
+
+
+def step_texts(program: Mapping[str, Any]) -> list[StepText]:
+    return [StepText(*one) for one in enumerate(program.get("steps", []))]
 
 
 class StepText(NamedTuple):
@@ -125,6 +149,31 @@ class Program:
         """Returns to_dict(...) as JSON, with a line for each step."""
         return program_text(self.to_dict(*args, **kwargs))
 
+    def stored(self, **fixed: Any) -> dict[str, Any]:
+        """Returns the program as PUT /v1/programs/{name} takes it, with declared inputs.
+
+        Parameters with a default become arguments, which each call can set, unless `fixed` has their values or the function computes
+        with them in Python, as in range(layers)."""
+        return self._stored(fixed).program
+
+    def _stored(self, fixed: dict[str, Any]) -> Request:
+        undeclared = [name for name in self.tensors if name not in self.specs]
+        if undeclared:
+            raise TypeError(f"{self._title}: a stored program declares its inputs; add @tensord.program({undeclared[0]}=tensord.spec(...))")
+        unknown = [name for name in fixed if name not in self.signature.parameters or name in self.tensors]
+        if unknown:
+            raise TypeError(f"{unknown[0]} is not a parameter of {self._title} with a default")
+        fixed = dict(fixed)
+        while True:
+            bound = self.signature.bind_partial(**fixed)
+            for name, parameter in self.signature.parameters.items():
+                if name not in self.tensors and name not in fixed and parameter.default is not None:
+                    bound.arguments[name] = Argument(name, attribute(name, parameter.default))
+            try:
+                return self._request(bound)
+            except Fixed as error:
+                fixed[error.name] = self.signature.parameters[error.name].default
+
     def _request(self, bound: inspect.BoundArguments) -> Request:
         bound.apply_defaults()
         given = {name: bound.arguments[name] for name in self.tensors if name in bound.arguments}
@@ -137,7 +186,7 @@ class Program:
         self._refuse_unused(inputs, live)
         for name, one in inputs.items():
             one._name = name
-        set_names(inputs.values(), found, live)
+        set_names(self.signature.parameters, found, live)
         names = list(dict.fromkeys(str(one._name) for _, one in found))
         body = {"inputs": self._inputs(given), "steps": [step_json(step) for step in live], "outputs": names}
         return Request(body, [step.place for step in live], lambda reply: arranged(returned, calls.arrays(reply)))
@@ -215,7 +264,8 @@ def live_steps(trace: Trace, results: list[Traced]) -> list[Step]:
 
 
 def step_json(step: Step) -> dict[str, Any]:
-    return {"op": step.op, **json_members(step.inputs, reference), **step.attributes, "as": result_names(step)}
+    attributes = {name: argument_json(value) if is_argument(value) else value for name, value in step.attributes.items()}
+    return {"op": step.op, **json_members(step.inputs, reference), **attributes, "as": result_names(step)}
 
 
 def reference(value: Input) -> Any:

@@ -1,0 +1,117 @@
+"""Programs that are stored in the daemon, from functions and from their JSON."""
+import numpy as np
+import pytest
+import tensord
+from tensord import spec, steps
+
+ITEMS = np.array([[1, 0], [0, 2], [3, 3], [2, 1]], "f4")
+
+
+@tensord.program(query=spec("float32", 2), ids=spec("int64", "n"))
+def best(query, ids, k=3, largest=True, table="items", power=1, note=None):
+    rows = steps.gather(table, ids)
+    scores = steps.einsum("nd,d->n", rows, query)
+    for _ in range(power):
+        scores = scores * 1
+    values, place = steps.top_k(scores, k, largest=largest)
+    return {"who": ids[place], "best": values}
+
+
+@pytest.fixture
+def programs(client):
+    client.tables["items"].put(ITEMS)
+    yield client.programs
+    for name in [*client.programs]:
+        client.programs.delete(name)
+    client.tables["items"].delete()
+
+
+def test_a_stored_function_runs_by_name_with_arguments(using, daemon, programs):
+    using(daemon.url, lambda client: client.programs.put("best", best))
+    for ids in (range(4), np.arange(4)):  # JSON and binary
+        found = using(daemon.url, lambda client: client.run("best", query=np.array([1, 1], "f4"), ids=ids, k=2))
+        assert found["who"].tolist() == [2, 3] and found["best"].tolist() == [6, 3]
+    found = using(daemon.url, lambda client: client.run("best", query=[1.0, 1.0], ids=[3, 0, 1], largest=False, output_dtype="float16"))
+    assert found["who"].tolist() == [0, 1, 3] and found["best"].dtype == np.float16
+
+
+def test_parameters_become_arguments_unless_the_function_computes_with_them(programs):
+    made = best.stored()
+    assert made["steps"][3] == {"op": "top_k", "x": "$scores_2", "k": {"attr": "k", "default": 3}, "largest": {"attr": "largest", "default": True},
+                                "as": {"values": "best", "indices": "place"}}
+    assert [one["name"] for one in programs.put("best", best)["arguments"]] == ["k", "largest"]
+    assert [one["name"] for one in programs.put("best", best, k=2, power=3)["arguments"]] == ["largest"]
+    assert len(best.stored(power=3)["steps"]) == len(made["steps"]) + 2 and best.stored(k=2)["steps"][3]["k"] == 2
+
+
+@pytest.mark.parametrize("use", [
+    lambda k: k + 1, lambda k: 2 * k, lambda k: -k, lambda k: k if k else 1, lambda k: range(k)[-1], lambda k: int(k), lambda k: [1, 2, 3, 4][k], lambda k: k == 3, lambda k: k < 3,
+    lambda k: len(f"{k}"), lambda k: len(str(k)), lambda k: isinstance(k, int), lambda k: {k: 1}[k], lambda k: k.real, lambda k: k.bit_length(), lambda k: round(k), lambda k: k @ 2 if k else 1],
+    ids=range(17))
+def test_a_use_of_a_parameter_in_python_fixes_its_value(use):
+    @tensord.program(x=spec("float32", "n"))
+    def function(x, k=3, j=2):
+        try:
+            found = use(k)
+        except Exception:  # A use that fails with a number, too.
+            found = 1
+        return steps.top_k(steps.top_k(x * int(found), k).values, j).values
+    made = function.stored()["steps"]
+    assert made[1]["k"] == 3 and made[2]["k"] == {"attr": "j", "default": 2}
+
+
+def test_results_do_not_have_names_of_arguments():
+    @tensord.program(x=spec("float32", "n"))
+    def function(x, k=3):
+        values = steps.top_k(x, k).values
+        k = values + 1
+        return k
+    assert [step["as"] for step in function.stored()["steps"]] == [{"values": "values"}, "k_2"]
+
+
+def test_a_parameter_beside_a_tensor_is_a_number_of_the_program():
+    made = tensord.program(x=spec("float32", "n"))(lambda x, factor=2.5: x * factor).stored()
+    assert made["steps"][0]["y"] == 2.5
+
+
+def test_stored_programs_are_listed_described_and_deleted(using, daemon, programs):
+    def use(client):
+        yield client.programs.put("one", best, if_none_match="*")
+        info = yield client.programs.info("one")
+        assert info["inputs"] == [{"name": "query", "dtype": "float32", "shape": [2]}, {"name": "ids", "dtype": "int64", "shape": ["n"]}]
+        assert [one["name"] for one in (yield client.programs.list())] == ["one"]
+        with pytest.raises(tensord.PreconditionFailed):
+            yield client.programs.put("one", best, if_none_match="*")
+        yield client.programs.delete("one", if_match=info["etag"])
+        with pytest.raises(tensord.TensorNotFound):
+            yield client.programs.info("one")
+    using(daemon.url, use)
+    programs.put("two", best.stored())
+    assert [*programs] == ["two"] and len(programs) == 1 and "two" in programs and "one" not in programs
+
+
+def test_results_of_a_stored_program_can_be_stored(client, programs):
+    programs.put("best", best)
+    assert client.store("kept", outputs=["who"]).run("best", query=[1.0, 1.0], ids=[0, 2, 1])
+    assert client.tables["kept.who"].get().tolist() == [2, 1, 0]
+
+
+def test_an_error_in_a_step_shows_the_line_when_the_program_is_stored(programs):
+    @tensord.program(x=spec("float32", 2))
+    def wrong(x):
+        return steps.reshape(x, [3])
+    with pytest.raises(tensord.ShapeMismatch, match=r"in wrong\n    return steps\.reshape\(x, \[3\]\)$"):
+        programs.put("wrong", wrong)
+
+
+def test_what_cannot_be_stored_is_refused(client, programs):
+    with pytest.raises(TypeError, match=r"@tensord\.program\(x=tensord\.spec\(\.\.\.\)\)"):
+        programs.put("a", tensord.program(lambda x: x + 1))
+    for name in ("query", "nothing"):
+        with pytest.raises(TypeError, match=f"{name} is not a parameter of best with a default"):
+            programs.put("a", best, **{name: 1})
+    for wrong, fixed in ((lambda x: x, {}), (best.stored(), {"k": 2})):
+        with pytest.raises(TypeError, match="pass a function with the decorator"):
+            programs.put("a", wrong, **fixed)
+    with pytest.raises(TypeError, match="inputs and arguments by name"):
+        client.run("best", [1.0, 1.0])
