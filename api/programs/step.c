@@ -7,15 +7,17 @@
 #include "api/message/unknown_member.h"
 #include "api/programs/arguments.h"
 #include "api/text/suggest.h"
+#include "kernels/key_dtype.h"
 #include "kernels/name.h"
 #include "kernels/shown_text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define OP  "op"
-#define AS  "as"
-#define REF "ref"
+#define OP   "op"
+#define AS   "as"
+#define REF  "ref"
+#define KEYS "keys"
 
 /* A step that is being read. */
 struct reader {
@@ -338,6 +340,23 @@ static td_status read_table(struct reader *reader, int input, const struct td_js
                                              .input = step_of(reader)->op->inputs[input].name });
 }
 
+/* Reads a tensor, or the name of a table, whose dtype does not depend on other inputs. */
+static td_status read_value_tensor(struct reader *reader, const struct td_json_path *path,
+                                   struct td_untyped untyped, int *value)
+{
+    struct td_program_builder *builder = reader->builder;
+    struct td_tensor *tensor =
+        td_arena_alloc(builder->source.arena, 1, sizeof(*tensor), error_of(reader));
+    if (!tensor)
+        return error_of(reader)->status;
+    const td_status status = td_json_tensor(&builder->source, NULL, untyped, path, tensor);
+    return status == TD_OK ? td_builder_value(builder,
+                                              (struct td_program_value){
+                                                  .step = -1, .constant = tensor, .output = -1 },
+                                              value)
+                           : status;
+}
+
 /* Reads a constant. */
 static td_status read_constant(struct reader *reader, int input, int index,
                                const struct td_json_path *path, int *value)
@@ -346,22 +365,22 @@ static td_status read_constant(struct reader *reader, int input, int index,
     const struct td_input_spec *spec = &step_of(reader)->op->inputs[input];
     struct td_json_siblings *siblings = &builder->texts[reader->number].siblings;
     const int n_untyped = siblings->count;
+    if (!spec->one_dtype)
+        return read_value_tensor(reader, path, td_json_untyped(spec), value);
     struct td_tensor *tensor =
         td_arena_alloc(builder->source.arena, 1, sizeof(*tensor), error_of(reader));
     if (!tensor)
         return error_of(reader)->status;
-    td_status status =
-        spec->one_dtype
-            ? td_json_siblings_read(siblings, &builder->source, &reader->request, input, index,
-                                    path, tensor)
-            : td_json_tensor(&builder->source, NULL, td_json_untyped(spec), path, tensor);
-    if (status == TD_OK)
-        status = td_builder_value(
-            builder,
-            (struct td_program_value){
-                .step = -1, .constant = siblings->count > n_untyped ? NULL : tensor, .output = -1 },
-            value);
-    return status;
+    const td_status status = td_json_siblings_read(siblings, &builder->source, &reader->request,
+                                                   input, index, path, tensor);
+    return status == TD_OK
+               ? td_builder_value(builder,
+                                  (struct td_program_value){
+                                      .step = -1,
+                                      .constant = siblings->count > n_untyped ? NULL : tensor,
+                                      .output = -1 },
+                                  value)
+               : status;
 }
 
 static td_status read_tensor(struct reader *reader, int input, int index,
@@ -406,8 +425,48 @@ static td_status read_element(void *context, const struct td_json_path *path)
     return status;
 }
 
+/* The keys of a table in place of row numbers: {"keys": VALUE}. */
+struct keys {
+    struct reader *reader;
+    int input;
+    int *value;
+};
+
+static td_status read_keys_member(void *context, const struct td_json_path *path,
+                                  struct td_json_name name)
+{
+    static const struct td_input_spec spec = { .role = TD_ROLE_KEY, .dtypes = TD_DTYPES_KEY_GIVEN };
+    const struct keys *keys = context;
+    struct reader *reader = keys->reader;
+    if (!td_json_name_is(name, KEYS))
+        return td_json_refuse(path, error_of(reader),
+                              "an input with keys cannot have other members");
+    const td_status status = read_reference(reader, path, keys->value);
+    return status == TD_OK && *keys->value < 0
+               ? read_value_tensor(reader, path, td_json_untyped(&spec), keys->value)
+               : status;
+}
+
+/* Reads {"keys": VALUE} if the input has row numbers and it is at the scan. */
+static td_status read_keys(struct reader *reader, int input, const struct td_json_path *path,
+                           bool *by_keys, int *value)
+{
+    const struct td_input_spec *spec = &step_of(reader)->op->inputs[input];
+    struct keys keys = { reader, input, value };
+    *by_keys = false;
+    if (!td_input_is_row_numbers(spec))
+        return TD_OK;
+    td_status status = td_json_begins_with(scan_of(reader), reader->builder->source.arena, KEYS,
+                                           by_keys, error_of(reader));
+    if (status == TD_OK && *by_keys)
+        status = td_json_object(scan_of(reader), path, spec->name, read_keys_member, &keys,
+                                reader->builder->source.arena, error_of(reader));
+    return status == TD_OK ? TD_OK : td_error_at_input(error_of(reader), status, "%s", spec->name);
+}
+
 static td_status read_input(struct reader *reader, int input, const struct td_json_path *path)
 {
+    bool by_keys = false;
     const struct td_input_spec *spec = &step_of(reader)->op->inputs[input];
     struct list list = { .reader = reader, .input = input };
     td_status status;
@@ -418,10 +477,12 @@ static td_status read_input(struct reader *reader, int input, const struct td_js
         list.values = td_arena_alloc(reader->builder->source.arena, 1, sizeof(list.values[0]),
                                      error_of(reader));
         list.count = 1;
-        status = list.values ? read_tensor(reader, input, 0, path, list.values)
+        status = list.values ? read_keys(reader, input, path, &by_keys, list.values)
                              : error_of(reader)->status;
+        if (status == TD_OK && !by_keys)
+            status = read_tensor(reader, input, 0, path, list.values);
     }
-    reader->inputs[input] = (struct td_program_operand){ list.values, list.count };
+    reader->inputs[input] = (struct td_program_operand){ list.values, list.count, by_keys };
     return status;
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/program/plan.h"
 
 #include "kernels/key_dtype.h"
+#include "kernels/key_index/keyed_rows.h"
 #include "kernels/op_check.h"
 #include "kernels/program/fuse.h"
 #include "kernels/program/placement.h"
@@ -25,21 +26,24 @@ td_status td_program_blame(const struct td_program *program, int step, td_status
 /* ---- One step ---------------------------------------------------------------------------- */
 
 /* True if infer reads the values of the input. */
-static bool needs_values(const struct td_input_spec *spec, const struct td_tensor *tensor)
+static bool needs_values(const struct td_input_spec *spec, bool by_keys,
+                         const struct td_tensor *tensor)
 {
-    return spec->sets_shape || (spec->role == TD_ROLE_KEY && td_key_is_narrow(tensor->dtype));
+    return spec->sets_shape ||
+           ((by_keys || spec->role == TD_ROLE_KEY) && td_key_is_narrow(tensor->dtype));
 }
 
 /* True if the value is described, and has data if infer reads it. A constant that `complete` sets
  * is ready. */
-static bool is_ready(const struct td_program_plan *plan, const struct td_input_spec *spec, int v)
+static bool is_ready(const struct td_program_plan *plan, const struct td_input_spec *spec,
+                     bool by_keys, int v)
 {
     const struct td_program_value *value = &plan->program->values[v];
     const struct td_tensor *tensor = &plan->values[v].tensor;
     if (value->step < 0 && v >= plan->program->op.n_inputs)
         return !value->is_missing;
-    return plan->values[v].is_known &&
-           (tensor->data || !needs_values(spec, tensor) || (value->step < 0 && tensor->numel == 0));
+    return plan->values[v].is_known && (tensor->data || !needs_values(spec, by_keys, tensor) ||
+                                        (value->step < 0 && tensor->numel == 0));
 }
 
 /* True if the attributes that the step takes from the program have values. */
@@ -59,7 +63,8 @@ static bool can_infer(const struct td_program_plan *plan, int s)
         return false;
     for (int i = 0; i < step->op->n_inputs; i++)
         for (int k = 0; k < step->inputs[i].count; k++)
-            if (!is_ready(plan, &step->op->inputs[i], step->inputs[i].values[k]))
+            if (!is_ready(plan, &step->op->inputs[i], step->inputs[i].by_keys,
+                          step->inputs[i].values[k]))
                 return false;
     return true;
 }
@@ -190,6 +195,31 @@ static void bind_attributes(const struct td_program_plan *plan, int s, struct td
     }
 }
 
+/* Replaces keys with row numbers, which are found when the step runs, and gives the step the keys
+ * of its table. */
+static td_status describe_keys(struct td_program_plan *plan, int s, struct td_op_args *args,
+                               struct td_arena *arena, struct td_error *err)
+{
+    const struct td_program_step *step = &plan->program->steps[s];
+    td_status status = td_keyed_rows_fill(step->op, args, arena, err);
+    struct td_tensor **keys = NULL;
+    for (int i = 0; i < step->op->n_inputs && status == TD_OK; i++) {
+        if (!step->inputs[i].by_keys)
+            continue;
+        if (!keys) {
+            keys = td_arena_alloc(arena, (size_t)step->op->n_inputs, sizeof(*keys), err);
+            if (!keys)
+                return err->status;
+            memset(keys, 0, (size_t)step->op->n_inputs * sizeof(*keys));
+        }
+        keys[i] = args->inputs[i].tensors;
+        status = td_keyed_rows_describe(step->op, args, i, keys[i], step->op->inputs[i].name, arena,
+                                        err);
+    }
+    plan->steps[s].keys = keys;
+    return status;
+}
+
 static td_status infer_step(struct td_program_plan *plan, int s, struct td_arena *arena,
                             struct td_error *err)
 {
@@ -204,6 +234,8 @@ static td_status infer_step(struct td_program_plan *plan, int s, struct td_arena
     td_status status = set_inputs(plan, s, args, arena, err);
     if (status == TD_OK && program->complete)
         status = program->complete(program, s, args, arena, err);
+    if (status == TD_OK)
+        status = describe_keys(plan, s, args, arena, err);
     if (status == TD_OK)
         status = td_op_infer(step->op, args, arena, err);
     if (status == TD_OK)

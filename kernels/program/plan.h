@@ -15,6 +15,8 @@ struct td_program_plan {
     const struct td_op_args *call; /* the arguments of the program */
     struct {
         struct td_op_args args;
+        /* The keys in place of each input, [n_inputs]; or NULL. The input has the row numbers. */
+        struct td_tensor **keys;
         bool is_inferred;
         int first, last; /* the steps that run as one chain with this step (fuse.h) */
     } * steps;

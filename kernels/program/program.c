@@ -1,5 +1,6 @@
 #include "kernels/program/program.h"
 
+#include "kernels/key_index/keyed_rows.h"
 #include "kernels/program/plan.h"
 #include "kernels/program/run.h"
 #include "kernels/program/signature.h"
@@ -16,7 +17,8 @@ static void mark_indices(struct td_program *program)
         for (int i = 0; i < step->op->n_inputs; i++)
             for (int k = 0; k < step->inputs[i].count; k++)
                 program->values[step->inputs[i].values[k]].is_index |=
-                    step->op->inputs[i].role == TD_ROLE_INDEX || (i == 0 && is_passed_on);
+                    (step->op->inputs[i].role == TD_ROLE_INDEX && !step->inputs[i].by_keys) ||
+                    (i == 0 && is_passed_on);
     }
 }
 
@@ -80,7 +82,10 @@ static struct td_cost cost(const struct td_op_args *args)
         const struct td_op *op = plan->program->steps[s].op;
         if (!plan->steps[s].is_inferred)
             continue;
-        const struct td_cost one = op->cost(&plan->steps[s].args);
+        struct td_cost one = op->cost(&plan->steps[s].args);
+        for (int i = 0; plan->steps[s].keys && i < op->n_inputs; i++)
+            if (plan->steps[s].keys[i])
+                td_keyed_rows_add_cost(&plan->steps[s].args, plan->steps[s].keys[i], &one);
         sum.bytes_read = plus(sum.bytes_read, one.bytes_read);
         sum.bytes_written = plus(sum.bytes_written, one.bytes_written);
         sum.random_reads = plus(sum.random_reads, one.random_reads);

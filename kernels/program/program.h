@@ -69,6 +69,9 @@ struct td_program_binding {
 struct td_program_operand {
     const int *values;
     int count; /* 0: the optional input is not given */
+    /* True if the value has keys of the table, which is the first input of the step, in place of
+     * row numbers. */
+    bool by_keys;
 };
 
 struct td_program_step {

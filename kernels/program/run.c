@@ -1,5 +1,6 @@
 #include "kernels/program/run.h"
 
+#include "kernels/key_index/keyed_rows.h"
 #include "kernels/program/fuse.h"
 #include "kernels/program/plan.h"
 
@@ -97,10 +98,26 @@ static void set_inputs(const struct td_program_plan *plan, int s)
 {
     const struct td_program_step *step = &plan->program->steps[s];
     const struct td_op_args *args = &plan->steps[s].args;
-    for (int i = 0; i < step->op->n_inputs; i++)
+    for (int i = 0; i < step->op->n_inputs; i++) {
+        struct td_tensor *tensors =
+            step->inputs[i].by_keys ? plan->steps[s].keys[i] : args->inputs[i].tensors;
         for (int k = 0; k < step->inputs[i].count; k++)
-            if (!args->inputs[i].tensors[k].data)
-                args->inputs[i].tensors[k] = plan->values[step->inputs[i].values[k]].tensor;
+            if (!tensors[k].data)
+                tensors[k] = plan->values[step->inputs[i].values[k]].tensor;
+    }
+}
+
+/* Finds the rows that the step names by key. */
+static td_status find_rows(struct job *job, int s, struct td_error *err)
+{
+    const struct td_program_step *step = &job->plan->program->steps[s];
+    struct td_tensor **keys = job->plan->steps[s].keys;
+    td_status status = TD_OK;
+    for (int i = 0; keys && i < step->op->n_inputs && status == TD_OK; i++)
+        if (keys[i])
+            status = td_keyed_rows_find(step->op, &job->plan->steps[s].args, i, keys[i],
+                                        step->op->inputs[i].name, job->exec, err);
+    return status;
 }
 
 static td_status set_outputs(struct job *job, int s, struct td_error *err)
@@ -118,9 +135,12 @@ static td_status set_outputs(struct job *job, int s, struct td_error *err)
 static td_status run_op(struct job *job, int s, struct td_error *err)
 {
     const struct td_program_plan *plan = job->plan;
-    return plan->steps[s].first < plan->steps[s].last
-               ? td_program_run_chain(job->plan, s, job->chained, job->exec, err)
-               : plan->program->steps[s].op->run(&job->plan->steps[s].args, job->exec, err);
+    if (plan->steps[s].first < plan->steps[s].last)
+        return td_program_run_chain(job->plan, s, job->chained, job->exec, err);
+    const td_status status = find_rows(job, s, err);
+    return status == TD_OK
+               ? plan->program->steps[s].op->run(&job->plan->steps[s].args, job->exec, err)
+               : status;
 }
 
 /* Runs the op. The memory that it allocates is freed, unless strings are in it. */

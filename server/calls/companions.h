@@ -20,9 +20,9 @@
 
 #include "server/calls/call.h"
 
-/* Checks, after inference, how a request uses the companions of its table. Refuses a request that
- * leaves a companion out, takes scales from the rows although the table has scales in a separate
- * tensor, or passes a part of another table. */
+/* Checks, after inference, how a request, or each step of a program, uses the companions of its
+ * table. Refuses a request that leaves a companion out, takes scales from the rows although the
+ * table has scales in a separate tensor, or passes a part of another table. */
 TD_MUST_CHECK td_status td_companions_check(struct td_call *call);
 
 /* Refuses a change by key of the quantised table `name` if another tensor has a scale, offset or

@@ -2,14 +2,13 @@
 
 #include "api/message/table_keys.h"
 #include "kernels/key_dtype.h"
-#include "kernels/key_index/search.h"
+#include "kernels/key_index/keyed_rows.h"
 #include "kernels/op_rows.h"
 #include "kernels/shown_text.h"
 #include "server/calls/companions.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,87 +89,10 @@ static td_status fill_keys(struct td_call *call)
             continue;
         if (is_string(table))
             return refuse_name(call, table);
-        if (!table->keys && spec->optional)
-            continue;
-        if (!table->keys)
+        if (!table->keys && !spec->optional)
             return table_name(call) ? no_keys(call, spec->name) : TD_OK;
-        struct td_tensor *keys = td_arena_alloc(&call->arena, 1, sizeof *keys, &call->error);
-        if (!keys)
-            return call->error.status;
-        *keys = *table->keys;
-        args->inputs[i] = (struct td_operand){ keys, 1 };
     }
-    return TD_OK;
-}
-
-/* Checks that an axis attribute, if present, is 0, because keys choose rows along the first
- * dimension. Called after describe_rows. */
-static td_status check_axis(struct td_call *call)
-{
-    const struct td_op *op = call->op;
-    const struct td_op_args *args = &call->request.args;
-    const uint32_t given = op->rows ? op->rows->plain_attrs & args->attrs_set : 0;
-    for (int i = 0; i < op->n_attrs && given && !op->rows->is_plain(args); i++) {
-        int64_t value;
-        memcpy(&value, args->attrs + op->attrs[i].offset, sizeof value);
-        if (!(given >> i & 1) || value == 0)
-            continue;
-        td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                     "%s is %" PRId64 ", but keys choose rows along dimension 0 of the "
-                     "table; expected 0",
-                     op->attrs[i].name, value);
-        return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, op->attrs[i].name);
-    }
-    return TD_OK;
-}
-
-static td_status check_bounds(struct td_call *call)
-{
-    const td_bounds bounds = td_request_bounds(&call->request);
-    if (bounds == TD_BOUNDS_ERROR || bounds == TD_BOUNDS_ZERO)
-        return TD_OK;
-    const char *name = call->op->attrs[call->op->rows->policy_attr].name;
-    td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                 "%s is %s, but a key that is not found has no nearest row; expected error or zero",
-                 name, td_bounds_name(bounds));
-    return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, name);
-}
-
-static td_status check_keys(struct td_call *call, const struct td_row_keys *row_keys)
-{
-    const struct td_tensor *table = table_of(call), *keys = row_keys->keys;
-    struct td_error *err = &call->error;
-    if (table && !table->keys && table_name(call))
-        return no_keys(call, keys_name(call, row_keys));
-    if (!table || !table->keys)
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "%s is not a resident table with keys, {\"ref\": \"NAME\"}; give row numbers "
-                     "as %s",
-                     call->op->inputs[0].name, call->op->inputs[row_keys->input].name);
-    else if (keys->dtype != table->keys->dtype)
-        td_error_set(
-            err, TD_UNSUPPORTED_DTYPE,
-            keys->dtype == TD_DTYPE_BOOL
-                ? "keys have dtype %s, but the keys of the table have dtype %s; a mask has "
-                  "no keys: the positions at which it is true are row numbers"
-                : "keys have dtype %s, but the keys of the table have dtype %s; use that "
-                  "dtype",
-            td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name);
-    else
-        return TD_OK;
-    return td_error_at_input(err, err->status, "%s", keys_name(call, row_keys));
-}
-
-static td_status describe_rows(struct td_call *call, const struct td_row_keys *row_keys)
-{
-    const int input = row_keys->input;
-    struct td_tensor *rows = td_arena_alloc(&call->arena, 1, sizeof *rows, &call->error);
-    if (!rows)
-        return call->error.status;
-    const td_status status = td_tensor_describe(rows, call->op->inputs[input].name, TD_DTYPE_INT64,
-                                                &row_keys->keys->shape, &call->error);
-    call->request.args.inputs[input] = (struct td_operand){ rows, 1 };
-    return status;
+    return td_keyed_rows_fill(call->op, args, &call->arena, &call->error);
 }
 
 uint64_t td_row_keys_copied(const struct td_call *call)
@@ -184,27 +106,13 @@ uint64_t td_row_keys_copied(const struct td_call *call)
     return bytes;
 }
 
-/* Converts 32-bit keys to the dtype of the table's keys. */
-static td_status widen_keys(struct td_call *call, const struct td_row_keys *row_keys)
-{
-    const struct td_tensor *table = table_of(call);
-    const td_dtype dtype = table && table->keys ? table->keys->dtype : TD_DTYPE_INT64;
-    return td_key_widen(row_keys->keys, keys_name(call, row_keys), dtype, &call->arena,
-                        &call->error);
-}
-
 static td_status bind_keys(struct td_call *call, const struct td_row_keys *row_keys)
 {
-    td_status status = widen_keys(call, row_keys);
-    if (status == TD_OK)
-        status = check_keys(call, row_keys);
-    if (status == TD_OK)
-        status = td_tensor_align(row_keys->keys, &call->arena, &call->error);
-    if (status == TD_OK)
-        status = describe_rows(call, row_keys);
-    if (status == TD_OK)
-        status = check_axis(call);
-    return status == TD_OK ? check_bounds(call) : status;
+    const struct td_tensor *table = table_of(call);
+    if (table && !table->keys && table_name(call))
+        return no_keys(call, keys_name(call, row_keys));
+    return td_keyed_rows_describe(call->op, &call->request.args, row_keys->input, row_keys->keys,
+                                  keys_name(call, row_keys), &call->arena, &call->error);
 }
 
 td_status td_row_keys_bind(struct td_call *call)
@@ -297,39 +205,19 @@ void td_row_keys_explain_number(struct td_call *call)
 
 void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost)
 {
-    for (int i = 0; i < call->request.n_row_keys; i++) {
-        const struct td_tensor *keys = call->request.row_keys[i].keys;
-        td_key_search_add_cost(table_of(call)->keys, keys, cost);
-        cost->workspace += (uint64_t)keys->numel * sizeof(int64_t);
-    }
+    for (int i = 0; i < call->request.n_row_keys; i++)
+        td_keyed_rows_add_cost(&call->request.args, call->request.row_keys[i].keys, cost);
 }
 
 /* ---- before the op runs ---------------------------------------------------------------------- */
-
-static td_status find_keys(struct td_call *call, const struct td_row_keys *row_keys,
-                           struct td_exec *exec)
-{
-    const struct td_tensor *keys = row_keys->keys;
-    struct td_tensor *rows = call->request.args.inputs[row_keys->input].tensors;
-    td_status status = td_tensor_alloc(rows, &call->arena, &call->error);
-    if (status != TD_OK)
-        return status;
-    struct td_key_search search;
-    struct td_key_rows found = { .rows = rows->data };
-    status = td_key_search_begin(&search, table_of(call)->keys, "keys", keys, exec, &call->error);
-    if (status == TD_OK)
-        status = td_key_search_all(&search, &found, exec, &call->error);
-    if (status != TD_OK || found.n_missing == 0 ||
-        td_request_bounds(&call->request) == TD_BOUNDS_ZERO)
-        return status;
-    return td_key_not_found(&call->error, keys_name(call, row_keys), table_of(call)->keys, keys,
-                            found.first_missing, found.n_missing);
-}
 
 td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
 {
     td_status status = TD_OK;
     for (int i = 0; i < call->request.n_row_keys && status == TD_OK; i++)
-        status = find_keys(call, &call->request.row_keys[i], exec);
+        status =
+            td_keyed_rows_find(call->op, &call->request.args, call->request.row_keys[i].input,
+                               call->request.row_keys[i].keys,
+                               keys_name(call, &call->request.row_keys[i]), exec, &call->error);
     return status;
 }

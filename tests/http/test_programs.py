@@ -49,6 +49,45 @@ class Programs(HttpTest):
         self.assertProblem(self.run_program(program(steps, ["y"], i=[0])), 404, "TENSOR_NOT_FOUND", did_you_mean="rows", step=0)
         self.request("DELETE", "/v1/tensors/rows")
 
+    def test_steps_find_rows_by_key(self):
+        table = {"tensor": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], "keys": ["a", "b", "c"]}
+        self.assertStatus(self.request("PUT", "/v1/tensors/keyed", table), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/keyed")
+        ref = {"ref": "keyed"}
+        gather = {"op": "gather", "params": ref, "indices": {"keys": "$q"}, "as": "y"}
+        lookup = {"op": "lookup", "params": ref, "queries": "$q", "as": {"output": "z"}}
+        reply = self.run_program(program([gather, lookup], ["y", "z"], q=["c", "a"])).json()["outputs"]
+        self.assertEqual([reply[name]["data"] for name in "yz"], [[[1, 1], [1, 0]]] * 2)
+        search = {"op": "search", "params": ref, "queries": "$v", "k": 2, "as": {"keys": "near"}}
+        chain = [search, {**gather, "indices": {"keys": "$near"}}]
+        reply = self.run_program(program(chain, ["near", "y"], v=[0.0, 2.0])).json()["outputs"]
+        self.assertEqual((reply["near"]["data"], reply["y"]["data"]), (["b", "c"], [[0, 1], [1, 1]]))
+        for step, q, code, members in ((gather, ["a", "x"], "KEY_NOT_FOUND", {"step": 0, "key": "x", "position": [1]}),
+                                       ({**gather, "bounds": "clip"}, ["a"], "INVALID_ARGUMENT", {"attribute": "bounds"}),
+                                       ({**gather, "params": [1, 2]}, ["a"], "INVALID_ARGUMENT", {"input": "indices"}),
+                                       (gather, [1], "UNSUPPORTED_DTYPE", {"input": "indices"})):
+            self.assertProblem(self.run_program(program([step], ["y"], q=q)), 422, code, **members)
+        self.assertEqual(self.run_program(program([{**gather, "bounds": "zero"}], ["y"], q=["x"])).json()["outputs"]["y"]["data"], [[0, 0]])
+        both = {**gather, "indices": {"keys": "$q", "data": 1}}
+        self.assertProblem(self.run_program(program([both], ["y"], q=["a"])), 400, "MALFORMED_REQUEST", pointer="/steps/0/indices/data")
+
+    def test_keys_that_a_step_computes(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/numbered", {"tensor": [10, 20, 30], "keys": [7, 8, 9]}), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/numbered")
+        steps = [{"op": "add", "x": "$q", "y": 1, "as": "next"}, {"op": "gather", "params": {"ref": "numbered"}, "indices": {"keys": "$next"}, "as": "y"}]
+        for dtype in ("int32", "int64"):
+            reply = self.run_program(program(steps, ["y"], q={"dtype": dtype, "data": [8, 6]}))
+            self.assertEqual(reply.json()["outputs"]["y"]["data"], [30, 10])
+
+    def test_a_step_cannot_leave_out_a_part_of_a_quantised_table(self):
+        for name, value in (("q", {"dtype": "int8", "data": [[1, 2], [3, 4]]}), ("q.scale", {"dtype": "float32", "shape": [], "data": 0.5}), ("q.offset", {"dtype": "float32", "shape": [], "data": 1})):
+            self.assertStatus(self.request("PUT", "/v1/tensors/" + name, value), 201)
+            self.addCleanup(self.request, "DELETE", "/v1/tensors/" + name)
+        step = {"op": "embedding_bag", "params": {"ref": "q"}, "indices": "$i", "offsets": [0], "scale": {"ref": "q.scale"}, "as": "y"}
+        self.assertProblem(self.run_program(program([step], ["y"], i=[0])), 422, "INVALID_ARGUMENT", step=0, input="offset")
+        reply = self.run_program(program([{**step, "offset": {"ref": "q.offset"}}], ["y"], i=[0]))
+        self.assertEqual(reply.json()["outputs"]["y"]["data"], [[1.5, 2.0]])
+
     def test_the_outputs_can_be_stored(self):
         reply = self.run_program({**program(SQUARE, ["y"], x=[2, 3]), "store": "kept"})
         self.assertStatus(reply, 200)
