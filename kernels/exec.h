@@ -30,6 +30,8 @@ struct td_exec {
      * caller's thread. */
     struct td_arena *arena;
     uint64_t output_limit; /* maximum size in bytes of an output that is allocated in arena */
+    /* Maximum number of FLOPs of a program, for steps whose cost is known only when they run. */
+    uint64_t flops_limit;
     /* Seed of hash tables, random so that clients cannot choose keys that collide. */
     uint64_t hash_seed;
     int width; /* maximum number of ranges that run at once; at least 1 */

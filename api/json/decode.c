@@ -4,6 +4,7 @@
 #include "api/json/hints.h"
 #include "api/json/members.h"
 #include "api/json/siblings.h"
+#include "api/json/store_member.h"
 #include "api/json/values.h"
 #include "api/message/attr_values.h"
 #include "api/message/attrs.h"
@@ -281,36 +282,11 @@ static td_status read_attr(struct reader *reader, const struct td_json_path *pat
     return status;
 }
 
-static td_status read_store_member(void *context, const struct td_json_path *path,
-                                   struct td_json_name name)
-{
-    static const char *const members[] = { "name", "ttl_s" };
-    static const char *const options[] = { "store", "store.ttl_s" };
-    struct reader *reader = context;
-    for (int i = 0; i < 2; i++)
-        if (td_json_name_is(name, members[i]))
-            return read_attr(reader, path, options[i], strlen(options[i]));
-    td_json_refuse(path, reader->source.err, "store has no member \"%s\"; expected name and ttl_s",
-                   TD_SHOWN(name.text, name.length));
-    td_suggest(reader->source.err, name.text, name.length, members, 2);
-    return TD_MALFORMED_REQUEST;
-}
-
-/* Reads {"name": ..., "ttl_s": ...}. */
-static td_status read_store(struct reader *reader, const struct td_json_path *path)
-{
-    const td_status status = td_json_object(&reader->source.scan, path, "store", read_store_member,
-                                            reader, reader->source.arena, reader->source.err);
-    return status != TD_OK || reader->request->common.store
-               ? status
-               : td_json_refuse(path, reader->source.err, "store has no member \"name\"");
-}
-
 static td_status read_option(struct reader *reader, const struct td_json_path *path)
 {
     return td_name_is("store", path->key, path->key_length) &&
                    td_json_peek(&reader->source.scan) == '{'
-               ? read_store(reader, path)
+               ? td_json_store(&reader->source, reader->request, path)
                : read_attr(reader, path, path->key, path->key_length);
 }
 

@@ -45,6 +45,9 @@ struct td_common_members {
      * them. A list of outputs becomes NAME.0, NAME.1, ..., and named outputs become NAME.values,
      * ... The name is in the arena, or NULL if not given. */
     const char *store;
+    /* The names of single outputs of an op with named outputs [n_outputs], or NULL for an output
+     * that is not stored; `store` is then one of them. NULL if `store` applies to all outputs. */
+    const char **store_as;
     /* Time to live of the stored outputs in seconds. If 0, they remain until they are deleted or
      * replaced. */
     int64_t store_ttl_s;
@@ -52,7 +55,7 @@ struct td_common_members {
      * has the member. */
     td_dtype output_dtype;
     /* Member "outputs": bit set of the selected outputs of the op. 0 selects all. */
-    uint32_t outputs;
+    uint64_t outputs;
     uint32_t set; /* bit i is set if the request has the member i of enum td_common_member */
 };
 

@@ -15,7 +15,7 @@ static td_status refuse(struct td_error *err)
 static td_status refuse_name(const struct td_op *op, const struct td_attr_name *name,
                              struct td_error *err)
 {
-    const char *names[32];
+    const char *names[TD_MAX_OUTPUTS];
     char expected[TD_TENSOR_NAMES_TEXT];
     for (int i = 0; i < op->n_outputs; i++)
         names[i] = op->outputs[i].name;
@@ -27,11 +27,11 @@ static td_status refuse_name(const struct td_op *op, const struct td_attr_name *
 }
 
 td_status td_outputs_select(const struct td_op *op, const struct td_attr_value *value,
-                            uint32_t *set, struct td_error *err)
+                            uint64_t *set, struct td_error *err)
 {
     char names[TD_TENSOR_NAMES_TEXT];
     const bool is_empty = value->kind == TD_VALUE_INTS && value->list.count == 0;
-    uint32_t selected = 0;
+    uint64_t selected = 0;
     if (is_empty || (value->kind == TD_VALUE_NAMES && value->names.count == 0)) {
         td_error_set(err, TD_MALFORMED_REQUEST, "outputs is empty; expected one or more of %s",
                      td_output_names_text(op, names, sizeof names));
@@ -50,7 +50,7 @@ td_status td_outputs_select(const struct td_op *op, const struct td_attr_value *
                          op->outputs[index].name);
             return refuse(err);
         }
-        selected |= UINT32_C(1) << index;
+        selected |= UINT64_C(1) << index;
     }
     *set = selected;
     return TD_OK;
@@ -84,7 +84,7 @@ td_status td_outputs_describe(struct td_request *request, struct td_arena *arena
                               struct td_error *err)
 {
     const struct td_op_args *args = &request->args;
-    const uint32_t selected = request->common.outputs;
+    const uint64_t selected = request->common.outputs;
     request->outputs = NULL;
     if (!selected && !has_dtype(request))
         return TD_OK;

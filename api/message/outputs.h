@@ -19,7 +19,7 @@
 
 /* Sets *set to the bit set of the outputs that the value lists. */
 TD_MUST_CHECK td_status td_outputs_select(const struct td_op *op, const struct td_attr_value *value,
-                                          uint32_t *set, struct td_error *err);
+                                          uint64_t *set, struct td_error *err);
 
 /* Describes the outputs to send or store. Requests without the two members keep
  * request->outputs = NULL. */

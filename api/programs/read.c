@@ -1,6 +1,7 @@
 #include "api/programs/read.h"
 
 #include "api/json/members.h"
+#include "api/json/store_member.h"
 #include "api/json/values.h"
 #include "api/message/attrs.h"
 #include "api/message/unknown_member.h"
@@ -13,12 +14,15 @@
 
 enum part { INPUTS, STEPS, OUTPUTS, PARTS };
 static const char *const part_names[PARTS] = { "inputs", "steps", "outputs" };
+#define STORE "store"
 
 struct reader {
     struct td_program_builder *builder;
     struct td_request *request; /* NULL for a stored program */
     struct td_json_skipped parts[PARTS];
     bool has[PARTS];
+    struct td_json_skipped store; /* the member "store" if it is an object */
+    bool has_store;
     struct td_input_spec *specs; /* [TD_MAX_INPUTS] */
     struct td_tensor *tensors;   /* [TD_MAX_INPUTS]: the inputs of the call */
     int n_inputs;
@@ -81,6 +85,13 @@ static td_status read_option(struct reader *reader, const struct td_json_path *p
     return status;
 }
 
+/* Keeps {"OUTPUT": NAME} until the outputs are known. */
+static td_status skip_store(struct reader *reader)
+{
+    reader->has_store = true;
+    return td_json_skip_unread(scan_of(reader), &reader->store, error_of(reader));
+}
+
 static td_status skip_part(void *context, const struct td_json_path *path, struct td_json_name name)
 {
     struct reader *reader = context;
@@ -91,7 +102,9 @@ static td_status skip_part(void *context, const struct td_json_path *path, struc
         td_json_peek(scan_of(reader));
         return td_json_skip_unread(scan_of(reader), &reader->parts[part], error_of(reader));
     }
-    return read_option(reader, path, name);
+    return reader->request && td_json_name_is(name, STORE) && td_json_peek(scan_of(reader)) == '{'
+               ? skip_store(reader)
+               : read_option(reader, path, name);
 }
 
 static td_status read_parts(struct reader *reader)
@@ -236,6 +249,12 @@ static td_status read_output(void *context, const struct td_json_path *path)
         td_json_set_pointer(path, error_of(reader));
         return status;
     }
+    if (reader->n_outputs == TD_MAX_OUTPUTS) {
+        td_error_resource(error_of(reader), "outputs", TD_MAX_OUTPUTS + 1, TD_MAX_OUTPUTS,
+                          "the program");
+        td_json_set_pointer(path->up, error_of(reader));
+        return TD_RESOURCE_LIMIT;
+    }
     if (builder->values[value].step < 0)
         return td_json_refuse(path, error_of(reader),
                               "\"%s\" is an input; expected the result of a step",
@@ -333,7 +352,18 @@ static void describe_program(struct reader *reader)
     td_program_describe(builder->program, reader->specs);
 }
 
-static void set_request(struct reader *reader)
+static td_status read_store(struct reader *reader)
+{
+    const struct td_json_path path = td_json_member(NULL, STORE, strlen(STORE));
+    if (!reader->has_store)
+        return TD_OK;
+    *scan_of(reader) = reader->store.scan;
+    const td_status status = td_json_store(&reader->builder->source, reader->request, &path);
+    reader->store.scan = *scan_of(reader);
+    return status == TD_OK ? td_json_skipped_end(&reader->store, error_of(reader)) : status;
+}
+
+static td_status set_request(struct reader *reader)
 {
     struct td_request *request = reader->request;
     const struct td_common_members common = request->common;
@@ -342,6 +372,7 @@ static void set_request(struct reader *reader)
     request->has_complex_base64 = reader->builder->source.has_complex_base64;
     for (int i = 0; i < reader->n_inputs; i++)
         request->args.inputs[i] = (struct td_operand){ &reader->tensors[i], 1 };
+    return read_store(reader);
 }
 
 static struct td_program_builder *begin(td_program_form form, const char *text, size_t bytes,
@@ -373,8 +404,7 @@ td_status td_program_read_request(td_program_form form, const char *body, size_t
     if (status != TD_OK)
         return status;
     describe_program(&reader);
-    set_request(&reader);
-    return TD_OK;
+    return set_request(&reader);
 }
 
 td_status td_program_read_declared(const char *text, size_t bytes, struct td_arena *arena,

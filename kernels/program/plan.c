@@ -303,6 +303,18 @@ static void use(struct td_program_plan *plan, int v, int s)
         plan->values[v].is_inner = false;
 }
 
+/* Keeps the first result of a step as long as its other results, because the memory of all strings
+ * of a step is freed with the first result. */
+static void keep_together(struct td_program_plan *plan, int s)
+{
+    const struct td_program_step *step = &plan->program->steps[s];
+    for (int r = 1; r < step->n_results; r++) {
+        const int last = plan->values[step->results[r]].last_use;
+        if (last > plan->values[step->results[0]].last_use)
+            plan->values[step->results[0]].last_use = last;
+    }
+}
+
 /* Sets the last use of each root. A step that runs in a chain uses its inputs until the chain
  * ends. */
 static void find_uses(struct td_program_plan *plan)
@@ -318,6 +330,8 @@ static void find_uses(struct td_program_plan *plan)
             for (int k = 0; k < step->inputs[i].count; k++)
                 use(plan, step->inputs[i].values[k], s);
     }
+    for (int s = 0; s < plan->program->n_steps; s++)
+        keep_together(plan, s);
 }
 
 /* True if the value is computed by a step, and needs a place in the block. */

@@ -19,9 +19,16 @@ struct job {
     struct td_step_replaced *replaced; /* [n_steps] */
     struct td_step_time *times;        /* [n_steps] */
     uint64_t output_bytes;             /* of the outputs that were described by this run */
+    uint64_t flops;                    /* of the steps that are described so far */
 };
 
 /* ---- Memory of results ------------------------------------------------------------------- */
+
+static void begin_held(struct job *job, int v)
+{
+    td_arena_init(&job->held[v], NULL, 0, job->exec->arena->memory);
+    job->held[v].stop = job->exec->arena->stop;
+}
 
 /* Starts with the outputs that the caller has allocated. */
 static td_status begin(struct job *job, struct td_error *err)
@@ -35,7 +42,7 @@ static td_status begin(struct job *job, struct td_error *err)
     job->replaced = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->replaced[0]), err);
     job->times = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->times[0]), err);
     for (int v = 0; job->held && v < program->n_values; v++)
-        td_arena_init(&job->held[v], NULL, 0, arena->memory);
+        begin_held(job, v);
     if (!job->block || !job->held || !job->chained || !job->replaced || !job->times)
         return err->status;
     job->args->replaced_in = job->replaced;
@@ -143,18 +150,38 @@ static td_status run_op(struct job *job, int s, struct td_error *err)
                : status;
 }
 
-/* Runs the op. The memory that it allocates is freed, unless strings are in it. */
+/* True if the step has a result with strings. Sets *is_output if one of them is an output of the
+ * program. */
+static bool has_strings(const struct job *job, int s, bool *is_output)
+{
+    const struct td_program *program = job->plan->program;
+    const struct td_op_args *args = &job->plan->steps[s].args;
+    bool any = false;
+    *is_output = false;
+    for (int r = 0; r < args->n_outputs && r < program->steps[s].n_results; r++) {
+        if (args->outputs[r].dtype != TD_DTYPE_STRING)
+            continue;
+        any = true;
+        *is_output |= program->values[program->steps[s].results[r]].output >= 0;
+    }
+    return any;
+}
+
+/* Runs the op. The memory that it allocates is freed after the step. If it has strings, it is freed
+ * after the last step that reads a result of this one, unless the strings are outputs. */
 static td_status run_in_scratch(struct job *job, int s, struct td_error *err)
 {
-    const struct td_op_args *args = &job->plan->steps[s].args;
     struct td_exec *exec = job->exec;
     struct td_arena *const arena = exec->arena, scratch;
     _Alignas(64) char first[SCRATCH_BYTES];
-    bool has_strings = false;
-    for (int r = 0; r < args->n_outputs; r++)
-        has_strings |= args->outputs[r].dtype == TD_DTYPE_STRING;
-    if (has_strings)
-        return run_op(job, s, err);
+    bool is_output;
+    if (has_strings(job, s, &is_output)) {
+        if (!is_output)
+            exec->arena = &job->held[job->plan->program->steps[s].results[0]];
+        const td_status status = run_op(job, s, err);
+        exec->arena = arena;
+        return status;
+    }
     td_arena_init(&scratch, first, sizeof(first), arena->memory);
     scratch.stop = arena->stop;
     exec->arena = &scratch;
@@ -189,14 +216,28 @@ static void keep_outputs(struct job *job, int s)
     }
 }
 
-/* Describes a step whose shapes depend on computed values, and gives it its inputs. */
+/* Describes a step whose shapes depend on computed values, and adds its operations to those of the
+ * program. */
+static td_status describe(struct job *job, int s, struct td_error *err)
+{
+    const struct td_op *op = job->plan->program->steps[s].op;
+    const td_status status = td_program_plan_step(job->plan, s, job->exec->arena, err);
+    if (status != TD_OK)
+        return status;
+    const uint64_t flops = op->cost(&job->plan->steps[s].args).flops;
+    if (__builtin_add_overflow(job->flops, flops, &job->flops))
+        job->flops = UINT64_MAX;
+    return job->flops <= job->exec->flops_limit
+               ? TD_OK
+               : td_error_resource(err, "flops", job->flops, job->exec->flops_limit, op->name);
+}
+
+/* Gives a step its inputs. */
 static td_status prepare(struct job *job, int s, struct td_error *err)
 {
-    struct td_program_plan *plan = job->plan;
-    const td_status status =
-        plan->steps[s].is_inferred ? TD_OK : td_program_plan_step(plan, s, job->exec->arena, err);
+    const td_status status = job->plan->steps[s].is_inferred ? TD_OK : describe(job, s, err);
     if (status == TD_OK)
-        set_inputs(plan, s);
+        set_inputs(job->plan, s);
     return status;
 }
 
@@ -225,7 +266,9 @@ static td_status run_step(struct job *job, int s, struct td_error *err)
 td_status td_program_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     struct td_program_plan *plan = (struct td_program_plan *)(uintptr_t)args->plan;
-    struct job job = { .plan = plan, .args = args, .exec = exec };
+    struct job job = {
+        .plan = plan, .args = args, .exec = exec, .flops = args->op->cost(args).flops
+    };
     td_status status = begin(&job, err);
     uint64_t begin_ns = exec->now ? exec->now() : 0;
     for (int s = 0; s < plan->program->n_steps && status == TD_OK; s = plan->steps[s].last + 1) {

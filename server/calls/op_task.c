@@ -24,6 +24,8 @@
 #include "server/calls/stored_programs.h"
 #include "server/observe/clock.h"
 
+#include <string.h>
+
 /* ---- before the body ------------------------------------------------------------------------- */
 
 /* Finds the model in a path of /v2, or checks that the call is allowed to read the table in a path
@@ -217,6 +219,9 @@ void td_op_task_exec(struct td_call *call, struct td_worker *worker, struct td_p
     td_pool_exec_init(exec, worker, &call->arena, td_call_stopped, call);
     exec->base.hash_seed = call->services->hash_seed;
     exec->base.output_limit = (uint64_t)call->services->config.max_output;
+    exec->base.flops_limit = call->services->config.max_flops > 0
+                                 ? (uint64_t)call->services->config.max_flops
+                                 : UINT64_MAX;
     exec->base.isa = call->services->config.isa;
     exec->base.now = call->request.common.timing ? now : NULL;
 }
@@ -235,6 +240,8 @@ td_status td_op_task_end(struct td_call *call, struct td_exec *exec, td_status s
     if (status == TD_OK)
         status = td_reply_outputs_finish(call, exec);
     status = td_op_limits_name(call, status, exec->output_limit, "--max-output");
+    if (strcmp(call->error.resource, "flops") == 0)
+        status = td_op_limits_name(call, status, exec->flops_limit, "--max-flops");
     return status != TD_OK ? status : td_borrowed_check(&call->borrowed, &call->error);
 }
 

@@ -1,6 +1,7 @@
 #include "server/calls/reply_outputs.h"
 
 #include "api/message/outputs.h"
+#include "kernels/program/program.h"
 #include "server/calls/store_option.h"
 
 size_t td_reply_outputs_converted(const struct td_request *request)
@@ -37,7 +38,10 @@ td_status td_reply_outputs_finish(struct td_call *call, struct td_exec *exec)
     struct td_request *request = &call->request;
     if (!request->outputs)
         return TD_OK;
-    td_status status = TD_OK;
+    /* The program has described the outputs whose shapes its inputs do not determine. */
+    td_status status = td_program_of(request->op)
+                           ? td_outputs_describe(request, &call->arena, &call->error)
+                           : TD_OK;
     for (int i = 0; i < request->n_outputs && status == TD_OK; i++) {
         struct td_tensor *output = &request->outputs[i].tensor;
         if (td_output_is_converted(request, i))

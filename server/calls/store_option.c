@@ -28,7 +28,14 @@ struct stored {
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
+    const char *const *as = call->request.common.store_as;
     const char *name = call->request.common.store;
+    if (as) {
+        snprintf(stored->name, sizeof stored->name, "%.*s", 2 * LONGEST_PART,
+                 as[td_request_output_index(&call->request, i)]);
+        stored->write.name = stored->name;
+        return;
+    }
     const int base = (int)td_smaller((int64_t)td_table_base(name), LONGEST_PART);
     const char *version = name + td_table_base(name);
     switch (td_op_output_form(call->op)) {

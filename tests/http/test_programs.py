@@ -95,6 +95,36 @@ class Programs(HttpTest):
         self.assertEqual(self.post("/v1/gather", {"params": {"ref": "kept.y"}, "indices": 1}).json()["output"]["data"], 9)
         self.request("DELETE", "/v1/tensors/kept.y")
 
+    def test_single_outputs_can_be_stored(self):
+        steps = [{"op": "top_k", "x": "$x", "k": 2, "as": {"values": "best", "indices": "place"}}]
+        for name in ("one", "two"):
+            self.addCleanup(self.request, "DELETE", "/v1/tensors/" + name)
+        body = program(steps, ["best", "place"], x=[3.0, 9.0, 5.0])
+        reply = self.run_program({**body, "store": {"best": "one", "ttl_s": 600}})
+        self.assertStatus(reply, 200)
+        self.assertEqual({k: (t["name"], t["ttl_s"]) for k, t in reply.json()["outputs"].items()}, {"best": ("one", 600)})
+        reply = self.run_program({**body, "store": {"place": "two", "best": "one"}}).json()["outputs"]
+        self.assertEqual({k: t["name"] for k, t in reply.items()}, {"best": "one", "place": "two"})
+        self.assertEqual(self.get("/v1/tensors/two?response=nested").json()["data"], [1, 2])
+        for store, pointer in (({"bset": "one"}, "/store/bset"), ({"best": "one", "name": "two"}, "/store"), ({"best": "one", "place": "one"}, "/store/place"),
+                               ({"best": 1}, "/store/best"), ({"ttl_s": 1}, "/store"), ({}, "/store")):
+            self.assertProblem(self.run_program({**body, "store": store}), 400, "MALFORMED_REQUEST", pointer=pointer)
+        self.assertProblem(self.run_program({**body, "store": {"best": "a b"}}), 422, "INVALID_ARGUMENT")
+
+    def test_outputs_of_unknown_size_are_converted(self):
+        steps = [{"op": "dynamic_partition", "data": "$x", "partitions": "$p", "num_partitions": 2, "as": ["few", "many"]}]
+        for dtype, converted in (("float32", "float16"), ("int32", "int32")):
+            x = {"dtype": dtype, "data": list(range(200))}
+            reply = self.run_program(program(steps, ["few", "many"], x=x, p={"dtype": "int32", "data": [0] + [1] * 199}), "?output_dtype=float16").json()["outputs"]
+            self.assertEqual([(reply[k]["dtype"], reply[k]["shape"]) for k in ("few", "many")], [(converted, [1]), (converted, [199])])
+            self.assertEqual(reply["many"]["data"], list(range(1, 200)))
+
+    def test_a_program_has_at_most_64_outputs(self):
+        steps = [{"op": "negative", "x": "$x", "as": f"y{i}"} for i in range(65)]
+        names = [f"y{i}" for i in range(65)]
+        self.assertEqual(len(self.run_program(program(steps[:64], names[:64], x=[1])).json()["outputs"]), 64)
+        self.assertProblem(self.run_program(program(steps, names, x=[1])), 422, "RESOURCE_LIMIT", resource="outputs", limit=64, pointer="/outputs")
+
     def test_the_reply_can_be_binary(self):
         reply = self.run_program(program(SQUARE, ["y"], x=[2, 3]), headers={"Accept": "application/vnd.safetensors"})
         self.assertStatus(reply, 200)
@@ -125,6 +155,17 @@ class Programs(HttpTest):
             self.assertEqual(client.request("POST", "/v1/programs/run", small).status, 200)
             reply = client.request("POST", "/v1/programs/run", twice)
             self.assertEqual((reply.status, reply.json()["resource"]), (422, "flops"))
+
+    def test_operations_of_unknown_number_are_limited(self):
+        steps = [{"op": "cast", "x": "$p", "dtype": "int32", "as": "q"},
+                 {"op": "dynamic_partition", "data": "$x", "partitions": "$q", "num_partitions": 1, "as": ["y"]}, {"op": "square", "x": "$y", "as": "z"}]
+        with Daemon("--max-flops", "1000") as server, Client(server) as client:
+            for n, status in ((400, 200), (600, 422)):
+                reply = client.request("POST", "/v1/programs/run", program(steps, ["z"], x=[1] * n, p={"dtype": "int64", "data": [0] * n}))
+                self.assertEqual(reply.status, status, reply.body[:300])
+            problem = reply.json()
+            self.assertEqual((problem["resource"], problem["step"], problem["limit"]), ("flops", 2, 1000))
+            self.assertIn("--max-flops", problem["detail"])
 
     def test_an_output_of_unknown_size_is_limited(self):
         steps = [{"op": "cast", "x": "$p", "dtype": "int32", "as": "q"},

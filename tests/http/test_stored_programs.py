@@ -160,6 +160,15 @@ class Calls(ProgramTest):
         self.assertEqual([step["as"] for step in self.call("squares", {"x": [2]}, "?timing=1").json()["steps"]], ["y1"])
         self.assertProblem(self.call("squares", {"x": [2], "device": "gpu"}), 422, "UNSUPPORTED_DTYPE")
 
+    def test_a_call_selects_outputs(self):
+        names = [f"y{i}" for i in range(40)]
+        self.put_program("many", {"inputs": {"x": FLOATS}, "outputs": names,
+                                  "steps": [{"op": "add", "x": "$x", "y": i, "as": name} for i, name in enumerate(names)]})
+        self.assertEqual(self.values(self.call("many", {"x": [1], "outputs": ["y39", "y1"]})), {"y1": [2.0], "y39": [40.0]})
+        self.assertProblem(self.call("many", {"x": [1], "outputs": ["y40"]}), 400, "MALFORMED_REQUEST", did_you_mean="y0")
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/kept")
+        self.assertEqual(self.call("many", {"x": [1], "store": {"y38": "kept"}}).json()["outputs"]["y38"]["name"], "kept")
+
     def test_calls_are_counted(self):
         self.put_program("counted", square(1))
         for x in ([1], [2], [[3]]):
