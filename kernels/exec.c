@@ -17,7 +17,9 @@ static td_status serial_for(struct td_exec *self, int64_t count, int64_t grain, 
 
 void td_exec_serial(struct td_exec *exec, struct td_arena *arena)
 {
-    *exec = (struct td_exec){
-        .parallel_for = serial_for, .arena = arena, .output_limit = UINT64_MAX, .flops_limit = UINT64_MAX, .width = 1
-    };
+    *exec = (struct td_exec){ .parallel_for = serial_for,
+                              .arena = arena,
+                              .output_limit = UINT64_MAX,
+                              .flops_limit = UINT64_MAX,
+                              .width = 1 };
 }
