@@ -14,16 +14,6 @@ static int compare(const void *a, const void *b)
     return memcmp(left->text, right->text, left->length);
 }
 
-/* Sets the error for a repeated name, with the offset of its value. */
-static td_status refuse(const struct td_json_scan *scan, const struct td_json_name *name,
-                        struct td_error *err)
-{
-    td_error_set(err, TD_MALFORMED_REQUEST, "the member \"%s\" is given twice",
-                 TD_SHOWN(name->text, name->length));
-    err->offset = scan->at - scan->begin;
-    return TD_MALFORMED_REQUEST;
-}
-
 /* A stack of the names in all open objects. The names of an inner object are above the names of the
  * enclosing object. Memory use depends only on the objects that are open at the same time, not on
  * the number of objects. */
@@ -34,6 +24,8 @@ struct names {
     struct td_json_name *stack; /* points to `few`, or to a larger array in the arena */
     size_t count, capacity;
     struct td_json_name few[32];
+    bool has_path;
+    const struct td_json_path *path; /* of the object, if has_path */
 };
 
 static void begin_names(struct names *names, struct td_json_scan *scan, struct td_arena *arena,
@@ -45,6 +37,20 @@ static void begin_names(struct names *names, struct td_json_scan *scan, struct t
     names->stack = names->few;
     names->count = 0;
     names->capacity = sizeof names->few / sizeof *names->few;
+    names->has_path = false;
+}
+
+/* Sets the error for a repeated name, with the offset of its value. */
+static td_status refuse(const struct names *names, const struct td_json_name *name)
+{
+    td_error_set(names->err, TD_MALFORMED_REQUEST, "the member \"%s\" is given twice",
+                 TD_SHOWN(name->text, name->length));
+    names->err->offset = names->scan->at - names->scan->begin;
+    if (names->has_path) {
+        const struct td_json_path member = td_json_member(names->path, name->text, name->length);
+        td_json_set_pointer(&member, names->err);
+    }
+    return TD_MALFORMED_REQUEST;
 }
 
 static td_status grow(struct names *names)
@@ -79,7 +85,7 @@ static td_status read_name(struct names *names, size_t first, struct td_json_nam
     if (names->count - first < FEW_NAMES)
         for (size_t i = first; i < names->count; i++)
             if (compare(name, &names->stack[i]) == 0)
-                return refuse(names->scan, name, names->err);
+                return refuse(names, name);
     if (names->count == names->capacity && (status = grow(names)) != TD_OK)
         return status;
     names->stack[names->count++] = *name;
@@ -97,7 +103,7 @@ static td_status end_object(struct names *names, size_t first)
     qsort(names->stack + first, n, sizeof *name, compare);
     for (size_t i = 1; i < n; i++)
         if (compare(&name[i], &name[i - 1]) == 0)
-            return refuse(names->scan, &name[i], names->err);
+            return refuse(names, &name[i]);
     return TD_OK;
 }
 
@@ -132,6 +138,8 @@ td_status td_json_object(struct td_json_scan *scan, const struct td_json_path *p
     if (status != TD_OK || absent)
         return status;
     begin_names(&names, scan, arena, err);
+    names.has_path = true;
+    names.path = path;
     status = td_json_open(scan, '{', '}', &more, err);
     while (status == TD_OK && more) {
         struct td_json_name name;

@@ -154,30 +154,41 @@ static td_status add_input(struct reader *reader, const struct td_json_path *pat
     return status;
 }
 
-static td_status read_input(void *context, const struct td_json_path *path,
-                            struct td_json_name name)
+/* Reads the tensor of input i, or its declaration. */
+static td_status read_value(struct reader *reader, const struct td_json_path *path, int i)
 {
-    struct reader *reader = context;
     struct td_program_builder *builder = reader->builder;
-    const struct td_input_spec any = { .dtypes = TD_DTYPES_ALL };
-    td_status status = add_input(reader, path, name);
-    if (status != TD_OK)
-        return status;
-    const int i = reader->n_inputs++;
     struct td_input_spec *spec = &reader->specs[i];
-    *spec = (struct td_input_spec){ .name = builder->names.at[i].text,
-                                    .summary = "An input of the program.",
-                                    .dtypes = TD_DTYPES_ALL };
+    const struct td_input_spec any = { .dtypes = TD_DTYPES_ALL };
     if (builder->form == TD_PROGRAM_RUN)
         return td_json_tensor(&builder->source, NULL, td_json_untyped(&any), path,
                               &reader->tensors[i]);
     if (builder->form == TD_PROGRAM_PLAN)
         return td_declare_or_read(builder, path, spec->name, &reader->tensors[i]);
     td_dtype dtype = TD_DTYPE_FLOAT32;
-    status = td_declare_input(builder, path, &dtype, &builder->shapes[i]);
+    const td_status status = td_declare_input(builder, path, &dtype, &builder->shapes[i]);
     spec->dtypes = (td_dtype_set)1 << dtype;
     spec->plain_as_dtype = true;
     return status;
+}
+
+static td_status read_input(void *context, const struct td_json_path *path,
+                            struct td_json_name name)
+{
+    struct reader *reader = context;
+    struct td_error *err = error_of(reader);
+    td_status status = add_input(reader, path, name);
+    if (status != TD_OK)
+        return status;
+    const int i = reader->n_inputs++;
+    const char *own = reader->builder->names.at[i].text;
+    reader->specs[i] = (struct td_input_spec){ .name = own,
+                                               .summary = "An input of the program.",
+                                               .dtypes = TD_DTYPES_ALL };
+    status = read_value(reader, path, i);
+    if (status == TD_RESOURCE_LIMIT && !err->has_pointer)
+        td_json_set_pointer(path, err);
+    return status == TD_OK ? TD_OK : td_error_at_input(err, status, "%s", own);
 }
 
 static td_status read_inputs(struct reader *reader)

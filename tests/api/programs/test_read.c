@@ -202,6 +202,17 @@ TD_TEST(an_input_is_given_once)
     ck_assert_int_eq(body.status, TD_MALFORMED_REQUEST);
     ck_assert_str_eq(body.err.message, "the member \"x\" is given twice");
     ck_assert_int_eq(body.err.offset, 25);
+    ck_assert_str_eq(body.err.pointer, "/inputs/x");
+}
+
+TD_TEST(an_input_that_is_too_large_has_a_pointer)
+{
+    struct body body;
+    read_body(&body, "{'inputs':{'x':{'dtype':'int32','shape':[4611686018427387904,16],'data':[]}},"
+                     "'steps':[" NEGATIVE Y);
+    ck_assert_int_eq(body.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(body.err.input, "x");
+    ck_assert_str_eq(body.err.pointer, "/inputs/x");
 }
 
 TD_TEST(a_program_has_at_most_256_steps)
