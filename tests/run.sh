@@ -179,6 +179,7 @@ stage valgrind            --l  build-release tests/http/valgrind.sh build/tensor
 stage http-smoke          q--  build-release http build --only test_ops --only test_errors --only test_tensors \
     --only test_binary --only test_einsum
 stage conformance-release qwl  build-release conformance build
+stage conformance-onnx    -wl  build-release python3 tests/conformance/onnx_nodes.py --binary build/tensord
 stage http-release        -wl  build-release http build
 stage oip                 -wl  build-release oip build
 for client in curl python triton node go c; do
@@ -207,6 +208,8 @@ done
 stage trial-versions-long --l  build-release trial versions build 400
 stage trial-random        -w-  build-asan    trial random_requests build-asan 1000
 stage trial-random-long   --l  build-asan    trial random_requests build-asan 30000
+stage trial-programs      -w-  build-asan    trial random_programs build-asan 2000
+stage trial-programs-long --l  build-asan    trial random_programs build-asan 100000
 stage trial-hostile-asan  --l  build-asan    trial hostile build-asan 10
 stage import              -wl  build-release tests/import/run.py
 stage real                -wl  build-release tests/real/run.sh

@@ -1,5 +1,5 @@
 """Faults of programs: each function breaks a valid program in one place, and says what the server must answer."""
-import copy
+import copy, json
 
 from program_build import *
 

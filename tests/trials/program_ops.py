@@ -1,5 +1,5 @@
 """The ops of random programs: each function adds a random step of its ops to a program, with the results that NumPy computes."""
-import warnings
+import math, warnings
 
 from program_build import *
 from random_requests import gather_reference, pick, zero_of
@@ -500,6 +500,17 @@ def gather(program):
     return program.step("gather", {"params": params, "indices": indices}, attrs, None if want is None else [Want(want)])
 
 
+def batch_gather(program):
+    params = program.value(ALL, 1, 3)
+    rank = program.random.randint(1, len(params.shape))
+    bound, shape = params.shape[rank - 1], [*params.shape[:rank - 1], program.random.randint(0, 4)]
+    if bound == 0 or math.prod(shape) * math.prod(params.shape[rank:]) > LIMIT:
+        return None
+    indices = program.indices(bound, shape)
+    want = gather_reference(params.array, indices.array, rank - 1, rank - 1, "error")
+    return program.step("batch_gather", {"params": params, "indices": indices}, {}, [Want(want)])
+
+
 def gather_nd(program):
     params = program.value(ALL, 1)
     depth, shape = program.random.randint(0, len(params.shape)), program.shape(0, 2)
@@ -767,7 +778,7 @@ def search(program):
 
 
 FAMILIES = [elementwise] * 8 + [reductions] * 3 + [normalisation] * 2 + [shapes] * 5 + [segments] * 2 + \
-    [gather, gather, gather_nd, dynamic_partition, dynamic_partition, dynamic_stitch, top_k, find, lookup, cast, cast, einsum, einsum, dequantize, embedding_bag, search]
+    [gather, gather, batch_gather, gather_nd, dynamic_partition, dynamic_partition, dynamic_stitch, top_k, find, lookup, cast, cast, einsum, einsum, dequantize, embedding_bag, search]
 
 
 def random_program(seed, server):
