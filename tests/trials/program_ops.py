@@ -13,10 +13,10 @@ def in_float32(a):
     return a.astype("float32") if name_of(a) in HALVES else a
 
 
-def exact(function, *arrays):
+def exact(function, *arrays, any_zero=False):
     """the result of a function that rounds once"""
     out = np.asarray(function(*(in_float32(a) for a in arrays)))
-    return Want(out if out.dtype == bool else out.astype(arrays[-1].dtype))
+    return Want(out if out.dtype == bool else out.astype(arrays[-1].dtype), any_zero=any_zero)
 
 
 def rounded(values, dtype):
@@ -87,7 +87,7 @@ def unary(program, op=None):
     if op in EXACT_UNARY:
         dtypes, function = EXACT_UNARY[op]
         x = program.value(dtypes)
-        return program.step(op, {"x": x}, {}, [exact(function, x.array)])
+        return program.step(op, {"x": x}, {}, [exact(function, x.array, any_zero=op == "relu")])
     function, ulps, of_x = NEAR_UNARY[op]
     x, attrs = program.value(FLOATS), {}
     if op == "gelu" and program.chance(0.5):
@@ -112,7 +112,7 @@ def binary(program, op=None):
         return None
     if is_refused and np.broadcast_shapes(x.shape, y.shape) and 0 in np.broadcast_shapes(x.shape, y.shape):
         return None
-    return program.step(op, {"x": x, "y": y}, {}, None if is_refused else [exact(function, x.array, y.array)])
+    return program.step(op, {"x": x, "y": y}, {}, None if is_refused else [exact(function, x.array, y.array, any_zero=op in ("maximum", "minimum"))])
 
 
 def float_power(program):
@@ -146,7 +146,7 @@ def choose(program):
         x = program.value(REALS)
         least, most = partner(program, x), partner(program, x)
         shape = broadcast(x, least, most)
-        return shape and program.step("clip", {"x": x, "min": least, "max": most}, {}, [exact(clip, x.array, least.array, most.array)])
+        return shape and program.step("clip", {"x": x, "min": least, "max": most}, {}, [exact(clip, x.array, least.array, most.array, any_zero=True)])
     x = program.value(ALL)
     y = partner(program, x)
     shape = np.broadcast_shapes(x.shape, y.shape)
@@ -229,7 +229,15 @@ def reduce_extreme(program, op, function):
     if 0 in [x.shape[axis] for axis in axes]:
         return program.step(op, {"x": x}, attrs, None) if program.chance(0.05) else None
     keep = {"keepdims": True} if program.chance(0.3) else {}
-    return program.step(op, {"x": x}, {**attrs, **keep}, [exact(lambda a: function(a, axes, keepdims=bool(keep)), x.array)])
+
+    def extreme(a):
+        """0 is larger than -0"""
+        out = function(a, axes, keepdims=bool(keep))
+        if a.dtype.kind != "f":
+            return out
+        signs = np.where(a == 0, np.copysign(1, a), -2 if function is np.max else 2)
+        return np.where(out == 0, np.copysign(0, function(signs, axes, keepdims=bool(keep))), out)
+    return program.step(op, {"x": x}, {**attrs, **keep}, [exact(extreme, x.array)])
 
 
 def arg(program):
@@ -458,7 +466,7 @@ def segment_want(kind, is_sorted, data, ids, n):
     if dtype in COMPLEX and kind in ("prod", "mean"):
         part = np.where(np.isfinite(out) & (abs(out) < 1e12), 64 * precision(dtype)[0] * abs(out), np.inf)
         return Want(wide(out), part, dtype)
-    return Want(out)
+    return Want(out, any_zero=kind in ("max", "min"))
 
 
 def segments(program):

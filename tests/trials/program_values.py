@@ -126,10 +126,10 @@ def computed(dtype):
 
 class Want:
     """A result that is expected: exact, or `tolerance` away. An infinite tolerance accepts anything. Without an array, only the dtype
-    and the shape are known."""
+    and the shape are known. any_zero: 0 is as good as -0."""
 
-    def __init__(self, array=None, tolerance=None, dtype=None, shape=None):
-        self.array, self.tolerance = array, tolerance
+    def __init__(self, array=None, tolerance=None, dtype=None, shape=None, any_zero=False):
+        self.array, self.tolerance, self.any_zero = array, tolerance, any_zero
         self.dtype = dtype or name_of(array)
         self.shape = tuple(array.shape if shape is None else shape)
 
@@ -140,15 +140,18 @@ class Want:
         if self.array is None:
             return []
         if self.tolerance is None:
-            return np.argwhere(~is_equal(got, self.array))
+            return np.argwhere(~is_equal(got, self.array, self.any_zero))
         with np.errstate(all="ignore"):
             return np.argwhere(~is_near(wide(got), self.array, self.tolerance, precision(self.dtype)[2]))
 
 
-def is_equal(a, b):
+def is_equal(a, b, any_zero):
     if a.dtype == object:
         return np.array(a == b, bool).reshape(a.shape)
-    return (a == b) | ((a != a) & (b != b))
+    same = a == b
+    if name_of(a) in FLOATS and not any_zero:
+        same &= np.signbit(a) == np.signbit(b)
+    return same | ((a != a) & (b != b))
 
 
 def is_near(got, want, tolerance, largest):
