@@ -692,7 +692,7 @@ def einsum(program):
         biggest = math.prod(float(np.max(np.where(np.isfinite(n), abs(n), 0), initial=1)) for n in numbers) * max(1, math.prod(labels.values()))
         is_safe = np.all([np.isfinite(n).all() for n in numbers]) and biggest < min(largest / 4, 1e300)
         n = math.prod(labels.values()) / max(1, math.prod(labels[label] for label in output))
-        tolerance = rounding(first.dtype, product) + eps * (n + 8) * sizes + n * least
+        tolerance = rounding(first.dtype, product) + eps * (n + 8) * sizes + n * least * biggest
         if first.dtype == "bfloat16":
             tolerance = tolerance + 2.0 ** -100  # the processor's instructions treat denormals as 0
         want = Want(product, tolerance if is_safe else np.inf, first.dtype)

@@ -4,14 +4,14 @@ the same bits. Then the program is broken in one place, and the error must name 
 
     random_programs.py [--binary PATH] [--rounds N] [--seed N] [--first N]
 
-A round is one program. Program N of a seed is always the same: after a failure, run --first N --rounds 1.
+A round is one program. Program N of a seed is always the same: after a failure, run --first N --rounds 1. Programs with an even number
+run on the thread of the connection, the others on workers.
 """
 from random_requests import *  # enters the virtual environment
 
 import program_faults, program_ops
 from program_build import Difference
 from program_values import compact, typed
-
 
 RESIDENT = 128  # more tensors than the operands of any program
 
@@ -47,23 +47,26 @@ class Server:
         self.raw.close()
 
 
+def check(seed, server):
+    """Returns the program, and whether a fault of it was checked."""
+    program = program_ops.random_program(seed, server)
+    program.check()
+    return program, not program.problem and program_faults.check_fault(program, server)
+
+
 def trial(rounds, rng, first):
     seed, steps, refused, broken = rng.getrandbits(32), 0, 0, 0
-    with Daemon() as running:
-        server = Server(running)
+    with Daemon() as inline, Daemon("--inline-limit-us", "0") as queued:
+        servers = [Server(inline), Server(queued)]
         for number in range(first, first + rounds):
             try:
-                program = program_ops.random_program(f"{seed}/{number}", server)
-                program.check()
-                if program.problem:
-                    refused += 1
-                else:
-                    broken += program_faults.check_fault(program, server)
+                program, is_broken = check(f"{seed}/{number}", servers[number % 2])
             except Difference as e:
                 raise AssertionError(f"program {number} (--first {number} --rounds 1): {e}") from None
-            steps += len(program.steps)
-        server.close()
-    return f"{rounds} programs with {steps} steps, {refused} of which end with an error; {broken} broken programs"
+            steps, refused, broken = steps + len(program.steps), refused + (program.problem is not None), broken + is_broken
+        for server in servers:
+            server.close()
+    return f"{rounds} programs with {steps} steps, {refused} of which end with an error; {broken} programs with a fault"
 
 
 if __name__ == "__main__":
