@@ -220,7 +220,10 @@ class Program:
         status, reply = self.server.post("/v1/programs/run", self.document())
         if self.problem:
             self.check_problem(status, reply)
-            return
+        else:
+            self.compare_run(status, reply)
+
+    def compare_run(self, status, reply):
         if status != 200:
             raise Difference(f"the program is refused: {reply}")
         if list(reply["outputs"]) != self.outputs:

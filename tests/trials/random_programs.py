@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Random programs. Every step also runs as a request of its own, which is compared with NumPy; the outputs of the program must have
-the same bits. Then the program is broken in one place, and the error must name the place.
+the same bits. Some programs also run under a name, with declared inputs, and are planned. Then the program is broken in one place, and
+the error must name the place.
 
     random_programs.py [--binary PATH] [--rounds N] [--seed N] [--first N]
 
@@ -9,7 +10,7 @@ run on the thread of the connection, the others on workers.
 """
 from random_requests import *  # enters the virtual environment
 
-import program_faults, program_ops
+import program_faults, program_ops, program_stored
 from program_build import Difference
 from program_values import compact, typed
 
@@ -44,6 +45,7 @@ class Server:
     def close(self):
         for i in range(RESIDENT):
             self.request("DELETE", f"/v1/tensors/r{i}", b"")
+        self.request("DELETE", "/v1/programs/stored", b"")
         self.raw.close()
 
 
@@ -51,7 +53,12 @@ def check(seed, server):
     """Returns the program, and whether a fault of it was checked."""
     program = program_ops.random_program(seed, server)
     program.check()
-    return program, not program.problem and program_faults.check_fault(program, server)
+    if program.problem:
+        return program, False
+    if program.chance(0.3):
+        program_stored.check_stored(program, server)
+        program_stored.check_plan(program, server)
+    return program, program_faults.check_fault(program, server)
 
 
 def trial(rounds, rng, first):
