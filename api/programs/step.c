@@ -250,9 +250,13 @@ static td_status read_head(struct reader *reader)
     if (missing)
         return td_json_refuse(&reader->path, error_of(reader), "the step has no %s", missing);
     status = read_as(reader);
-    if (status == TD_OK && !step_of(reader)->as)
-        step_of(reader)->as = "";
-    return status;
+    if (status != TD_OK || step_of(reader)->as)
+        return status;
+    const struct td_json_path as = td_json_member(&reader->path, AS, strlen(AS));
+    step_of(reader)->as = "";
+    return td_json_refuse(&as, error_of(reader),
+                          "as names no result, so the step has no effect; name a result, or remove "
+                          "the step");
 }
 
 td_status td_step_read_head(struct td_program_builder *builder, int step,

@@ -118,6 +118,16 @@ static const struct {
     int step; /* or -1 */
     const char *did_you_mean;
 } refusals[] = {
+    { "{'inputs':{'x':[1,2],'p':[0,1]},'steps':[{'op':'negative','x':'$x','as':'y'},"
+      "{'op':'dynamic_partition','data':'$x','partitions':'$p','num_partitions':2,'as':[null,null]}"
+      "],'outputs':['y']}",
+      TD_MALFORMED_REQUEST,
+      "as names no result, so the step has no effect; name a result, or remove the step",
+      "/steps/1/as", 1, "" },
+    { "{'inputs':{'x':[1,2]},'steps':[{'op':'top_k','x':'$x','k':1,'as':{}}],'outputs':['y']}",
+      TD_MALFORMED_REQUEST,
+      "as names no result, so the step has no effect; name a result, or remove the step",
+      "/steps/0/as", 0, "" },
     { "{'steps':[" NEGATIVE Y, TD_MALFORMED_REQUEST, "the program has no inputs", "", -1, "" },
     { "[]", TD_MALFORMED_REQUEST, "the body is a list; expected an object", "", -1, "" },
     { X Y, TD_MALFORMED_REQUEST, "steps is empty; expected at least one step", "/steps", -1, "" },
