@@ -17,11 +17,11 @@
 
 /* Maximum number of tensors in a list input. A longer list is RESOURCE_LIMIT (tensors), because a
  * tensor of one element takes two bytes of a request but hundreds of bytes of memory. */
-#define TD_MAX_LIST   16384
-#define TD_MAX_INPUTS 64 /* number of declared inputs of an op; a list counts as one */
+#define TD_MAX_LIST    16384
+#define TD_MAX_INPUTS  64 /* number of declared inputs of an op; a list counts as one */
 #define TD_MAX_OUTPUTS 64 /* number of declared outputs of an op; a list counts as one */
-#define TD_ATTRS_SIZE 128
-#define TD_MAX_ATTRS  32
+#define TD_ATTRS_SIZE  128
+#define TD_MAX_ATTRS   32
 
 /* Bounds policies, which determine the result of an index outside [0, bound). */
 typedef enum td_bounds {

@@ -199,6 +199,7 @@ class Program:
         if not as_list and not names:
             return add(got[0])
         kept = [keep_all or self.chance(0.7) for _ in got]
+        kept[0] |= not any(kept)
         if not as_list:
             return {output: add(array) for output, array, keep in zip(names, got, kept) if keep}
         return [add(array) if keep else None for array, keep in zip(got, kept)]
