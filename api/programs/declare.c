@@ -12,7 +12,7 @@
 struct reader {
     struct td_program_builder *builder;
     struct td_program_shape *shape;
-    td_dtype *dtype;
+    td_dtype dtype;
     bool has_dtype, has_shape;
 };
 
@@ -92,7 +92,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
     struct reader *reader = context;
     if (td_json_name_is(name, DTYPE)) {
         reader->has_dtype = true;
-        return td_json_dtype(scan_of(reader), reader->builder->source.arena, path, reader->dtype,
+        return td_json_dtype(scan_of(reader), reader->builder->source.arena, path, &reader->dtype,
                              error_of(reader));
     }
     if (td_json_name_is(name, SHAPE)) {
@@ -108,7 +108,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
 td_status td_declare_input(struct td_program_builder *builder, const struct td_json_path *path,
                            td_dtype *dtype, struct td_program_shape *shape)
 {
-    struct reader reader = { .builder = builder, .shape = shape, .dtype = dtype };
+    struct reader reader = { .builder = builder, .shape = shape };
     shape->rank = 0;
     const char *kind = NULL;
     if (td_json_peek(&builder->source.scan) != '{')
@@ -120,6 +120,7 @@ td_status td_declare_input(struct td_program_builder *builder, const struct td_j
                               kind);
     const td_status status = td_json_object(&builder->source.scan, path, "an input", read_member,
                                             &reader, builder->source.arena, builder->source.err);
+    *dtype = reader.dtype;
     if (status != TD_OK || (reader.has_dtype && reader.has_shape))
         return status;
     return td_json_refuse(path, builder->source.err, "the input has no %s",

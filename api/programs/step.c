@@ -432,22 +432,21 @@ static td_status read_element(void *context, const struct td_json_path *path)
 /* The keys of a table in place of row numbers: {"keys": VALUE}. */
 struct keys {
     struct reader *reader;
-    int input;
-    int *value;
+    int value;
 };
 
 static td_status read_keys_member(void *context, const struct td_json_path *path,
                                   struct td_json_name name)
 {
     static const struct td_input_spec spec = { .role = TD_ROLE_KEY, .dtypes = TD_DTYPES_KEY_GIVEN };
-    const struct keys *keys = context;
+    struct keys *keys = context;
     struct reader *reader = keys->reader;
     if (!td_json_name_is(name, KEYS))
         return td_json_refuse(path, error_of(reader),
                               "an input with keys cannot have other members");
-    const td_status status = read_reference(reader, path, keys->value);
-    return status == TD_OK && *keys->value < 0
-               ? read_value_tensor(reader, path, td_json_untyped(&spec), keys->value)
+    const td_status status = read_reference(reader, path, &keys->value);
+    return status == TD_OK && keys->value < 0
+               ? read_value_tensor(reader, path, td_json_untyped(&spec), &keys->value)
                : status;
 }
 
@@ -456,7 +455,7 @@ static td_status read_keys(struct reader *reader, int input, const struct td_jso
                            bool *by_keys, int *value)
 {
     const struct td_input_spec *spec = &step_of(reader)->op->inputs[input];
-    struct keys keys = { reader, input, value };
+    struct keys keys = { .reader = reader, .value = -1 };
     *by_keys = false;
     if (!td_input_is_row_numbers(spec))
         return TD_OK;
@@ -465,6 +464,7 @@ static td_status read_keys(struct reader *reader, int input, const struct td_jso
     if (status == TD_OK && *by_keys)
         status = td_json_object(scan_of(reader), path, spec->name, read_keys_member, &keys,
                                 reader->builder->source.arena, error_of(reader));
+    *value = keys.value;
     return status == TD_OK ? TD_OK : td_error_at_input(error_of(reader), status, "%s", spec->name);
 }
 
