@@ -96,6 +96,9 @@ static td_status read_member(void *context, const struct td_json_path *path,
                              error_of(reader));
     }
     if (td_json_name_is(name, SHAPE)) {
+        if (td_json_peek(scan_of(reader)) == 'n')
+            return td_json_refuse(path, error_of(reader),
+                                  "shape is null; expected a list of sizes");
         reader->has_shape = true;
         return td_json_list(scan_of(reader), path, SHAPE, read_size, reader, error_of(reader));
     }

@@ -225,6 +225,8 @@ static const struct {
     { "{'inputs':{'a':[1,2]}," STEP, TD_MALFORMED_REQUEST, "the input is a list", "/inputs/a" },
     { "{'inputs':{'a':{'dtype':'float32'}}," STEP, TD_MALFORMED_REQUEST, "the input has no shape",
       "/inputs/a" },
+    { "{'inputs':{'a':{'dtype':'float32','shape':null}}," STEP, TD_MALFORMED_REQUEST,
+      "shape is null", "/inputs/a/shape" },
     { "{'inputs':{'a':{'shape':[]}}," STEP, TD_MALFORMED_REQUEST, "the input has no dtype",
       "/inputs/a" },
     { "{'inputs':{'a':{'dtype':'float32','shape':[],'data':1}}," STEP, TD_MALFORMED_REQUEST,
