@@ -3,8 +3,8 @@
 
     programs.py [--check]
 
-With --check, the script writes nothing and exits with status 1 if a file would change. Needs the package tensord. "inputs" declares the
-inputs with their dtypes and shapes, in which a letter is a size that the request decides; a request replaces them by values.
+With --check, the script writes nothing and exits with status 1 if a file would change. Needs the package tensord. The files have the
+form of PUT /v1/programs/{name}: inputs have dtypes and shapes, and parameters with a default are arguments of the program.
 """
 import sys
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import tensord
 from tensord import spec, steps
+from tensord.programs import program_text
 
 HERE = Path(__file__).resolve().parent
 
@@ -137,7 +138,7 @@ PROGRAMS = {one.__name__: one for one in (partition_stitch, rank, semantic_searc
 def main():
     check = sys.argv[1:] == ["--check"]
     for name, program in PROGRAMS.items():
-        path, made = HERE / f"{name}.json", program.json()
+        path, made = HERE / f"{name}.json", program_text(program.stored())
         if check and path.read_text(encoding="utf-8") != made:
             sys.exit(f"{path} is out of date; run programs.py")
         if not check:

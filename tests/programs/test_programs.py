@@ -24,6 +24,12 @@ def program(name):
     return json.loads((FOLDER / f"{name}.json").read_text())
 
 
+def run(client, name, **inputs):
+    """stores the program of a file, and runs it"""
+    client.programs.put(name, program(name))
+    return client.run(name, **inputs)
+
+
 def normal(*shape):
     return RANDOM.normal(0, 0.3, shape).astype("f4")
 
@@ -42,17 +48,24 @@ def test_the_files_are_those_that_the_script_writes():
 
 
 def test_partition_stitch(client):
-    found = client.run(program("partition_stitch"), x=[0.1, -1.0, 5.2, 4.3, -1.0, 7.4], positions=range(6))
+    found = run(client, "partition_stitch", x=[0.1, -1.0, 5.2, 4.3, -1.0, 7.4], positions=range(6))
     np.testing.assert_array_equal(found["result"], np.array([1.1, -1.0, 6.2, 5.3, -1.0, 8.4], "f4"))
 
 
 def test_rank(client):
     items, query, ids = normal(50_000, 64), normal(64), RANDOM.choice(50_000, 10_000, replace=False)
     client.tables["items"].put(items)
-    found = client.run(program("rank"), query=query, ids=ids)
+    found = run(client, "rank", query=query, ids=ids)
     scores = items[ids].astype("f8") @ query
     np.testing.assert_allclose(found["best"], np.sort(scores)[::-1][:100], 1e-5, 1e-5)
     np.testing.assert_allclose(scores[[np.flatnonzero(ids == one)[0] for one in found["who"]]], found["best"], 1e-5, 1e-5)
+
+
+def test_arguments_of_programs(client):
+    client.tables["items"].put(np.eye(64, dtype="f4"))
+    described = client.programs.put("rank", program("rank"))
+    assert [(one["name"], one["default"]) for one in described["arguments"]] == [("k", 100)]
+    assert client.run("rank", query=np.arange(64, dtype="f4"), ids=[3, 9, 5], k=2)["who"].tolist() == [9, 5]
 
 
 def test_semantic_search(client):
@@ -60,7 +73,7 @@ def test_semantic_search(client):
     client.tables["words:rows"].put(words)
     client.tables["messages"].put(messages)
     client.tables["texts"].put(texts)
-    found = client.run(program("semantic_search"), words=[3, 14, 15, 92, 65], offsets=[0, 2])
+    found = run(client, "semantic_search", words=[3, 14, 15, 92, 65], offsets=[0, 2])
     queries = normalized(np.stack([words[[3, 14]].mean(0), words[[15, 92, 65]].mean(0)]))
     best = largest(queries @ messages.T, 5)
     np.testing.assert_array_equal(found["texts"], texts[best])
@@ -83,7 +96,7 @@ def layers(client, model, **sizes):
 def test_two_tower(client):
     made, items, user, ids = layers(client, "two_tower", user=(32, 24, 8), item=(16, 24, 8)), normal(500, 16), normal(3, 32), RANDOM.choice(500, 200, replace=False)
     client.tables["two_tower:items"].put(items)
-    found = client.run(program("two_tower"), user=user, items=ids)
+    found = run(client, "two_tower", user=user, items=ids)
     towers = [normalized(linear(np.maximum(linear(x, made[f"{name}_0"]), 0), made[f"{name}_1"])) for name, x in (("user", user), ("item", items[ids]))]
     scores = towers[0] @ towers[1].T
     np.testing.assert_array_equal(found["who"], ids[largest(scores, 10)])
@@ -95,7 +108,7 @@ def test_dlrm(client):
     tables, dense, ids = [normal(40, 8) for _ in range(26)], normal(5, 13), RANDOM.integers(0, 40, (5, 26, 3))
     for at, table in enumerate(tables):
         client.tables[f"dlrm:embedding_{at}"].put(table)
-    found = client.run(program("dlrm"), dense=dense, ids=ids)
+    found = run(client, "dlrm", dense=dense, ids=ids)
     bottom = dense
     for at in range(3):
         bottom = np.maximum(linear(bottom, made[f"bottom_{at}"]), 0)
@@ -215,7 +228,8 @@ def test_minilm_and_its_conversion_compute_what_onnx_runtime_computes(folder, tm
     from_onnx.write_tables(tables, tmp_path / "converted.safetensors")
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"ids": ids, "mask": mask})[0]
     with tensord.serve(tmp_path) as server:
-        for made in (program("minilm"), converted):
+        server.client.programs.put("minilm", program("minilm"))
+        for made in ("minilm", converted):
             found = server.client.run(made, ids=ids, mask=mask)["vectors"]
             assert np.abs(found - expected).max() < 1e-6
     similar = found @ found.T
