@@ -1,10 +1,11 @@
 /* load_client - generates load from one address.
  *
- *     load_client PORT SOURCE CONNECTIONS PACE SECONDS METHOD TARGET FILE ["NAME: VALUE"]...
+ *     load_client PORT SOURCE CONNECTIONS PACE SECONDS METHOD TARGET FILES ["NAME: VALUE"]...
  *
- * Each connection, from the address SOURCE (127.0.0.2), sends the file to 127.0.0.1 and waits for
- * the reply. A PORT of unix:PATH is a Unix socket, to which SOURCE does not apply. PACE determines
- * when a connection sends the file again:
+ * Each connection, from the address SOURCE (127.0.0.2), sends a file to 127.0.0.1 and waits for the
+ * reply. FILES is one file, or several with commas between them, which the requests send in turn. A
+ * PORT of unix:PATH is a Unix socket, to which SOURCE does not apply. PACE determines when a
+ * connection sends a file again:
  *
  *     0         at once, even after a refusal, like a client that ignores Retry-After
  *     1000us    after a pause
@@ -38,8 +39,14 @@
 
 enum { ROOM = 16384 };
 
+struct request {
+    char *text;
+    size_t bytes;
+};
+
 struct connection {
     int fd;
+    const struct request *request;
     size_t sent;         /* of the request */
     double begun;        /* when it was sent, or planned to be sent */
     size_t head;         /* bytes in room */
@@ -65,8 +72,8 @@ struct load {
     socklen_t server_length;
     struct sockaddr_in source;
     int epoll;
-    char *request;
-    size_t bytes;
+    struct request *requests;
+    size_t n_requests, next_request; /* `next_request` counts up */
     long accepted, refused, failed;
     struct latencies of_accepted, of_refused;
     double pause_ns;
@@ -106,14 +113,15 @@ static double percentile(const struct latencies *latencies, double part)
     return latencies->n ? latencies->us[(size_t)((double)(latencies->n - 1) * part)] : 0;
 }
 
-/* ---- the request ----------------------------------------------------------------------------- */
+/* ---- the requests ---------------------------------------------------------------------------- */
 
-static void make_request(struct load *load, char **arguments)
+/* Makes a request of a file. The arguments are METHOD TARGET FILES and the headers. */
+static void make_request(struct request *request, const char *path, char **arguments)
 {
-    FILE *out = open_memstream(&load->request, &load->bytes), *file = fopen(arguments[2], "rb");
+    FILE *out = open_memstream(&request->text, &request->bytes), *file = fopen(path, "rb");
     char chunk[65536];
     if (!out || !file || fseek(file, 0, SEEK_END) != 0)
-        fail(arguments[2]);
+        fail(path);
     fprintf(out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %ld\r\n", arguments[0],
             arguments[1], ftell(file));
     for (char **header = arguments + 3; *header; header++)
@@ -125,6 +133,20 @@ static void make_request(struct load *load, char **arguments)
     fclose(file);
     if (fclose(out) != 0)
         fail("request");
+}
+
+static void make_requests(struct load *load, char **arguments)
+{
+    char *paths = strdup(arguments[2]), *rest = paths;
+    if (!paths)
+        fail("requests");
+    for (const char *path; (path = strsep(&rest, ","));) {
+        load->requests = reallocarray(load->requests, load->n_requests + 1, sizeof *load->requests);
+        if (!load->requests)
+            fail("requests");
+        make_request(&load->requests[load->n_requests++], path, arguments);
+    }
+    free(paths);
 }
 
 /* ---- a connection ---------------------------------------------------------------------------- */
@@ -140,18 +162,20 @@ static void wait_for(struct load *load, struct connection *connection, int opera
 /* Sends as much of the request as the socket takes. */
 static void send_more(struct load *load, struct connection *connection)
 {
-    const ssize_t put = send(connection->fd, load->request + connection->sent,
-                             load->bytes - connection->sent, MSG_NOSIGNAL);
+    const struct request *request = connection->request;
+    const ssize_t put = send(connection->fd, request->text + connection->sent,
+                             request->bytes - connection->sent, MSG_NOSIGNAL);
     const bool was_partial = connection->sent > 0;
     if (put > 0)
         connection->sent += (size_t)put;
-    const bool partial = connection->sent < load->bytes;
+    const bool partial = connection->sent < request->bytes;
     if (partial || was_partial)
         wait_for(load, connection, EPOLL_CTL_MOD, partial ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static void begin_request(struct load *load, struct connection *connection, double begun)
 {
+    connection->request = &load->requests[load->next_request++ % load->n_requests];
     connection->sent = connection->head = 0;
     connection->body_left = -1;
     connection->begun = begun;
@@ -355,7 +379,7 @@ int main(int argc, char **argv)
     struct load load = { .epoll = epoll_create1(EPOLL_CLOEXEC) };
     if (argc < 9 || !read_pace(&load, argv[4])) {
         fprintf(stderr, "usage: load_client PORT SOURCE CONNECTIONS PACE SECONDS METHOD TARGET "
-                        "FILE [HEADER]...\n");
+                        "FILES [HEADER]...\n");
         return 2;
     }
     const int n = atoi(argv[3]);
@@ -368,11 +392,11 @@ int main(int argc, char **argv)
     allow_many_files();
     /* By default, the kernel ends waits up to 50 us late. */
     (void)prctl(PR_SET_TIMERSLACK, 1);
-    make_request(&load, argv + 6);
+    make_requests(&load, argv + 6);
     run(&load, connections, n, seconds);
     qsort(load.of_accepted.us, load.of_accepted.n, sizeof(double), ascending);
     qsort(load.of_refused.us, load.of_refused.n, sizeof(double), ascending);
-    printf("figures %ld %ld %ld %.3f %.0f %.0f %.0f\n", load.accepted, load.refused, load.failed,
+    printf("figures %ld %ld %ld %.3f %.1f %.1f %.1f\n", load.accepted, load.refused, load.failed,
            seconds, percentile(&load.of_accepted, 0.5), percentile(&load.of_accepted, 0.99),
            percentile(&load.of_refused, 0.5));
     return 0;

@@ -39,11 +39,11 @@ async def search(request: Request):
 
 
 @contextlib.contextmanager
-def fastapi(folder, table):
+def fastapi(folder, table, app=APP):
     """a server with two processes; yields its port"""
     port = daemon.free_ports(1)[0]
     with open(os.path.join(folder, "app.py"), "w", encoding="utf-8") as file:
-        file.write(APP)
+        file.write(app)
     command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port), "--workers", "2", "--log-level", "warning"]
     process = subprocess.Popen(command, cwd=folder, env={**peers.environment(1), "TABLE": table})
     try:
@@ -61,12 +61,13 @@ class Load:
     def __init__(self, args, folder):
         self.tools, self.folder, self.seconds = os.path.join(os.path.dirname(args.binary), "tests", "bench"), folder, args.seconds
 
-    def __call__(self, port, connections, path, body, *headers):
-        """(requests per second, p50 in ms, p99 in ms)"""
-        file = os.path.join(self.folder, "body")
-        with open(file, "wb") as f:
-            f.write(body)
-        command = [f"{self.tools}/load_client", str(port), LOCAL, str(connections), "0", str(self.seconds), "POST", path, file, *headers]
+    def __call__(self, port, connections, path, bodies, *headers):
+        """(requests per second, p50 in ms, p99 in ms); bodies: the requests send them in turn"""
+        files = [os.path.join(self.folder, f"body-{i}") for i in range(len(bodies))]
+        for file, body in zip(files, bodies):
+            with open(file, "wb") as f:
+                f.write(body)
+        command = [f"{self.tools}/load_client", str(port), LOCAL, str(connections), "0", str(self.seconds), "POST", path, ",".join(files), *headers]
         words = subprocess.check_output(command, text=True).split()
         accepted, refused, failed, seconds, p50, p99 = map(float, words[1:7])
         if refused or failed or not accepted:
@@ -87,13 +88,13 @@ def make_table(np, folder, rows):
 def small(np, args, folder):
     table = make_table(np, folder, SMALL)
     query = np.random.default_rng(2).standard_normal(COLUMNS, "f4").tobytes()
-    body = daemon.safetensors({"queries": ("float32", [COLUMNS], query)}, {"k": str(K)})
-    own = "/v1/tensors/table/search", body, f"Content-Type: {daemon.SAFETENSORS}", f"Accept: {daemon.SAFETENSORS}"
+    bodies = [daemon.safetensors({"queries": ("float32", [COLUMNS], query)}, {"k": str(K)})]
+    own = "/v1/tensors/table/search", bodies, f"Content-Type: {daemon.SAFETENSORS}", f"Accept: {daemon.SAFETENSORS}"
     load, figures = Load(args, folder), []
     with daemon.Daemon("--data-dir", folder) as server, fastapi(folder, table) as port:
         for _ in range(args.rounds):
-            figures.append((load(server.port, 1, *own)[1], load(port, 1, "/search", query)[1],
-                            load(server.port, CLIENTS, *own)[0], load(port, CLIENTS, "/search", query)[0]))
+            figures.append((load(server.port, 1, *own)[1], load(port, 1, "/search", [query])[1],
+                            load(server.port, CLIENTS, *own)[0], load(port, CLIENTS, "/search", [query])[0]))
     mine, theirs, rate, their_rate = medians(figures)
     ratios = [ours / others for _, _, ours, others in figures]
     print(f"small: p50 {mine:.2f} ms, FastAPI {theirs:.2f}; {CLIENTS} connections: {rate:,.0f} req/s, FastAPI {their_rate:,.0f}, "
@@ -103,8 +104,8 @@ def small(np, args, folder):
 def clients(np, args, folder):
     make_table(np, folder, args.rows)
     query = np.random.default_rng(2).standard_normal(COLUMNS, "f4").tobytes()
-    body = daemon.safetensors({"queries": ("float32", [COLUMNS], query)}, {"k": str(K)})
-    own = "/v1/tensors/table/search", body, f"Content-Type: {daemon.SAFETENSORS}", f"Accept: {daemon.SAFETENSORS}"
+    bodies = [daemon.safetensors({"queries": ("float32", [COLUMNS], query)}, {"k": str(K)})]
+    own = "/v1/tensors/table/search", bodies, f"Content-Type: {daemon.SAFETENSORS}", f"Accept: {daemon.SAFETENSORS}"
     load, figures = Load(args, folder), []
     with daemon.Daemon("--data-dir", folder) as server:
         for _ in range(args.rounds):
