@@ -30,31 +30,26 @@ static size_t end_of(const struct td_placement *result)
     return (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* True if the result, at its place, overlaps one of the first n results of `order` in time and
- * space. Sets *end to the end of that result. */
-static bool is_taken(const struct td_placement *results, const int *order, int n,
-                     const struct td_placement *result, size_t *end)
+/* Moves element i of `order` to the lowest place that is free while it is in use. The elements
+ * before it have places, in ascending order, and this order is kept. */
+static void place(struct td_placement *results, int *order, int i)
 {
-    for (int k = 0; k < n; k++) {
-        const struct td_placement *other = &results[order[k]];
-        if (overlap(result, other) && result->place < end_of(other) &&
-            other->place < end_of(result)) {
-            *end = end_of(other);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Moves the result to the lowest place that is free while it is in use. Every candidate is the end
- * of a result that was placed before, so the search ends after at most n moves. */
-static void place(struct td_placement *results, const int *order, int n)
-{
-    struct td_placement *result = &results[order[n]];
-    size_t end;
+    const int its = order[i];
+    struct td_placement *result = &results[its];
+    int at = i;
     result->place = 0;
-    while (result->place != SIZE_MAX && is_taken(results, order, n, result, &end))
-        result->place = end;
+    for (int k = 0; k < i; k++) {
+        const struct td_placement *other = &results[order[k]];
+        if (!overlap(result, other))
+            continue;
+        if (other->place >= end_of(result))
+            break;
+        const size_t end = end_of(other);
+        result->place = end > result->place ? end : result->place;
+    }
+    for (; at > 0 && results[order[at - 1]].place > result->place; at--)
+        order[at] = order[at - 1];
+    order[at] = its;
 }
 
 size_t td_place(struct td_placement *results, int n, int *order)
@@ -63,8 +58,9 @@ size_t td_place(struct td_placement *results, int n, int *order)
     for (int i = 0; i < n; i++)
         insert(results, order, i);
     for (int i = 0; i < n; i++) {
+        const struct td_placement *result = &results[order[i]];
         place(results, order, i);
-        const size_t end = end_of(&results[order[i]]);
+        const size_t end = end_of(result);
         total = end > total ? end : total;
     }
     return total;

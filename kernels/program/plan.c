@@ -269,9 +269,10 @@ static struct td_tensor unknown(void)
 static void begin_values(struct td_program_plan *plan, const struct td_op_args *args)
 {
     const struct td_program *program = plan->program;
+    const struct td_tensor none = unknown();
     for (int v = 0; v < program->n_values; v++) {
         const struct td_program_value *value = &program->values[v];
-        plan->values[v].tensor = unknown();
+        plan->values[v].tensor = none;
         plan->values[v].last_use = -1;
         plan->values[v].place = TD_PROGRAM_NO_PLACE;
         plan->values[v].is_known = value->step < 0;

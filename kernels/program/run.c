@@ -15,6 +15,7 @@ struct job {
     struct td_exec *exec;
     char *block;                       /* the results that have a place */
     struct td_arena *held;             /* [n_values]: memory of results that have no place */
+    bool has_held;                     /* true if an element of `held` has memory */
     int *chained;                      /* [n_values]: for td_program_run_chain */
     struct td_step_replaced *replaced; /* [n_steps] */
     struct td_step_time *times;        /* [n_steps] */
@@ -79,6 +80,7 @@ static td_status allocate(struct job *job, int v, struct td_error *err)
         return TD_OK;
     }
     td_status status = is_output ? admit_output(job, tensor, err) : TD_OK;
+    job->has_held |= !is_output;
     if (status == TD_OK)
         status = td_tensor_alloc(tensor, is_output ? job->exec->arena : &job->held[v], err);
     return status;
@@ -87,14 +89,14 @@ static td_status allocate(struct job *job, int v, struct td_error *err)
 /* Frees the results that no step after s reads. */
 static void release(struct job *job, int s)
 {
-    for (int v = 0; v < job->plan->program->n_values; v++)
+    for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
         if (job->plan->values[v].last_use == s && job->plan->program->values[v].output < 0)
             td_arena_reset(&job->held[v]);
 }
 
 static void release_all(struct job *job)
 {
-    for (int v = 0; job->held && v < job->plan->program->n_values; v++)
+    for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
         td_arena_reset(&job->held[v]);
 }
 
