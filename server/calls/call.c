@@ -3,6 +3,7 @@
 #include "api/json/decode.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "kernels/integers.h"
 #include "kernels/program/program.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/drain.h"
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_SHELLS = 256 };
+enum { KEPT_SHELLS = 256, LOOK_NS = 100000 };
 
 static struct td_call_shell *new_shell(struct td_services *services)
 {
@@ -269,16 +270,27 @@ static const char *activity(const struct td_call *call, char *text, size_t size)
     return text;
 }
 
+/* Looks whether the client has disconnected, but only some time after the last look and after the
+ * start of the stage, because poll() costs as much as a small loop. */
+static bool client_left(struct td_call *call, int64_t now)
+{
+    if (now - td_larger(call->looked_ns, call->times.stage_end) < LOOK_NS)
+        return false;
+    call->looked_ns = now;
+    return td_call_client_left(call);
+}
+
 td_status td_call_stopped(void *context, struct td_error *err)
 {
     struct td_call *call = context;
+    const int64_t now = td_now_ns();
     char text[96];
     if (td_drain_stops_running(call))
         return td_drain_stop_running(activity(call, text, sizeof text), err);
-    if (td_now_ns() > call->schedule.deadline_ns)
+    if (now > call->schedule.deadline_ns)
         return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed while %s",
                             activity(call, text, sizeof text));
-    if (td_call_client_left(call)) {
+    if (client_left(call, now)) {
         call->gone = true;
         return td_error_set(err, TD_DEADLINE_EXCEEDED, "the client disconnected while %s",
                             activity(call, text, sizeof text));

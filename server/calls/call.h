@@ -206,6 +206,7 @@ struct td_call {
     int socket;                             /* set while the call is queued; otherwise -1 */
     void (*finished)(struct td_call *call); /* wakes the connection when a worker is done */
     bool gone;                              /* the client has disconnected and gets no reply */
+    int64_t looked_ns; /* when td_call_stopped last found the client connected */
 
     /* the request */
     const char *method, *path;
