@@ -128,42 +128,50 @@ static td_status check_input(const struct td_op *op, const struct td_op_args *ar
     return TD_OK;
 }
 
+/* A tensor of an input. */
+struct element {
+    const struct td_input_spec *spec;
+    int number; /* in a list */
+    const struct td_tensor *tensor;
+};
+
+static td_status refuse_mixed(const struct td_op *op, const struct element *first,
+                              const struct element *other, struct td_error *err)
+{
+    const td_status status = op->mixed_dtypes ? op->mixed_dtypes : TD_UNSUPPORTED_DTYPE;
+    char first_name[TENSOR_NAME], name[TENSOR_NAME], advice[TD_DTYPE_ADVICE];
+    const struct td_dtype_pair pair = {
+        .first_name = tensor_name(first->spec, first->number, first_name),
+        .name = tensor_name(other->spec, other->number, name),
+        .first = first->tensor->dtype,
+        .dtype = other->tensor->dtype,
+        .accepted = first->spec->dtypes & other->spec->dtypes,
+        .role = first->spec->role,
+        .is_change = op->change != NULL && first->spec->role == TD_ROLE_DATA,
+    };
+    td_error_set(err, status, "%s has dtype %s and %s %s; the dtypes must be equal%s", name,
+                 td_dtype_info(pair.dtype)->name, first_name, td_dtype_info(pair.first)->name,
+                 td_dtype_advise(&pair, advice));
+    return td_error_at_input(err, status, "%s", name);
+}
+
 /* Checks that all tensors of this role in inputs with one_dtype have the dtype of the first such
  * tensor. Inputs that do not accept that dtype are exempt. */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
                                  td_role role, struct td_error *err)
 {
-    const struct td_tensor *first = NULL;
-    td_dtype_set accepted = 0;
-    char first_name[TENSOR_NAME], name[TENSOR_NAME];
+    struct element first = { NULL, 0, NULL };
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         if (!spec->one_dtype || spec->role != role || !td_input_is_used(spec, args))
             continue;
         for (int j = 0; j < args->inputs[i].count; j++) {
-            const struct td_tensor *tensor = &args->inputs[i].tensors[j];
-            if (!first) {
-                first = tensor;
-                accepted = spec->dtypes;
-                tensor_name(spec, j, first_name);
-            }
-            if (tensor->dtype == first->dtype || !(spec->dtypes >> first->dtype & 1))
-                continue;
-            const td_status status = op->mixed_dtypes ? op->mixed_dtypes : TD_UNSUPPORTED_DTYPE;
-            char advice[TD_DTYPE_ADVICE];
-            const struct td_dtype_pair pair = {
-                .first_name = first_name,
-                .name = tensor_name(spec, j, name),
-                .first = first->dtype,
-                .dtype = tensor->dtype,
-                .accepted = accepted & spec->dtypes,
-                .role = role,
-                .is_change = op->change != NULL && role == TD_ROLE_DATA,
-            };
-            td_error_set(err, status, "%s has dtype %s and %s %s; the dtypes must be equal%s", name,
-                         td_dtype_info(tensor->dtype)->name, first_name,
-                         td_dtype_info(first->dtype)->name, td_dtype_advise(&pair, advice));
-            return td_error_at_input(err, status, "%s", name);
+            const struct element other = { spec, j, &args->inputs[i].tensors[j] };
+            if (!first.tensor)
+                first = other;
+            if (other.tensor->dtype != first.tensor->dtype &&
+                spec->dtypes >> first.tensor->dtype & 1)
+                return refuse_mixed(op, &first, &other, err);
         }
     }
     return TD_OK;
