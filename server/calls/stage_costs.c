@@ -12,8 +12,8 @@ enum {
     BINARY_FIXED = 500,
     BYTES_PER_NS = 8, /* speed of moving data in the cache */
     RANDOM_READ = 20, /* a read from a random position in a table */
-    STEP = 400,       /* a step of a program, in addition to the work of its op */
-    STEP_INFER = 600, /* the inference of a step */
+    STEP = 200,       /* a step of a program, in addition to the work of its op */
+    STEP_INFER = 250, /* the inference of a step */
     FLOPS_PER_NS = 4, /* speed for small numbers of FLOPs, including packing and tails */
     FEW_FLOPS = 1000000,
     /* A value between 3 (complex, plain C) and 100 (float32, AVX-512). */
