@@ -178,6 +178,7 @@ static td_status run_in_scratch(struct job *job, int s, struct td_error *err)
     _Alignas(64) char first[SCRATCH_BYTES];
     bool is_output;
     if (has_strings(job, s, &is_output)) {
+        job->has_held |= !is_output;
         if (!is_output)
             exec->arena = &job->held[job->plan->program->steps[s].results[0]];
         const td_status status = run_op(job, s, err);
