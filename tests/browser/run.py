@@ -21,7 +21,7 @@ VENV = os.path.join(oip_run.CACHE, "browser-venv")
 PACKAGES = ["selenium==4.38.0"]
 AXE = ["axe-playwright-python==0.1.8"]  # only for its axe.min.js, axe-core 4.12.1; it needs no playwright for that
 IMPORTS = "import selenium.webdriver, axe_playwright_python"
-MODULES = ["test_try", "test_large", "test_tables", "test_live", "test_docs", "test_page", "test_accessibility"]  # the longest first
+MODULES = ["test_try", "test_large", "test_tables", "test_programs", "test_live", "test_docs", "test_page", "test_accessibility"]  # the longest first
 
 
 def run_module(module):

@@ -1,8 +1,6 @@
 // Helpers that create and change elements.
 
-// el("button", {type: "button", class: "x", onclick: f, "aria-label": "y"}, child, ...): children are nodes or text.
-export function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
+function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
@@ -12,6 +10,12 @@ export function el(tag, attributes = {}, ...children) {
   node.append(...children.flat().filter((child) => child !== undefined && child !== null));
   return node;
 }
+
+// el("button", {type: "button", class: "x", onclick: f, "aria-label": "y"}, child, ...): children are nodes or text.
+export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+
+// Like el, but creates an element of an SVG picture.
+export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
 export function replace(node, ...children) {
   node.replaceChildren(...children.flat().filter((child) => child !== undefined && child !== null));

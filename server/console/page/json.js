@@ -85,6 +85,12 @@ export function locate(text, steps) {
   return found;
 }
 
+// Returns the parts of a JSON object, in text and Blobs. `members`: [name, parts of its value].
+export const objectParts = (members) => ["{", ...members.flatMap(([name, parts], i) => [`${i ? ", " : ""}${JSON.stringify(name)}: `, ...parts]), "}"];
+
+// Joins parts in text and Blobs to the body of a request: text, or a Blob if there is a Blob among them.
+export const joined = (parts) => (parts.some((part) => part instanceof Blob) ? new Blob(parts, {type: "application/json"}) : parts.join(""));
+
 // Text that is already JSON, as the user typed it.
 export class Raw {
   constructor(text) {

@@ -7,6 +7,7 @@ import {read} from "./state.js";
 const views = {
   try: () => import("./try.js"),
   tables: () => import("./tables.js"),
+  programs: () => import("./programs.js"),
   live: () => import("./live.js"),
   docs: () => import("./docs.js"),
 };

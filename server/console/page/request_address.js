@@ -1,4 +1,4 @@
-// Stores the request in the address of the Try view: as text, or packed if it is long.
+// Stores the request of a view in the address: as text, or packed if it is long.
 
 import {notify} from "./dom.js";
 import {note} from "./state.js";
@@ -22,12 +22,12 @@ async function unpack(text) {
 
 let latest = null, isTold = false;
 
-// `shown`: the other parameters of the address; `body`: text, or a Blob, which is too long to store; isOpen(): true while Try is shown.
-export async function noteRequest(shown, body, isOpen) {
+// `shown`: the other parameters of the address; `body`: text, or a Blob, which is too long to store; isOpen(): true while the view is shown.
+export async function noteRequest(view, shown, body, isOpen) {
   const mine = latest = {};
   if (!isOpen()) return;
   const isPlain = body.length <= mostPlain;
-  note("try", {...shown, request: isPlain ? body : ""});
+  note(view, {...shown, request: isPlain ? body : ""});
   if (isPlain) {
     isTold = false;
     return;
@@ -36,8 +36,8 @@ export async function noteRequest(shown, body, isOpen) {
   if (mine !== latest) return;
   const packed = typeof body === "string" ? await pack(body) : null;
   if (mine !== latest || !isOpen()) return;
-  if (packed) note("try", {...shown, packed});
-  else if (!isTold) notify("The request is too long for the address. A reload or a link to this page restores only the op.");
+  if (packed) note(view, {...shown, packed});
+  else if (!isTold) notify("The request is too long for the address. A reload or a link to this page does not restore it.");
   isTold = !packed;
 }
 

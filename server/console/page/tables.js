@@ -7,7 +7,7 @@ import {mayWrite} from "./mode.js";
 import {bytes, grouped} from "./numbers.js";
 import {note, push} from "./state.js";
 import {drawDetail} from "./table_detail.js";
-import {deleteButton, uploadForm} from "./upload.js";
+import {deleteTensorButton, uploadForm} from "./upload.js";
 
 class TablesView {
   constructor(node) {
@@ -47,7 +47,7 @@ class TablesView {
     const lines = found.slice(0, 500).map((tensor) => ({current: tensor.name === this.chosen, cells: [
       [el("button", {type: "button", class: "link", onclick: () => this.choose(tensor.name)}, tensor.name), ...this.aliasesOf(tensor.name)],
       tensor.dtype, `[${tensor.shape}]`, bytes(tensor.bytes), tensor.keys ?? "", tensor.checksum === "damaged" ? "damaged" : tensor.persisted ? "on disk" : "memory",
-      grouped(tensor.version), mayWrite() ? deleteButton(tensor.name, () => this.refresh()) : ""]}));
+      grouped(tensor.version), mayWrite() ? deleteTensorButton(tensor.name, () => this.refresh()) : ""]}));
     replace(this.listing, folding("list of tables", ["name", "dtype", "shape", "size", "keys", "kept", "change", ""], lines, ["size", "change"]),
       found.length > 500 ? el("p", {class: "help"}, `and ${found.length - 500} more`) : null);
   }

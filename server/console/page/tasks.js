@@ -25,11 +25,12 @@ export function readText({text, dtype, isIndex}) {
 const headOf = (buffer) => new TextDecoder().decode(new Uint8Array(buffer, 0, Math.min(headBytes, buffer.byteLength)), {stream: true});
 
 export const tasks = {
-  // Reads the body of an op's reply: {outputs: [{name, tensor}], bounds, head, buffer}; `head`: the first part of the text.
+  // Reads the body of a reply: {outputs: [{name, tensor}], bounds, steps, head, buffer}; `steps`: the times of a program's steps; `head`: the
+  // first part of the text.
   reply({buffer}) {
     const text = new TextDecoder().decode(buffer), document = json.parse(text);
     const outputs = outputsOf(document).map(({name, tensor}) => ({name, tensor: shown(fromReply(tensor))}));
-    return [{outputs, bounds: document.bounds, head: headOf(buffer), buffer}, [buffer, ...outputs.flatMap(({tensor}) => buffersOf(tensor))]];
+    return [{outputs, bounds: document.bounds, steps: document.steps, head: headOf(buffer), buffer}, [buffer, ...outputs.flatMap(({tensor}) => buffersOf(tensor))]];
   },
 
   // Reads a nested list as typed. Returns the tensor and the text to send.

@@ -16,13 +16,13 @@ const mostNames = 1000; // of a file's tensors to list
 const mostBytes = 1 << 20; // of a resident table whose cells are shown; strings can be long
 
 export class TensorInput {
-  // `spec`: an input of /v1/ops; `label`: its name, with its index in a list; `help`: its summary, or "";
+  // `spec`: an input of /v1/ops, or one with a `dtype`, which the user cannot change; `label`: its name, with its index in a list; `help`: its summary, or "";
   // `tables`: returns the resident tables by name; onchange: called when the request changes; onparsed: called when the shape is known.
   // `ready`: a promise that resolves when the shape is known, or null.
   constructor(spec, label, {help, onchange, onparsed, tables}) {
     Object.assign(this, {spec, label, help, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null, before: null});
     this.kind = select(this.kinds(), "values", {onchange: () => this.kindChosen()});
-    this.dtypes = select([["inferred", ""], ...spec.dtypes.map((dtype) => [dtype, dtype])], "", {onchange: () => this.changed()});
+    this.dtypes = select(spec.dtype ? [spec.dtype] : [["inferred", ""], ...spec.dtypes], "", {onchange: () => this.changed()});
     this.text = el("textarea", {rows: 4, spellcheck: "false", autocomplete: "off", oninput: () => this.typedIn(), onpaste: (event) => this.pasted(event)});
     this.list = el("datalist", {id: uniqueId("tables")});
     this.name = el("input", {type: "text", list: this.list.id, spellcheck: "false", autocomplete: "off", placeholder: "name of a table",
@@ -35,6 +35,10 @@ export class TensorInput {
     if (spec.keys || isKeyQuery(spec))
       this.keySearch = new KeySearch({isChosen: (key) => this.chosenKeys().includes(key), ontoggle: (key) => this.toggleKey(key)});
     this.node = this.draw();
+  }
+
+  chooseDtype(dtype) {
+    if (!this.spec.dtype) this.dtypes.value = this.spec.dtypes.includes(dtype) ? dtype : "";
   }
 
   tableName() {
@@ -96,7 +100,7 @@ export class TensorInput {
     const node = el("fieldset", {class: "tensor-input"},
       el("legend", {}, this.label, this.spec.optional ? el("span", {class: "optional"}, " optional") : null, " ", this.kindOfValues),
       this.help ? el("p", {class: "help"}, this.help) : null,
-      el("div", {class: "row"}, labelled("from", this.kind), labelled("dtype", this.dtypes), labelled("file", this.file), this.choiceField),
+      el("div", {class: "row"}, labelled("from", this.kind), this.spec.dtype ? null : labelled("dtype", this.dtypes), labelled("file", this.file), this.choiceField),
       this.values = labelled("values (nested list)", this.text),
       this.table = el("div", {hidden: true}, labelled("table", this.name), this.list),
       this.keySearch?.node, this.problem, this.fault, this.preview);
@@ -131,7 +135,7 @@ export class TensorInput {
       this.choiceField.hidden = names.length === 1;
       replace(this.choice, ...names.slice(0, mostNames).map((name) => el("option", {value: name, selected: name === tensor.name}, name)));
       this.kind.value = "values";
-      this.dtypes.value = this.spec.dtypes.includes(tensor.dtype) ? tensor.dtype : "";
+      this.chooseDtype(tensor.dtype);
       this.hold(request ? {tensor, request, said: `${file.name}, ${bytes(file.size)}`} : null);
       this.text.value = request ? "" : nestedText(tensor);
       this.before = null;
@@ -189,7 +193,7 @@ export class TensorInput {
     this.hold(null);
     this.kind.value = object && value.ref !== undefined ? "table" : object && value.keys !== undefined ? "keys" : "values";
     this.name.value = object && value.ref !== undefined ? value.ref : "";
-    this.dtypes.value = object && value.dtype && this.spec.dtypes.includes(value.dtype) ? value.dtype : "";
+    this.chooseDtype(object && value.dtype);
     const nested = object ? value.data ?? value.keys ?? fromBase64(value) : value;
     const parts = text && object ? json.written(text) : {}, own = object ? parts.data ?? parts.keys : text;
     this.text.value = nested === undefined ? "" : own && !value?.shape ? own : asText(nested, value?.shape);

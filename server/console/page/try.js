@@ -11,6 +11,7 @@ import {describe, families, inputOf, listOps, tableRequest} from "./ops.js";
 import {PlanView} from "./plan_view.js";
 import {bagSources, besideOf, isMoved, productSlices, productSources, queryOf, trace} from "./provenance.js";
 import {noteRequest, requestIn} from "./request_address.js";
+import {residentTables} from "./resident.js";
 import {drawResult} from "./result.js";
 import {runOp} from "./run_op.js";
 import {bodyFile, languages} from "./snippets.js";
@@ -20,22 +21,6 @@ import {indexOf, outputsOf, placeText, positionOf} from "./tensor.js";
 
 const mostShown = 20000; // characters of a body to show as code
 const mostTold = 12; // cells to list by name
-
-// Returns descriptions of the resident tensors by name. An alias has the description of its version.
-async function readTables() {
-  const [{tensors}, {aliases}] = await Promise.all([api.getJson("/v1/tensors"), api.getJson("/v1/aliases")]);
-  const tables = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const named = Object.entries(aliases).filter(([, target]) => tables.has(target)).map(([name, target]) => [name, {...tables.get(target), name}]);
-  return new Map([...named, ...tables]);
-}
-
-const tablesAgeMs = 500; // so that typing a name does not send a request for each letter
-let known = null;
-
-function residentTables() {
-  if (!known || performance.now() - known.at > tablesAgeMs) known = {at: performance.now(), tables: readTables()};
-  return known.tables;
-}
 
 // An input: one tensor, or a list that can grow and shrink.
 class InputGroup {
@@ -119,8 +104,7 @@ class Form {
     for (const group of this.inputs)
       if (!group.isEmpty() || numbered.has(group.spec.name)) members.push([group.spec.name, group.requestParts(numbered.get(group.spec.name))]);
     for (const attribute of this.attributes) if (!attribute.comesFirst()) add(attribute);
-    const parts = ["{", ...members.flatMap(([name, own], i) => [`${i ? ", " : ""}${JSON.stringify(name)}: `, ...own]), "}"];
-    return parts.some((part) => part instanceof Blob) ? new Blob(parts, {type: "application/json"}) : parts.join("");
+    return json.joined(json.objectParts(members));
   }
 
   changed() {
@@ -287,7 +271,7 @@ class TryView {
   // Stores the state of the view in the address.
   noteState() {
     const shown = {op: this.op.name, code: this.language ? languages[this.language][0] : "", as: this.as, draft: this.form.drafts()};
-    noteRequest(shown, this.form.body(), () => this.node.isConnected);
+    noteRequest("try", shown, this.form.body(), () => this.node.isConnected);
   }
 
   answerShown(as) {

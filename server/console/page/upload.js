@@ -1,29 +1,16 @@
 // Uploads a file as a resident tensor, with a progress bar, and deletes tensors.
 
 import * as api from "./api.js";
-import {confirmByName} from "./confirm.js";
-import {el, labelled, notify, replace} from "./dom.js";
+import {el, labelled, replace} from "./dom.js";
 import {bytes} from "./numbers.js";
+import {deleteButton, putUnlessChanged} from "./stored.js";
 
 const path = (name) => `/v1/tensors/${encodeURIComponent(name)}`;
 
-// Uploads a file. Replaces an existing tensor only if the user agrees, and only the version that the user was told about. Returns the
-// new tensor's description, or null if the user keeps the old one.
-async function store(name, file, persist, onprogress) {
-  let condition = {"If-None-Match": "*"};
-  for (;;) {
-    try {
-      return await api.upload(`${path(name)}${persist ? "?persist=1" : ""}`, file, {onprogress, headers: condition});
-    } catch (error) {
-      const etag = error.status === 412 ? error.document.etag : null;
-      if (!etag) throw error;
-      const sentence = condition["If-Match"] ? "The tensor has changed in the meantime. The file replaces it, and its present contents are lost."
-        : `A tensor with this name already exists. The file ${file.name} replaces it, and its present contents are lost.`;
-      if (!await confirmByName({act: "Replace", name, sentence})) return null;
-      condition = {"If-Match": etag};
-    }
-  }
-}
+// Returns the new tensor's description, or null if the user keeps an old one.
+const store = (name, file, persist, onprogress) => putUnlessChanged((headers) => api.upload(`${path(name)}${persist ? "?persist=1" : ""}`, file, {onprogress, headers}), {name,
+  exists: `A tensor with this name already exists. The file ${file.name} replaces it, and its present contents are lost.`,
+  changed: "The tensor has changed in the meantime. The file replaces it, and its present contents are lost."});
 
 export function uploadForm(ondone) {
   const file = el("input", {type: "file", accept: ".npy,.safetensors,.json"});
@@ -75,16 +62,5 @@ export function uploadForm(ondone) {
   return form;
 }
 
-// Deletes the tensor after the user types its name.
-export function deleteButton(name, ondone) {
-  return el("button", {type: "button", class: "danger", "aria-label": `Delete ${name}`, onclick: async () => {
-    if (!await confirmByName({act: "Delete", name, sentence: "Requests in progress can still use it. It is then deleted, from disk as well."})) return;
-    try {
-      await api.request("DELETE", path(name));
-      notify(`${name} was deleted.`);
-      ondone();
-    } catch (error) {
-      notify(error.message, "error");
-    }
-  }}, "Delete");
-}
+export const deleteTensorButton = (name, ondone) =>
+  deleteButton(path(name), name, "Requests in progress can still use it. It is then deleted, from disk as well.", ondone);
