@@ -97,6 +97,28 @@ class Accessibility(BrowserTest):
     def test_the_dialog_for_a_token(self):
         self.audit("/#try?op=gather", ".output", lambda: self.click("#token-button"))
 
+    def test_a_program_and_its_result(self):
+        self.audit("/#programs", ".graph", lambda: (self.press("[aria-label=examples] button", "Score and rank"), self.one(".message", "d = 2"), self.press("#run"), self.one(".result .output")))
+
+    def test_an_error_in_a_program(self):
+        self.expected_messages = ("422",)
+        program = {"inputs": {"x": [1, 2]}, "steps": [{"op": "top_k", "x": "$x", "k": 3, "as": {"values": "best"}}], "outputs": ["best"]}
+        draft = json.dumps({"text": json.dumps(program)})
+        self.audit(f"/#programs?{urllib.parse.urlencode({'request': draft})}", ".message .help", lambda: (self.press("#check"), self.one(".message .place")))
+
+    def test_the_stored_programs(self):
+        with self.client() as client:
+            for name, table in (("ready", "films"), ("waiting", "gone")):
+                steps = [{"op": "square", "x": {"ref": table}, "as": "squares"}]
+                client.request("PUT", f"/v1/programs/{name}", {"inputs": {}, "steps": steps, "outputs": ["squares"]})
+        self.addCleanup(self.delete_programs)
+        self.audit("/#programs?name=waiting", ".programs td .problem-text")
+
+    def delete_programs(self):
+        with self.client() as client:
+            for name in ("ready", "waiting"):
+                client.request("DELETE", f"/v1/programs/{name}")
+
     def test_live(self):
         self.audit("/#live", ".charts")
 

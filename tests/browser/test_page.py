@@ -11,7 +11,7 @@ PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ser
 class Page(BrowserTest):
     def shown(self, path):
         self.open("about:blank" if path.startswith("about") else path)
-        self.one(".result > *" if "try" in path else ".listing" if "tables" in path else ".charts" if "live" in path else "section.op")
+        self.one(".result > *" if "try" in path else ".listing" if "tables" in path else ".graph" if "programs" in path else ".charts" if "live" in path else "section.op")
 
     def test_everything_is_reached_by_the_keyboard(self):
         self.shown("/#try?op=gather")
@@ -43,7 +43,7 @@ class Page(BrowserTest):
         self.one(".listing")
 
     def test_each_view_has_a_title(self):
-        for path, title in (("/#try", "Try"), ("/#tables", "Tables"), ("/#live", "Live"), ("/docs", "Docs")):
+        for path, title in (("/#try", "Try"), ("/#tables", "Tables"), ("/#programs", "Programs"), ("/#live", "Live"), ("/docs", "Docs")):
             self.shown(path)
             self.assertEqual(self.browser.title, f"{title} · tensord")
 
@@ -58,7 +58,7 @@ class Page(BrowserTest):
     def test_the_views_share_a_page(self):
         self.shown("/#try?op=gather")
         self.browser.execute_script("window.mark = 1")
-        for view, expected in (("Docs", "section.op"), ("Tables", ".listing, .detail .empty"), ("Docs", "section.op"), ("Live", ".charts"), ("Try", ".result > *")):
+        for view, expected in (("Docs", "section.op"), ("Tables", ".listing, .detail .empty"), ("Programs", ".graph"), ("Docs", "section.op"), ("Live", ".charts"), ("Try", ".result > *")):
             self.click(".bar nav a", view)
             self.one(expected)
             self.assertEqual(self.browser.title, f"{view} · tensord")
@@ -105,7 +105,7 @@ class Page(BrowserTest):
         script = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument",
                                               {"source": "window.asked = []; window.fetch = (path) => new Promise(() => { window.asked.push(path); });"})
         self.addCleanup(self.browser.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", script)
-        for path in ("/#try?op=gather", "/#tables", "/#live", "/docs"):
+        for path in ("/#try?op=gather", "/#tables", "/#programs", "/#live", "/docs"):
             self.browser.get("about:blank")
             self.open(path)
             self.wait(lambda: self.browser.execute_script("return performance.getEntriesByName('first-contentful-paint').length"), path)
@@ -157,6 +157,8 @@ class WithToken(BrowserTest):
         self.assertIn('enter one with the "Token" button at the top', self.text("#view .error"))
         self.type("#token-input", self.secret, Keys.ENTER)
         self.one(".detail .empty")
+        self.click(".bar nav a", "Programs")
+        self.one(".graph")
         self.click(".bar nav a", "Docs")
         self.one("section.op")
         self.click(".bar nav a", "Try")
