@@ -201,8 +201,8 @@ class Programs(ProgramsTest):
         self.run_rank()
         self.assertEqual((self.values(".output[aria-label=who]"), self.values(".output[aria-label=best]")), (["3", "2"], ["0.7", "0.5"]))
         for step in range(4):
-            self.assertRegex(self.row(step)[5], r"^\d+\.\d\d\sms$")
-        self.assertRegex(self.one(".graph g.step[data-id='1']").get_attribute("textContent"), r"\d\sms")
+            self.assertRegex(self.row(step)[5], r"^\d[\d.]*\s[µm]s$")
+        self.assertRegex(self.one(".graph g.step[data-id='1']").get_attribute("textContent"), r"\d\s[µm]s")
         self.type(".attributes input", "1" + Keys.CONTROL + Keys.ENTER)
         self.wait(lambda: self.values(".output[aria-label=who]") == ["3"])
 

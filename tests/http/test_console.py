@@ -9,7 +9,7 @@ FILES = ("index.html", "style.css", "main.js", "icon.svg")
 class Console(HttpTest):
     def test_the_page_and_its_files_are_served(self):
         for path, kind in (("/", "text/html; charset=utf-8"), ("/docs", "text/html; charset=utf-8"), ("/console/style.css", "text/css; charset=utf-8"),
-                           ("/console/main.js", "text/javascript; charset=utf-8"), ("/console/icon.svg", "image/svg+xml")):
+                           ("/console/main.js", "text/javascript; charset=utf-8"), ("/console/icon.svg", "image/svg+xml"), ("/console/program_examples.json", "application/json")):
             with self.subTest(path):
                 reply = self.get(path)
                 self.assertStatus(reply, 200)

@@ -1,10 +1,15 @@
 // The known facts of a program: dtypes and shapes of its values, and the costs and times of its steps.
 
-import {bytes, count, ms} from "./numbers.js";
+import {bytes, count, seconds} from "./numbers.js";
 import {describe, listOps} from "./ops.js";
 
+const unknown = {dtype: "set by data", shape: null}; // the result of a step in a plan, if data decide its shape
+
 // Returns "float32 [n,64]". A size that only data decide is "?".
-export const typeOf = (type) => (type?.dtype ? `${type.dtype} [${type.shape ? type.shape.map((size) => size ?? "?").join(",") : "?"}]` : "");
+export function typeOf(type) {
+  if (!type?.dtype || type === unknown) return type?.dtype ?? "";
+  return `${type.dtype} [${type.shape?.map((size) => size ?? "?").join(",") ?? "?"}]`;
+}
 
 // Returns the descriptions of the program's ops by name, without names that are not ops.
 export async function describeOps({steps}) {
@@ -12,8 +17,6 @@ export async function describeOps({steps}) {
   const names = [...new Set(steps.map(({op}) => op))].filter((name) => known.has(name));
   return new Map((await Promise.all(names.map(describe))).map((op) => [op.name, op]));
 }
-
-const unknown = {dtype: "?", shape: null}; // in a plan, if data decide the shape
 
 const hasLetters = (type) => type?.shape?.some((size) => typeof size === "string");
 
@@ -46,7 +49,7 @@ export class ProgramFacts {
   addRun(steps, bounds) {
     for (const step of this.steps) Object.assign(step, {time: "", replaced: ""});
     for (const {step, last = step, ms: took} of steps)
-      for (let at = step; at <= last; at++) this.steps[at].time = at === last ? ms(took) : `in ${last}`;
+      for (let at = step; at <= last; at++) this.steps[at].time = at === last ? seconds(took / 1000) : `in ${last}`;
     for (const {step, policy, replaced} of bounds ?? []) this.steps[step].replaced = `${replaced} replaced (${policy})`;
   }
 

@@ -73,7 +73,7 @@ export class ProgramGraph {
 
   draw() {
     const {width, height, lines} = this.place, head = uniqueId("arrow");
-    const marker = svg("marker", {id: head, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto"}, svg("path", {class: "head", d: "M 0 0 L 8 4 L 0 8 z"}));
+    const marker = svg("marker", {id: head, viewBox: "0 0 8 8", refX: 7, refY: 4, markerUnits: "userSpaceOnUse", markerWidth: 8, markerHeight: 8, orient: "auto"}, svg("path", {class: "head", d: "M 0 0 L 8 4 L 0 8 z"}));
     this.lines = lines.map((points, i) => svg("path", {class: "arrow", d: pathOf(points), "marker-end": `url(#${head})`, "data-from": this.boxes[this.arrows[i].from].label,
       "data-to": this.boxes[this.arrows[i].to].label}));
     const picture = svg("svg", {class: "graph-picture", width: width + 8, height: height + 8, viewBox: `-4 -4 ${width + 8} ${height + 8}`, role: "group", "aria-label": "boxes",
