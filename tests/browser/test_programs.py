@@ -134,6 +134,13 @@ class Programs(ProgramsTest):
         places = self.browser.execute_script("return [...document.querySelectorAll('.graph g.step rect')].map((box) => box.getBoundingClientRect().top)")
         self.assertEqual(places, sorted(places))
 
+    def test_tables_and_what_is_made_of_them_stand_near_their_first_use(self):
+        steps = [("square", {"x": "$x"}, "a"), ("square", {"x": "$a"}, "b"), ("square", {"x": {"ref": "movies"}}, "c"), ("add", {"x": "$b", "y": "$c"}, "d")]
+        self.put(text=json.dumps({"inputs": {"x": {"dtype": "float32", "shape": [4, 2]}}, "steps": [{"op": op, **members, "as": name} for op, members, name in steps], "outputs": ["d"]}))
+        self.show("rank")
+        tops = dict(self.browser.execute_script("return [...document.querySelectorAll('.graph g.box')].map((box) => [box.classList[1] + box.dataset.id, box.getBoundingClientRect().top])"))
+        self.assertEqual((tops["step2"], tops["tablemovies"]), (tops["step1"], tops["step0"]))
+
     def test_steps_are_a_list_too_with_letters_and_costs(self):
         self.put()
         self.show("rank")

@@ -3,18 +3,21 @@
 const gap = 28, between = 44, passage = 16; // pixels between boxes, between layers, and for an arrow that passes a layer
 const sweeps = 6;
 
-// Returns the layer of each box. Arrows only lead to later boxes. `late`: boxes that stand just above the first box that they lead to.
+// Returns the layer of each box. Arrows only lead to later boxes.
 function layersOf(boxes, arrows) {
-  const layers = boxes.map(() => 0);
+  const layers = boxes.map(() => 0), below = boxes.map(() => []), above = boxes.map(() => []);
+  for (const {from, to} of arrows) {
+    below[from].push(to);
+    above[to].push(from);
+  }
   boxes.forEach((_, at) => {
-    for (const {from, to} of arrows) if (to === at) layers[at] = Math.max(layers[at], layers[from] + 1);
+    for (const from of above[at]) layers[at] = Math.max(layers[at], layers[from] + 1);
   });
   const last = Math.max(...layers);
-  boxes.forEach(({where}, at) => {
-    const below = arrows.filter(({from}) => from === at).map(({to}) => layers[to]);
-    if (where === "late" && below.length) layers[at] = Math.min(...below) - 1;
-    if (where === "last") layers[at] = last;
-  });
+  for (let at = boxes.length - 1; at >= 0; at--) {
+    if (boxes[at].where === "last") layers[at] = last;
+    if (boxes[at].where === "late" && below[at].length) layers[at] = Math.min(...below[at].map((to) => layers[to])) - 1;
+  }
   return layers;
 }
 
@@ -83,7 +86,7 @@ function position(rows, places) {
   return {width, height: y - between};
 }
 
-// `boxes`: {width, height, where}, with `where` "late" or "last" for boxes near the boxes that they lead to, and for the last layer;
+// `boxes`: {width, height, where}, with `where` "late" for a box just above the boxes that it leads to, and "last" for the last layer;
 // `arrows`: {from, port, to}, from an earlier to a later box, with the place along the lower edge of the first box, from 0 to 1.
 // Returns {width, height, boxes: [{x, y, width, height, layer}], lines: [[{x, y}, ...]]}, the points of the arrows from top to bottom.
 export function layout(boxes, arrows) {

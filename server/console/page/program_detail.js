@@ -11,6 +11,7 @@ import {ProgramInputs} from "./program_inputs.js";
 import {lineAndColumn, placeOf, placeOfSyntax, rangeOf, readProgram, withValues} from "./program_text.js";
 import {drawResult} from "./result.js";
 import {runOp} from "./run_op.js";
+import {inSlices} from "./slices.js";
 import {TextEditor} from "./text_editor.js";
 
 const pauseMs = 200; // after a change of the text, before its graph is drawn
@@ -111,13 +112,23 @@ export class ProgramDetail {
     this.picture.classList.remove("stale");
     this.inputs.update(program, ops);
     this.facts = new ProgramFacts(program, ops, this.isUnchanged() ? this.stored.described : null);
-    this.drawProgram();
-    return true;
+    await this.drawProgram();
+    return text === this.editor.text;
   }
 
+  // Draws the graph and the steps, for a large program in several slices.
   drawProgram() {
+    const {program} = this;
+    return inSlices(this.drawing(), () => this.program === program);
+  }
+
+  * drawing() {
+    const before = this.graph?.node, earlier = before?.isConnected ? [before.scrollLeft, before.scrollTop] : null;
     this.graph = new ProgramGraph(this.program, this.facts, (box) => this.choose(box));
+    yield;
     replace(this.picture, this.graph.node);
+    this.graph.scrollAs(earlier);
+    yield;
     this.drawSteps();
   }
 
@@ -193,7 +204,7 @@ export class ProgramDetail {
     const plan = json.parse((await this.send(signal, api.postJson, "/v1/programs/plan", body)).text);
     if (signal.aborted) return;
     this.facts.addPlan(plan);
-    this.drawProgram();
+    await this.drawProgram();
     replace(this.message, el("p", {class: plan.admitted ? "help" : "problem-text"}, planText(plan, sizes)));
   }
 
@@ -226,7 +237,7 @@ export class ProgramDetail {
       const reply = await this.send(signal, runOp, ...this.runRequest());
       if (signal.aborted) return null;
       this.facts.addRun(reply.read.steps, reply.read.bounds);
-      this.drawProgram();
+      await this.drawProgram();
       replace(this.message);
       return replace(this.result, el("h3", {}, "Result"), drawResult(reply, reply.read, () => {}, {as: "", onshow: () => {}}));
     });

@@ -6,9 +6,10 @@ import {typeOf} from "./program_facts.js";
 
 const letter = 7.3, line = 16, padding = 8, narrowest = 132, perResult = 104; // pixels
 
+// Leaves out the middle of a text that is too long.
 const shortened = (text, width) => {
-  const most = Math.floor((width - padding) / letter);
-  return text.length > most ? `${text.slice(0, Math.max(most - 1, 1))}…` : text;
+  const most = Math.floor((width - padding) / letter), half = Math.max(Math.floor((most - 1) / 2), 1);
+  return text.length > most ? `${text.slice(0, half)}…${text.slice(-half)}` : text;
 };
 
 // Returns the number of a step as people see it. The server counts from 0.
@@ -20,13 +21,14 @@ function boxOf(kind, id, title, columns, facts, label) {
   return {kind, id, rows, label, width: Math.min(width, perResult * Math.max(columns.length, 2)), height: rows.length * line + 2 * padding};
 }
 
-// Returns the boxes and arrows: {boxes: [{kind, id, rows, label, where}], arrows: [{from, port, to, name}]}.
+// Returns the boxes and arrows: {boxes: [{kind, id, rows, label, where}], arrows: [{from, port, to}]}.
 export function graphOf(program, facts) {
-  const boxes = [], arrows = [], makers = new Map(), tables = new Map();
+  const boxes = [], arrows = [], makers = new Map(), tables = new Map(), early = new Set(); // boxes that depend on an input
   const add = (where, box) => boxes.push({...box, where}) - 1;
   for (const {name} of program.inputs) {
     const type = typeOf(facts.types.get(name));
     makers.set(name, {from: add("", boxOf("input", name, name, [], type || "input", `input ${name} ${type}`)), port: 0.5});
+    early.add(makers.get(name).from);
   }
   for (const table of new Set(program.steps.flatMap(({sources}) => sources.map((source) => source.table)).filter((table) => table !== undefined)))
     tables.set(table, {from: add("late", boxOf("table", table, table, [], "table", `table ${table}`)), port: 0.5});
@@ -34,15 +36,15 @@ export function graphOf(program, facts) {
     const columns = step.results.map(({name}) => [name, typeOf(facts.types.get(name))]);
     const taken = [...new Set(step.sources.map(({name, table}) => (table === undefined ? name : `table ${table}`)).filter(Boolean))];
     const told = columns.map((texts) => texts.join(" ")).join(", "), cost = facts.costOf(at);
-    const to = add("", boxOf("step", at, stepTitle(step, at), columns, cost, `step ${at}: ${step.op} of ${taken.join(", ") || "values"}, gives ${told || "nothing"}${cost ? `; ${cost}` : ""}`));
-    for (const {name, table} of step.sources) {
-      const source = table === undefined ? makers.get(name) : tables.get(table);
-      if (source) arrows.push({...source, to, name: name ?? table});
-    }
+    const from = step.sources.map(({name, table}) => (table === undefined ? makers.get(name) : tables.get(table))).filter(Boolean);
+    const where = from.some((source) => early.has(source.from)) ? "" : "late";
+    const to = add(where, boxOf("step", at, stepTitle(step, at), columns, cost, `step ${at}: ${step.op} of ${taken.join(", ") || "values"}, gives ${told || "nothing"}${cost ? `; ${cost}` : ""}`));
+    if (!where) early.add(to);
+    for (const source of from) arrows.push({...source, to});
     step.results.forEach(({name}, i) => makers.set(name, {from: to, port: (i + 0.5) / step.results.length}));
   });
   for (const name of new Set(program.outputs))
-    arrows.push({...makers.get(name), to: add("last", boxOf("output", name, name, [], "output", `output ${name} ${typeOf(facts.types.get(name))}`)), name});
+    arrows.push({...makers.get(name), to: add("last", boxOf("output", name, name, [], "output", `output ${name} ${typeOf(facts.types.get(name))}`))});
   return {boxes, arrows};
 }
 
@@ -79,6 +81,12 @@ export class ProgramGraph {
     const picture = svg("svg", {class: "graph-picture", width: width + 8, height: height + 8, viewBox: `-4 -4 ${width + 8} ${height + 8}`, role: "group", "aria-label": "boxes",
       onkeydown: (event) => this.onKey(event)}, svg("defs", {}, marker), ...this.lines, ...this.nodes);
     return el("div", {class: "graph", role: "group", "aria-label": "graph of the program; the arrow keys move between the boxes"}, picture);
+  }
+
+  // Shows the same part of the picture as an earlier graph, or else the middle of the first layers.
+  scrollAs(earlier) {
+    const {node} = this;
+    [node.scrollLeft, node.scrollTop] = earlier ?? [(node.scrollWidth - node.clientWidth) / 2, 0];
   }
 
   focused(at) {
