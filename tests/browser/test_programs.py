@@ -269,6 +269,20 @@ class Programs(ProgramsTest):
         self.notice("rank was stored")
         self.assertEqual(self.stored(), mine)
 
+    def test_the_deletion_by_another_is_not_undone_unasked(self):
+        self.expected_messages = ("412",)
+        self.put()
+        self.show("rank")
+        self.change('"default": 2', '"default": 1')
+        with self.client() as client:
+            client.request("DELETE", "/v1/programs/rank")
+        self.click("#store")
+        self.one("dialog[open]", "was deleted since you opened it")
+        self.assertIsNone(self.stored())
+        self.confirm("Store rank?", "rank")
+        self.notice("rank was stored")
+        self.assertEqual(self.stored(), self.text_shown())
+
     def test_a_new_program_does_not_take_the_name_of_another(self):
         self.expected_messages = ("412",)
         self.put()

@@ -162,7 +162,8 @@ class ProgramsView {
       await detail.read(); // an error is then shown in the graph of this text
       if (!name) throw new Error("the program has no name yet; type one beside Store");
       const reply = await putUnlessChanged(put, {name, etag, exists: "A program with this name already exists. Your text replaces it, and its present text is lost.",
-        changed: "The program has changed since you opened it. Your text replaces it, and its present text is lost."});
+        changed: "The program has changed since you opened it. Your text replaces it, and its present text is lost.",
+        gone: "The program was deleted since you opened it. Your text stores it again."});
       if (!reply) replace(detail.message, el("p", {class: "help"}, `${name} is unchanged. Your text is still on this page.`));
       return reply && json.parse(reply.text);
     });

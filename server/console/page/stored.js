@@ -5,18 +5,18 @@ import {confirmByName} from "./confirm.js";
 import {el, notify} from "./dom.js";
 
 // Replaces something only if the user agrees, and only the version that the user knows. put(headers): sends the request; `etag`: of the
-// version that the user changed, or nothing if it is new; `exists`, `changed`: sentences for the dialog. Returns null if the user keeps the
-// old version.
-export async function putUnlessChanged(put, {name, etag, exists, changed}) {
+// version that the user changed, or nothing if it is new; `exists`, `changed`, `gone`: sentences for the dialog. Returns null if the user
+// does not agree.
+export async function putUnlessChanged(put, {name, etag, exists, changed, gone}) {
   let condition = etag ? {"If-Match": etag} : {"If-None-Match": "*"};
   for (;;) {
     try {
       return await put(condition);
     } catch (error) {
-      const present = error.status === 412 ? error.document.etag : null;
-      if (!present) throw error;
-      if (!await confirmByName({act: "Replace", name, sentence: condition["If-Match"] ? changed : exists})) return null;
-      condition = {"If-Match": present};
+      if (error.status !== 412) throw error;
+      const present = error.document.etag, replaced = condition["If-Match"] ? changed : exists;
+      if (!await confirmByName(present ? {act: "Replace", name, sentence: replaced} : {act: "Store", name, sentence: gone, keep: "Cancel"})) return null;
+      condition = present ? {"If-Match": present} : {"If-None-Match": "*"};
     }
   }
 }

@@ -10,7 +10,8 @@ const path = (name) => `/v1/tensors/${encodeURIComponent(name)}`;
 // Returns the new tensor's description, or null if the user keeps an old one.
 const store = (name, file, persist, onprogress) => putUnlessChanged((headers) => api.upload(`${path(name)}${persist ? "?persist=1" : ""}`, file, {onprogress, headers}), {name,
   exists: `A tensor with this name already exists. The file ${file.name} replaces it, and its present contents are lost.`,
-  changed: "The tensor has changed in the meantime. The file replaces it, and its present contents are lost."});
+  changed: "The tensor has changed in the meantime. The file replaces it, and its present contents are lost.",
+  gone: "The tensor was deleted in the meantime. The file stores it again."});
 
 export function uploadForm(ondone) {
   const file = el("input", {type: "file", accept: ".npy,.safetensors,.json"});
