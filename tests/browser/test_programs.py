@@ -134,6 +134,15 @@ class Programs(ProgramsTest):
         places = self.browser.execute_script("return [...document.querySelectorAll('.graph g.step rect')].map((box) => box.getBoundingClientRect().top)")
         self.assertEqual(places, sorted(places))
 
+    def test_keys_can_be_a_reference(self):
+        steps = [{"op": "gather", "params": {"ref": "movies"}, "indices": {"keys": "$titles"}, "as": "rows"}]
+        self.put(text=json.dumps({"inputs": {"titles": {"dtype": "string", "shape": ["n"]}}, "steps": steps, "outputs": ["rows"]}), movies={"tensor": [[1, 2], [3, 4]], "keys": ["Alien", "Dune"]})
+        self.show("rank")
+        self.assertEqual(self.arrows(), [("input titles", "step 0"), ("step 0", "output rows"), ("table movies", "step 0")])
+        self.give("titles", '["Dune"]')
+        self.click("#run")
+        self.wait(lambda: self.values(".output[aria-label=rows]") == ["3", "4"])
+
     def test_tables_and_what_is_made_of_them_stand_near_their_first_use(self):
         steps = [("square", {"x": "$x"}, "a"), ("square", {"x": "$a"}, "b"), ("square", {"x": {"ref": "movies"}}, "c"), ("add", {"x": "$b", "y": "$c"}, "d")]
         self.put(text=json.dumps({"inputs": {"x": {"dtype": "float32", "shape": [4, 2]}}, "steps": [{"op": op, **members, "as": name} for op, members, name in steps], "outputs": ["d"]}))

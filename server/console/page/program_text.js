@@ -19,12 +19,14 @@ function resultsOf(as) {
   return pairs.filter(([, name]) => typeof name === "string").map(([place, name]) => ({name, place}));
 }
 
-// Returns what one member of a step, or an element of its list, takes: {name} of a result, {table}, or {argument}. Returns null for plain values.
+// Returns what one member of a step, or an element of its list, takes: {name} of a result, {table}, or {argument}. Returns null for plain
+// values. Row numbers can be keys, which can be a result.
 function sourceOf(value, isKnown) {
   if (typeof value === "string") return value.startsWith("$") && isKnown(value.slice(1)) ? {name: value.slice(1)} : null;
   if (!isObject(value)) return null;
   if (typeof value.ref === "string") return {table: value.ref};
-  return typeof value.attr === "string" ? {argument: value.attr, default: value.default} : null;
+  if (typeof value.attr === "string") return {argument: value.attr, default: value.default};
+  return value.keys === undefined ? null : sourceOf(value.keys, isKnown);
 }
 
 function readStep(step, isKnown) {
