@@ -42,6 +42,9 @@ static td_status read_output(struct reader *reader, const struct td_json_path *p
                                     &text, &length, source->err);
     if (status != TD_OK)
         return status;
+    if (memchr(text, '\0', length))
+        return td_json_refuse(path, source->err,
+                              "the name contains a NUL; names cannot contain one");
     if (!common->store_as) {
         common->store_as =
             td_arena_alloc(source->arena, (size_t)n, sizeof *common->store_as, source->err);

@@ -75,7 +75,7 @@ static const struct td_openapi_operation operations[] = {
       "prefix after limit", NULL, 200, 0, JSON },
     { "get", "/v1/programs/{program}", "get_program",
       "Describes a stored program: its text, its inputs and its outputs.", NULL,
-      "ProgramDescription", CONDITIONS, NULL, 200, 304, JSON },
+      "ProgramDescription", "IfMatch", NULL, 200, 0, JSON },
     { "put", "/v1/programs/{program}", "put_program", "Stores a program.", "StoredProgram",
       "ProgramDescription", CONDITIONS "persist", STORED_EXAMPLE, 200, 201, JSON },
     { "delete", "/v1/programs/{program}", "delete_program", "Deletes a stored program.", NULL, NULL,

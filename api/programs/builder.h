@@ -28,6 +28,7 @@ struct td_step_text {
 /* A resident table to which a step of a stored program refers. Each call looks it up. */
 struct td_program_table {
     const char *name;
+    size_t length; /* a name with a NUL does not exist */
     int value, step;
     const char *input; /* of the step */
 };
@@ -44,6 +45,7 @@ struct td_program_builder {
     struct td_program_names names;
     struct td_program_value *values;
     int n_values, values_capacity;
+    int n_results; /* values that steps compute */
     struct td_program_step *steps;
     int n_steps, steps_capacity;
     struct td_step_text *texts; /* [n_steps] */

@@ -161,7 +161,8 @@ static td_status count_element(void *context, const struct td_json_path *path)
 {
     struct reader *reader = context;
     (void)path;
-    step_of(reader)->n_results++;
+    if (step_of(reader)->n_results <= TD_PROGRAM_RESULTS)
+        step_of(reader)->n_results++;
     return td_json_ignore(scan_of(reader), reader->builder->source.arena, error_of(reader));
 }
 
@@ -181,6 +182,10 @@ static td_status add_results(struct reader *reader)
 {
     struct td_program_step *step = step_of(reader);
     const int n = step->n_results;
+    reader->builder->n_results += n;
+    if (reader->builder->n_results > TD_PROGRAM_RESULTS)
+        return td_error_resource(error_of(reader), "results", TD_PROGRAM_RESULTS + 1,
+                                 TD_PROGRAM_RESULTS, "the program");
     int *results = td_arena_alloc(reader->builder->source.arena, (size_t)n, sizeof(*results),
                                   error_of(reader));
     td_status status = results ? TD_OK : error_of(reader)->status;
@@ -339,6 +344,7 @@ static td_status read_table(struct reader *reader, int input, const struct td_js
         return error_of(reader)->status;
     return td_builder_table(
         builder, &(struct td_program_table){ .name = name,
+                                             .length = ref.length,
                                              .value = *value,
                                              .step = reader->number,
                                              .input = step_of(reader)->op->inputs[input].name });

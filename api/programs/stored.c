@@ -29,8 +29,8 @@ static td_status compile(struct td_stored_program *stored, const char *text, siz
     return td_program_read_declared(copy, bytes, &stored->arena, &stored->builder, err);
 }
 
-td_status td_stored_program_read(const char *text, size_t bytes, struct td_stored_program **out,
-                                 struct td_error *err)
+td_status td_stored_program_read(const char *text, size_t bytes, struct td_memory *memory,
+                                 struct td_stored_program **out, struct td_error *err)
 {
     if (bytes > TD_PROGRAM_BYTES)
         return td_error_resource(err, "program_bytes", bytes, TD_PROGRAM_BYTES,
@@ -39,8 +39,11 @@ td_status td_stored_program_read(const char *text, size_t bytes, struct td_store
     if (!stored)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to store the program");
     td_buffer_init(&stored->base, NULL, 0, release);
-    td_arena_init(&stored->arena, NULL, 0, td_memory_heap());
-    const td_status status = compile(stored, text, bytes, err);
+    td_arena_init(&stored->arena, NULL, 0, memory);
+    td_status status = compile(stored, text, bytes, err);
+    if (status == TD_OK && stored->arena.taken > TD_PROGRAM_COMPILED_BYTES)
+        status = td_error_resource(err, "compiled_bytes", stored->arena.taken,
+                                   TD_PROGRAM_COMPILED_BYTES, "the program");
     if (status == TD_OK)
         *out = stored;
     else
@@ -51,7 +54,7 @@ td_status td_stored_program_read(const char *text, size_t bytes, struct td_store
 td_status td_program_check_text(const char *text, size_t bytes, struct td_error *err)
 {
     struct td_stored_program *stored = NULL;
-    const td_status status = td_stored_program_read(text, bytes, &stored, err);
+    const td_status status = td_stored_program_read(text, bytes, td_memory_heap(), &stored, err);
     if (stored)
         td_buffer_unref(&stored->base);
     return status;
@@ -83,8 +86,7 @@ static td_status find_table(const struct td_program *program, const struct td_pr
     struct td_tensor *tensor = td_arena_alloc(arena, 1, sizeof(*tensor), err);
     if (!tensor)
         return err->status;
-    const td_status status =
-        td_resolve(resolver, table->name, strlen(table->name), arena, tensor, err);
+    const td_status status = td_resolve(resolver, table->name, table->length, arena, tensor, err);
     program->values[table->value].constant = status == TD_OK ? tensor : NULL;
     program->values[table->value].is_missing = status != TD_OK;
     if (status == TD_OK || status == TD_MEMORY_EXHAUSTED)
@@ -122,6 +124,8 @@ td_status td_stored_program_check(const struct td_stored_program *stored, const 
         td_arena_alloc(arena, (size_t)builder->n_values, sizeof(*results), err);
     if (!program || !results)
         return err->status;
+    for (int v = 0; v < builder->n_values; v++)
+        results[v] = (struct td_program_result){ .shape.rank = -1 };
     *out = (struct td_program_signature){ .program = program, .results = results };
     out->is_ready = true;
     for (int t = 0; t < builder->n_tables; t++) {
@@ -129,6 +133,10 @@ td_status td_stored_program_check(const struct td_stored_program *stored, const 
         const td_status status = find_table(program, &builder->tables[t], resolver, arena, &why);
         if (status == TD_OK)
             continue;
+        if (status == TD_MEMORY_EXHAUSTED) {
+            *err = why;
+            return status;
+        }
         if (out->is_ready)
             out->problem = why;
         out->is_ready = false;

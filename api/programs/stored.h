@@ -24,8 +24,13 @@ struct td_stored_program {
     size_t bytes;
 };
 
-/* Compiles a text. *out has one reference. Does not look at tables. */
+/* Maximum size in bytes of a compiled program. Each constant in a text, such as 1, takes hundreds of
+ * bytes. */
+#define TD_PROGRAM_COMPILED_BYTES ((size_t)16 << 20)
+
+/* Compiles a text, in memory from `memory`. *out has one reference. Does not look at tables. */
 TD_MUST_CHECK td_status td_stored_program_read(const char *text, size_t bytes,
+                                               struct td_memory *memory,
                                                struct td_stored_program **out,
                                                struct td_error *err);
 
@@ -48,7 +53,7 @@ struct td_program_signature {
 };
 
 /* Checks the steps against the declared inputs and the tables as they are now. A step that uses a
- * table that cannot be found is not checked. */
+ * table that cannot be found is not checked. If a step fails, *out is set, but knows no results. */
 TD_MUST_CHECK td_status td_stored_program_check(const struct td_stored_program *stored,
                                                 const char *name, struct td_resolver *resolver,
                                                 struct td_arena *arena,

@@ -38,8 +38,9 @@ static void describe_inputs(const struct td_program *program, struct td_input_sp
                     continue;
                 inputs[v].reads_values |= td_input_reads_values(&step->op->inputs[i]);
                 /* infer widens keys, so it reads their values. */
-                inputs[v].sets_shape |=
-                    step->op->inputs[i].sets_shape || step->op->inputs[i].role == TD_ROLE_KEY;
+                inputs[v].sets_shape |= step->op->inputs[i].sets_shape ||
+                                        step->op->inputs[i].role == TD_ROLE_KEY ||
+                                        step->inputs[i].by_keys;
             }
     }
 }

@@ -24,7 +24,8 @@
 
 #include "kernels/op.h"
 
-#define TD_PROGRAM_STEPS 256 /* maximum number of steps */
+#define TD_PROGRAM_STEPS   256  /* maximum number of steps */
+#define TD_PROGRAM_RESULTS 4096 /* maximum number of results of all steps, used or not */
 
 /* A tensor of a program: an input, a constant or the result of a step. Values are numbered: first
  * the inputs in the order of the descriptor, then constants and results. */

@@ -232,7 +232,7 @@ static td_status describe(struct job *job, int s, struct td_error *err)
         job->flops = UINT64_MAX;
     return job->flops <= job->exec->flops_limit
                ? TD_OK
-               : td_error_resource(err, "flops", job->flops, job->exec->flops_limit, op->name);
+               : td_error_resource(err, "flops", job->flops, job->exec->flops_limit, "the program");
 }
 
 /* Gives a step its inputs. */

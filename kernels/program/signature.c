@@ -160,6 +160,29 @@ static void change_arguments(const struct td_program *program, int64_t more,
     }
 }
 
+/* Returns a copy of the program in which arguments have no defaults: all arguments, or those that
+ * are not integers. Steps that use them are then not described, so nothing is said about their
+ * results. */
+static const struct td_program *without_defaults(const struct td_program *program, bool all,
+                                                 struct td_arena *arena, struct td_error *err)
+{
+    struct td_program *copy = td_arena_alloc(arena, 1, sizeof(*copy), err);
+    struct td_program_step *steps =
+        td_arena_alloc(arena, (size_t)program->n_steps, sizeof(*steps), err);
+    if (!copy || !steps)
+        return NULL;
+    *copy = *program;
+    memcpy(steps, program->steps, (size_t)program->n_steps * sizeof(*steps));
+    copy->steps = steps;
+    for (int s = 0; s < program->n_steps; s++)
+        for (int b = 0; b < steps[s].n_bindings; b++) {
+            const struct td_program_binding *binding = &steps[s].bindings[b];
+            if (all || program->op.attrs[binding->attr].kind != TD_ATTR_INT)
+                steps[s].attrs_set &= ~(UINT32_C(1) << binding->step_attr);
+        }
+    return copy;
+}
+
 /* Describes the program with the sizes of a sample. `more` is added to arguments. */
 static td_status describe(const struct td_program *program, int sample, int64_t more,
                           struct td_arena *arena, struct td_program_plan **plan,
@@ -172,6 +195,20 @@ static td_status describe(const struct td_program *program, int sample, int64_t 
     return status == TD_OK ? td_program_plan_make(program, args, arena, plan, err) : status;
 }
 
+/* Describes the program again, with other sizes and other arguments. */
+static td_status describe_again(const struct td_program *program, struct td_arena *arena,
+                                struct td_program_plan **plan, struct td_error *err)
+{
+    const struct td_program *integers = without_defaults(program, false, arena, err),
+                            *none = without_defaults(program, true, arena, err);
+    if (!integers || !none)
+        return err->status;
+    td_status status = describe(integers, 1, 1, arena, plan, err);
+    if (status != TD_OK)
+        status = describe(integers, 1, -1, arena, plan, err);
+    return status == TD_OK ? status : describe(none, 1, 0, arena, plan, err);
+}
+
 /* Appends the sizes of the letters to an error, because the caller has not chosen them. */
 static void tell_sizes(const struct td_program *program, struct td_error *err)
 {
@@ -181,7 +218,11 @@ static void tell_sizes(const struct td_program *program, struct td_error *err)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s = %" PRId64, i ? ", " : "",
                                  program->letters[i], sample_size(0, i));
     if (program->n_letters > 0 && used < sizeof(text))
-        td_error_hint(err, "this is with %s, and the step fails with other sizes, too", text);
+        td_error_hint(
+            err,
+            "this is with %s; the sizes 1, 2, 16 and 1024 fail, too. If the program is for "
+            "few sizes, declare a number in place of the letter",
+            text);
 }
 
 /* Finds the size of a dimension from its sizes in both plans. */
@@ -219,6 +260,14 @@ static void find_dtype(const struct td_program_plan *plan, int s, int r,
     if (only && !(only & (only - 1))) {
         out->has_dtype = true;
         out->dtype = (td_dtype)__builtin_ctz(only);
+    }
+    for (int i = 0; spec->dtype_of && i < step->op->n_attrs; i++) {
+        const struct td_attr_spec *attr = &step->op->attrs[i];
+        if (attr->kind == TD_ATTR_DTYPE && strcmp(attr->name, spec->dtype_of) == 0 &&
+            (step->attrs_set >> i & 1) && step->n_bindings == 0) {
+            out->has_dtype = true;
+            memcpy(&out->dtype, step->attrs + attr->offset, sizeof(out->dtype));
+        }
     }
     for (int i = 0; spec->dtype_of && i < step->op->n_inputs; i++)
         if (strcmp(step->op->inputs[i].name, spec->dtype_of) == 0 && step->inputs[i].count > 0) {
@@ -267,9 +316,7 @@ td_status td_program_results(const struct td_program *program, struct td_arena *
     td_status status = describe(program, 0, 0, arena, &first, err);
     if (status == TD_MEMORY_EXHAUSTED)
         return status;
-    if (status == TD_OK && describe(program, 1, 1, arena, &second, &why) != TD_OK &&
-        describe(program, 1, -1, arena, &second, &why) != TD_OK &&
-        describe(program, 1, 0, arena, &second, &why) != TD_OK)
+    if (status == TD_OK && describe_again(program, arena, &second, &why) != TD_OK)
         second = first;
     for (int sample = 2; status != TD_OK && program->n_letters > 0 && sample < SAMPLES; sample++)
         if (describe(program, sample, 0, arena, &first, &why) == TD_OK) {

@@ -168,15 +168,20 @@ static td_status expand(struct td_call *call)
  * the same time (catalog.h). */
 static td_status decode(struct td_call *call)
 {
+    enum { ROUNDS = 100 }; /* each further round needs a change in the few microseconds before it */
     const struct td_request request = call->request;
-    bool again;
-    td_status status = call->task->decode(call);
-    if (status == TD_OK)
-        status = td_catalog_agree(&call->catalog, &call->arena, &again, &call->error);
-    if (status != TD_OK || !again)
-        return status;
-    call->request = request;
-    return call->task->decode(call);
+    for (int round = 0; round < ROUNDS; round++) {
+        bool again;
+        td_status status = call->task->decode(call);
+        if (status == TD_OK)
+            status = td_catalog_agree(&call->catalog, &call->arena, &again, &call->error);
+        if (status != TD_OK || !again)
+            return status;
+        call->request = request;
+    }
+    return td_error_set(&call->error, TD_CONFLICT,
+                        "the tensors that the request names are being replaced all the time, so "
+                        "they were never current together; send it again");
 }
 
 td_status td_call_decode(struct td_call *call)
@@ -356,6 +361,8 @@ void td_call_refuse(struct td_call *call)
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* a 416 reply keeps its Content-Range */
         call->reply.n_headers = 0;                      /* the headers were set for another reply */
     td_catalog_hide_etag(&call->catalog, &call->error);
+    if (call->program && call->error.has_step) /* it leads into the stored text, not the body */
+        call->error.has_pointer = false;
     if (call->style == TD_STYLE_OIP)
         td_oip_problem(&call->error, model, op_name, call->request_id, &call->arena, &call->reply);
     else

@@ -220,7 +220,8 @@ struct td_call {
     /* Stored program that the path names, NAME or NAME@VERSION, or NULL. The decode stage sets `op`
      * to it. */
     const char *program;
-    td_handler *handler; /* either handler or task is set */
+    const char *program_version; /* version in replies of /v2 */
+    td_handler *handler;         /* either handler or task is set */
     const struct td_task *task;
     void *state;       /* private to the task, in the arena */
     size_t body_limit; /* from the task; TD_BODY_NONE for a handler */

@@ -141,31 +141,39 @@ static td_status note(struct td_catalog *catalog, struct td_store_name name,
 static td_status look_up(struct td_catalog *catalog, const char *name, size_t length,
                          struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    if (catalog->n_found == 0)
+    if (!catalog->agreed && catalog->n_found == 0)
         catalog->changes = td_store_changes(catalog->store);
+    catalog->looked_up = true;
     const td_status status =
         td_resolve(td_store_resolver(catalog->store), name, length, arena, out, err);
     return status != TD_OK ? refuse(catalog, name, length, status, err)
                            : note(catalog, (struct td_store_name){ name, length }, out, arena, err);
 }
 
-/* Returns the next of the tensors that were current together. The names come in the same order as
- * in the first decoding, because the body is the same. */
-static td_status take_agreed(struct td_catalog *catalog, struct td_tensor *out)
+/* Returns the tensor of this name that was current together with the others when the request was
+ * decoded before, or NULL. A program that was replaced can name other tables than before. */
+static const struct td_tensor *agreed_of(const struct td_catalog *catalog, const char *name,
+                                         size_t length)
 {
-    *out = *catalog->next->agreed;
-    catalog->next = catalog->next->next;
-    return TD_OK;
+    for (const struct td_found_table *found = catalog->agreed; found; found = found->next)
+        if (found->name.length == length && memcmp(found->name.text, name, length) == 0)
+            return found->agreed;
+    return NULL;
 }
 
 /* Finds a tensor that the request is allowed to name. The name must live as long as the arena. */
 static td_status find(struct td_catalog *catalog, const char *name, size_t length,
                       struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    const td_status found = catalog->again && catalog->next
-                                ? take_agreed(catalog, out)
-                                : look_up(catalog, name, length, arena, out, err);
-    return found == TD_OK ? check_target(catalog, name, length, out, err) : found;
+    const struct td_tensor *agreed = agreed_of(catalog, name, length);
+    td_status status;
+    if (agreed) {
+        *out = *agreed;
+        status = note(catalog, (struct td_store_name){ name, length }, out, arena, err);
+    } else {
+        status = look_up(catalog, name, length, arena, out, err);
+    }
+    return status == TD_OK ? check_target(catalog, name, length, out, err) : status;
 }
 
 static td_status resolve(struct td_resolver *resolver, const char *name, size_t length,
@@ -180,7 +188,7 @@ bool td_catalog_name_of(const struct td_catalog *catalog, const struct td_tensor
                         char name[TD_KEYS_NAME])
 {
     for (const struct td_found_table *found = catalog->first; found; found = found->next)
-        if ((found->agreed ? found->agreed->owner : found->owner) == tensor->owner) {
+        if (found->owner == tensor->owner) {
             snprintf(name, TD_KEYS_NAME, "%.*s", (int)found->name.length, found->name.text);
             return true;
         }
@@ -198,6 +206,7 @@ static td_status find_together(struct td_catalog *catalog, struct td_arena *aren
                                struct td_error *err)
 {
     const size_t count = (size_t)catalog->n_found;
+    catalog->changes = td_store_changes(catalog->store);
     struct td_store_name *names = td_arena_alloc(arena, count, sizeof *names, err);
     struct td_tensor *tensors = names ? td_arena_alloc(arena, count, sizeof *tensors, err) : NULL;
     if (!tensors)
@@ -222,7 +231,7 @@ td_status td_catalog_agree(struct td_catalog *catalog, struct td_arena *arena, b
                            struct td_error *err)
 {
     *again = false;
-    if (catalog->n_found < 2 || catalog->again ||
+    if (catalog->n_found < 2 || !catalog->looked_up ||
         td_store_changes(catalog->store) == catalog->changes)
         return TD_OK;
     const td_status status = find_together(catalog, arena, err);
@@ -230,8 +239,13 @@ td_status td_catalog_agree(struct td_catalog *catalog, struct td_arena *arena, b
         return status;
     for (const struct td_found_table *found = catalog->first; found; found = found->next)
         *again |= found->agreed->owner != found->owner;
-    catalog->again = *again;
-    catalog->next = catalog->first;
+    if (!*again)
+        return TD_OK;
+    catalog->agreed = catalog->first;
+    catalog->first = NULL;
+    catalog->last = &catalog->first;
+    catalog->n_found = 0;
+    catalog->looked_up = false;
     return TD_OK;
 }
 

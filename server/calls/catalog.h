@@ -11,9 +11,10 @@
  *
  * A call sees the names as they were at one moment. While the call is decoded, the names are looked
  * up one after another. If any name has changed by the end, td_catalog_agree looks them all up at
- * one moment, and the request is decoded again with the result. This is rare, and costs nothing if
- * no name has changed. If each call had a copy of all names, every replaced version would remain in
- * memory during decoding.
+ * one moment, and the request is decoded again with the result. A program that was replaced can
+ * name other tables than before, so this is repeated until all names agree. It is rare, and costs
+ * nothing if no name has changed. If each call had a copy of all names, every replaced version would
+ * remain in memory during decoding.
  *
  * Ownership  Borrows the store, the prefixes of the access and the names of the request.
  * Threads    The thread that owns the call.
@@ -33,11 +34,12 @@ struct td_catalog {
     struct td_store *store;
     struct td_access access;              /* no access until it is set, before the task starts */
     struct td_found_table *first, **last; /* tensors that the resolver found, in this order */
+    /* Tensors that were current together, when the request is decoded again. NULL before. */
+    struct td_found_table *agreed;
+    bool looked_up; /* a tensor was found that is not among them */
     int n_found;
-    uint64_t changes; /* the store's change counter before the first lookup */
-    bool again;       /* the request is being decoded again */
-    /* Tensor that the resolver returns next when the request is decoded again. */
-    struct td_found_table *next;
+    /* The store's change counter before the first lookup, or when the tensors were agreed on. */
+    uint64_t changes;
 };
 
 void td_catalog_init(struct td_catalog *catalog, struct td_store *store);

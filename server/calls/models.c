@@ -136,10 +136,11 @@ static td_status scalar(const struct td_tensor_listing *listing, struct td_error
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* Gets the program for a model and a version, as get_version does for a table. */
-static td_status get_program(struct td_call *call, const char *model, struct td_tensor_listing *out,
-                             struct td_error *err)
+static td_status get_program(struct td_call *call, const char *model, const char **asked,
+                             struct td_tensor_listing *out, struct td_error *err)
 {
     const struct td_path_table *table = &call->table;
+    *asked = model;
     if (table->version && !td_table_version(model)) {
         const size_t size = strlen(model) + strlen(table->version) + sizeof "@";
         char *name = td_arena_alloc(&call->arena, size, 1, err);
@@ -148,10 +149,13 @@ static td_status get_program(struct td_call *call, const char *model, struct td_
         snprintf(name, size, "%s@%s", model, table->version);
         const td_status status =
             td_catalog_get_program(&call->catalog, name, &call->arena, out, err);
+        *asked = name;
         if (status != TD_TENSOR_NOT_FOUND)
             return status;
     }
     const td_status status = td_catalog_get_program(&call->catalog, model, &call->arena, out, err);
+    /* A version that an alias names is asked for by its own name, which cannot change. */
+    *asked = status == TD_OK && table->version ? out->name : model;
     return status == TD_OK && table->version &&
                    strcmp(td_model_version(out->name), table->version) != 0
                ? TD_TENSOR_NOT_FOUND
@@ -169,11 +173,11 @@ td_status td_model_describe_program(struct td_call *call, struct td_oip_model *m
                                     struct td_error *problem)
 {
     struct td_program_signature signature;
-    const struct td_stored_program *stored = td_stored_program_of(model->text, &call->error);
-    td_status status = stored
-                           ? td_stored_program_check(stored, model->name, &call->catalog.resolver,
-                                                     &call->arena, &signature, &call->error)
-                           : call->error.status;
+    const struct td_stored_program *stored =
+        td_stored_program_of(call->services, model->text, &call->error);
+    const td_status status = stored
+                                 ? td_stored_program_describe(call, model->name, stored, &signature)
+                                 : call->error.status;
     if (status != TD_OK)
         return status;
     problem->status = TD_OK;
@@ -205,20 +209,22 @@ static td_status find_program(struct td_call *call, const char *model, struct td
 {
     struct td_tensor_listing listing;
     struct td_error err = { 0 };
-    const td_status status = get_program(call, model, &listing, &err);
-    *found = status == TD_OK;
-    if (status != TD_OK) {
-        if (status == TD_MEMORY_EXHAUSTED || status == TD_DEVICE_UNAVAILABLE)
-            call->error = err;
+    const char *asked;
+    const td_status status = get_program(call, model, &asked, &listing, &err);
+    *found = status == TD_OK || status == TD_MEMORY_EXHAUSTED;
+    if (status == TD_MEMORY_EXHAUSTED)
+        call->error = err;
+    if (status != TD_OK)
         return status;
-    }
     if (call->operation == td_operation_of(call->op))
         call->operation = TD_OPERATION_RUN_PROGRAM;
-    call->program = listing.name;
+    call->program = asked;
+    call->program_version = td_model_version(listing.name);
     call->table.model = model;
     call->table.name = NULL;
     call->table.known = true;
-    const struct td_stored_program *stored = td_stored_program_of(listing.tensor, &call->error);
+    const struct td_stored_program *stored =
+        td_stored_program_of(call->services, listing.tensor, &call->error);
     if (!stored)
         return call->error.status;
     call->op = &stored->builder->program->op;
@@ -333,9 +339,10 @@ static void add_entry(struct td_oip_entry *entries, int *count, const char *name
 }
 
 /* Returns why a program cannot run now, or NULL. */
-static const char *why_not_ready(const struct td_catalog *catalog, const struct td_tensor *text)
+static const char *why_not_ready(struct td_call *call, const struct td_tensor *text)
 {
-    const struct td_stored_program *stored = td_stored_program_of(text, TD_IGNORED);
+    const struct td_catalog *catalog = &call->catalog;
+    const struct td_stored_program *stored = td_stored_program_of(call->services, text, TD_IGNORED);
     if (!stored)
         return "the program cannot be compiled";
     for (int i = 0; i < stored->builder->n_tables; i++)
@@ -406,7 +413,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
         if (is_taken(&call->catalog, name, length))
             continue;
         add_entry(*entries, count, name, length, td_model_version(name));
-        (*entries)[*count - 1].reason = why_not_ready(&call->catalog, named.programs[i].tensor);
+        (*entries)[*count - 1].reason = why_not_ready(call, named.programs[i].tensor);
     }
     for (int i = 0; i < n_ops; i++)
         if (!td_catalog_has_table(&call->catalog, ops[i]->name) &&
@@ -421,10 +428,8 @@ static td_status find_counted(struct td_call *call, const char *name, struct td_
 {
     if (is_reserved(name, strlen(name)))
         return TD_TENSOR_NOT_FOUND;
-    char program[TD_TENSOR_NAME];
-    size_t length;
-    if (td_table_of_program(name, strlen(name), program, &length))
-        return td_catalog_get_program(&call->catalog, program, &call->arena, out, err);
+    if (td_is_program_name(name, strlen(name)))
+        return TD_TENSOR_NOT_FOUND; /* its counts are in the statistics of the model */
     const td_status status = td_catalog_get(&call->catalog, name, &call->arena, out, err);
     return status == TD_TENSOR_NOT_FOUND || status == TD_FORBIDDEN
                ? td_catalog_newest(&call->catalog, name, &call->arena, out, err)

@@ -76,7 +76,7 @@ const char *td_path_table_version(const struct td_call *call)
     uint64_t number;
     const struct td_tensor *tensor = call->request.args.inputs[0].tensors;
     if (call->program)
-        return td_model_version(call->program);
+        return call->program_version;
     return call->table.model && td_store_identity(tensor, &name, &number) ? td_model_version(name)
                                                                           : NULL;
 }

@@ -116,10 +116,6 @@ static td_status describe(struct td_call *call)
 {
     const struct state *state = call->state;
     struct td_program_listing listing = td_stored_program_listing(&state->tensor.listing);
-    char name[TD_TENSOR_NAME];
-    size_t length;
-    if (td_table_of_program(listing.name, strlen(listing.name), name, &length))
-        listing.name = name;
     const td_status status = td_describe_program(&listing, state->stored, &state->signature,
                                                  &call->arena, &call->reply, &call->error);
     if (status == TD_OK)
@@ -137,22 +133,24 @@ static td_status decode_get(struct td_call *call)
         td_catalog_get_program(&call->catalog, state->name, &call->arena, listing, &call->error);
     if (status == TD_OK)
         status = td_conditions_check_match(call, state->name, listing->etag);
-    if (status == TD_OK)
-        status = td_conditions_list(call, listing->etag, &state->tensor.unmodified);
-    if (status != TD_OK || state->tensor.unmodified)
+    if (status != TD_OK)
         return status;
-    state->stored = td_stored_program_of(listing->tensor, &call->error);
-    return state->stored ? check(call) : call->error.status;
+    state->stored = td_stored_program_of(call->services, listing->tensor, &call->error);
+    return state->stored
+               ? td_stored_program_describe(call, state->name, state->stored, &state->signature)
+               : call->error.status;
 }
 
-static td_status encode_get(struct td_call *call)
+/* A worker plans the program. Does not reply 304, because the description also depends on the
+ * tables, and the ETag is that of the text. */
+static td_status begin_get(struct td_call *call)
 {
-    const struct state *state = call->state;
-    return state->tensor.unmodified ? td_tensor_call_unmodified(call) : describe(call);
+    call->schedule.must_queue = true;
+    return begin(call);
 }
 
 const struct td_task td_program_get_task = {
-    .begin = begin, .argument = accept_no_argument, .decode = decode_get, .encode = encode_get
+    .begin = begin_get, .argument = accept_no_argument, .decode = decode_get, .encode = describe
 };
 
 /* ---- PUT ------------------------------------------------------------------------------------- */
@@ -188,22 +186,25 @@ static td_status put_argument(struct td_call *call, const char *name, size_t len
                                                : no_argument(call, name, length, known, 1);
 }
 
-/* Refuses a table that the token does not allow, because the program would never run for the
- * client. Other tables can be stored later. */
+/* Refuses a table that the token does not allow, and a name that no table can have, because the
+ * program would never run for the client. Other tables can be stored later. */
 static td_status check_tables(struct td_call *call)
 {
     const struct state *state = call->state;
-    if (state->signature.is_ready || state->signature.problem.status != TD_FORBIDDEN)
+    const td_status status = state->signature.problem.status;
+    if (state->signature.is_ready || (status != TD_FORBIDDEN && status != TD_INVALID_ARGUMENT))
         return TD_OK;
     call->error = state->signature.problem;
-    return TD_FORBIDDEN;
+    return status;
 }
 
 static td_status decode_put(struct td_call *call)
 {
     struct state *state = call->state;
     struct td_stored_program *stored;
-    td_status status = td_stored_program_read(call->body, call->body_bytes, &stored, &call->error);
+    td_status status = td_stored_program_read(call->body, call->body_bytes,
+                                              td_buffer_pool_memory(call->services->buffers),
+                                              &stored, &call->error);
     if (status == TD_OK && !td_arena_keep(&call->arena, &stored->base, &call->error))
         status = call->error.status;
     if (status != TD_OK)
@@ -252,9 +253,14 @@ static td_status change_put(struct td_call *call, struct td_worker *worker)
     of->tensor.data = (void *)(uintptr_t)state->stored->text;
     status = td_store_put(call->services->store, &of->write, &of->tensor, &call->arena,
                           &of->listing, &of->created, &call->error);
-    if (status == TD_OK)
-        td_audit_table(call, "put_program", &of->listing);
-    return status;
+    if (status != TD_OK)
+        return status;
+    struct td_buffer *compiled =
+        td_buffer_ref(&((struct td_stored_program *)(uintptr_t)state->stored)->base);
+    (void)td_store_keep_compiled(of->listing.tensor, compiled);
+    of->listing.name = state->name;
+    td_audit_table(call, "put_program", &of->listing);
+    return TD_OK;
 }
 
 static td_status add_location(struct td_call *call)

@@ -145,19 +145,10 @@ static td_status decode_stored(struct td_call *call)
     return td_op_decode_with(call, decode_inputs);
 }
 
-/* A JSON Pointer of a step's error leads into the stored text, not into the body. */
-static td_status admit_stored(struct td_call *call, struct td_admission *admission)
-{
-    const td_status status = td_op_admit(call, admission);
-    if (status != TD_OK && call->error.has_step)
-        call->error.has_pointer = false;
-    return status;
-}
-
 const struct td_task td_stored_program_task = { .begin = begin_stored,
                                                 .argument = keep_argument,
                                                 .decode = decode_stored,
-                                                .admit = admit_stored,
+                                                .admit = td_op_admit,
                                                 .compute = td_op_compute,
                                                 .effect = td_store_option_effect,
                                                 .change = td_op_change_stage,

@@ -1,18 +1,37 @@
 #include "server/calls/stored_programs.h"
 
 #include "server/calls/catalog.h"
+#include "server/calls/models.h"
 #include "server/calls/services.h"
 #include "server/calls/table_reads.h"
 #include "server/store/store.h"
 
-const struct td_stored_program *td_stored_program_of(const struct td_tensor *text,
+const struct td_stored_program *td_stored_program_of(struct td_services *services,
+                                                     const struct td_tensor *text,
                                                      struct td_error *err)
 {
+    struct td_memory *memory = td_buffer_pool_memory(services->buffers);
     struct td_buffer *compiled = td_store_compiled(text);
     struct td_stored_program *made;
-    if (!compiled && td_stored_program_read(text->data, text->bytes, &made, err) == TD_OK)
+    if (!compiled && td_stored_program_read(text->data, text->bytes, memory, &made, err) == TD_OK)
         compiled = td_store_keep_compiled(text, &made->base);
     return (const struct td_stored_program *)(void *)compiled;
+}
+
+td_status td_stored_program_describe(struct td_call *call, const char *name,
+                                     const struct td_stored_program *stored,
+                                     struct td_program_signature *out)
+{
+    struct td_error why = { 0 };
+    const td_status status =
+        td_stored_program_check(stored, name, &call->catalog.resolver, &call->arena, out, &why);
+    if (status == TD_MEMORY_EXHAUSTED)
+        call->error = why;
+    if (status == TD_OK || status == TD_MEMORY_EXHAUSTED)
+        return status;
+    out->is_ready = false;
+    out->problem = why;
+    return TD_OK;
 }
 
 td_status td_stored_program_use(struct td_call *call)
@@ -24,13 +43,18 @@ td_status td_stored_program_use(struct td_call *call)
                                                   &text, &call->error);
     if (status != TD_OK)
         return status;
-    const struct td_stored_program *stored = td_stored_program_of(&text, &call->error);
+    const struct td_stored_program *stored =
+        td_stored_program_of(call->services, &text, &call->error);
     if (!stored)
         return call->error.status;
     status = td_stored_program_bind(stored, call->program, &call->borrowed.resolver, &call->arena,
                                     &program, &call->error);
     if (status != TD_OK)
         return status;
+    const char *name;
+    uint64_t number;
+    if (td_store_identity(&text, &name, &number))
+        call->program_version = td_model_version(name);
     call->table.place = td_table_reads_place(call->services->metrics, &text);
     call->op = &program->op;
     td_request_init(&call->request, call->op);

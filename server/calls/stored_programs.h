@@ -13,8 +13,15 @@
 #include "server/calls/call.h"
 
 /* Returns the compiled form of the program whose text is this tensor, or NULL with err filled. */
-const struct td_stored_program *td_stored_program_of(const struct td_tensor *text,
+const struct td_stored_program *td_stored_program_of(struct td_services *services,
+                                                     const struct td_tensor *text,
                                                      struct td_error *err);
+
+/* Finds what is known of a program without inputs. A step that fails with the tables as they are now
+ * is a reason that the program is not ready. */
+TD_MUST_CHECK td_status td_stored_program_describe(struct td_call *call, const char *name,
+                                                   const struct td_stored_program *stored,
+                                                   struct td_program_signature *out);
 
 /* Makes a program the op of the call, with the tables as they are now. The name is call->program.
  * Called by the decode stage. Resets call->request, except for the common members. */
