@@ -24,8 +24,8 @@ struct td_stored_program {
     size_t bytes;
 };
 
-/* Maximum size in bytes of a compiled program. Each constant in a text, such as 1, takes hundreds of
- * bytes. */
+/* Maximum size in bytes of a compiled program. Each constant in a text, such as 1, takes hundreds
+ * of bytes. */
 #define TD_PROGRAM_COMPILED_BYTES ((size_t)16 << 20)
 
 /* Compiles a text, in memory from `memory`. *out has one reference. Does not look at tables. */

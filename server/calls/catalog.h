@@ -13,8 +13,8 @@
  * up one after another. If any name has changed by the end, td_catalog_agree looks them all up at
  * one moment, and the request is decoded again with the result. A program that was replaced can
  * name other tables than before, so this is repeated until all names agree. It is rare, and costs
- * nothing if no name has changed. If each call had a copy of all names, every replaced version would
- * remain in memory during decoding.
+ * nothing if no name has changed. If each call had a copy of all names, every replaced version
+ * would remain in memory during decoding.
  *
  * Ownership  Borrows the store, the prefixes of the access and the names of the request.
  * Threads    The thread that owns the call.

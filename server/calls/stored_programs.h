@@ -17,8 +17,8 @@ const struct td_stored_program *td_stored_program_of(struct td_services *service
                                                      const struct td_tensor *text,
                                                      struct td_error *err);
 
-/* Finds what is known of a program without inputs. A step that fails with the tables as they are now
- * is a reason that the program is not ready. */
+/* Finds what is known of a program without inputs. A step that fails with the tables as they are
+ * now is a reason that the program is not ready. */
 TD_MUST_CHECK td_status td_stored_program_describe(struct td_call *call, const char *name,
                                                    const struct td_stored_program *stored,
                                                    struct td_program_signature *out);
