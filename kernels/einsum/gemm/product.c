@@ -55,14 +55,31 @@ void td_gemm_fill_offsets(const struct td_gemm_dimension *dimension, int operand
     }
 }
 
+static bool is_contiguous(const struct td_gemm_dimension *dimension, int operand)
+{
+    return dimension->rank == 0 || dimension->stride[operand][dimension->rank - 1] == 1;
+}
+
+/* True if the columns n of the operand are transposed, which takes as long as the product, because
+ * the operand is large and only a few rows use it. */
+static bool transposes(const struct td_gemm_dimension *n, const struct td_gemm_dimension *m,
+                       int64_t k, td_dtype dtype, int operand)
+{
+    enum { FEW_ROWS = 16, LARGE = 256 << 10 };
+    const double bytes = (double)n->size * (double)k * (double)td_dtype_info(dtype)->size;
+    return m->size <= FEW_ROWS && bytes >= LARGE && td_compute_is_native(dtype) &&
+           !is_contiguous(n, operand);
+}
+
 /* Returns the cost of vectors along n, in vector operations. Partial vectors count as whole
- * vectors, and results that are not contiguous in C are stored one by one. */
+ * vectors, and results that are not contiguous in C are stored one by one. The columns n are in an
+ * operand of the contraction with this dtype. */
 static double vector_cost(const struct td_gemm_dimension *n, const struct td_gemm_dimension *m,
-                          int64_t k, int64_t lanes)
+                          int64_t k, int64_t lanes, td_dtype dtype, int operand)
 {
     const double vectors = (double)m->size * (double)td_ceil_div(n->size, lanes);
-    const bool contiguous = n->rank == 0 || n->stride[TD_C][n->rank - 1] == 1;
-    return vectors * (double)k + (contiguous ? 0 : (double)m->size * (double)n->size);
+    return vectors * (double)k + (is_contiguous(n, TD_C) ? 0 : (double)m->size * (double)n->size) +
+           (transposes(n, m, k, dtype, operand) ? 0.5 * (double)n->size * (double)k : 0);
 }
 
 static void swap_m_n(struct td_gemm_product *p)
@@ -169,7 +186,8 @@ void td_gemm_product_make(struct td_gemm_product *p, const struct td_contraction
         p->operand[i] = i;
     const int64_t lanes =
         TD_GEMM_TILE_ROW_BYTES / TD_GEMM_TILE_VECTORS / (p->real_size * p->components);
-    if (vector_cost(&p->m, &p->n, p->k.size, lanes) < vector_cost(&p->n, &p->m, p->k.size, lanes))
+    if (vector_cost(&p->m, &p->n, p->k.size, lanes, contraction->dtype[TD_A], TD_A) <
+        vector_cost(&p->n, &p->m, p->k.size, lanes, contraction->dtype[TD_B], TD_B))
         swap_m_n(p);
     split_outer_loops(p);
     for (int i = TD_A; i <= TD_C; i++) {

@@ -324,6 +324,9 @@ static const char *const large[] = {
     "mk,nk->mn m=17 n=18 k=16385",
     "km,kn->m2n3 m=9 n=17 k=16390",
     "zikm,znki->znm z=2 m=8 n=35 i=2 k=8200",
+    /* A large operand that few rows use, so the vectors are along m instead of n. */
+    "mk,nk->mn m=13 n=330 k=410",
+    "zkm,znk->zmn z=2 m=16 n=300 k=401",
     /* Rows that map to few sets of a cache. */
     "mk,kn->mn m=40 n=512 k=300",
     "km,kn->mn m=512 n=512 k=300",
