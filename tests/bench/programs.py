@@ -247,24 +247,29 @@ class Bench:
 
     # ---- gather, score, top 100
     def rank(self):
+        """deploy/programs/rank.json, and the same with the op search, which scores the rows without copying them."""
         np = self.np
         items, query = self.rows("items", 1_000_000), self.save("query", self.random.standard_normal(64, "f4"))
-        ids = self.save("ids", self.random.integers(0, len(items), (INPUTS, 10_000)))
-        requests = [binary("/v1/programs/rank", {"query": query, "ids": one}) for one in ids]
+        ids = self.save("ids", np.stack([self.random.choice(len(items), 10_000, replace=False) for _ in range(INPUTS)]))
+        requests, searches = ([binary(f"/v1/programs/{name}", {"query": query, "ids": one}) for one in ids] for name in ("rank", "search"))
         plain = [Request("/rank", query.tobytes() + one.tobytes()) for one in ids]
         with open(os.path.join(ROOT, "deploy", "programs", "rank.json"), encoding="utf-8") as file:
             program = json.load(file)
+        search = {"inputs": program["inputs"], "outputs": ["who", "best"],
+                  "steps": [{"op": "search", "params": {"ref": "items"}, "queries": "$query", "candidates": "$ids", "k": 100, "as": {"scores": "best", "indices": "who"}}]}
         table = os.path.join(self.folder, "items.npy")
         with self.server() as server, self.peers("rank", "torch") as runners, search_http.fastapi(self.folder, table, RANK_APP) as port:
             fastapi = Server(port=port)
             self.store(server, "rank", program)
+            self.store(server, "search", search)
             wanted = np.sort(items[ids[0]] @ query)[::-1][:100]
-            self.expect(self.output(server, requests[0], "best"), wanted, "rank")
+            for name, request in ("rank", requests[0]), ("search", searches[0]):
+                self.expect(self.output(server, request, "best"), wanted, name)
             self.expect(np.frombuffer(self.reply(fastapi, plain[0]).body[800:], "f4"), wanted, "rank of FastAPI")
             self.expect_peers(runners, wanted, "rank")
             taken = take_rounds(self.args, {
                 "one connection": lambda: self.load(server, requests), f"{CONNECTIONS} connections": lambda: self.load(server, requests, CONNECTIONS),
-                "FastAPI and NumPy": lambda: self.load(fastapi, plain, CONNECTIONS),
+                "search": lambda: self.load(server, searches, CONNECTIONS), "FastAPI and NumPy": lambda: self.load(fastapi, plain, CONNECTIONS),
                 **{name: lambda runner=runner: (1e6 / self.time(runner),) for name, runner in runners.items()}})
         rates = {name: [figures[0] for figures in rounds] for name, rounds in taken.items()}
         for name, rounds in rates.items():
@@ -274,6 +279,7 @@ class Bench:
         for name in runners:
             show_ratio("rank", f"{CONNECTIONS} connections / {name}", ratios(many, rates[name]), "at least 2")
             show_ratio("rank", f"one connection / {name}", ratios(rates["one connection"], rates[name]))
+            show_ratio("rank", f"search / {name}", ratios(rates["search"], rates[name]))
         show_ratio("rank", f"{CONNECTIONS} connections / FastAPI", ratios(many, rates["FastAPI and NumPy"]), "at least 10")
 
     # ---- pooled embeddings of 26 tables
@@ -358,7 +364,9 @@ class Bench:
             sizes.update({f"{name}.weight": (384,), f"{name}.bias": (384,)})
         tensors = {name: self.random.normal(0, 0.05, shape).astype("f4") for name, shape in sizes.items()}
         with open(os.path.join(self.folder, "minilm.safetensors"), "wb") as file:
-            file.write(daemon.safetensors({name: ("float32", list(array.shape), array.tobytes()) for name, array in tensors.items()}))
+            entries = {name: ("float32", list(array.shape), array.tobytes()) for name, array in tensors.items()}
+            header = int.from_bytes(daemon.safetensors(entries)[:8], "little")
+            file.write(daemon.safetensors(entries, pad=-header % 8))  # as the library safetensors does, so elements are aligned
         with open(os.path.join(ROOT, "deploy", "programs", "minilm.json"), encoding="utf-8") as file:
             return json.load(file)
 
@@ -468,6 +476,7 @@ def main():
     for case in args.only.split(","):
         with tempfile.TemporaryDirectory(prefix="tensord-bench-") as folder, tempfile.TemporaryFile("w+") as log:
             getattr(Bench(args, np, folder, log), case)()
+        print(f"{case:11} load {os.getloadavg()[0]:.2f}", flush=True)
 
 
 if __name__ == "__main__":
