@@ -104,9 +104,10 @@ def project(x, name, heads, size):
 
 
 def attention(x, name, ignored, heads, size):
-    query, key, value = (project(x, f"{name}.self.{part}", heads, size) for part in ("query", "key", "value"))
-    scores = steps.einsum("bshk,bthk->bhst", query, key) / size ** 0.5 + ignored
-    context = steps.einsum("bhst,bthk->bshk", steps.softmax(scores), value)
+    query, key = (project(x, f"{name}.self.{part}", heads, size) for part in ("query", "key"))
+    weights = steps.softmax(steps.einsum("bshk,bthk->bhst", query, key) / size ** 0.5 + ignored)
+    value = project(x, f"{name}.self.value", heads, size)  # only now, so it takes no memory beside the scores
+    context = steps.einsum("bhst,bthk->bshk", weights, value)
     weight = steps.reshape(f"{name}.output.dense.weight", [heads * size, heads, size])
     output = steps.einsum("bshk,ohk->bso", context, weight) + f"{name}.output.dense.bias"
     return norm(x + output, f"{name}.output.LayerNorm")
