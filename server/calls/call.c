@@ -21,7 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_SHELLS = 256, LOOK_NS = 100000 };
+enum {
+    KEPT_SHELLS = 256,
+    LOOK_NS = 100000 /* minimum time between two looks at the client's socket */
+};
 
 static struct td_call_shell *new_shell(struct td_services *services)
 {
