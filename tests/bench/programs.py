@@ -328,7 +328,7 @@ class Bench:
             self.rows(name, count)
         keys = {name: self.random.choice(np.load(os.path.join(self.folder, f"{name}.keys.npy")), rows) for name in lookups}
         ids = {name: self.random.integers(0, count, (rows, 20)) for name in bags}
-        steps = [*(step("lookup", {"output": f"of_{name}"}, params={"ref": name}, keys={"ref": f"{name}.keys"}, queries=f"${name}") for name in lookups),
+        steps = [*(step("lookup", {"output": f"of_{name}"}, params={"ref": name}, queries=f"${name}") for name in lookups),
                  *(step("embedding_bag", f"of_{name}", params={"ref": name}, indices=f"${name}") for name in bags),
                  step("concat", "features", inputs=[f"$of_{name}" for name in (*lookups, *bags)], axis=1)]
         program = {"inputs": {**{name: declared("int64", "n") for name in lookups}, **{name: declared("int64", "n", 20) for name in bags}},
