@@ -97,6 +97,26 @@ TD_TEST(tensors_of_different_moments_are_found_again_together)
     ck_assert(!must_decode_again());
 }
 
+/* As with a program that was replaced and now names other tables. */
+TD_TEST(a_request_that_names_other_tensors_when_it_is_decoded_again_gets_those)
+{
+    put("c", "int32[1] 1");
+    ck_assert_int_eq(resolved("a"), 1);
+    ck_assert_int_eq(resolved("b"), 1);
+    put("a", "int32[1] 2");
+    ck_assert(must_decode_again());
+    ck_assert_int_eq(resolved("a"), 2);
+    put("c", "int32[1] 3");
+    ck_assert_int_eq(resolved("c"), 3);
+    /* c was found after a had been agreed on, and names have changed in between. */
+    put("a", "int32[1] 4");
+    ck_assert(must_decode_again());
+    put("c", "int32[1] 5");
+    ck_assert_int_eq(resolved("c"), 3);
+    ck_assert_int_eq(resolved("a"), 4);
+    ck_assert(!must_decode_again());
+}
+
 TD_TEST(the_name_of_a_tensor_that_is_found_again_is_known)
 {
     struct td_tensor a;
